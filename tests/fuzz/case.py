@@ -20,6 +20,7 @@ from ktrace.report import Report
 
 from .checks import check_output, unbalanced
 from .damage import damaged
+from .frames import cause_at_boundary, frames_of, place
 from .samples import Sample, pieces, samples
 
 #: Commands and outputs -> how often each is chosen. An output of a rare format is converted to now and then.
@@ -87,22 +88,27 @@ class Order:
     command: str
     options: dict[str, Any]
 
-    def run(self, path: Path, out: Path) -> tuple[str, str]:
-        """Runs the command; returns an outcome and what there is to say about it.
+    def run(self, path: Path, out: Path) -> tuple[str, str, str]:
+        """Runs the command; returns an outcome, its place, and what there is to say about it.
 
-        The outcome is "done", "refused" (an error of ktrace that names the file) or the class of a finding. Other
-        exceptions aren't caught.
+        The outcome is "done", "refused" (an error of ktrace that names the file), "boundary" (such an error, but made
+        of an exception of a reader; the place is that of the exception) or "finding". Other exceptions aren't caught.
         """
         try:
-            return ("done", "") if not (fault := self._run(path, out)) else ("finding", fault)
+            fault = self._run(path, out)
+            return ("finding", "", fault) if fault else ("done", "", "")
         except OutputError as error:
-            return "finding", f"an error of the input is told as one of the output: {error}"
+            return "finding", "", f"an error of the input is told as one of the output: {error}"
         except KtraceError as error:
             if "doesn't add up" in str(error):
-                return "finding", f"unbalanced: {error}"
+                return "finding", "", f"unbalanced: {error}"
+            if type(error).__name__ == "InternalError":
+                return "finding", "", f"an invariant is broken: {error}"
             if not isinstance(error, StrictFailure) and path.name not in f"{error.path or ''} {error}":
-                return "finding", f"the error doesn't name the file: {error}"
-            return "refused", str(error)
+                return "finding", "", f"the error doesn't name the file: {error}"
+            if (cause := cause_at_boundary(error)) is not None:
+                return "boundary", f"{type(cause).__name__} {place(frames_of(cause))}", str(error)
+            return "refused", "", str(error)
 
     def _run(self, path: Path, out: Path) -> str:
         """Runs the command; returns a fault of what came out, or nothing."""

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .case import Order
-from .samples import ROOT
+from .frames import frames_of, place
 
 #: Lays the input of a case into a folder; returns its path and what was done.
 Lay = Callable[[Path], tuple[Path, list[str]]]
@@ -41,8 +41,8 @@ class Limits:
 class Outcome:
     """What came of a case.
 
-    `kind` is "done", "refused", or the class of a finding, and `place` the innermost frame of ktrace. Of findings
-    that aren't exceptions, `place` is what tells them apart.
+    `kind` is "done", "refused", "boundary" (see `Order.run`) or the class of a finding, and `place` the innermost frame
+    of ktrace. Of findings that aren't exceptions, `place` is what tells them apart.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Outcome:
     @property
     def found(self) -> bool:
         """Whether this is a finding."""
-        return self.kind not in ("done", "refused")
+        return self.kind not in ("done", "refused", "boundary")
 
     @property
     def key(self) -> str:
@@ -66,20 +66,6 @@ class Outcome:
 _FRAME = re.compile(r'^  File "(.+)", line (\d+),? in (\S+)', re.MULTILINE)
 
 
-def _place(frames: list[tuple[str, int, str]]) -> str:
-    """Returns the innermost frame that belongs to ktrace; the innermost comes first."""
-    for file, line, name in frames:
-        inside = os.path.relpath(os.path.realpath(file), ROOT)
-        if inside.startswith(("ktrace/", "converters/", "schema/", "proto/")):
-            return f"{inside}:{line} {name}"
-    return ""
-
-
-def _frames(error: BaseException) -> list[tuple[str, int, str]]:
-    found = traceback.extract_tb(error.__traceback__)
-    return [(frame.filename, frame.lineno or 0, frame.name) for frame in reversed(found)]
-
-
 def _contents(folder: Path) -> dict[str, int]:
     return {path.relative_to(folder).as_posix(): path.lstat().st_size for path in folder.rglob("*")}
 
@@ -88,22 +74,22 @@ def _judge(order: Order, path: Path, folder: Path) -> Outcome:
     """Runs an order, and says what came of it."""
     before = _contents(folder / "in")
     try:
-        kind, text = order.run(path, folder / "out")
-        outcome = Outcome(kind, "", text)
+        kind, where, text = order.run(path, folder / "out")
+        outcome = Outcome(kind, where, text)
         if kind == "finding":
             head, _, rest = text.partition(":")
             outcome = Outcome(head, re.sub(r"\d+", "N", " ".join(rest.split()))[:60], text)
     except MemoryError as error:
-        outcome = Outcome("memory", _place(_frames(error)), "".join(traceback.format_exception(error)[-6:]))
+        outcome = Outcome("memory", place(frames_of(error)), "".join(traceback.format_exception(error)[-6:]))
     except BaseException as error:
         name = "recursion" if isinstance(error, RecursionError) else type(error).__name__
         text = "".join(traceback.format_exception(error))
         outcome = Outcome(
-            name, _place(_frames(error)), text if len(text) < 6000 else text[:1500] + "...\n" + text[-4000:]
+            name, place(frames_of(error)), text if len(text) < 6000 else text[:1500] + "...\n" + text[-4000:]
         )
     if outcome.found:
         return outcome
-    allowed = {"done": 1, "refused": 0}[outcome.kind]
+    allowed = int(outcome.kind == "done")
     left = list(_contents(folder / "out"))
     if len(left) > allowed and order.command not in ("parquet",):
         return Outcome("leftover output", order.command, f"{left} after: {outcome.text}")
@@ -206,7 +192,7 @@ def _fault(folder: Path) -> str:
 
 
 def _place_of_fault(folder: Path) -> str:
-    return _place([(file, int(line), name) for file, line, name in _FRAME.findall(_fault(folder))])
+    return place([(file, int(line), name) for file, line, name in _FRAME.findall(_fault(folder))])
 
 
 def _crash(number: int, folder: Path) -> Outcome:

@@ -38,6 +38,7 @@ class Figures:
     formats: Counter[str] = field(default_factory=Counter)
     damage: Counter[str] = field(default_factory=Counter)
     found: dict[str, list[str]] = field(default_factory=dict)  # cause -> the cases that showed it
+    boundary: dict[str, list[str]] = field(default_factory=dict)  # the same of files that one bad value refuses
     texts: dict[str, str] = field(default_factory=dict)  # cause -> the first traceback
     slow: dict[str, float] = field(default_factory=dict)  # case -> seconds
     cpu: float = 0.0
@@ -52,9 +53,9 @@ class Figures:
         self.cpu += outcome.seconds
         if outcome.seconds > SLOW and outcome.kind != "hang":
             self.slow[str(case)] = round(outcome.seconds, 1)
-        if not outcome.found:
+        if not outcome.found and outcome.kind != "boundary":
             return False
-        known = self.found.setdefault(outcome.key, [])
+        known = (self.found if outcome.found else self.boundary).setdefault(outcome.key, [])
         known.append(str(case))
         self.texts.setdefault(outcome.key, outcome.text)
         return len(known) == 1
@@ -63,9 +64,10 @@ class Figures:
         """Adds the figures of another process."""
         for name in ("cases", "formats", "damage"):
             getattr(self, name).update(getattr(other, name))
-        for cause, several in other.found.items():
-            self.found.setdefault(cause, []).extend(several)
-            self.texts.setdefault(cause, other.texts[cause])
+        for mine, theirs in ((self.found, other.found), (self.boundary, other.boundary)):
+            for cause, several in theirs.items():
+                mine.setdefault(cause, []).extend(several)
+        self.texts = other.texts | self.texts
         self.slow |= other.slow
         self.cpu += other.cpu
         self.seconds = max(self.seconds, other.seconds)
@@ -73,13 +75,14 @@ class Figures:
     def lines(self) -> Iterator[str]:
         """Yields what there is to say, the most frequent cause first."""
         total = self.cases.total()
-        outcomes = ", ".join(f"{self.cases[name]:,} {name}" for name in ("done", "refused", "finding"))
+        outcomes = ", ".join(f"{self.cases[name]:,} {name}" for name in ("done", "refused", "boundary", "finding"))
         took = f"{self.seconds:,.0f} s ({self.cpu:,.0f} s of CPU)"
         yield f"{total:,} cases of {len(self.formats)} formats in {took}: {outcomes}"
-        yield f"{len(self.found)} causes of findings"
-        for cause, several in sorted(self.found.items(), key=lambda item: -len(item[1])):
-            yield f"  {len(several):>6,} x {cause}"
-            yield f"           {several[0]}"
+        for what, causes in (("findings", self.found), ("files refused because of a value", self.boundary)):
+            yield f"{len(causes)} causes of {what}"
+            for cause, several in sorted(causes.items(), key=lambda item: -len(item[1])):
+                yield f"  {len(several):>6,} x {cause}"
+                yield f"           {several[0]}"
         for case, seconds in sorted(self.slow.items(), key=lambda item: -item[1])[:10]:
             yield f"  slow: {seconds} s of CPU  {case}"
 
@@ -188,6 +191,7 @@ def write_figures(figures: Figures, path: Path) -> None:
         "formats": dict(figures.formats),
         "damage": dict(figures.damage),
         "found": figures.found,
+        "boundary": figures.boundary,
         "slow": figures.slow,
         "cpu": figures.cpu,
         "seconds": figures.seconds,

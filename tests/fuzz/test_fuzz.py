@@ -87,8 +87,8 @@ class Fake:
     def __init__(self, act: Callable[[Path, Path], Any]) -> None:
         self.act = act
 
-    def run(self, path: Path, out: Path) -> tuple[str, str]:
-        return self.act(path, out) or ("done", "")
+    def run(self, path: Path, out: Path) -> tuple[str, str, str]:
+        return self.act(path, out) or ("done", "", "")
 
 
 def ran(act: Callable[[Path, Path], Any], folder: Path, **limits: int) -> Outcome:
@@ -120,9 +120,9 @@ def fills(path: Path, out: Path) -> None:
     bytearray(300 << 20)
 
 
-def leaves_an_output(path: Path, out: Path) -> tuple[str, str]:
+def leaves_an_output(path: Path, out: Path) -> tuple[str, str, str]:
     (out / "part").write_text("half of it")
-    return "refused", "an error"
+    return "refused", "", "an error"
 
 
 def leaves_a_temporary_file(path: Path, out: Path) -> None:
@@ -169,7 +169,7 @@ def test_an_error_of_ktrace_must_name_the_input(
     monkeypatch.setattr("fuzz.case.convert", convert)
     found = Order("csv", {}).run(Path("run.json"), tmp_path)
     assert found[0] == kind
-    assert text in found[1]
+    assert text in found[2]
 
 
 def test_rows_that_are_missing_from_an_output_are_noticed(tmp_path: Path) -> None:
