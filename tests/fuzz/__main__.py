@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -35,6 +36,7 @@ def main() -> int:
         return _replay(asked.replay, limits)
     if asked.minutes is None and asked.cases is None:
         parser.error("--minutes or --cases says when to end")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     warm()
     figures = fuzz_in_processes(
         asked.format, asked.jobs, asked.keep, seed=asked.seed, minutes=asked.minutes, most=asked.cases, limits=limits

@@ -124,13 +124,16 @@ def fuzz(
     limits: Limits | None = None,
     tell: bool = True,
 ) -> Figures:
-    """Runs cases for some minutes, or a number of them, and keeps findings below `home`.
+    """Runs cases for some minutes, or a number of them, or until Ctrl-C, and keeps findings below `home`.
 
     `share` is which of how many processes this is; each takes every n-th case.
     """
     limits = limits or Limits()
     figures, begin, told = Figures(), time.monotonic(), 0.0
-    with tempfile.TemporaryDirectory(prefix="ktrace-fuzz-", ignore_cleanup_errors=True) as scratch:
+    with (
+        suppress(KeyboardInterrupt),
+        tempfile.TemporaryDirectory(prefix="ktrace-fuzz-", ignore_cleanup_errors=True) as scratch,
+    ):
         for number, case in enumerate(cases(formats, seed)):
             figures.seconds = time.monotonic() - begin
             if (minutes is not None and figures.seconds > minutes * 60) or (most is not None and number >= most):
@@ -140,8 +143,9 @@ def fuzz(
             outcome = run_case(case, Path(scratch), limits)
             if figures.add(case, outcome):
                 if tell:
-                    last = outcome.text.strip().splitlines()[-1:] or [""]
-                    print(f"{outcome.key}\n    {case}\n    {last[0][:300]}", flush=True)
+                    said = outcome.text.strip().splitlines() or [""]
+                    line = said[-1] if said[0].startswith("Traceback") else said[0]
+                    print(f"{outcome.key}\n    {case}\n    {line[:300]}", flush=True)
                 if home is not None:
                     keep(case, outcome, home, limits)
             if tell and figures.seconds - told > 60:
