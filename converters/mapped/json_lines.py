@@ -26,6 +26,7 @@ from ktrace.converters._shared.columnar.text_cells import by_distinct
 from ktrace.converters._shared.text.line_account import LineAccount
 from ktrace.input.limits import current
 from ktrace.input.source import Source, utf8
+from ktrace.model.json_text import NOT_JSON
 
 #: Bytes of lines that are decoded at once.
 CHUNK = 1 << 20
@@ -73,7 +74,7 @@ class JsonLines(LineAccount):
         if is_utf8(text) and _are_objects(text, len(lines)):
             try:
                 records = _RECORDS.decode(b"[" + b",".join(lines) + b"]")
-            except (msgspec.DecodeError, RecursionError):
+            except NOT_JSON:
                 records = []
             if len(records) == len(lines):
                 return records, range(self._line, self._line + len(lines))
@@ -89,7 +90,7 @@ class JsonLines(LineAccount):
                 continue
             try:
                 records.append(_RECORD.decode(self._text(line, number)))
-            except (msgspec.DecodeError, RecursionError) as error:
+            except NOT_JSON as error:
                 self.begin(number)
                 is_cut = last and number == self._line + len(lines) - 1 and not line.endswith(b"\n")
                 self.skip("cut" if is_cut else "bad-record", "isn't a JSON object" if not is_cut else str(error))
@@ -159,7 +160,7 @@ def member(record: Record, path: str) -> bytes | None:
         return None
     try:
         return member(_RECORD.decode(record[key]), rest)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return None
 
 
@@ -169,7 +170,7 @@ def _is_mapped(text: bytes, mapped: set[str]) -> bool:
         return False
     try:
         return _RECORD.decode(text).keys() <= mapped
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return False
 
 
@@ -200,6 +201,6 @@ def paths_in(record: Record, deep: int = 3) -> Iterator[str]:
         if deep and bytes(value).lstrip().startswith(b"{"):
             try:
                 inner: Any = _RECORD.decode(value)
-            except (msgspec.DecodeError, RecursionError):
+            except NOT_JSON:
                 continue
             yield from (f"{key}.{path}" for path in paths_in(inner, deep - 1))

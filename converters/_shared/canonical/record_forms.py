@@ -16,6 +16,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.input.source import Source, utf8
 from ktrace.model.batch import VERSION, Batch
+from ktrace.model.json_text import NOT_JSON
 from ktrace.model.record_texts import Fault, RecordRun
 from ktrace.output.sink import Sink
 
@@ -112,7 +113,7 @@ def _decode_whole(text: bytes, path: str) -> _Document:
     """Decodes a document. Raises DamagedInput."""
     try:
         return msgspec.json.decode(text, type=_Document)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise DamagedInput(
             f"isn't a whole canonical document: {error}",
             path=path,

@@ -212,7 +212,7 @@ class Decoder:
             place = text.find(element, place)
             found: list[str] = []
             with suppress(RecursionError):
-                json.loads(element, object_pairs_hook=partial(_add_twice, found))
+                json.loads(element, object_pairs_hook=partial(_add_twice, found), parse_int=str)  # of any length
             for key in found:
                 self._repeats = True
                 self._report.issue("duplicate-key", f"byte {byte + place - 1}", key)
