@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Int32
-from ktrace.model.json_text import json_cells
+from ktrace.model.json_text import decode_document, json_cells
 
 from .json_values import Raw, kind_of, same_spelling
 from .numbers import nanoseconds
@@ -117,11 +117,11 @@ class Raws:
         if kinds == {"str"}:
             return _dictionary(codes, pa.array([_as_text(text) for text in texts], pa.string()))
         if kinds in ({"int"}, {"float"}, {"bool"}):
-            scalars = [msgspec.json.decode(text) for text in texts]
+            scalars = [decode_document(text) for text in texts]
             try:
                 plain = pa.array(scalars, {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}[kinds.pop()])
                 return plain.take(pa.array(codes, mask=codes < 0))
-            except (OverflowError, pa.ArrowInvalid):
+            except (OverflowError, TypeError, pa.ArrowInvalid):
                 pass
         return _dictionary(codes, pa.array([same_spelling(text) for text in texts], pa.binary()))
 
