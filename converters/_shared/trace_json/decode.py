@@ -163,7 +163,7 @@ class Decoder:
         return groups, len(elements)
 
     def _learn(self, text: bytes, place: int | None) -> bool:
-        """Widens the shapes by events of a chunk: by the first, some throughout, those from `place` on, or by all for None.
+        """Widens the shapes by events of a chunk: the first, some throughout and those from `place` on; None: by all.
 
         Returns False if that is useless: an element isn't an event.
         """
