@@ -72,5 +72,7 @@ class ArgumentTexts:
         """Learns from some texts throughout, and from those from a place on; returns whether columns are possible."""
         for text in (*texts[:: max(len(texts) // _LEARNT, 1)], *texts[place : place + _LEARNT]):
             self._shape.learn({"args": Raw(text)}, "")
+            if self._shape.loose:
+                return False
         self._type = struct_of(self._shape.args)
-        return not self._shape.loose
+        return True

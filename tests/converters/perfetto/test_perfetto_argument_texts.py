@@ -49,7 +49,17 @@ def test_keys_that_come_late_are_learnt() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[1]", "1", '{"a": ', '{"a": "\\ud800"}', "{" * 5000, "", '{"a":1}},{"cat":"of","args":{"a":1}']
+    "text",
+    [
+        '{"quote \\" and \\n": 1}',
+        "[1]",
+        "1",
+        '{"a": ',
+        '{"a": "\\ud800"}',
+        "{" * 5000,
+        "",
+        '{"a":1}},{"cat":"of","args":{"a":1}',
+    ],
 )
 def test_texts_that_are_no_object_are_left_alone(text: str) -> None:
     assert ArgumentTexts().columns(pa.array(['{"a": 1}', '{"a": 2}', text])) is None
