@@ -20,6 +20,9 @@ from .numbers import nanoseconds
 #: Distinct values that a column keeps from one `Events` to the next.
 MOST_DISTINCT = 1 << 16
 
+#: How lists and objects begin.
+_NESTED = (b"[", b"{")
+
 
 class Codes(dict[Any, int]):
     """A code for each distinct value, in the order of first occurrence; None is -1."""
@@ -113,7 +116,7 @@ class Raws:
             return _dictionary(codes, pa.array([_as_text(text) for text in texts], pa.string()), nulls=True)
         if not self._null and b"null" in texts:
             codes = np.where(codes == texts.index(b"null"), np.int32(-1), codes)
-        kinds = {kind_of(text) for text in texts if self._null or text != b"null"}
+        kinds = {"raw" if text[:1] in _NESTED else kind_of(text) for text in texts if self._null or text != b"null"}
         if kinds == {"str"}:
             return _dictionary(codes, pa.array([_as_text(text) for text in texts], pa.string()))
         if kinds in ({"int"}, {"float"}, {"bool"}):
@@ -123,7 +126,7 @@ class Raws:
                 return plain.take(pa.array(codes, mask=codes < 0))
             except (OverflowError, TypeError, pa.ArrowInvalid):
                 pass
-        return _dictionary(codes, pa.array([same_spelling(text) for text in texts], pa.binary()))
+        return _dictionary(codes, pa.array([_spelled(text) for text in texts], pa.binary()))
 
 
 class Sparse(Raws):
@@ -267,6 +270,10 @@ def _dictionary(codes: Int32, values: pa.Array, *, nulls: bool = False) -> pa.Di
         values = values.fill_null("")
     absent = codes < 0
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=absent if bool(absent.any()) else None), values)
+
+
+def _spelled(text: bytes) -> bytes:
+    return text if text[:1] in _NESTED else same_spelling(text)
 
 
 def _as_text(text: bytes) -> str | None:
