@@ -33,7 +33,10 @@ STOREYS = (
 )
 
 #: What a room of converters/ may import of the core.
-FOR_ROOMS = {"errors", "scratch", "report", "conversion", "model", "naming", "parallel", "store", "input", "output", "stages"}
+FOR_ROOMS = {
+    *("errors", "scratch", "report", "conversion"),
+    *("model", "naming", "parallel", "store", "input", "output", "stages"),
+}
 
 #: Modules that know how to read and how to write: each is one way from inputs to outputs.
 BOTH = {"ktrace.pipeline.convert", "ktrace.pipeline.merge", "ktrace.fleet.tasks"}

@@ -11,7 +11,7 @@ from ktrace.cli._account import account_file, tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_folders
 from ktrace.cli._console import has_rich, is_terminal, tell
-from ktrace.cli._options import classify_option, from_all_option, map_option, rules_option
+from ktrace.cli._options import classify_option, from_all_option, limits_option, map_option, rules_option
 from ktrace.cli._selection import Grouped, part_options, selection_of
 from ktrace.cli._signals import INTERRUPTION
 from ktrace.errors import InputError
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Number of processes; the default is the number of cores."
 )
+@limits_option
 @part_options
 @click.pass_context
 def command(

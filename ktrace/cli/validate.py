@@ -13,6 +13,7 @@ from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import put, tell
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.tables.figures import UNSEEN, harmless
+from ktrace.cli._options import limits_option
 
 if TYPE_CHECKING:
     from ktrace.model.record_texts import Fault
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Maximum number of faults shown per file.",
 )
+@limits_option
 @click.pass_context
 def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) -> None:
     """Check canonical files (.jsonl, .json, .parquet, .csv) against the schema.

@@ -19,6 +19,7 @@ from ktrace.cli._options import (
     from_option,
     gpu_option,
     inputs_argument,
+    limits_option,
     map_option,
     rules_option,
 )
@@ -49,6 +50,7 @@ TIMEOUT = 600
 @classify_option
 @explain_option
 @gpu_option
+@limits_option
 @part_options
 def command(
     inputs: tuple[str, ...],

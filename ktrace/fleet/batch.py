@@ -21,6 +21,7 @@ from ktrace.fleet.ranges import Joiner
 from ktrace.fleet.tasks import Outcome, Task
 from ktrace.input.dataset_manifest import Manifest, is_dataset, is_shard, manifests, mark
 from ktrace.input.expand import paths_of
+from ktrace.input.limits import current, limited
 from ktrace.input.mapping import mapping_of
 from ktrace.input.places import BY, FOLDERS, Place, place_of
 from ktrace.input.stores import TEMPORARY, Store, is_remote, open_store
@@ -100,6 +101,7 @@ def _entry(state: str, manifest: Manifest) -> dict[str, Any]:
     }
 
 
+@limited
 def batch(
     patterns: str | Path | Sequence[str | Path],
     dst: str | Path,
@@ -156,7 +158,7 @@ def batch(
     >>> len(report.done), len(report.failed)
     (2, 0)
     """
-    wanted = selected(selection, options)
+    wanted = selected(selection, options).but(limits=current())  # workers are other processes
     keys = folder_keys(by)
     wanted.require_unset("a batch", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export")
     if dask is not None and wanted.jobs is not None:

@@ -73,11 +73,11 @@ def fork(run: Callable[[], None]) -> int:
 
 
 def portable(error: BaseException) -> BaseException:
-    """The error, or a KtraceError with its text if it can't be pickled, to send it to the parent."""
+    """The error, or a RuntimeError with its text if it can't be pickled, to send it to the parent."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # of a library
-        return KtraceError(f"{type(error).__name__}: {error}")
+        return RuntimeError(f"{type(error).__name__}: {error}")
     return error
 
 

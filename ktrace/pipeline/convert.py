@@ -10,6 +10,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import InputError, UsageError
 from ktrace.input.expand import names_several, paths_of
 from ktrace.input.format import Format
+from ktrace.input.limits import limited
 from ktrace.output.destination import gpu_option, output_format, writing_to
 from ktrace.pipeline.read import Progress, read_selected
 from ktrace.pipeline.selection import Options, Selection, selected
@@ -46,6 +47,7 @@ def note_canonical(report: Report, fmt: Format, to: str | None) -> None:
         report.issue("canonical-json", str(report.output), rows=0)
 
 
+@limited
 def convert(
     src: str | Path | Sequence[str | Path],
     dst: str | Path,
@@ -90,7 +92,8 @@ def convert(
         Called with the report when all is written, before the output appears; if it raises, no output appears.
     **options
         The fields of `Selection` as keywords: `from_`, `jobs`, `classify`, `rules`, `crop`, `filter`, `metrics`,
-        `launch_skip`, `execution_trace`, `align`, `split_by`, `keep_export`, `map`. They override those of `selection`.
+        `launch_skip`, `execution_trace`, `align`, `split_by`, `keep_export`, `map`, `limits`. They override those of
+        `selection`.
 
     Returns
     -------

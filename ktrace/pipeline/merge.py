@@ -17,6 +17,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
 from ktrace.input.format import Format
+from ktrace.input.limits import limited
 from ktrace.output.destination import Write, gpu_option, output_format, writing_to
 from ktrace.output.sink import open_sink, writing
 from ktrace.pipeline.convert import note_canonical, require_rows
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@limited
 def merge(
     src: str | Path | Sequence[str | Path],
     dst: str | Path,

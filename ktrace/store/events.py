@@ -56,7 +56,9 @@ class EventStore:
         self.removed = {"time-range": Tally(), "negative-duration": Tally()}
 
     def add(self, columns: pa.RecordBatch) -> None:
-        """Keeps the events of a batch."""
+        """Keeps the events of a batch. One without rows is no batch: `keys` would have no begin for it."""
+        if not columns.num_rows:
+            return
         numbered = self._numbered(columns)
         alike = self._pending.setdefault(tuple(numbered.schema.names), [])
         alike.append(numbered)

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktrace.input.expand import paths_of
+from ktrace.input.limits import in_force
 from ktrace.input.source import Source, stem
 from ktrace.pipeline.selection import selected
 from ktrace.scratch import scratch_folder
@@ -141,6 +142,7 @@ def served(
         gpu = "slices" if ui is not None and version_of(ui) < SHOWS_STAGES else "stages"
     account = None
     with ExitStack() as stack:
+        stack.enter_context(in_force(wanted.limits))
         if wanted.reads_all() and len(paths) == 1 and _opens_as_it_is(paths[0], wanted.from_, gpu):
             trace = Path(paths[0])
         else:

@@ -16,6 +16,7 @@ from ktrace.analysis.query.plan import Plan, planned
 from ktrace.analysis.query.views import LAUNCHED, sql_type, table_name, table_schema
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
+from ktrace.input.limits import limited
 from ktrace.model.batch import RECORDS, Batch
 from ktrace.report import Report
 from ktrace.scratch import scratch_folder
@@ -34,6 +35,7 @@ _ROWS = 65_536
 _WHOLE = pa.decimal128(38, 0)
 
 
+@limited
 def query(
     src: str | Path | Sequence[str | Path],
     sql: str,
