@@ -12,8 +12,8 @@ from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import put, tell
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.tables.figures import UNSEEN, harmless
 from ktrace.cli._options import limits_option
+from ktrace.tables.figures import UNSEEN, harmless
 
 if TYPE_CHECKING:
     from ktrace.model.record_texts import Fault
