@@ -21,6 +21,7 @@ from ktrace.input.source import Source, utf8
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.record_texts import Fault, RecordRun
 
+from .formulas import unguarded
 from .json_column import json_column
 
 #: Bytes that are parsed at once; a row must be smaller.
@@ -36,7 +37,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         cells = Cells(utf8(raw), source.path)
         rows = FlatRows(conversion, table_record(cells.heads, source.path))
         for first, part in cells.parts():
-            columns = _typed_extras(_texts(part))
+            columns = _typed_extras(unguarded(_texts(part)))
             for offset in range(0, columns.num_rows, conversion.batch_rows):
                 yield from rows.batches(columns.slice(offset, conversion.batch_rows), first + offset)
         _account_broken(cells, conversion)
@@ -53,7 +54,7 @@ def texts(source: Source) -> Iterator[RecordRun | Fault]:
         try:
             record = table_record(cells.heads, source.path)
             for first, part in cells.parts():
-                yield RecordRun(first, None, table_texts(_texts(part), record, json_column))
+                yield RecordRun(first, None, table_texts(unguarded(_texts(part)), record, json_column))
         except DamagedInput as error:
             yield Fault(first, "$", error.what)
         for row, count in cells.broken:
