@@ -70,6 +70,10 @@ class OutputError(KtraceError):
     """The output can't be written: it exists, the disk is full, or ktrace doesn't write the format."""
 
 
+class InternalError(KtraceError):
+    """An invariant of ktrace is broken, such as an account that doesn't add up: a bug, whatever the input."""
+
+
 class UsageError(KtraceError):
     """The call itself is wrong: an unknown format name, or options that contradict each other."""
 

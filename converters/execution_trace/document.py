@@ -19,6 +19,7 @@ from ktrace.converters._shared.trace_json.chunks import CHUNK, Text
 from ktrace.converters._shared.trace_json.grammar import value_at
 from ktrace.converters._shared.trace_json.repair import mend_value
 from ktrace.errors import DamagedInput
+from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.report import Report
 
 from .node import Node, node_of, nodes_of
@@ -101,8 +102,8 @@ class Document:
         content = text.part(found.start, found.end)
         text.pos = found.end
         try:
-            return msgspec.json.decode(content)
-        except (msgspec.DecodeError, RecursionError):
+            return decode_document(content)
+        except NOT_JSON:
             return ""
 
     def _skip_separators(self) -> None:
@@ -149,7 +150,7 @@ class Document:
         """Decodes the nodes up to a position, None if they aren't JSON."""
         try:
             nodes = nodes_of(b"".join((b"[", self._text.view(self._text.pos, end), b"]")))
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        except NOT_JSON:
             return None
         self._text.pos = end
         self._report.record(len(nodes))
@@ -190,7 +191,7 @@ class Document:
         for better, repairs in mend_value(piece):
             try:
                 msgspec.json.decode(better)
-            except (msgspec.DecodeError, RecursionError):
+            except NOT_JSON:
                 continue
             for repair in repairs:
                 self._report.issue(repair.kind, f"byte {start + repair.place}", repair.detail)
@@ -207,5 +208,5 @@ class Document:
     def _node(self, content: bytes, start: int) -> Iterator[Node]:
         try:
             yield node_of(content)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        except NOT_JSON as error:
             self._report.issue("bad-record", f"byte {start}", str(error))

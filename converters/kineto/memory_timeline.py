@@ -19,6 +19,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 
 _ROW = re.compile(rb"\[([^\[\]]*)\]")
@@ -78,7 +79,7 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
         text = stream.read()
     try:
         times, sizes = msgspec.json.decode(text, type=tuple[list[int], list[list[int]]])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except NOT_JSON as error:
         raise DamagedInput(str(error), path=source.path, expected="[times, sizes by category]") from None
     widths = {len(row) for row in sizes}
     if len(times) != len(sizes) or len(widths) != 1 or not min(widths):

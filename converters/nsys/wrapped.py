@@ -6,7 +6,6 @@ GENERIC_EVENTS   timestamp 20000  typeId 0x...03  data {"PCIe TX Throughput": "5
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.arrays import Int64
+from ktrace.model.json_text import load_json
 
 from .reading import Reading
 
@@ -102,7 +102,7 @@ def _lists(block: Block, times: list[str]) -> tuple[list[object], list[object], 
 def _whole_numbers(text: object) -> Iterator[tuple[str, int]]:
     """Yields the whole numbers of a JSON object with their names; they may be in quotes."""
     try:
-        value = json.loads(text) if isinstance(text, (str, bytes)) else None
+        value = load_json(text) if isinstance(text, (str, bytes)) else None
     except (ValueError, RecursionError):
         return
     for name, number in value.items() if isinstance(value, dict) else ():

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -14,6 +12,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.scratch import scratch_folder
 
 from .containers import TableBatch, arrow, folder, hdf5
 from .probe import HDF5
@@ -22,8 +21,8 @@ from .probe import HDF5
 @contextmanager
 def exported(source: Source, conversion: Conversion) -> Iterator[Source]:
     """Provides the source with a database of its tables, in a temporary folder. Raises InputError."""
-    with tempfile.TemporaryDirectory(prefix="ktrace.") as temporary:
-        path = Path(temporary) / "tables.sqlite"
+    with scratch_folder() as temporary:
+        path = temporary / "tables.sqlite"
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             database.execute("PRAGMA journal_mode = OFF")
             database.execute("PRAGMA synchronous = OFF")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import load_object
 from ktrace.model.row_builder import to_rows
 
 from .own import COLUMNS, PREFIX
@@ -21,7 +21,7 @@ def rows_with_args(batch: Batch) -> list[dict[str, Any]]:
     plain = Batch(batch.record, batch.columns.drop_columns(batch.typed_args()))
     rows = to_rows(plain)
     for row, text in zip(rows, texts, strict=True):
-        row["args"] = json.loads(text) if text else {}
+        row["args"] = load_object(text)
     return rows
 
 

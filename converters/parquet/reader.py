@@ -24,6 +24,7 @@ from ktrace.input.capabilities import Pushdown
 from ktrace.input.source import Source
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema, union_schema
+from ktrace.model.json_text import NOT_JSON
 from ktrace.model.record_texts import Fault, RecordRun
 from ktrace.parallel.prefetch import prefetch
 from ktrace.store.joins import among
@@ -238,7 +239,7 @@ def _facts(footer: dict[bytes, bytes], path: str) -> list[msgspec.Raw]:
     """The records of the catalog in a footer. Raises DamagedInput."""
     try:
         return msgspec.json.decode(footer.get(b"ktrace.catalog", b"[]"), type=list[msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise DamagedInput(
             f'the catalog, "ktrace.catalog" in the footer, isn\'t a JSON list: {error}',
             path=path,

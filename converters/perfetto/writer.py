@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from ktrace.conversion import Conversion
 from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import load_json
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import Track, host_of
 from ktrace.output.sink import Sink
@@ -150,7 +150,7 @@ def _part(batch: TimelineBatch, mine: Bools) -> TimelineBatch:
 def _fact(row: dict[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in row.items() if value is not None}
     if isinstance(found.get("facts"), str):
-        found["facts"] = json.loads(found["facts"])
+        found["facts"] = load_json(found["facts"])
     return found
 
 

@@ -16,7 +16,7 @@ from ktrace.converters._shared.rocm.common import executed
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import FirstId, Lookup, Texts
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import encoded
+from ktrace.model.json_text import encoded, load_json
 
 from .arguments import Arguments
 from .infos import Infos
@@ -108,7 +108,7 @@ def _json(text: Any) -> bytes | None:
     if text.strip() in ("", "{}", "[]"):
         return None
     try:
-        json.loads(text)
+        load_json(text)
     except ValueError:
         return json.dumps(text, ensure_ascii=False).encode()
     return text.encode()

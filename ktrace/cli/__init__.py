@@ -1,25 +1,26 @@
 """The command `ktrace`: a thin shell over the library, one module per command, imported when the command is called.
 
-Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found.
+Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found, 130 interrupted by Ctrl-C.
 
 Commands: convert, merge, view, summary, diff, query, batch, info, map, formats, schema, validate, completion,
 new_format. They share `_options` and `_selection` (options), `_console` (printing), `_account` (what was noted,
 repaired or skipped), `_figures` (tables), `_complete` (completion of names), `_arrow` (pyarrow without pandas),
-`_memory` (the allocator), `_labels` (what kernels in a table lack) and `_scaffold` (the files of a new format).
+`_memory` (the allocator), `_signals` (Ctrl-C), `_labels` (what kernels in a table lack) and `_scaffold` (the files of
+a new format).
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
 from ktrace import __version__
+from ktrace.cli._signals import INTERRUPTION
 from ktrace.errors import KtraceError, UsageError
 
 #: Command -> what it does, for the list of commands; listing the commands imports no module of theirs.
@@ -97,7 +98,8 @@ def cli(debug: bool) -> None:
     ktrace convert run.log -o run.perfetto    a file for ui.perfetto.dev
     ktrace summary run.log                    where the time went
 
-    Exit codes: 0 done, 1 bad input or output, 2 wrong usage, 3 slower than `ktrace diff --fail-over` allows.
+    Exit codes: 0 done, 1 bad input or output, 2 wrong usage, 3 slower than `ktrace diff --fail-over` allows,
+    130 interrupted.
     """
 
 
@@ -106,12 +108,12 @@ def main() -> NoReturn:
     debug = "--debug" in sys.argv[1:]
     # `--debug` may appear anywhere on the command line.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    signal.signal(signal.SIGTERM, _interrupt)
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it
-        signal.signal(signal.SIGHUP, _interrupt)
+    INTERRUPTION.listen()
     try:
         code = _run(arguments, debug)
+        INTERRUPTION.settle()
     except (KeyboardInterrupt, click.Abort) as error:  # at any moment, even while another error is being printed
+        INTERRUPTION.settle()
         if debug:
             raise
         _leave(_explain(error))
@@ -178,8 +180,6 @@ def _explain(error: BaseException) -> int:
 
     for number, line in enumerate(message.split("\n")):  # names from a trace may contain any character
         click.echo(f"{'' if number else 'ktrace: '}{harmless(line)}", err=True)
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return INTERRUPTION.code
     return 2 if isinstance(error, UsageError) else 1
-
-
-def _interrupt(*_: Any) -> NoReturn:
-    raise KeyboardInterrupt

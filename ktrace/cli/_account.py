@@ -29,13 +29,14 @@ _LABELS = {"broken-format": "warning", "cut": "warning", "residual-large": "warn
 def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[Report | BatchReport], None]]:
     """Yields a function that writes the account to the file of `--report`; without `--report` it does nothing.
 
-    The file appears at the end of the block. Raises UsageError if the file is one of the `others`, the inputs and the
+    The file appears at the end of the block; a device or pipe gets the account at once. The function raises OutputError
+    if the account can't be written. Raises UsageError if the file is one of the `others`, the inputs and the
     output of the command.
     """
     if path is None:
         yield lambda account: None
         return
-    from ktrace.output.sink import Sink, writing
+    from ktrace.output.sink import Sink, disk_errors, writing
 
     if path == "-" or os.path.realpath(path) in map(os.path.realpath, others):
         raise UsageError("--report needs a separate file", expected="a path other than '-', the inputs and the output")
@@ -43,7 +44,9 @@ def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[
 
         def write(account: Report | BatchReport) -> None:
             text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
-            sink.open().write(text.encode("utf-8", "backslashreplace"))
+            with disk_errors(path):
+                sink.open().write(text.encode("utf-8", "backslashreplace"))
+                sink.pass_on()
 
         yield write
 

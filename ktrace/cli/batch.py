@@ -11,8 +11,9 @@ from ktrace.cli._account import account_file, tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_folders
 from ktrace.cli._console import has_rich, is_terminal
-from ktrace.cli._options import classify_option, from_all_option, map_option, rules_option
+from ktrace.cli._options import classify_option, from_all_option, limits_option, map_option, rules_option
 from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.cli._signals import INTERRUPTION
 from ktrace.errors import InputError
 from ktrace.tables.figures import harmless
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Number of processes; the default is the number of cores."
 )
+@limits_option
 @part_options
 @click.pass_context
 def command(
@@ -96,7 +98,8 @@ def command(
             f"ktrace: interrupted; run the same command again to convert the inputs that aren't in {output} yet",
             err=True,
         )
-        ctx.exit(1)
+        INTERRUPTION.settle()
+        ctx.exit(INTERRUPTION.code)
     tell_issues(account.finding)
     for reason in account.failed.values():
         click.echo(f"failed: {harmless(reason.partition(chr(10))[0]) if telling.told else reason}", err=True)

@@ -18,6 +18,7 @@ from ktrace.cli._options import (
     gpu_option,
     inputs_argument,
     jobs_option,
+    limits_option,
     map_option,
     output_option,
     overwrite_option,
@@ -68,6 +69,7 @@ from ktrace.cli._selection import Grouped, part_options, selection_of
 )
 @overwrite_option
 @jobs_option
+@limits_option
 @part_options
 def command(
     inputs: tuple[str, ...],
@@ -135,7 +137,7 @@ def command(
             strict=strict,
             overwrite=overwrite,
             progress=progress.callback,
+            account=write_account,
         )
-        write_account(account)
     tell_account(account, output)
     tell_labels(account, output)

@@ -12,7 +12,7 @@ from ktrace.cli._complete import complete_by
 from ktrace.cli._console import Progress
 from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_all_option, jobs_option, map_option, overwrite_option, rules_option
+from ktrace.cli._options import from_all_option, jobs_option, limits_option, map_option, overwrite_option, rules_option
 from ktrace.cli._selection import Grouped, listed, part_options, selection_of
 
 #: The exit code where --fail-over finds a regression.
@@ -79,6 +79,7 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 @rules_option
 @overwrite_option
 @jobs_option
+@limits_option
 @part_options
 def command(
     a: str,

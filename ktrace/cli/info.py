@@ -12,7 +12,7 @@ from ktrace.cli._account import tell_cut
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import heading, print_table
-from ktrace.cli._options import map_option
+from ktrace.cli._options import limits_option, map_option
 from ktrace.tables.figures import duration, harmless, shortened
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _MEMBERS = 12
 @click.argument("path", metavar="IN", type=click.Path(allow_dash=True, readable=False))
 @click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="Format of the input.")
 @map_option
+@limits_option
 def command(path: str, from_: str | None, map_: str | None) -> None:
     """Show the format of IN and how it was detected, its contents, devices, time span and heaviest kernels."""
     import_pyarrow()

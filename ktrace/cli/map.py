@@ -10,7 +10,7 @@ import click
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import heading, print_table
-from ktrace.cli._options import map_option, overwrite_option
+from ktrace.cli._options import limits_option, map_option, overwrite_option
 from ktrace.errors import KtraceError, UsageError
 from ktrace.tables.figures import duration, harmless, shortened
 
@@ -34,6 +34,7 @@ _HIDDEN = frozenset({"source", "timing", "metric", "table", "copy_kind"})
     "--write", is_flag=True, help="Keep the mapping next to FILE (FILE.ktrace.toml), where it is found again."
 )
 @overwrite_option
+@limits_option
 def command(path: str, map_: str | None, write: bool, output: str | None, overwrite: bool) -> None:
     """Guess which column of a table (CSV, TSV, JSON Lines) is which field, and show the first rows read that way.
 

@@ -15,7 +15,7 @@ from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress, colour, width
 from ktrace.cli._figures import check_output, figures_option
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_all_option, jobs_option, map_option, overwrite_option, rules_option
+from ktrace.cli._options import from_all_option, jobs_option, limits_option, map_option, overwrite_option, rules_option
 from ktrace.cli._selection import Grouped, part_options, selection_of
 from ktrace.errors import UsageError
 
@@ -46,6 +46,7 @@ _FORMATS = ("table", "csv", "tsv", "json", "jsonl", "md", "parquet")
 @rules_option
 @overwrite_option
 @jobs_option
+@limits_option
 @part_options
 def command(
     arguments: tuple[str, ...],

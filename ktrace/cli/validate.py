@@ -11,6 +11,7 @@ import click
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._options import limits_option
 
 if TYPE_CHECKING:
     from ktrace.model.record_texts import Fault
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Maximum number of faults shown per file.",
 )
+@limits_option
 @click.pass_context
 def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) -> None:
     """Check canonical files (.jsonl, .json, .parquet, .csv) against the schema.

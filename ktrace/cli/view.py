@@ -19,10 +19,12 @@ from ktrace.cli._options import (
     from_option,
     gpu_option,
     inputs_argument,
+    limits_option,
     map_option,
     rules_option,
 )
 from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.cli._signals import INTERRUPTION
 from ktrace.errors import KtraceError
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ TIMEOUT = 600
 @classify_option
 @explain_option
 @gpu_option
+@limits_option
 @part_options
 def command(
     inputs: tuple[str, ...],
@@ -102,6 +105,7 @@ def _wait(view: View, offline: bool, timeout: float | None) -> None:
         except KeyboardInterrupt:
             if not view.wait(0.5):
                 raise
+            INTERRUPTION.settle()
         seconds = 0.0
     else:
         click.echo("waiting for the browser to fetch the trace; Ctrl-C stops it", err=True)

@@ -22,16 +22,17 @@ from multiprocessing.process import BaseProcess
 
 from ktrace.errors import UsageError, import_extra
 from ktrace.fleet.tasks import Outcome, Task, convert_one
+from ktrace.scratch import scratch_folder
 
 _DIED = "its process died twice, the second time reading this file alone: it may need more memory than there is"
 
 
 def in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Outcome, None, None]:
     """Runs the tasks in `jobs` processes, which end with the iterator or with this process. Yields the outcomes."""
-    with tempfile.TemporaryDirectory(prefix="ktrace.") as scratch:
-        suspects = yield from _in_pool(deque(tasks), jobs, scratch)
+    with scratch_folder() as scratch:
+        suspects = yield from _in_pool(deque(tasks), jobs, str(scratch))
         for task in suspects:
-            if (yield from _in_pool(deque([task]), 1, scratch)):
+            if (yield from _in_pool(deque([task]), 1, str(scratch))):
                 yield Outcome(task.path, reason=f"{task.path}: {_DIED}")
 
 

@@ -101,7 +101,8 @@ class Joiner:
             part = msgspec.json.decode(text, type=RangeResult)
         except msgspec.DecodeError:
             return None
-        return part if part.is_of(task) and part.shard.size == self._files[task.staged] else None
+        named = (part.staged, part.manifest.path) == (task.staged, task.path)
+        return part if named and part.is_of(task) and part.shard.size == self._files[task.staged] else None
 
     def ready(self) -> list[Outcome]:
         """Returns the outcomes of inputs whose ranges were all done by an earlier batch."""

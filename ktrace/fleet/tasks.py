@@ -23,6 +23,7 @@ from ktrace.fleet.sources import Sources, of_sources
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.dataset_manifest import Manifest, Shard, Stamp, file_stem, write_manifest
 from ktrace.input.detection import by_name
+from ktrace.input.limits import in_force
 from ktrace.input.places import BY, Place
 from ktrace.input.source import stem
 from ktrace.input.stores import Store, open_store
@@ -104,10 +105,11 @@ def convert_one(task: Task) -> Outcome:
     began = time.monotonic()
     manifest = part = None
     try:
-        if task.part is None:
-            manifest = _convert(task)
-        else:
-            part = _convert_range(task, replace(task.part))
+        with in_force(task.selection.limits):
+            if task.part is None:
+                manifest = _convert(task)
+            else:
+                part = _convert_range(task, replace(task.part))
     except _NotDivisible as why:
         return Outcome(task.path, undivided=str(why))
     except KtraceError as error:

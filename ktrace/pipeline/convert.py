@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import InputError, UsageError
 from ktrace.input.expand import names_several, paths_of
 from ktrace.input.format import Format
+from ktrace.input.limits import limited
 from ktrace.output.destination import gpu_option, output_format, writing_to
 from ktrace.pipeline.read import Progress, read_selected
 from ktrace.pipeline.selection import Options, Selection, selected
@@ -46,6 +47,7 @@ def note_canonical(report: Report, fmt: Format, to: str | None) -> None:
         report.issue("canonical-json", str(report.output), rows=0)
 
 
+@limited
 def convert(
     src: str | Path | Sequence[str | Path],
     dst: str | Path,
@@ -57,6 +59,7 @@ def convert(
     strict: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
+    account: Callable[[Report], None] | None = None,
     **options: Unpack[Options],
 ) -> Report:
     """Converts one or several inputs to one output.
@@ -85,9 +88,12 @@ def convert(
         Replace an output that exists.
     progress : callable, optional
         Called with the number of input bytes each time some were read.
+    account : callable, optional
+        Called with the report when all is written, before the output appears; if it raises, no output appears.
     **options
         The fields of `Selection` as keywords: `from_`, `jobs`, `classify`, `rules`, `crop`, `filter`, `metrics`,
-        `launch_skip`, `execution_trace`, `align`, `split_by`, `keep_export`, `map`. They override those of `selection`.
+        `launch_skip`, `execution_trace`, `align`, `split_by`, `keep_export`, `map`, `limits`. They override those of
+        `selection`.
 
     Returns
     -------
@@ -133,7 +139,9 @@ def convert(
         report.require_match()
         if table != "catalog":
             require_rows(report, paths)
-    if wanted.align is None and len(report.timed) > 1:
-        report.issue("not-aligned", f"{len(report.timed):,} inputs", rows=0)
-    note_canonical(report, fmt, to)
+        if wanted.align is None and len(report.timed) > 1:
+            report.issue("not-aligned", f"{len(report.timed):,} inputs", rows=0)
+        note_canonical(report, fmt, to)
+        if account:
+            account(report)
     return report

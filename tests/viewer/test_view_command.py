@@ -110,7 +110,7 @@ def test_ctrl_c_ends_it_and_removes_the_temporary_file(tmp_path: Path, how: sign
         assert len(view.left()) == 1
         view.process.send_signal(how)
         code, _, err = view.ended()
-        assert code == 1
+        assert code == 128 + how
         assert "interrupted" in err
         assert "Traceback" not in err
         assert view.left() == []
@@ -211,7 +211,7 @@ def test_offline_ctrl_c_before_the_trace_was_fetched_is_an_interruption(tmp_path
     with viewing(tmp_path, TRACE, "--offline", "--no-browser") as view:
         view.process.send_signal(signal.SIGINT)
         code, _, err = view.ended()
-        assert code == 1
+        assert code == 130
         assert "interrupted" in err
 
 

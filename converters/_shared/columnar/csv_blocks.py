@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.input.limits import current
 from ktrace.input.source import Source, utf8
 
 from ..text.line_account import LineAccount
@@ -97,13 +98,19 @@ class CsvBlocks(LineAccount):
         self._line = 1
         self._kept = b""
 
+    def at(self) -> str:
+        """Where the reading is, for an error: the rows are read some at once."""
+        return f"{self._place}before line {self._line}" if self._line > 1 else ""
+
     def __iter__(self) -> Iterator[CsvTable | CsvRows | Line]:
         with self._source.open() as stream:
             whole = utf8(stream)
-            text = _chunk(whole)
+            text, number = _chunk(whole, 1), 1
             while text:
-                coming = _chunk(whole)
-                self._report.record(line_count(text))
+                lines = line_count(text)
+                number += lines
+                coming = _chunk(whole, number)
+                self._report.record(lines)
                 yield from self._items(text, last=not coming, small=len(text) < PIECE)
                 text = coming
         self.finish()
@@ -228,13 +235,18 @@ def _distinct(cells: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _chunk(stream: BinaryIO) -> bytes:
-    """Reads some whole lines, and a few more if a cell in quotes seems to continue after them."""
-    text = stream.read(CHUNK)
-    text += stream.readline()
+def _chunk(stream: BinaryIO, number: int) -> bytes:
+    """Reads some whole lines, and a few more if a cell in quotes seems to continue after them.
+
+    `number` is that of the first one. Raises DamagedInput at a longer line than allowed.
+    """
+    limits = current()
+    text = limits.lines(stream, CHUNK, number)
     for _ in range(LONGEST_ROW):
-        if text.count(b'"') % 2 == 0 or not (more := stream.readline()):
+        if text.count(b'"') % 2 == 0 or not (more := limits.readline(stream)):
             break
+        if len(text) - CHUNK + len(more) > limits.line:
+            limits.check_line(len(text) + len(more), None, number + line_count(text))
         text += more
     return text
 

@@ -21,6 +21,11 @@ class LineAccount:
         self._decided = True
         self._deferred = 0
         self._skipping: tuple[str, int, int, str] | None = None  # kind, first, last, detail
+        report.at = self.at
+
+    def at(self) -> str:
+        """Where the reading is, for an error: the current line, '' before the first one."""
+        return f"{self._place}{self._what} {self._number}" if self._number else ""
 
     def begin(self, number: int) -> None:
         """Makes a line the current one. The caller counts it as a record."""

@@ -17,6 +17,6 @@ The data flows through these modules; memory is bounded by the batch, whatever t
     phases              `Events` -> canonical batches, by the rules of a dialect (`dialect`): `slices`, `counters`,
                         `arrows`, `metadata` make rows of a `draft`; `places` finds the track; `gpus` moves processes
                         that are GPUs to devices
-    salvage             reads a damaged list element by element: `grammar` finds the end of a valid value, `walk` that
-                        of a broken one, `repair` repairs it
+    salvage             reads a damaged list element by element: `grammar` finds the end of a valid value, `broken` and
+                        `walk` that of a broken one, `repair` repairs it
 """

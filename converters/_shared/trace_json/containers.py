@@ -27,7 +27,7 @@ from .events import Events
 from .lists import List, is_event
 from .member import LARGEST_MEMBER, Member, RowsOf
 from .repair import mend, mend_value
-from .salvage import is_json
+from .salvage import is_json, resume
 
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _MARK = re.compile(rb'["{}\[\]]')
@@ -60,6 +60,7 @@ class Document:
         self._rows = rows
         self._decoder = Decoder(conversion.report, MOST_EVENTS, folded, quoted=quoted)
         self._found = False
+        self._on_lines = False
         self._part = part
 
     def __iter__(self) -> Generator[Events | Member | Batch, None, None]:
@@ -126,6 +127,9 @@ class Document:
             if key is None:
                 text.pos = start
                 self._resume()
+                if text.peek() == b"{":
+                    yield from self._events(lines=self._on_lines)
+                    continue
                 key = "traceEvents"
             text.skip_blank()
             if key == "traceEvents" and text.peek() == b"[":
@@ -151,20 +155,27 @@ class Document:
             return None
 
     def _resume(self) -> None:
-        """Resumes at the next list of events, because the members before it are damaged."""
+        """Resumes at the next list of events, because the members before it are damaged.
+
+        After a list of events that may have ended too early, resumes at the next event, too.
+        """
         text = self._text
         start = text.pos
-        while (found := text.search(_TRACE_EVENTS, text.pos)) < 0:
-            searched = text.end - 64
-            if not text.more():
-                if not self._found:
-                    raise self._no_trace("the members of the document are damaged")
-                text.pos = text.end
-                break
-            text.pos = max(text.pos, searched)
+        if self._found and text.peek() == b"{" and is_event(text):
+            self._report.issue("json-repair", f"byte {start}", "the list of events ends, and continues")
+            return
+        if self._found:
+            resume(text, _TRACE_EVENTS)
         else:
-            text.pos = text.match(_TRACE_EVENTS, found)
-        self._report.issue("unrecognised", f"byte {start}", f"members of the document, {text.pos - start:,} bytes", 0)
+            while (found := text.search(_TRACE_EVENTS, text.pos)) < 0:
+                searched = text.end - 64
+                if not text.more():
+                    raise self._no_trace("the members of the document are damaged")
+                text.pos = max(text.pos, searched)
+            text.pos = found
+        text.pos = text.match(_TRACE_EVENTS, text.pos)
+        self._report.record()
+        self._report.issue("unrecognised", f"byte {start}", f"members of the document, {text.pos - start:,} bytes")
 
     def _sound(self, value: bytes | None, key: str, start: int) -> bytes | None:
         """The JSON text of a member, repaired if necessary; if that fails it is reported, and None."""
@@ -219,6 +230,7 @@ class Document:
     def _events(self, *, lines: bool = False) -> Iterator[Events | Member | Batch]:
         """Yields the events of a list whose bracket is read, or those of lines."""
         self._found = True
+        self._on_lines = lines
         text = self._text
         again = False
         part = self._part

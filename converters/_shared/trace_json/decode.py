@@ -71,11 +71,12 @@ class Decoder:
         """Decodes a JSON list of events at `byte` of the document, and returns their number.
 
         In a `salvaged` list each `false` is an element that was given up, which the caller reports. Raises
-        msgspec.DecodeError if it isn't a JSON list; then nothing was taken.
+        msgspec.DecodeError if it isn't a JSON list, or if one of its events is a document with a list of events; then
+        nothing was taken.
         """
         with no_gc():
             try:
-                groups, count, strange = self._groups(text)
+                groups, count, strange = self._groups(text, salvaged=salvaged)
             except RecursionError:
                 raise msgspec.DecodeError("nested too deeply") from None
             self._report.record(count)
@@ -101,7 +102,7 @@ class Decoder:
             else:  # a shape that was widened since, or that doesn't occur any more
                 del self._gathers[key]
 
-    def _groups(self, text: bytes) -> tuple[list[Group], int, list[Strange]]:
+    def _groups(self, text: bytes, *, salvaged: bool) -> tuple[list[Group], int, list[Strange]]:
         """The events by shape, the number of elements, and the elements that aren't events."""
         self._look_closely = self._repeats
         for _ in range(2):
@@ -109,7 +110,7 @@ class Decoder:
                 return *self._typed(text), []
             except msgspec.ValidationError:
                 self._look_closely = True
-                if not self._learn(text):
+                if not self._learn(text, salvaged=salvaged):
                     break
         return _one_by_one(text)
 
@@ -143,10 +144,12 @@ class Decoder:
                 groups += (Group(group.struct, rows[group.rows], group.events) for group in found)
         return groups, len(elements)
 
-    def _learn(self, text: bytes) -> bool:
+    def _learn(self, text: bytes, *, salvaged: bool) -> bool:
         """Widens the shapes by all events of a chunk. Returns False if that is useless: an element isn't an event."""
         elements = elements_of(text)
         events = [members_of(element) for element in elements if bytes(element)[:1] == b"{"]
+        if not salvaged and any("traceEvents" in event and "ph" not in event for event in events):
+            raise msgspec.DecodeError("a document within the list")
         if self._by_cat.usable:
             self._by_cat.learn(event for event in events if "cat" in event)
             self._by_phase.learn(event for event in events if "cat" not in event)
@@ -209,7 +212,7 @@ class Decoder:
             place = text.find(element, place)
             found: list[str] = []
             with suppress(RecursionError):
-                json.loads(element, object_pairs_hook=partial(_add_twice, found))
+                json.loads(element, object_pairs_hook=partial(_add_twice, found), parse_int=str)  # of any length
             for key in found:
                 self._repeats = True
                 self._report.issue("duplicate-key", f"byte {byte + place - 1}", key)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ktrace.model.arrays import Int64, UInt8
 
-from .chunks import LARGEST, Text
+from .chunks import Text
 
 _whole = msgspec.json.Decoder(msgspec.Raw).decode
 _PLACE = re.compile(r"\(byte (\d+)\)")
@@ -41,11 +41,12 @@ class Value(NamedTuple):
     fault: str = ""
 
 
-def value_at(text: Text, start: int, most: int = LARGEST) -> Value:
+def value_at(text: Text, start: int, most: int | None = None) -> Value:
     """Returns the value that begins at a position of the window, which grows as far as necessary.
 
-    It grows to at most `most` bytes; the time is in proportion to the value's length.
+    It grows to at most `most` bytes, by default `text.largest`; the time is in proportion to the value's length.
     """
+    most = text.largest if most is None else most
     while True:
         window = text.view(start, text.end)
         end, fault = _end_of(window)
@@ -80,17 +81,29 @@ def _end_of(window: memoryview) -> tuple[int, str]:
     return end, ""
 
 
+def object_end(text: bytes | memoryview) -> int:
+    """Where the object at the begin of a text ends; if it is broken or cut, the place of the fault negated."""
+    end, fault = _end_of(memoryview(text))
+    return end if not fault else -end
+
+
 def place_of(error: msgspec.DecodeError) -> int:
     """The position of a parser's error; -1 if the text was cut, or if the error contains no position."""
     found = _PLACE.search(str(error))
     return int(found[1]) - 1 if found else -1
 
 
-def own_key(text: bytes, wanted: frozenset[bytes]) -> bytes | None:
+def own_key(text: bytes | memoryview, wanted: frozenset[bytes]) -> bytes | None:
     """The first of the wanted keys in the object at the begin of a text (not in nested objects).
 
     Returns b"" if the object ends without one, None if the text ends first.
     """
+    found = find_key(text, wanted)
+    return None if found is None else found[0]
+
+
+def find_key(text: bytes | memoryview, wanted: frozenset[bytes]) -> tuple[bytes, int] | None:
+    """As `own_key`, and where the text after the key and its colon begins."""
     depth = 0
     for found in _KEY.finditer(text):
         mark = found[0]
@@ -99,9 +112,9 @@ def own_key(text: bytes, wanted: frozenset[bytes]) -> bytes | None:
         elif mark in _CLOSING:
             depth -= 1
             if depth <= 0:
-                return b""
+                return b"", found.end()
         elif depth == 1 and found[2] and found[1] in wanted:
-            return found[1]
+            return found[1], found.end()
     return None
 
 

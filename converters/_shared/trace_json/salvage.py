@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..columnar.decoding import is_utf8
-from .chunks import LARGEST, Text
-from .grammar import Nest, Value, own_key, value_at
+from .broken import BEGIN, PHASE, before_event, broken_off, candidates, event_follows
+from .chunks import Text
+from .grammar import Nest, Value, find_key, object_end, own_key, value_at
 from .json_values import elements_of, members_of
 from .repair import Repair, mend, mend_value
-from .walk import EVENT, GOES_ON, Rule, Walked, walk
+from .walk import EVENT, GOES_ON, Walked
 
 #: Bytes of a broken element that are examined: at first, at most, and in any case.
 LOOKED_AT = 1 << 11
@@ -26,11 +27,8 @@ LEAST_LOOKED_AT = 1 << 14
 #: Text that isn't an element, up to text that may begin one.
 _STRAY = re.compile(rb'(?:"[^"\\\r\n{}]*(?:\\.[^"\\\r\n{}]*)*"?|[^,{\[\]"])+|["\[]', re.DOTALL)
 _SEPARATORS = re.compile(rb"[\s,]*")
-#: What follows an element.
-_FOLLOWED = re.compile(rb"[\s}]*(?:,\s*(?:[{\[\],]|null|\Z)|[{\]]|\Z)")
-#: The begin of an event.
-_BEGIN = re.compile(rb"[\s,]" + EVENT.pattern)
-_PHASE = frozenset((b"ph",))
+_DECISIVE = frozenset((b"ph", b"traceEvents"))
+_OPENING = re.compile(rb"\s*\[")
 
 #: Levels of nesting, of the interpreter's limit (1000), that are reserved for the callers that process a text further.
 _SPARE = 100
@@ -69,16 +67,67 @@ def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = 
             found.ended = True
             break
         found.resumed = False
-        value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, LARGEST))
+        if first == b'"':
+            _take_headless(text, found)
+            continue
+        value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, text.largest))
+        whole = None
         if not value.fault and first == b"{" and text.match(GOES_ON, value.end) > value.end:
-            value = value._replace(fault="broken")  # by a surplus brace
-        if not value.fault:
+            after = text.match(_SEPARATORS, value.end)
+            if _headless_end(text, after) < 0 or not _has_phase(text, value):
+                whole, value = value, value._replace(fault="broken")  # by a surplus brace
+        if first == b"{" and (inner := _list_within(text, value)) > 0:
+            found.repairs.append(Repair("json-repair", text.pos, "a document begins within the list"))
+            text.pos = inner
+            found.resumed = True
+        elif not value.fault:
             _take_whole(text, value, found)
         elif first == b"{":
-            _take_broken(text, value, found)
+            _take_broken(text, value, found, whole)
         else:
             _take_stray(text, found)
     return found
+
+
+def _has_phase(text: Text, value: Value) -> bool:
+    return own_key(text.part(value.start, value.end), PHASE) == b"ph"
+
+
+def _list_within(text: Text, value: Value) -> int:
+    """Where the list of events of a document begins that begins here; 0 if this isn't a document."""
+    end = min(text.end, value.start + LEAST_LOOKED_AT)
+    head = text.part(value.start, end if value.fault else min(end, value.end))
+    key, place = find_key(head, _DECISIVE) or (b"", 0)
+    begin = _OPENING.match(head, place) if key == b"traceEvents" else None
+    return value.start + begin.end() if begin else 0
+
+
+def _take_headless(text: Text, found: Salvaged) -> None:
+    """Takes an event whose opening brace is missing; else the text is stray."""
+    start, end = text.pos, _headless_end(text, text.pos)
+    if end < 0 or not _keep(found, start, *mend(b"{" + text.part(start, end))):
+        _take_stray(text, found)
+        return
+    found.repairs.append(Repair("json-repair", start, "an opening brace is missing"))
+    text.pos = end
+
+
+def _headless_end(text: Text, start: int) -> int:
+    """Where an event ends whose first key begins at `start`, without its opening brace; -1 if this isn't one."""
+    size = LOOKED_AT
+    while True:
+        while text.end - start < size and text.more():
+            pass
+        piece = b"{" + text.part(start, min(text.end, start + size))
+        if not EVENT.match(piece):
+            return -1
+        end = object_end(piece)
+        if end > 0:
+            return start + end - 1 if own_key(piece[:end], PHASE) == b"ph" else -1
+        text.wasted -= end
+        if -end < len(piece) or len(piece) <= size or size > _allowed(text, MOST_LOOKED_AT):
+            return -1
+        size *= 4
 
 
 def _fault(commas: int, wanted: int, after: bytes) -> str:
@@ -118,8 +167,8 @@ def _take_whole(text: Text, value: Value, found: Salvaged) -> None:
         _lose(found, Repair("bad-record", value.start, _shown(content)))
 
 
-def _take_broken(text: Text, value: Value, found: Salvaged) -> None:
-    """An object that the parser refuses."""
+def _take_broken(text: Text, value: Value, found: Salvaged, whole: Value | None = None) -> None:
+    """An object that the parser refuses; `whole` is the valid one at its begin, if more of it seems to follow."""
     start = text.pos
     shown = _shown(text.part(start, min(start + 60, text.end)))
     if value.fault == "broken":
@@ -127,6 +176,10 @@ def _take_broken(text: Text, value: Value, found: Salvaged) -> None:
         if end > start:
             text.pos = end
             return
+        if whole and -end > whole.end:
+            _take_whole(text, whole, found)
+            start = whole.end
+            shown = _shown(text.part(start, min(start + 60, text.end)))
     elif value.fault == "deep":
         end = -_end_by_brackets(text)
         shown = f"nested too deeply: {shown}"
@@ -136,8 +189,8 @@ def _take_broken(text: Text, value: Value, found: Salvaged) -> None:
     if end < -start:
         text.pos = -end
     else:
-        text.pos = start + 1
-        _resume(text)
+        text.pos = start  # a further brace may begin an event
+        resume(text)
         found.resumed = True
     at_end = text.ended and text.pos == text.end
     _lose(found, Repair("cut" if at_end else "bad-record", start, shown))
@@ -156,16 +209,16 @@ def _mended(text: Text, value: Value, found: Salvaged) -> int:
             pass
         piece = text.part(start, min(text.end, start + size))
         last = text.ended and start + len(piece) == text.end
-        broken_off = _broken_off(piece, fault)
-        if broken_off > 0:
-            return -(start + broken_off)
+        cut = broken_off(piece, fault)
+        if cut > 0:
+            return -(start + before_event(piece, fault, Walked(cut, False, [], False)))
         ends = []
-        for walked in _candidates(piece, last=last):
+        for walked in candidates(piece, last=last):
             for way in mend_value(piece[: walked.end]) if walked.closed else ():
                 if _keep(found, start, *way):
                     return start + walked.end
-            ends.append(walked.end)
-            if not walked.closed:
+            ends.append(before_event(piece, fault, walked))
+            if not walked.closed or event_follows(piece, walked.end):
                 break
         if ends:
             return -(start + min(ends))
@@ -173,53 +226,6 @@ def _mended(text: Text, value: Value, found: Salvaged) -> int:
             text.wasted += len(piece)
             return -start
         size *= 4
-
-
-def _broken_off(piece: bytes, fault: int) -> int:
-    """Where the object ends if a valid event begins inside its seeming last text before the fault; else -1.
-
-    {"ph": "X", "name": "a},
-    {"ph": "X", "name": "b"},         the parser stumbles over the first ph of this line
-    """
-    quote = piece.rfind(b'"', 0, max(piece.rfind(b'"', 0, fault), 0))
-    begin = _BEGIN.search(piece, max(quote, 1))
-    if not begin or begin.start() > fault + 1 or not _is_event(piece[begin.start() + 1 :]):
-        return -1
-    return len(piece[: begin.start()].rstrip(b" \t\r\n,"))
-
-
-def _is_event(text: bytes) -> bool:
-    """Whether a text begins with a valid object that has a phase."""
-    if own_key(text, _PHASE) != b"ph":
-        return False
-    try:
-        members_of(text)
-    except msgspec.DecodeError as error:
-        return "trailing characters" in str(error)
-    except (RecursionError, UnicodeDecodeError):
-        return False
-    return True
-
-
-def _candidates(piece: bytes, *, last: bool) -> list[Walked]:
-    """The possible ends of the object at the begin of a text, the likeliest first; `last`: nothing follows the text."""
-    found: list[Walked] = []
-    for rule in Rule:
-        walked = walk(piece, rule)
-        if walked and _may_end(piece, walked.end, last=last):
-            if walked.steady and rule is Rule.PLAIN:
-                return [walked]
-            found.append(walked)
-    steady = [walked for walked in found if walked.steady]
-    return sorted(steady or found, key=lambda walked: walked.end)
-
-
-def _may_end(piece: bytes, end: int, *, last: bool) -> bool:
-    """Whether the text after `end` may follow an element."""
-    if end > len(piece) - 64 and not last:
-        return False
-    found = _FOLLOWED.match(piece, end)
-    return found is not None and (found.end() < len(piece) or last)
 
 
 def _keep(found: Salvaged, start: int, content: bytes, repairs: list[Repair]) -> bool:
@@ -231,11 +237,17 @@ def _keep(found: Salvaged, start: int, content: bytes, repairs: list[Repair]) ->
     return True
 
 
-def _resume(text: Text) -> None:
-    """Goes to the next valid event, or to the end of the document; drops the text between."""
+def resume(text: Text, other: re.Pattern[bytes] | None = None) -> None:
+    """Goes to the next valid event, or to the end of the document; drops the text between.
+
+    Stops before that where `other` matches.
+    """
     at = text.pos
     while True:
-        found = text.search(_BEGIN, at)
+        found = text.search(BEGIN, at)
+        if other and (sooner := text.search(other, at, found + 1 if found >= 0 else None)) >= 0:
+            text.pos = sooner
+            return
         if found < 0 or (found > text.end - LEAST_LOOKED_AT and not text.ended):
             at = text.pos = max(text.pos, min(found if found >= 0 else text.end, text.end - 64))
             if text.more():
@@ -244,7 +256,7 @@ def _resume(text: Text) -> None:
                 text.pos = text.end
                 return
         value = value_at(text, found + 1, _allowed(text, MOST_LOOKED_AT))
-        if not value.fault and own_key(text.part(found + 1, value.end), _PHASE) == b"ph":
+        if not value.fault and own_key(text.part(found + 1, value.end), PHASE) == b"ph":
             text.pos = found + 1
             return
         text.wasted += value.end - value.start

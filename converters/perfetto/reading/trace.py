@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Column, Fields, parse, signed
+from ktrace.input.limits import current, exceeded, sized
 from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -30,6 +31,9 @@ _EVENT, _STAGE, _COUNTER = _P["track_event"], _P["gpu_render_stage_event"], _P["
 _CLEARED, _NEEDED = (
     f.SEQUENCE_FLAGS[name] for name in ("SEQ_INCREMENTAL_STATE_CLEARED", "SEQ_NEEDS_INCREMENTAL_STATE")
 )
+
+#: Bytes of packets that are read at once, unless one is larger.
+_MOST_AT_ONCE = 1 << 24
 
 #: Fields that describe the packet itself.
 _OF_THE_PACKET = {
@@ -73,13 +77,15 @@ class TraceReader:
         self._gpus = GpuPackets(context, self._rows)
         self._links: list[Batch] = []  # new links of the sidecar
         self._own_clock: set[int] = set()  # sequences that may have a default clock
+        self._limits = current()
+        self._stored = self._inflated_bytes = self._depth = 0  # of the file, of compressed packets, of their nesting
         self._next_virtual = 0  # place of the next inflated packets: as if they followed the file
         self._open: tuple[UInt8, Events, list[SequenceState]] | None = None
 
     def read(self, data: Data, base: int = 0) -> Iterator[Batch]:
         """Yields the rows of the packets in `data`; `base` is added to a place in it to make an id."""
         if not base:
-            self._next_virtual = len(data)
+            self._next_virtual = self._stored = len(data)
         for start, end in packets(data, self._report, base):
             yield from self._packets(data, base, start, end)
 
@@ -101,6 +107,9 @@ class TraceReader:
         """Yields the rows of some packets; packets compressed in them take their place."""
         before, opened, states = self._open or (_NO_BYTES, None, [])
         first, last = int(start[0]), int(end[-1])
+        if last - first > _MOST_AT_ONCE + self._limits.value:
+            what = f"a packet has more than {sized(self._limits.value)}"
+            raise exceeded("value", what, where=self.context.where(base + int(start[-1])))
         chunk = self._new_chunk(joined_bytes(before, data, first, last), list(states))
         shift = len(before) - first
         found = parse(chunk.data, start + shift, end + shift)
@@ -127,13 +136,25 @@ class TraceReader:
             column = parts.get(_P[name], LENGTH)
             for start, size in zip(column.start.tolist(), column.value.tolist(), strict=True):
                 try:
-                    inner = inflated(name, packet[start : start + size])
+                    inner = inflated(name, packet[start : start + size], self._limits.value)
                 except ValueError as error:
                     self._report.record()
                     self._report.issue("bad-record", self.context.where(id_), f"can't be decompressed: {error}")
                     continue
+                self._check_inflated(len(inner), self.context.where(id_))
                 base, self._next_virtual = self._next_virtual, self._next_virtual + len(inner)
+                self._depth += 1
                 yield from self.read(inner, base)
+                self._depth -= 1
+
+    def _check_inflated(self, size: int, where: str) -> None:
+        """Raises DamagedInput for packets that are too large, too many, or too deep in one another."""
+        if size > self._limits.value:
+            raise exceeded("value", f"compressed packets give more than {sized(size - 1)}", where=where)
+        if self._depth >= self._limits.depth:
+            raise exceeded("depth", f"compressed packets are nested {self._depth + 1:,} deep", where=where)
+        self._inflated_bytes += size
+        self._limits.check_inflated(self._inflated_bytes, self._stored, None)
 
     def _chunk(self, chunk: Chunk, found: Fields, start: Int64, base: int, opened: Events | None) -> Iterator[Batch]:
         """Yields the rows of uncompressed packets. `start` and `base` refer to the chunk's data."""

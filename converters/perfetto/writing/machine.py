@@ -5,6 +5,7 @@ A machine has two sequences, one for the host and one for the GPU. Interned entr
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -16,6 +17,7 @@ from ktrace.converters._shared.timelines.arguments import PLAIN, plain
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
 from ktrace.model.masks import slice_rows, words_in
+from ktrace.parallel.meanwhile import meanwhile
 from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f
@@ -26,7 +28,15 @@ from .arrows import ArrowBook, HostArrows
 from .descriptors import root
 from .fields import CodedField
 from .gpu_tracks import Gpus
-from .kernel_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters, launch_arguments, metrics_of
+from .kernel_counters import (
+    DERIVED,
+    ESTIMATE,
+    OCCUPANCY,
+    KernelCounters,
+    KernelMetrics,
+    launch_arguments,
+    metrics_of,
+)
 from .message_columns import MessageColumns, Pieces
 from .render_stages import RenderStages, StageRows
 from .sequences import Packets, host_and_gpu, of_machine, packet
@@ -41,6 +51,9 @@ _TRACK = int_tag(f.TRACK_EVENT["track_uuid"])
 _BEGINS, _ENDS, _POINT, _COUNTS = (
     f.TRACK_EVENT_TYPE[name] for name in ("TYPE_SLICE_BEGIN", "TYPE_SLICE_END", "TYPE_INSTANT", "TYPE_COUNTER")
 )
+
+#: Fewer render stages aren't worth a thread.
+_FEW = 1 << 12
 
 
 class Machine:
@@ -78,10 +91,14 @@ class Machine:
         metric = metrics_of(batch, stage)
         lost = _without_value(batch)
         host_arrows, waits, dropped_ends = self._arrows.split(batch, stage, self._output.api[batch.track])
-        self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
-        if stage.any():
-            rows = np.flatnonzero(stage)
-            self._write_stages(batch, rows, waits, launch_arguments(batch, metric, rows))
+        rows = np.flatnonzero(stage)
+        self._define_queues(np.unique(batch.track[rows]).tolist())
+        encode = partial(self._encoded_stages, batch, rows, waits, metric)
+        with meanwhile(encode, worthwhile=len(rows) >= _FEW) as stages:
+            self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
+        packets = stages()
+        self._write(self._gpu.interning(self._stages.fresh()))
+        self._write(packets)
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
         return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
@@ -141,17 +158,22 @@ class Machine:
             pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
         return CodedField(Pieces(pieces), found.indices.to_numpy())
 
-    def _write_stages(
-        self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, measured: dict[str, pa.Array]
-    ) -> None:
-        part = _select(batch, rows)
-        track = batch.track[rows]
-        for number in np.unique(track).tolist():
+    def _define_queues(self, tracks: list[int]) -> None:
+        """Makes the queues of tracks with render stages."""
+        for number in tracks:
             stream = self._tracks.queue_track(number)
             if stream not in self._gpus.queues:
                 self._gpus.queue(stream, *self._tracks.process(stream), self._tracks.queue(stream))
             if number not in self._gpus.queues:
                 self._gpus.share(number, stream)
+
+    def _encoded_stages(
+        self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, metric: KernelMetrics
+    ) -> memoryview:
+        """Returns the packets of render stages, and keeps the estimates of their occupancy."""
+        if not len(rows):
+            return memoryview(b"")
+        part = _select(batch, rows)
         ts = part.column("ts").to_numpy()
         dur = pc.coalesce(part.column("dur"), pc.subtract(self._timeline.end, part.column("ts"))).to_numpy()
         columns = argument_columns(part)
@@ -161,12 +183,11 @@ class Machine:
             columns["cat"] = part.column("cat")
         columns |= source_columns(part, STAGE_RESERVED)
         own_waits = waits.take(pa.array(rows)) if waits is not None else None
-        stages = StageRows(part.columns, columns, track, batch.serial[rows], ts, dur, own_waits, measured)
+        measured = launch_arguments(batch, metric, rows)
+        stages = StageRows(part.columns, columns, batch.track[rows], batch.serial[rows], ts, dur, own_waits, measured)
         numbers, events = self._stages.events(stages)
-        self._write_definitions()
-        self._write(self._gpu.interning(self._stages.fresh()))
-        self._write(Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin))
         self._add_estimates(part, stages)
+        return Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin)
 
     def _add_estimates(self, part: Batch, stages: StageRows) -> None:
         if not part.has("occupancy") or part.column("occupancy").null_count == len(part):

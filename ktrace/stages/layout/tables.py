@@ -12,14 +12,13 @@ each section a track. All figures of a row are arguments of its slice. Launches 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import dump_json
+from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.row_builder import to_batch, to_rows
 from ktrace.model.unique import unique_name
 from ktrace.report import Ledger, Report
@@ -313,7 +312,7 @@ def _arguments(piece: _Slice) -> Row:
     arguments: Row = {}
     for row in (piece.head, *piece.measures):
         figures = {name: _plain(row[name]) for name in FIGURES if name in row}
-        extra = json.loads(row.get("args", "{}"))
+        extra = load_object(row.get("args"))
         if row["kind"] == "note":
             extra = {"text": row["name"]} | extra
         if row is piece.head and row["metric"] == "duration":
