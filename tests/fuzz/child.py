@@ -77,7 +77,7 @@ def _judge(order: Order, path: Path, folder: Path) -> Outcome:
         kind, where, text = order.run(path, folder / "out")
         outcome = Outcome(kind, where, text)
         if kind == "finding":
-            head, _, rest = text.partition(":")
+            head, _, rest = text.replace(f"{folder}", "").partition(":")
             outcome = Outcome(head, re.sub(r"\d+", "N", " ".join(rest.split()))[:60], text)
     except MemoryError as error:
         outcome = Outcome("memory", place(frames_of(error)), "".join(traceback.format_exception(error)[-6:]))

@@ -174,18 +174,19 @@ class TraceReader:
         yield from self._rows.rest()
         yield from self._links
         self._links.clear()
+        last = self._last_data(found, base, start)
         columns = found.get(_COUNTER, LENGTH)
-        mine = taken[columns.owner]
+        mine = _kept(columns, taken, last)
         if mine.any():
             yield from self._gpus.values(chunk, self._events(columns, mine, base, ts, state, clock), base)
         columns = found.get(_STAGE, LENGTH)
-        mine = taken[columns.owner]
+        mine = _kept(columns, taken, last)
         if mine.any():
             yield from read_stages(
                 self.context, chunk, self._events(columns, mine, base, ts, state, clock), self._specifications
             )
         columns = found.get(_EVENT, LENGTH)
-        mine = taken[columns.owner]
+        mine = _kept(columns, taken, last)
         events = self._events(columns, mine, base, ts, state, clock)
         if not self.context.by_ktrace:
             if len(events):
@@ -339,6 +340,22 @@ class TraceReader:
             report.used(int(left.sum()), outcome="structure")
         return taken
 
+    def _last_data(self, found: Fields, base: int, start: Int64) -> Int64 | None:
+        """Returns where the last event, stage or counters of each packet begin; None if no packet has several.
+
+        They are alternatives of one field (a oneof), of which protobuf keeps the last.
+        """
+        columns = [found.get(number, LENGTH) for number in (_EVENT, _STAGE, _COUNTER)]
+        owner = np.concatenate([column.owner for column in columns])
+        times = np.bincount(owner, minlength=found.count)
+        if not (several := np.flatnonzero(times > 1)).size:
+            return None
+        where = self.context.where(int(start[several[0]]) + base)
+        self._report.issue("duplicate-key", where, "the data of a packet", int(several.size))
+        last = np.full(found.count, -1, np.int64)
+        np.maximum.at(last, owner, np.concatenate([column.start for column in columns]))
+        return last
+
     def _count_without_rows(self, name: str, count: int, id_: int) -> None:
         """Counts packets of a kind without rows: read, about the recording, or unread."""
         if name in _READ:
@@ -349,6 +366,12 @@ class TraceReader:
             if not self.context.unread:
                 self.context.first_unread = id_
             self.context.unread[name] += count
+
+
+def _kept(column: Column, taken: Bools, last: Int64 | None) -> Bools:
+    """Returns which values of a column are those of packets that are taken, and the last of their packet."""
+    mine: Bools = taken[column.owner]
+    return mine if last is None else mine & (column.start == last[column.owner])
 
 
 def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, RareFields]]:
