@@ -77,7 +77,7 @@ class Machine:
         stage = batch.work
         metric = metrics_of(batch, stage)
         lost = _without_value(batch)
-        host_arrows, waits, dropped_ends = self._arrows.split(batch, stage, self._output.api[batch.track])
+        host_arrows, waits, dropped_ends = self._arrows.split(batch, stage)
         self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
         if stage.any():
             rows = np.flatnonzero(stage)
@@ -99,10 +99,10 @@ class Machine:
         """Writes TrackEvents in the order of the edges."""
         edges = batch.edges
         is_row = edges.row >= 0
-        own = np.zeros(len(batch) + 1, np.bool_)  # the last one is for ends, whose row is -1
-        own[rows] = True
-        own[-1] = True
-        at = np.flatnonzero(own[edges.row])
+        mine = np.zeros(len(batch) + 1, np.bool_)  # the last one is for ends, whose row is -1
+        mine[rows] = True
+        mine[-1] = True
+        at = np.flatnonzero(mine[edges.row])
         place = self._placed_edges(batch, at)
         begins = np.flatnonzero(is_row[at])
         position = np.empty(len(batch), np.int64)
@@ -114,7 +114,10 @@ class Machine:
         place.put(end, ends, None)
         self._write_definitions()
         where = [position[rows][number] for number in numbers]
-        self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], edges.ts[at] - self._origin))
+        ids = host.batch.column("id").to_numpy()
+        own = [*(ids[number] for number in numbers), None]
+        ts = edges.ts[at] - self._origin
+        self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], ts, own))
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """Returns the fields of type and track of those edges."""
@@ -165,7 +168,9 @@ class Machine:
         numbers, events = self._stages.events(stages)
         self._write_definitions()
         self._write(self._gpu.interning(self._stages.fresh()))
-        self._write(Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin))
+        ids = part.column("id").to_numpy()
+        own = [ids[number] for number in numbers]
+        self._write(Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin, own))
         self._add_estimates(part, stages)
 
     def _add_estimates(self, part: Batch, stages: StageRows) -> None:
