@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import sys
 
-#: Options of mallopt (malloc.h): when to trim the heap, how much to request at a time, from what size on to use mmap.
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+#: Options of mallopt (malloc.h): when to trim the heap, how much to request at a time, from what size on to use mmap,
+#: and the number of heaps.
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 
 
 def keep_freed_memory() -> None:
@@ -28,3 +29,7 @@ def keep_freed_memory() -> None:
     mallopt(_TRIM_THRESHOLD, 1 << 30)
     mallopt(_TOP_PAD, 16 << 20)
     mallopt(_MMAP_THRESHOLD, 1 << 28)
+    import resource
+
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        mallopt(_ARENA_MAX, 1)  # else each thread reserves 64 MB of the address space for a heap of its own
