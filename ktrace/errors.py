@@ -29,7 +29,7 @@ class KtraceError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        place = ": ".join(part for part in (self.path, self.where) if part)
+        place = ": ".join(part for part in (self.path, self.where) if part).replace("\n", "\\n")
         lines = [f"{place}: {self.what}" if place else self.what]
         if self.expected:
             lines.append(f"  expected: {self.expected}")

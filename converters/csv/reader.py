@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import csv
+import codecs
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -15,12 +15,13 @@ import pyarrow.csv
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.encode import table_texts
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
+from ktrace.converters._shared.text.lines import quoted_cells
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source, utf8
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.record_texts import Fault, RecordRun
-from ktrace.report import Report
 
+from .formulas import unguarded
 from .json_column import json_column
 
 #: Bytes that are parsed at once; a row must be smaller.
@@ -36,10 +37,12 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         cells = Cells(utf8(raw), source.path)
         rows = FlatRows(conversion, table_record(cells.heads, source.path))
         for first, part in cells.parts():
-            columns = _typed_extras(_valid_utf8(part, conversion.report))
+            columns = _typed_extras(unguarded(_texts(part)))
             for offset in range(0, columns.num_rows, conversion.batch_rows):
                 yield from rows.batches(columns.slice(offset, conversion.batch_rows), first + offset)
         _account_broken(cells, conversion)
+        for byte in cells.replaced:
+            conversion.report.issue("encoding", f"byte {byte}")
 
 
 def texts(source: Source) -> Iterator[RecordRun | Fault]:
@@ -51,7 +54,7 @@ def texts(source: Source) -> Iterator[RecordRun | Fault]:
         try:
             record = table_record(cells.heads, source.path)
             for first, part in cells.parts():
-                yield RecordRun(first, None, table_texts(_valid_utf8(part), record, json_column))
+                yield RecordRun(first, None, table_texts(unguarded(_texts(part)), record, json_column))
         except DamagedInput as error:
             yield Fault(first, "$", error.what)
         for row, count in cells.broken:
@@ -85,8 +88,12 @@ class Cells:
         self.broken: list[tuple[int, int]] = []
         self.rows = 0
         line = self._stream.readline().decode(errors="replace").rstrip("\r\n")
-        names = next(csv.reader([line]), [])
-        self.heads = [name.strip() for name in names]
+        self.heads = [name.strip() for name in quoted_cells(line)]
+
+    @property
+    def replaced(self) -> list[int]:
+        """The first place in each part read at once where bytes aren't UTF-8; U+FFFD is in their place."""
+        return self._stream.replaced
 
     @property
     def ends_whole(self) -> bool:
@@ -137,40 +144,61 @@ class Cells:
 
 
 class _Ending:
-    """A stream that remembers its last byte."""
+    """A stream that is UTF-8 whatever its bytes were, and remembers its last byte.
+
+    Arrow can't skip a row that isn't UTF-8: it gives up the file.
+    """
 
     closed = False
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._place = 0
+        self._ready = b""
+        self.replaced: list[int] = []
         self.last = b"\n"
 
-    def read(self, size: int = -1) -> bytes:
-        data = self._stream.read(size)
-        self.last = data[-1:] or self.last
-        return data
+    def read(self, size: int) -> bytes:
+        while not self._ready:
+            data = self._stream.read(size)
+            self.last = data[-1:] or self.last
+            self._ready = self._sound(data)
+            if not data:
+                break
+        given, self._ready = self._ready[:size], self._ready[size:]
+        return given
 
     def readline(self) -> bytes:
         line = self._stream.readline()
         self.last = line[-1:] or self.last
+        self._place += len(line)
         return line
+
+    def _sound(self, data: bytes) -> bytes:
+        """The bytes with U+FFFD in place of those that aren't UTF-8. A character that isn't complete comes later."""
+        before = self._decoder.getstate()[0]
+        self._place += len(data)
+        if not before and data.isascii():
+            return data
+        sound = self._decoder.decode(data, final=not data).encode()
+        after = self._decoder.getstate()[0]
+        given = before + data
+        if sound != given[: len(given) - len(after)]:
+            common = next(
+                (at for at, (ours, own) in enumerate(zip(sound, given, strict=False)) if ours != own), len(given)
+            )
+            self.replaced.append(self._place - len(given) + common)
+        return sound
 
     def close(self) -> None:
         """Does nothing: the caller that opened the stream closes it."""
 
 
-def _valid_utf8(part: pa.RecordBatch, report: Report | None = None) -> pa.RecordBatch:
-    """The part as text; bytes that aren't UTF-8 are replaced and reported."""
-    columns = {}
-    for name, column in zip(part.schema.names, part.columns, strict=True):
-        try:
-            columns[name] = column.cast(pa.string())
-        except pa.ArrowInvalid:
-            decoded = [None if cell is None else cell.decode(errors="replace") for cell in column.to_pylist()]
-            columns[name] = pa.array(decoded, pa.string())
-            if report:
-                report.issue("encoding", f"column {name}")
-    return pa.RecordBatch.from_pydict(columns)
+def _texts(part: pa.RecordBatch) -> pa.RecordBatch:
+    """The part as text."""
+    columns = [column.cast(pa.string()) for column in part.columns]
+    return pa.RecordBatch.from_arrays(columns, names=part.schema.names)
 
 
 def _typed_extras(part: pa.RecordBatch) -> pa.RecordBatch:

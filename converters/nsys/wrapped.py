@@ -92,11 +92,16 @@ def plain(name: str) -> str:
 
 
 def _lists(block: Block, times: list[str]) -> tuple[list[object], list[object], list[object]]:
-    columns = [column for name in times if (column := block.get(name)) is not None]
+    columns = [column for name in times if (column := block.get(name)) is not None and pa.types.is_int64(column.type)]
     ts = pc.coalesce(*columns).to_pylist() if columns else [None] * len(block)
-    kinds, texts = (block.get(name) for name in ("typeId", "data"))
-    assert kinds is not None and texts is not None
-    return ts, kinds.to_pylist(), texts.to_pylist()
+    kinds, texts = (_values(block.get(name), len(block)) for name in ("typeId", "data"))
+    return ts, kinds, texts
+
+
+def _values(column: pa.Array | None, rows: int) -> list[object]:
+    """The values of a column; of one that the table doesn't have, nulls."""
+    values: list[object] = [None] * rows if column is None else column.to_pylist()
+    return values
 
 
 def _whole_numbers(text: object) -> Iterator[tuple[str, int]]:

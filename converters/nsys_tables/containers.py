@@ -21,6 +21,9 @@ from .probe import ARROW
 #: A table's name and a batch of its rows.
 TableBatch = tuple[str, pa.RecordBatch]
 
+#: What Arrow raises for what it can't read; names of columns may be of any bytes.
+_FAULTS = (pa.ArrowException, OSError, UnicodeDecodeError)
+
 #: Bytes that are read to see whether another stream follows.
 _PEEK = 4
 
@@ -40,13 +43,14 @@ def _stream(stream: Any, place: str, source: Source, conversion: Conversion, nam
     rows = 0
     try:
         reader = pa.ipc.open_stream(stream)
-        name = (reader.schema.metadata or {}).get(b"table_name", name.encode()).decode()
+        name = (reader.schema.metadata or {}).get(b"table_name", name.encode()).decode("utf-8", "replace")
+        rows_of = pa.RecordBatch.from_pylist([], reader.schema)
         for batch in reader:
             rows += len(batch)
             yield name, batch
         if not rows:
-            yield name, pa.RecordBatch.from_pylist([], reader.schema)
-    except (pa.ArrowInvalid, OSError) as error:
+            yield name, rows_of
+    except _FAULTS as error:
         if not name:
             raise _damaged(source, place, str(error)) from None
         conversion.report.issue("cut", f"{name} after row {rows}", str(error).splitlines()[0], 0)
@@ -91,7 +95,7 @@ def _parquet(file: Source, name: str, conversion: Conversion) -> Iterator[TableB
                 # pyarrow 18 refuses a file without row groups.
                 for batch in table.iter_batches(conversion.batch_rows) if table.num_row_groups else ():
                     yield name, batch
-        except (pa.ArrowInvalid, OSError) as error:
+        except _FAULTS as error:
             raise _damaged(file, name, str(error).splitlines()[0]) from None
 
 

@@ -12,6 +12,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.report import Report
 from ktrace.scratch import scratch_folder
 
 from .containers import TableBatch, arrow, folder, hdf5
@@ -27,7 +28,7 @@ def exported(source: Source, conversion: Conversion) -> Iterator[Source]:
             database.execute("PRAGMA journal_mode = OFF")
             database.execute("PRAGMA synchronous = OFF")
             database.execute("BEGIN")
-            _write(database, _batches(source, conversion), source)
+            _write(database, _batches(source, conversion), source, conversion.report)
             database.execute("COMMIT")
         yield source.with_stand_in(path)
 
@@ -40,8 +41,11 @@ def _batches(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
     return hdf5(source, conversion) if is_hdf5 else arrow(source, conversion)
 
 
-def _write(database: sqlite3.Connection, batches: Iterator[TableBatch], source: Source) -> None:
-    """Writes the tables. Raises DamagedInput if the columns of a table change between batches."""
+def _write(database: sqlite3.Connection, batches: Iterator[TableBatch], source: Source, report: Report) -> None:
+    """Writes the tables, texts that aren't UTF-8 with U+FFFD.
+
+    Raises DamagedInput if the columns of a table change between batches.
+    """
     known: dict[str, list[str]] = {}
     for table, batch in batches:
         names = batch.schema.names
@@ -55,7 +59,10 @@ def _write(database: sqlite3.Connection, batches: Iterator[TableBatch], source: 
         if names != known[table]:
             raise _damaged(source, table, "occurs twice, with other columns")
         marks = ", ".join("?" * len(names))
-        rows = zip(*(_values(column) for column in batch.columns), strict=True)
+        columns = [
+            _sound_texts(column, f"{table}.{name}", report) for name, column in zip(names, batch.columns, strict=True)
+        ]
+        rows = zip(*map(_values, columns), strict=True)
         database.executemany(f"INSERT INTO {quoted_name(table)} VALUES ({marks})", rows)
 
 
@@ -63,6 +70,21 @@ def _kind(kind: pa.DataType) -> str:
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return "INTEGER"
     return "REAL" if pa.types.is_floating(kind) else "TEXT"
+
+
+def _sound_texts(column: pa.Array, place: str, report: Report) -> pa.Array:
+    """The column; one of texts that aren't UTF-8 with U+FFFD in them."""
+    if not pa.types.is_string(column.type):
+        return column
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        texts = [
+            None if text is None else text.decode("utf-8", "replace") for text in column.view(pa.binary()).to_pylist()
+        ]
+        report.issue("encoding", place, "", sum("\ufffd" in text for text in texts if text))
+        return pa.array(texts, pa.string())
+    return column
 
 
 def _values(column: pa.Array) -> list[object]:

@@ -176,9 +176,9 @@ class Writer:
             for number, text in enumerate(batch.column("args").to_pylist()):
                 if text and '"$span_id"' in text:
                     args = load_object(text)
-                    own = (args.get("$trace_id"), args.get("$span_id"))
-                    if all(isinstance(part, str) for part in own):
-                        ids[number] = own
+                    trace, span = args.get("$trace_id"), args.get("$span_id")
+                    if isinstance(trace, str) and isinstance(span, str):
+                        ids[number] = trace, span
         return ids
 
 

@@ -73,10 +73,12 @@ def _no_command(word: str) -> str:
     from glob import glob
     from shlex import quote
 
+    from ktrace.tables.figures import harmless
+
     if os.path.lexists(word) or "://" in word or glob(word):  # noqa: PTH207 (pathlib refuses absolute patterns)
-        name = quote(word)
+        name = quote(harmless(word))
         return (
-            f"'{word}' is an input; a command comes first:\n"
+            f"'{harmless(word)}' is an input; a command comes first:\n"
             f"  ktrace view {name}\n  ktrace info {name}\n  ktrace summary {name}\n"
             f"  ktrace convert {name} -o OUT.perfetto"
         )
@@ -84,7 +86,7 @@ def _no_command(word: str) -> str:
 
     near = get_close_matches(word.lower(), COMMANDS, 3, 0.6)
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"there is no command '{word}'{meant}"
+    return f"there is no command '{harmless(word)}'{meant}"
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -109,6 +111,10 @@ def main() -> NoReturn:
     # `--debug` may appear anywhere on the command line.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     INTERRUPTION.listen()
+    if sys.stdout is None:
+        from ktrace.cli._console import ClosedOutput
+
+        sys.stdout = ClosedOutput()  # type: ignore[assignment]
     try:
         code = _run(arguments, debug)
         INTERRUPTION.settle()
@@ -160,8 +166,13 @@ def _explain(error: BaseException) -> int:
     """Prints what went wrong and returns the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
+    from ktrace.cli._console import tell
+
     if isinstance(error, click.UsageError):
-        error.show()
+        from ktrace.tables.figures import harmless
+
+        lines = map(harmless, error.format_message().split("\n"))
+        click.UsageError("\n".join(lines), error.ctx).show()
         return 2
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         message = "interrupted; no output was written"
@@ -176,10 +187,8 @@ def _explain(error: BaseException) -> int:
     else:
         kind = type(error).__name__
         message = f"{kind}: {error}\n  this is a bug in ktrace: please report it with the output of --debug"
-    from ktrace.tables.figures import harmless
-
-    for number, line in enumerate(message.split("\n")):  # names from a trace may contain any character
-        click.echo(f"{'' if number else 'ktrace: '}{harmless(line)}", err=True)
+    for number, line in enumerate(message.split("\n")):
+        tell(f"{'  ' if line[:1].strip() else ''}{line}" if number else f"ktrace: {line}", err=True)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return INTERRUPTION.code
     return 2 if isinstance(error, UsageError) else 1

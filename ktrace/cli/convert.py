@@ -42,6 +42,11 @@ from ktrace.cli._selection import Grouped, part_options, selection_of
     help="Write only these rows, with their own columns (csv, parquet, jsonl, json).",
 )
 @click.option(
+    "--formulas",
+    is_flag=True,
+    help="Write texts of a CSV that begin with = + - @ as they are; by default an apostrophe precedes them.",
+)
+@click.option(
     "--metrics", metavar="FILE", help="Metrics of launches (Nsight Compute) to attach to the same kernels of IN."
 )
 @click.option(
@@ -78,6 +83,7 @@ def command(
     map_: str | None,
     to: str | None,
     table: str | None,
+    formulas: bool,
     metrics: str | None,
     launch_skip: int | None,
     execution_trace: str | None,
@@ -133,6 +139,7 @@ def command(
             ),
             to=to,
             table=table,
+            formulas=formulas,
             gpu=gpu,
             strict=strict,
             overwrite=overwrite,

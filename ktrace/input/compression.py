@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -11,6 +13,11 @@ from typing import Any, BinaryIO
 
 from ktrace.errors import DamagedInput, InputError
 from ktrace.input.limits import current
+
+#: What the library raises for an archive whose directory or heads have odd values; OSError: a place before the file.
+_ZIP_FAULTS = (
+    *(zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, IndexError, OSError),
+)
 
 #: Suffixes of compressed files.
 PACKED = (".gz", ".zst", ".zip")
@@ -74,7 +81,7 @@ def _unzipped(raw: BinaryIO, path: str, member: str | None) -> tuple[BinaryIO, i
         opened: BinaryIO = archive.open(info)  # type: ignore[assignment]
     except RuntimeError:  # it needs a password
         raise InputError("is encrypted", path=path, remedy="unzip it first") from None
-    except (NotImplementedError, zipfile.BadZipFile) as error:
+    except _ZIP_FAULTS as error:
         raise InputError(f"can't be unzipped: {error}", path=path, remedy="unzip it with another program") from None
     return opened, min(info.compress_size, raw.seek(0, io.SEEK_END))
 
@@ -82,7 +89,7 @@ def _unzipped(raw: BinaryIO, path: str, member: str | None) -> tuple[BinaryIO, i
 def _opened(raw: BinaryIO, path: str) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(raw)
-    except (zipfile.BadZipFile, ValueError) as error:
+    except (*_ZIP_FAULTS, RuntimeError) as error:
         raise DamagedInput(
             f"the zip archive is damaged: {error}",
             path=path,
@@ -174,7 +181,7 @@ class _Whole(io.RawIOBase):
             return 0
         try:
             data = self._stream.read1(min(len(buffer), _GIVEN))  # type: ignore[attr-defined]
-        except (EOFError, zlib.error, zipfile.BadZipFile, OSError) as error:
+        except (*_ZIP_FAULTS, EOFError, zlib.error, lzma.LZMAError, RuntimeError) as error:
             data = memoryview(b"")
             if not self._taken:
                 raise DamagedInput(

@@ -26,6 +26,9 @@ from ktrace.errors import DamagedInput, UsageError
 #: The value of a limit that is switched off.
 NONE = 1 << 62
 
+#: The deepest nesting that any limit allows: Python's own stack ends somewhere.
+_DEEPEST = 64
+
 _UNITS = {
     **{"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40},
     **{"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
@@ -121,7 +124,7 @@ def exceeded(name: str, what: str, path: str | None = None, where: str | None = 
 
 def _parsed(name: str, text: str) -> int:
     if text.lower() == "none":
-        return NONE
+        return _DEEPEST if name == "depth" else NONE
     digits = text.rstrip("BbKkMmGgTtIi ")
     unit = text[len(digits) :].strip().upper()
     is_plain = name in ("ratio", "depth")
@@ -129,7 +132,7 @@ def _parsed(name: str, text: str) -> int:
         size = float(digits) * _UNITS[unit]
     except (ValueError, KeyError):
         size = 0.0
-    if not 1 <= size < NONE or (is_plain and unit):
+    if not 1 <= size < (_DEEPEST + 1 if name == "depth" else NONE) or (is_plain and unit):
         expected = "a whole number from 1 on, or none" if is_plain else "a size, such as 512MiB or 4GB, or none"
         raise UsageError(f"'{text}' isn't a value of the limit '{name}'", expected=expected, remedy=_EXAMPLE)
     return int(size)

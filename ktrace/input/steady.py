@@ -53,6 +53,19 @@ class FileBytes:
             raise changed(self._path, f"byte {start + len(data)}")
         return data
 
+    def read_into(self, target: memoryview, start: int) -> None:
+        """Fills a buffer with the bytes from a place on. Raises DamagedInput if the file ends before."""
+        done = 0
+        if hasattr(os, "preadv"):
+            while done < len(target) and (count := os.preadv(self._file.fileno(), [target[done:]], start + done)):
+                done += count
+        else:
+            data = self[start : start + len(target)]
+            target[: len(data)] = data
+            done = len(data)
+        if done < len(target):
+            raise changed(self._path, f"byte {start + done}")
+
     def _read(self, size: int, start: int) -> bytes:
         if not hasattr(os, "pread"):  # Windows, where no process is forked
             self._file.seek(start)

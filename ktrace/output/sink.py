@@ -38,7 +38,7 @@ class Sink:
     def __init__(self, path: str, *, overwrite: bool = False, folder: bool = False, inside: Path | None = None) -> None:
         self.path = path
         self.is_folder = folder
-        if path == "-" and sys.stdout is None:
+        if path == "-" and getattr(sys.stdout, "closed", True):  # None, too
             raise OutputError("standard output is closed", path=path, remedy="name a file with -o")
         self.others: list[str] = []
         self._overwrite = overwrite

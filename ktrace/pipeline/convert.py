@@ -55,6 +55,7 @@ def convert(
     selection: Selection | None = None,
     to: str | None = None,
     table: str | None = None,
+    formulas: bool = False,
     gpu: str = "auto",
     strict: bool = False,
     overwrite: bool = False,
@@ -79,6 +80,9 @@ def convert(
         Format of the output.
     table : {"events", "summaries", "links", "catalog"}, optional
         Write one record alone, with its own columns (csv, parquet, jsonl, json).
+    formulas : bool
+        Write texts of a CSV that begin like formulas (=, +, -, @) as they are; by default an apostrophe is put before
+        them, since spreadsheets would evaluate them.
     gpu : {"auto", "stages", "slices"}
         How a Perfetto trace shows device work: as "stages" of a GPU, which viewers from v55 on show with all their
         data, or as "slices" on a track for each stream, which any viewer shows. "auto" is stages.
@@ -130,7 +134,10 @@ def convert(
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
     if table and wanted.split_by:
         raise UsageError("--table writes one file", remedy="leave out --split-by")
-    conversion = Conversion(report, options=gpu_option(gpu, fmt) | ({"table": table} if table else {}))
+    if formulas and fmt.name != "csv":
+        raise UsageError(f"--formulas is for CSV, {fmt.name} has no formulas", remedy="leave it out")
+    form = ({"table": table} if table else {}) | ({"formulas": "yes"} if formulas else {})
+    conversion = Conversion(report, options=gpu_option(gpu, fmt) | form)
     if fmt.timeline and wanted.align is None and names_several(paths, wanted.from_):
         wanted = wanted.but(align=Align("auto"))
     with writing_to(str(dst), fmt, wanted.split_by, overwrite=overwrite) as write:

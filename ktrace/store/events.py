@@ -56,7 +56,7 @@ class EventStore:
         self.removed = {"time-range": Tally(), "negative-duration": Tally()}
 
     def add(self, columns: pa.RecordBatch) -> None:
-        """Keeps the events of a batch. One without rows is no batch: `keys` would have no begin for it."""
+        """Keeps the events of a batch, which may be empty: a reader may have left out all of its rows."""
         if not columns.num_rows:
             return
         numbered = self._numbered(columns)

@@ -274,3 +274,26 @@ def test_the_next_view_closes_the_one_before(perfetto: Path, monkeypatch: pytest
     with socket.create_connection(("127.0.0.1", port), 2):
         pass
     second.close()
+
+
+def test_a_name_that_leads_elsewhere_meanwhile_is_not_served(
+    tmp_path: Path, perfetto: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path / "link.perfetto"
+    link.symlink_to(perfetto)
+    (tmp_path / "secret.txt").write_text("mine")
+    checked = viewer._opens_as_it_is
+
+    def then_elsewhere(*arguments: object) -> bool:
+        opens = checked(*arguments)  # type: ignore[arg-type]
+        link.unlink()
+        link.symlink_to(tmp_path / "other.perfetto")
+        return opens
+
+    (tmp_path / "other.perfetto").write_bytes(perfetto.read_bytes())
+    monkeypatch.setattr(viewer, "PORT", 0)
+    with viewer.served(link, gpu="stages") as view:
+        assert view.account is None
+    monkeypatch.setattr(viewer, "_opens_as_it_is", then_elsewhere)
+    with pytest.raises(KtraceError, match="became another file"), viewer.served(link, gpu="stages"):
+        pytest.fail("it was served")

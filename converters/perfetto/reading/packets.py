@@ -177,4 +177,12 @@ def not_a_trace(path: str) -> DamagedInput:
 
 def joined_bytes(before: UInt8, data: Data, first: int, last: int) -> UInt8:
     """UInt8 of earlier packets, data[first:last], and zeros, so that words can be read at every place."""
-    return np.concatenate([before, np.frombuffer(data[first:last], np.uint8), np.zeros(1024, np.uint8)])
+    begin, end = len(before), len(before) + last - first
+    joined = np.empty(end + 1024, np.uint8)
+    joined[:begin] = before
+    joined[end:] = 0
+    if isinstance(data, FileBytes):
+        data.read_into(joined[begin:end].data, first)
+    else:
+        joined[begin:end] = np.frombuffer(data, np.uint8, last - first, first)
+    return joined

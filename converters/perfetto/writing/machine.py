@@ -23,6 +23,7 @@ from ktrace.stages.order.timeline import TimelineBatch
 from ..proto import field_numbers as f
 from ..proto.sidecar import STAGE_RESERVED
 from ..proto.wire import bytes_tag, int_tag, varint
+from .argument_texts import ArgumentTexts
 from .arguments import TYPE_NAMES
 from .arrows import ArrowBook, HostArrows
 from .descriptors import root
@@ -69,6 +70,7 @@ class Machine:
         self._machine = machine
         self._gpus = gpus
         self._stages = RenderStages(gpus)
+        self._texts = ArgumentTexts()
         self._events = TrackEvents()
         self._arrows = ArrowBook()
         self._counters = counters
@@ -181,7 +183,7 @@ class Machine:
             columns.pop(name, None)
         if part.has("cat"):
             columns["cat"] = part.column("cat")
-        columns |= source_columns(part, STAGE_RESERVED)
+        columns |= source_columns(part, STAGE_RESERVED, self._texts)
         own_waits = waits.take(pa.array(rows)) if waits is not None else None
         measured = launch_arguments(batch, metric, rows)
         stages = StageRows(part.columns, columns, batch.track[rows], batch.serial[rows], ts, dur, own_waits, measured)
