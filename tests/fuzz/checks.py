@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,8 @@ def _rows(fmt: str, path: Path) -> int | None:
 
 
 def _json(text: str) -> Any:
+    if hasattr(sys, "set_int_max_str_digits"):
+        sys.set_int_max_str_digits(0)  # numbers of any length are JSON; this process ends with the case
     return json.loads(text, parse_constant=_refuse)
 
 

@@ -14,6 +14,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from ..proto import field_numbers as f
+from .alternatives import COUNTER, EVENT, STAGE, Alternatives
 from .argument_values import Chunk
 from .clocks import PacketTimes
 from .context import Context, Events
@@ -27,7 +28,6 @@ from .track_events import read_foreign_events, read_ktrace_events
 _P = f.TRACE_PACKET
 _NAMES = {number: name for name, number in _P.items()}
 _COMPRESSED = ("compressed_packets", "zstd_compressed_packets")
-_EVENT, _STAGE, _COUNTER = _P["track_event"], _P["gpu_render_stage_event"], _P["gpu_counter_event"]
 _ROW = _P["ktrace_row"]
 _CLEARED, _NEEDED = (
     f.SEQUENCE_FLAGS[name] for name in ("SEQ_INCREMENTAL_STATE_CLEARED", "SEQ_NEEDS_INCREMENTAL_STATE")
@@ -175,20 +175,23 @@ class TraceReader:
         yield from self._rows.rest()
         yield from self._links
         self._links.clear()
-        last = self._last_data(found, base, start)
-        columns = found.get(_COUNTER, LENGTH)
-        mine = _kept(columns, taken, last)
+        data = Alternatives(found)
+        if len(data.several):
+            where = self.context.where(int(start[data.several[0]]) + base)
+            self._report.issue("duplicate-key", where, "the data of a packet", len(data.several))
+        columns = found.get(COUNTER, LENGTH)
+        mine = data.kept(columns, taken)
         if mine.any():
             yield from self._gpus.values(chunk, self._events(columns, mine, base, ts, state, clock), base)
         ids = found.get(_ROW, VARINT)
         rows = (signed(ids.last(count)), ids.has(count)) if self.context.by_ktrace else None
-        columns = found.get(_STAGE, LENGTH)
-        mine = _kept(columns, taken, last)
+        columns = found.get(STAGE, LENGTH)
+        mine = data.kept(columns, taken)
         if mine.any():
             stages = self._events(columns, mine, base, ts, state, clock, rows)
             yield from read_stages(self.context, chunk, stages, self._specifications)
-        columns = found.get(_EVENT, LENGTH)
-        mine = _kept(columns, taken, last)
+        columns = found.get(EVENT, LENGTH)
+        mine = data.kept(columns, taken)
         events = self._events(columns, mine, base, ts, state, clock, rows)
         if not self.context.by_ktrace:
             if len(events):
@@ -333,7 +336,7 @@ class TraceReader:
                 report.issue("bad-record", self.context.where(int(start[row]) + base), why)
             left &= ~rows
         rows = np.zeros(count, np.bool_)
-        for number in (_EVENT, _STAGE, _COUNTER):
+        for number in (EVENT, STAGE, COUNTER):
             rows[found.get(number, LENGTH).owner] = True
         taken = rows & left
         left &= ~rows
@@ -354,22 +357,6 @@ class TraceReader:
             report.used(int(left.sum()), outcome="structure")
         return taken
 
-    def _last_data(self, found: Fields, base: int, start: Int64) -> Int64 | None:
-        """Returns where the last event, stage or counters of each packet begin; None if no packet has several.
-
-        They are alternatives of one field (a oneof), of which protobuf keeps the last.
-        """
-        columns = [found.get(number, LENGTH) for number in (_EVENT, _STAGE, _COUNTER)]
-        owner = np.concatenate([column.owner for column in columns])
-        times = np.bincount(owner, minlength=found.count)
-        if not (several := np.flatnonzero(times > 1)).size:
-            return None
-        where = self.context.where(int(start[several[0]]) + base)
-        self._report.issue("duplicate-key", where, "the data of a packet", int(several.size))
-        last = np.full(found.count, -1, np.int64)
-        np.maximum.at(last, owner, np.concatenate([column.start for column in columns]))
-        return last
-
     def _count_without_rows(self, name: str, count: int, id_: int) -> None:
         """Counts packets of a kind without rows: read, about the recording, or unread."""
         if name in _READ:
@@ -382,16 +369,10 @@ class TraceReader:
             self.context.unread[name] += count
 
 
-def _kept(column: Column, taken: Bools, last: Int64 | None) -> Bools:
-    """Returns which values of a column are those of packets that are taken, and the last of their packet."""
-    mine: Bools = taken[column.owner]
-    return mine if last is None else mine & (column.start == last[column.owner])
-
-
 def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, RareFields]]:
     """Yields the packets with a field of `_READ`, and these fields; of counter packets only those with a descriptor."""
     parts = {name: _places(found.get(_P[name], LENGTH)) for name in _READ}
-    counters = found.get(_COUNTER, LENGTH)
+    counters = found.get(COUNTER, LENGTH)
     described = parse(chunk.data, counters.start, counters.start + signed(counters.value))
     with_descriptor = described.get(f.GPU_COUNTER_EVENT["counter_descriptor"], LENGTH).owner
     keep = set(counters.owner[with_descriptor].tolist())
