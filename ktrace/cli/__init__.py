@@ -114,7 +114,7 @@ def main() -> NoReturn:
     if sys.stdout is None:
         from ktrace.cli._console import ClosedOutput
 
-        sys.stdout = ClosedOutput()  # type: ignore[assignment]
+        sys.stdout = ClosedOutput()
     try:
         code = _run(arguments, debug)
         INTERRUPTION.settle()
