@@ -198,9 +198,20 @@ def _has_id(column: pa.Array, ids: Int64) -> pa.BooleanArray:
     return pa.array(among(given, ids))
 
 
+def _opened_if_odd(path: Path | BinaryIO) -> Path | BinaryIO:
+    """The path, or a stream of the file where its name isn't UTF-8: Arrow can't open such names."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        assert isinstance(path, Path)
+        return path.open("rb")
+    return path
+
+
 def open_file(path: Path | BinaryIO, shown: str) -> pq.ParquetFile:
     """Opens the file, with texts as dictionaries. Raises DamagedInput."""
     try:
+        path = _opened_if_odd(path)
         metadata = pq.read_metadata(path)
         dictionaries = sorted(_DICTIONARIES & set(metadata.schema.names))
         return pq.ParquetFile(path, metadata=metadata, read_dictionary=dictionaries)
