@@ -18,7 +18,7 @@ _SUSPICIOUS, _FLOOR = 0.1e-6, 0.4e-3
 
 
 def worse_than_linear(pattern: re.Pattern[Any], method: str) -> tuple[Pump, float] | None:
-    """The first text that costs more than twice as much when its length doubles, and the ratio for the fourfold length."""
+    """The first text whose cost grows faster than its length, and the ratio of costs for the fourfold length."""
     for pump in pumps(pattern):
         length = _suspicious(pattern, method, pump)
         if length and (ratio := _growth(pattern, method, pump, length)) > 8:
@@ -41,7 +41,7 @@ def _suspicious(pattern: re.Pattern[Any], method: str, pump: Pump) -> int:
 
 
 def _growth(pattern: re.Pattern[Any], method: str, pump: Pump, length: int) -> float:
-    """How much more a text costs than one of a quarter of its length, each the best of several; 4 if the cost is linear."""
+    """The cost of a text by that of a quarter of it, each the best of several; 4 if it is linear."""
     ratio = 16.0
     for _ in range(2):
         short = min(cost(pattern, method, _text(pattern, pump, length)) for _ in range(5))

@@ -43,7 +43,7 @@ class Pump:
 
 
 def pumps(pattern: re.Pattern[Any]) -> list[Pump]:
-    """The hostile texts for one pattern: runs of each kind of character that it tells apart, after each of its beginnings;
+    """The hostile texts for one pattern: runs of each kind of character that it tells apart, after its beginnings;
     its own pieces repeated; and two kinds by turns."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
     kinds = _kinds(tree, pattern.flags)
