@@ -16,6 +16,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.encode import table_texts
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.errors import DamagedInput
+from ktrace.input.limits import current, exceeded, sized
 from ktrace.input.source import Source, utf8
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.record_texts import Fault, RecordRun
@@ -23,7 +24,7 @@ from ktrace.report import Report
 
 from .json_column import json_column
 
-#: Bytes that are parsed at once; a row must be smaller.
+#: Bytes that are parsed at once, and on to the end of a line; a row of several lines must be smaller.
 BLOCK = 16 << 20
 
 
@@ -137,7 +138,7 @@ class Cells:
 
 
 class _Ending:
-    """A stream that remembers its last byte."""
+    """A stream that gives whole lines and remembers its last byte. Raises DamagedInput at a longer line than allowed."""
 
     closed = False
 
@@ -147,11 +148,22 @@ class _Ending:
 
     def read(self, size: int = -1) -> bytes:
         data = self._stream.read(size)
+        if (
+            len(data) == size and data[-1:] != b"\n"
+        ):  # Arrow takes more than it asked for, but no row that fills a block
+            data += self._line()
         self.last = data[-1:] or self.last
         return data
 
+    def _line(self) -> bytes:
+        limits = current()
+        line = limits.readline(self._stream)
+        if len(line) > limits.line:
+            raise exceeded("line", f"a line has more than {sized(limits.line)}")
+        return line
+
     def readline(self) -> bytes:
-        line = self._stream.readline()
+        line = self._line()
         self.last = line[-1:] or self.last
         return line
 

@@ -17,6 +17,7 @@ import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -75,7 +76,7 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
     """
     rows, report = RowBuilder(conversion, first_id=0), conversion.report
     with source.open() as stream:
-        text = stream.read()
+        text = current().whole(stream, source.path)
     try:
         times, sizes = msgspec.json.decode(text, type=tuple[list[int], list[list[int]]])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -29,6 +29,9 @@ NONE = 1 << 62
 #: The deepest nesting that any limit allows: Python's own stack ends somewhere.
 _DEEPEST = 64
 
+#: Bytes that are read at once of what may be much.
+_PART = 1 << 20
+
 _UNITS = {
     **{"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40},
     **{"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
@@ -93,10 +96,13 @@ class Limits:
 
     def whole(self, stream: BinaryIO, path: str | None = None, where: str | None = None) -> bytes:
         """Returns the rest of a stream, which is one value. Raises DamagedInput if it is larger than allowed."""
-        found = stream.read(self.value + 1)
-        if len(found) > self.value:
+        parts, size = [], 0
+        while size <= self.value and (part := stream.read(_PART)):
+            parts.append(part)
+            size += len(part)
+        if size > self.value:
             raise exceeded("value", f"has more than {sized(self.value)} that are read as a whole", path, where)
-        return found
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def sized(size: int) -> str:
