@@ -138,7 +138,7 @@ class Cells:
 
 
 class _Ending:
-    """A stream that gives whole lines and remembers its last byte. Raises DamagedInput at a longer line than allowed."""
+    """A stream that gives whole lines and remembers its last byte. Raises DamagedInput at a line that is too long."""
 
     closed = False
 
@@ -148,10 +148,8 @@ class _Ending:
 
     def read(self, size: int = -1) -> bytes:
         data = self._stream.read(size)
-        if (
-            len(data) == size and data[-1:] != b"\n"
-        ):  # Arrow takes more than it asked for, but no row that fills a block
-            data += self._line()
+        if len(data) == size and data[-1:] != b"\n":
+            data += self._line()  # Arrow takes more than it asked for, but no row beyond its block
         self.last = data[-1:] or self.last
         return data
 
