@@ -144,6 +144,7 @@ class _Ending:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
+        self._limits = current()  # Arrow reads in a thread of its own
         self.last = b"\n"
 
     def read(self, size: int = -1) -> bytes:
@@ -154,10 +155,10 @@ class _Ending:
         return data
 
     def _line(self) -> bytes:
-        limits = current()
+        limits = self._limits
         line = limits.readline(self._stream)
         if len(line) > limits.line:
-            raise exceeded("line", f"a line has more than {sized(limits.line)}")
+            raise exceeded("line", f"a line has more than {sized(limits.line)}", limits=limits)
         return line
 
     def readline(self) -> bytes:

@@ -70,13 +70,13 @@ class Limits:
     def check_line(self, size: int, path: str | None, number: int) -> None:
         """Raises DamagedInput where a line, by its number from 1, has more bytes than allowed."""
         if size > self.line:
-            raise exceeded("line", f"the line has more than {sized(self.line)}", path, f"line {number}")
+            raise exceeded("line", f"the line has more than {sized(self.line)}", path, f"line {number}", self)
 
     def check_inflated(self, given: int, stored: int, path: str | None) -> None:
         """Raises DamagedInput where `stored` bytes gave so many that they are a bomb."""
         if given > self.unpacked and given > stored * self.ratio:
-            times = f"{given // max(stored, 1):,} times as much"
-            raise exceeded("ratio", f"{sized(stored)} of compressed data give {sized(given)} and more, {times}", path)
+            what = f"{sized(stored)} of compressed data give {sized(given)} and more"
+            raise exceeded("ratio", f"{what}, {given // max(stored, 1):,} times as much", path, None, self)
 
     def lines(self, stream: BinaryIO, size: int, number: int = 1) -> bytes:
         """Returns whole lines of about `size` bytes, b"" at the end; `number` is that of the first one.
@@ -101,7 +101,7 @@ class Limits:
             parts.append(part)
             size += len(part)
         if size > self.value:
-            raise exceeded("value", f"has more than {sized(self.value)} that are read as a whole", path, where)
+            raise exceeded("value", f"has more than {sized(self.value)} that are read as a whole", path, where, self)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -113,11 +113,14 @@ def sized(size: int) -> str:
     return f"{size:,} bytes"
 
 
-def exceeded(name: str, what: str, path: str | None = None, where: str | None = None) -> DamagedInput:
+def exceeded(
+    name: str, what: str, path: str | None = None, where: str | None = None, limits: Limits | None = None
+) -> DamagedInput:
     """Returns the error for what exceeds a limit: what was met, the limit, the option that changes it."""
-    limit = getattr(current(), name)
+    limits = limits or current()
+    limit = getattr(limits, name)
     more = "none" if name in ("ratio", "depth") else sized(4 * limit).replace(" ", "").removesuffix("bytes")
-    shown = {"ratio": f"at most {limit:,} times what is stored, above {sized(current().unpacked)}"}
+    shown = {"ratio": f"at most {limit:,} times what is stored, above {sized(limits.unpacked)}"}
     shown |= {"depth": f"at most {limit:,} levels"}
     return DamagedInput(
         what,
