@@ -292,13 +292,19 @@ class TraceReader:
         """Counts what became of each packet without events, and returns a mask of those with events."""
         count, report = found.count, self._report
         left = np.ones(count, np.bool_)
-        for rows, why in ((bad, "not protobuf"), (lost, "needs a state of its sequence that never began")):
+        owners = [found.get(number, LENGTH).owner for number in (_EVENT, _STAGE, _COUNTER)]
+        several = np.bincount(np.concatenate(owners), minlength=count) > 1
+        for rows, why in (
+            (bad, "not protobuf"),
+            (lost, "needs a state of its sequence that never began"),
+            (several, "contains several events"),
+        ):
             for row in np.flatnonzero(rows & left).tolist():
                 report.issue("bad-record", self.context.where(int(start[row]) + base), why)
             left &= ~rows
         rows = np.zeros(count, np.bool_)
-        for number in (_EVENT, _STAGE, _COUNTER):
-            rows[found.get(number, LENGTH).owner] = True
+        for owner in owners:
+            rows[owner] = True
         taken = rows & left
         left &= ~rows
         for name in ("gpu_mem_total_event", "gpu_log"):
