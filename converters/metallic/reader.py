@@ -60,7 +60,7 @@ _FIGURE = re.compile(
 _REMARK = re.compile(r"\s+\(.*\)\s*|Error parsing line .*")
 _COUNTED = re.compile(r"(?P<name>.*) \(count=(?P<count>\d{1,18})\)")
 _BLOCK = re.compile(r"block_\d+")
-_FIELD = re.compile(r"(\w+)=([^\s|]+)")
+_FIELD = re.compile(r"(?<!\w)(\w+)=([^\s|]+)")
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -116,7 +116,7 @@ class _Analysis:
     def _take_row(self, row: re.Match[str]) -> None:
         figures: dict[str, Any] = {}
         args: dict[str, Any] = {}
-        for part in filter(None, re.split(r"\s*[|,]\s*", row["figures"])):
+        for part in filter(None, map(str.strip, re.split(r"[|,]", row["figures"]))):
             found = _FIGURE.fullmatch(part)
             if not found:
                 self._skip_broken(f"the figure '{part}' has no unit")

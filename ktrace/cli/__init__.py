@@ -114,7 +114,7 @@ def main() -> NoReturn:
     if sys.stdout is None:
         from ktrace.cli._console import ClosedOutput
 
-        sys.stdout = ClosedOutput()  # type: ignore[assignment]
+        sys.stdout = ClosedOutput()
     try:
         code = _run(arguments, debug)
         INTERRUPTION.settle()
@@ -162,6 +162,10 @@ def _run(arguments: list[str], debug: bool) -> int:
     return code if isinstance(code, int) else 0
 
 
+#: What Python and its libraries say without memory for a thread, an object or a library.
+_SCARCE = ("can't start new thread", "error return without exception set", "failed to map segment", "allocate memory")
+
+
 def _explain(error: BaseException) -> int:
     """Prints what went wrong and returns the exit code."""
     if isinstance(error, SystemExit):
@@ -175,15 +179,15 @@ def _explain(error: BaseException) -> int:
         click.UsageError("\n".join(lines), error.ctx).show()
         return 2
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        message = "interrupted; no output was written"
+        message = "interrupted; an output that wasn't finished doesn't appear"
     elif isinstance(error, KtraceError):
         message = str(error)
     elif isinstance(error, click.ClickException):
         message = error.format_message()
     elif isinstance(error, OSError) and error.strerror:
         message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    elif isinstance(error, MemoryError):
-        message = "out of memory"
+    elif isinstance(error, MemoryError) or any(words in str(error) for words in _SCARCE):
+        message = "out of memory: the system or a limit (ulimit) gives this process no more\n  remedy: --jobs 1"
     else:
         kind = type(error).__name__
         message = f"{kind}: {error}\n  this is a bug in ktrace: please report it with the output of --debug"

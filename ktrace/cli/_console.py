@@ -42,7 +42,7 @@ def put(text: str | bytes, end: str = "") -> None:
 class ClosedOutput(io.TextIOBase):
     """Stands for a standard output that the caller has closed: what is printed is an error, instead of lost."""
 
-    closed = True  # type: ignore[assignment]
+    closed = True
 
     def write(self, text: str) -> NoReturn:
         """Raises OutputError."""

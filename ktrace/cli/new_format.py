@@ -31,7 +31,7 @@ def command(name: str, like: str, package: Path | None) -> None:
     """
     fmt = new_format(name, like)
     for path in in_package(fmt, package) if package else in_repository(fmt, Path()):
-        tell(path)
+        tell(str(path))
     if package:
         tell(f"next: cd {package} && pip install -e . && python -m pytest", err=True)
     else:

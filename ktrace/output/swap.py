@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 from ktrace.scratch import SUFFIX, Held, make, remove, sweep, unheld
 
@@ -78,16 +79,18 @@ def swap(moves: Sequence[Move], stale: Iterable[Path], *, overwrite: bool) -> No
             path.rename(beside)
         for new, target in moves:
             place(new, target)
+        note.path.unlink()  # from here on the new ones count
+        _remove_all(aside)
     except BaseException:
         with suppress(OSError):  # else the note stays, for the next run
-            _undo(folder, json.loads(note.path.read_text("utf-8", "surrogateescape")))
-            note.remove()
+            if note.path.exists():
+                _undo(folder, json.loads(note.path.read_text("utf-8", "surrogateescape")))
+                note.remove()
+            else:
+                _remove_all(aside)
         raise
     finally:
         note.release()
-    note.path.unlink()
-    for _, beside in aside:
-        _remove_old(beside)
 
 
 def recover(folder: Path) -> None:
@@ -127,7 +130,7 @@ def _write_note(path: Path, moves: Sequence[Move], aside: Sequence[Move]) -> Hel
     return held
 
 
-def _undo(folder: Path, note: dict[str, list[list[str]]]) -> None:
+def _undo(folder: Path, note: dict[str, list[list[Any]]]) -> None:
     """Removes the new files that are in their places, and moves the old ones back. Raises OSError, ValueError."""
     for temporary, target, device, inode in note["new"]:
         _require_plain(_NEW_NAME, temporary, target)
@@ -147,6 +150,12 @@ def _require_plain(pattern: re.Pattern[str], ours: str, target: str) -> None:
         "/" in name or "\0" in name or name in ("", ".", "..") for name in (ours, target)
     ):
         raise ValueError("isn't a note of ktrace")
+
+
+def _remove_all(aside: Sequence[Move]) -> None:
+    for _, beside in aside:
+        with suppress(OSError):
+            _remove_old(beside)
 
 
 def _remove_old(path: Path) -> None:

@@ -25,7 +25,7 @@ LARGEST = 1 << 29
 
 _BOUNDARY = re.compile(rb"\}\s*,\s*\{")
 _AT_LINE_END = re.compile(rb"\}\s*,[ \t\r]*\n\s*\{")
-_LINE = re.compile(rb"\}\s*[\r\n]\s*\{")
+_LINE = re.compile(rb"\}[ \t\f\v]*[\r\n]\s*\{")
 
 #: A boundary at the end of a line is preferred to one in a line if it is this near: in a line may be a nested list.
 _NEAR = 1 << 14

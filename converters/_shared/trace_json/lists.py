@@ -36,7 +36,7 @@ _NONE, _AT_END, _WITHIN = range(3)
 
 _SEPARATOR = re.compile(rb"\s*,?\s*")
 _BOUNDARY = re.compile(rb"\}\s*,\s*\{")
-_LINES = re.compile(rb"\}(\s*)[\r\n](\s*)\{")
+_LINES = re.compile(rb"\}([ \t\f\v]*)[\r\n](\s*)\{")
 
 
 class List:

@@ -28,6 +28,7 @@ from .track_events import read_foreign_events, read_ktrace_events
 _P = f.TRACE_PACKET
 _NAMES = {number: name for name, number in _P.items()}
 _COMPRESSED = ("compressed_packets", "zstd_compressed_packets")
+_ROW = _P["ktrace_row"]
 _CLEARED, _NEEDED = (
     f.SEQUENCE_FLAGS[name] for name in ("SEQ_INCREMENTAL_STATE_CLEARED", "SEQ_NEEDS_INCREMENTAL_STATE")
 )
@@ -41,7 +42,7 @@ _OF_THE_PACKET = {
     for name in (
         *("timestamp", "timestamp_clock_id", "trusted_uid", "trusted_packet_sequence_id", "trusted_pid"),
         *("sequence_flags", "incremental_state_cleared", "previous_packet_dropped", "first_packet_on_sequence"),
-        "machine_id",
+        *("machine_id", "ktrace_row"),
     )
 }
 
@@ -182,15 +183,16 @@ class TraceReader:
         mine = data.kept(columns, taken)
         if mine.any():
             yield from self._gpus.values(chunk, self._events(columns, mine, base, ts, state, clock), base)
+        ids = found.get(_ROW, VARINT)
+        rows = (signed(ids.last(count)), ids.has(count)) if self.context.by_ktrace else None
         columns = found.get(STAGE, LENGTH)
         mine = data.kept(columns, taken)
         if mine.any():
-            yield from read_stages(
-                self.context, chunk, self._events(columns, mine, base, ts, state, clock), self._specifications
-            )
+            stages = self._events(columns, mine, base, ts, state, clock, rows)
+            yield from read_stages(self.context, chunk, stages, self._specifications)
         columns = found.get(EVENT, LENGTH)
         mine = data.kept(columns, taken)
-        events = self._events(columns, mine, base, ts, state, clock)
+        events = self._events(columns, mine, base, ts, state, clock, rows)
         if not self.context.by_ktrace:
             if len(events):
                 yield from read_foreign_events(self.context, chunk, events)
@@ -210,12 +212,24 @@ class TraceReader:
             else:
                 self._open = None
 
-    def _events(self, column: Any, mine: Any, base: int, ts: Int64, state: Int64, clock: Int64 | None) -> Events:
+    def _events(
+        self,
+        column: Any,
+        mine: Any,
+        base: int,
+        ts: Int64,
+        state: Int64,
+        clock: Int64 | None,
+        rows: tuple[Int64, Bools] | None = None,
+    ) -> Events:
+        """The messages of some packets. `rows` has the ids that ktrace gave their rows, and which packets have one."""
         owner, start = column.owner[mine], column.start[mine]
         order = np.argsort(owner, kind="stable")
         owner, start, size = owner[order], start[order], signed(column.value)[mine][order]
         clocks = None if clock is None else clock[owner]
-        return Events(start + base, ts[owner], state[owner], start, start + size, clocks)
+        id_ = start + base
+        row = id_ if rows is None else np.where(rows[1][owner], rows[0][owner], id_)
+        return Events(id_, row, ts[owner], state[owner], start, start + size, clocks)
 
     def _states(self, chunk: Chunk, found: Fields, sequence: Int64, cleared: Any, machine: Int64) -> Int64:
         """Returns the index of each packet's state: a new state begins where it is cleared or its defaults change.
@@ -384,14 +398,15 @@ def _places(column: Column) -> dict[int, list[tuple[int, int]]]:
 
 def _appended(opened: Events, events: Events) -> Events:
     """The open events, then the new ones; their bytes are in the same order."""
-    id_, ts, state, start, end = (
-        np.concatenate([getattr(opened, name), getattr(events, name)]) for name in ("id", "ts", "state", "start", "end")
+    id_, row, ts, state, start, end = (
+        np.concatenate([getattr(opened, name), getattr(events, name)])
+        for name in ("id", "row", "ts", "state", "start", "end")
     )
     clock = None
     if opened.clock is not None or events.clock is not None:
         both = (np.full(len(part), -1) if part.clock is None else part.clock for part in (opened, events))
         clock = np.concatenate([*both])
-    return Events(id_, ts, state, start, end, clock)
+    return Events(id_, row, ts, state, start, end, clock)
 
 
 def _copied(chunk: Chunk, events: Events) -> tuple[UInt8, Events, list[SequenceState]]:
@@ -401,4 +416,4 @@ def _copied(chunk: Chunk, events: Events) -> tuple[UInt8, Events, list[SequenceS
     data = chunk.data[np.repeat(events.start - (end - size), size) + np.arange(int(end[-1]))]
     used, state = np.unique(events.state, return_inverse=True)
     states = [chunk.states[number] for number in used.tolist()]
-    return data, Events(events.id, events.ts, state, end - size, end), states
+    return data, Events(events.id, events.row, events.ts, state, end - size, end), states

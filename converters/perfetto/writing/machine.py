@@ -92,7 +92,7 @@ class Machine:
         stage = batch.work
         metric = metrics_of(batch, stage)
         lost = _without_value(batch)
-        host_arrows, waits, dropped_ends = self._arrows.split(batch, stage, self._output.api[batch.track])
+        host_arrows, waits, dropped_ends = self._arrows.split(batch, stage)
         rows = np.flatnonzero(stage)
         self._define_queues(np.unique(batch.track[rows]).tolist())
         encode = partial(self._encoded_stages, batch, rows, waits, metric)
@@ -118,10 +118,10 @@ class Machine:
         """Writes TrackEvents in the order of the edges."""
         edges = batch.edges
         is_row = edges.row >= 0
-        own = np.zeros(len(batch) + 1, np.bool_)  # the last one is for ends, whose row is -1
-        own[rows] = True
-        own[-1] = True
-        at = np.flatnonzero(own[edges.row])
+        mine = np.zeros(len(batch) + 1, np.bool_)  # the last one is for ends, whose row is -1
+        mine[rows] = True
+        mine[-1] = True
+        at = np.flatnonzero(mine[edges.row])
         place = self._placed_edges(batch, at)
         begins = np.flatnonzero(is_row[at])
         position = np.empty(len(batch), np.int64)
@@ -133,7 +133,10 @@ class Machine:
         place.put(end, ends, None)
         self._write_definitions()
         where = [position[rows][number] for number in numbers]
-        self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], edges.ts[at] - self._origin))
+        ids = host.batch.column("id").to_numpy()
+        own = [*(ids[number] for number in numbers), None]
+        ts = edges.ts[at] - self._origin
+        self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], ts, own))
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """Returns the fields of type and track of those edges."""
@@ -189,7 +192,9 @@ class Machine:
         stages = StageRows(part.columns, columns, batch.track[rows], batch.serial[rows], ts, dur, own_waits, measured)
         numbers, events = self._stages.events(stages)
         self._add_estimates(part, stages)
-        return Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin)
+        ids = part.column("id").to_numpy()
+        own = [ids[number] for number in numbers]
+        return Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin, own)
 
     def _add_estimates(self, part: Batch, stages: StageRows) -> None:
         if not part.has("occupancy") or part.column("occupancy").null_count == len(part):

@@ -46,10 +46,15 @@ _COUNTER_DOUBLE = double_tag(f.TRACK_EVENT["double_counter_value"])
 
 
 def argument_columns(batch: Batch) -> dict[str, pa.Array]:
-    """Returns the arguments of events that are columns; `kind` only if the category doesn't imply it."""
-    return timeline_arguments.argument_columns(
+    """Returns the arguments of events that are columns; `kind` only if the category doesn't imply it.
+
+    Without `id`, which the packet has.
+    """
+    found = timeline_arguments.argument_columns(
         batch, _kind_not_implied(batch.column("cat"), batch.column("kind")) if batch.has("cat") else None
     )
+    found.pop("id", None)  # absent if there are no rows
+    return found
 
 
 def source_columns(batch: Batch, reserved: Set[str], texts: ArgumentTexts) -> dict[str, pa.Array]:
