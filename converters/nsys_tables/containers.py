@@ -46,6 +46,7 @@ def _stream(stream: Any, place: str, source: Source, conversion: Conversion, nam
         name = (reader.schema.metadata or {}).get(b"table_name", name.encode()).decode("utf-8", "replace")
         rows_of = pa.RecordBatch.from_pylist([], reader.schema)
         for batch in reader:
+            _require_sound(batch)
             rows += len(batch)
             yield name, batch
         if not rows:
@@ -54,6 +55,16 @@ def _stream(stream: Any, place: str, source: Source, conversion: Conversion, nam
         if not name:
             raise _damaged(source, place, str(error)) from None
         conversion.report.issue("cut", f"{name} after row {rows}", str(error).splitlines()[0], 0)
+
+
+def _require_sound(batch: pa.RecordBatch) -> None:
+    """Raises ArrowInvalid where lengths and offsets in a batch lead out of it: Arrow itself believes them.
+
+    Texts may have any bytes.
+    """
+    for column in batch.columns:
+        as_bytes = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(column.type)
+        (column if as_bytes is None else column.view(as_bytes)).validate(full=True)
 
 
 class _PutBack(io.RawIOBase):

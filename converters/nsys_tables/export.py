@@ -50,7 +50,7 @@ def _write(database: sqlite3.Connection, batches: Iterator[TableBatch], source: 
     for table, batch in batches:
         names = batch.schema.names
         if table not in known:
-            declared = ", ".join(f"{quoted_name(name)} {_kind(batch.schema.field(name).type)}" for name in names)
+            declared = ", ".join(f"{quoted_name(field.name)} {_kind(field.type)}" for field in batch.schema)
             try:
                 database.execute(f"CREATE TABLE {quoted_name(table)} ({declared})")
             except sqlite3.Error as error:
@@ -99,7 +99,10 @@ def _values(column: pa.Array) -> list[object]:
         or pa.types.is_boolean(column.type)
         or pa.types.is_string(column.type)
     ):
-        column = column.cast(pa.string(), safe=False)
+        try:
+            column = column.cast(pa.string(), safe=False)
+        except pa.ArrowException:  # lists and the like
+            return [None if value is None else str(value) for value in column.to_pylist()]
     values: list[object] = column.to_pylist()
     return values
 

@@ -100,7 +100,9 @@ def _opened(raw: BinaryIO, path: str) -> zipfile.ZipFile:
 
 def _member(archive: zipfile.ZipFile, path: str, member: str | None) -> zipfile.ZipInfo:
     """Returns the file to read. Raises InputError with the names of the files if there isn't exactly one."""
-    files = [info for info in archive.infolist() if not info.is_dir() and not info.filename.startswith("__MACOSX/")]
+    files = [
+        info for info in archive.infolist() if not info.filename.endswith("/") and "__MACOSX/" not in info.filename[:9]
+    ]
     found = [info for info in files if member in (None, info.filename)]
     if len(found) == 1:
         return found[0]

@@ -85,6 +85,13 @@ def tables(connection: sqlite3.Connection) -> Tables:
 
     Raises sqlite3.Error.
     """
+    try:
+        return _tables(connection)
+    except UnicodeDecodeError:  # of SQLite's own message about the schema
+        raise sqlite3.DatabaseError("the schema is damaged") from None
+
+
+def _tables(connection: sqlite3.Connection) -> Tables:
     names = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY rowid"
     )

@@ -72,6 +72,8 @@ def both(*conditions: str) -> str:
 
 def aligned(keys: pa.Array, found: pa.Table, key: str) -> dict[str, pa.Array]:
     """Returns the columns of `found` with one row for each of the keys: null for no row, the first of several."""
+    if key not in found.column_names:  # the table has no such column
+        found = found.slice(0, 0).append_column(key, pa.chunked_array([[]], pa.int64()))
     known = _whole(found.column(key))
     if not pa.types.is_integer(known.type):  # no row is found
         found = found.slice(0, 0)
