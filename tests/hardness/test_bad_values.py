@@ -19,10 +19,12 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.columnar.blocks import Batches, Block
 from ktrace.converters._shared.columnar.protobuf import fields_of
 from ktrace.converters._shared.columnar.text_cells import times
 from ktrace.converters._shared.sqlite.database import opened
 from ktrace.converters._shared.sqlite.lookup import Children, Lookup, Texts
+from ktrace.converters._shared.text.json_items import plain_value
 from ktrace.converters._shared.text.numbers import quantity
 from ktrace.converters.otlp.attributes import any_value
 from ktrace.converters.perfetto.proto.wire import bytes_field
@@ -78,6 +80,30 @@ def test_json_with_numbers_that_python_refuses_is_read() -> None:
         load_json(deep)
     with pytest.raises(ValueError, match="Expecting"):
         load_json("{")
+
+
+def test_a_value_as_deep_as_the_parser_takes_is_written_from_a_deeper_stack() -> None:
+    value = load_json("[" * 900 + "1e400" + "]" * 900)
+
+    def below(levels: int) -> str:
+        return below(levels - 1) if levels else dump_json(value)
+
+    assert below(300) == "[" * 900 + '"Infinity"' + "]" * 900
+    found, depth = plain_value(value), 0
+    while isinstance(found, list):
+        [found], depth = found, depth + 1
+    assert depth == 101
+    assert found == "[" * 799 + "Infinity" + "]" * 799
+
+
+def test_a_row_without_a_name_is_reported_and_kept() -> None:
+    report = Report()
+    block = Block("rows row", pa.array([1, 2]), {})
+    made = Batches(Conversion(report)).events(block, np.array([1, 2]), kind="kernel", name=pa.array(["a", None]))
+    assert made.column("name").to_pylist() == ["a", "[no name]"]
+    assert report.issues["missing-string"].rows == 1
+    without = Batches(Conversion(report)).events(block, np.array([1, 2]), kind="kernel")
+    assert without.column("name").to_pylist() == ["[no name]"] * 2
 
 
 def test_the_facts_of_the_catalog_may_have_a_number_of_any_length() -> None:

@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from ktrace.input.source import Source, text_encoding, utf8
+from ktrace.model.json_text import deeper_stack
 from ktrace.report import Report
 
 from .window import CHUNK, TextWindow
@@ -75,7 +76,8 @@ def plain_value(value: Any, depth: int = 0) -> Any:
     Lists and objects in more than `_DEEPEST` others are text.
     """
     if depth > _DEEPEST and isinstance(value, (dict, list)):
-        return json.dumps(value, default=str)
+        with deeper_stack():
+            return json.dumps(value, default=str)
     if isinstance(value, Decimal):
         number = float(value)
         return number if math.isfinite(number) and Decimal(repr(number)) == value else str(value)
