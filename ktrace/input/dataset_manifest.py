@@ -97,7 +97,7 @@ def _digest(path: str) -> str:
 
 
 def written(path: str) -> str:
-    """Returns a path as a manifest contains it: bytes that aren't UTF-8 as escapes, since JSON has no place for them."""
+    """Returns a path as a manifest contains it: with escapes for bytes that aren't UTF-8, which JSON can't hold."""
     return path.encode("utf-8", "backslashreplace").decode()
 
 
