@@ -17,6 +17,7 @@ from ktrace.converters._shared.canonical.encode import table_texts
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.converters._shared.text.lines import quoted_cells
 from ktrace.errors import DamagedInput
+from ktrace.input.limits import current, exceeded, sized
 from ktrace.input.source import Source, utf8
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.record_texts import Fault, RecordRun
@@ -24,7 +25,7 @@ from ktrace.model.record_texts import Fault, RecordRun
 from .formulas import unguarded
 from .json_column import json_column
 
-#: Bytes that are parsed at once; a row must be smaller.
+#: Bytes that are parsed at once, and on to the end of a line; a row of several lines must be smaller.
 BLOCK = 16 << 20
 
 
@@ -144,9 +145,9 @@ class Cells:
 
 
 class _Ending:
-    """A stream that is UTF-8 whatever its bytes were, and remembers its last byte.
+    """A stream of whole lines that is UTF-8 whatever its bytes were, and remembers its last byte.
 
-    Arrow can't skip a row that isn't UTF-8: it gives up the file.
+    Arrow can't skip a row that isn't UTF-8: it gives up the file. Raises DamagedInput at a line that is too long.
     """
 
     closed = False
@@ -155,22 +156,28 @@ class _Ending:
         self._stream = stream
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._place = 0
-        self._ready = b""
         self.replaced: list[int] = []
+        self._limits = current()  # Arrow reads in a thread of its own
         self.last = b"\n"
 
-    def read(self, size: int) -> bytes:
-        while not self._ready:
-            data = self._stream.read(size)
-            self.last = data[-1:] or self.last
-            self._ready = self._sound(data)
-            if not data:
-                break
-        given, self._ready = self._ready[:size], self._ready[size:]
-        return given
+    def read(self, size: int = -1) -> bytes:
+        while data := self._stream.read(size):
+            if len(data) == size and data[-1:] != b"\n":
+                data += self._line()  # Arrow takes more than it asked for, but no row beyond its block
+            self.last = data[-1:]
+            if sound := self._sound(data):
+                return sound
+        return self._sound(b"")
+
+    def _line(self) -> bytes:
+        limits = self._limits
+        line = limits.readline(self._stream)
+        if len(line) > limits.line:
+            raise exceeded("line", f"a line has more than {sized(limits.line)}", limits=limits)
+        return line
 
     def readline(self) -> bytes:
-        line = self._stream.readline()
+        line = self._line()
         self.last = line[-1:] or self.last
         self._place += len(line)
         return line

@@ -18,6 +18,7 @@ import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import shown
@@ -82,7 +83,7 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
     """
     rows, report = RowBuilder(conversion, first_id=0), conversion.report
     with source.open() as stream:
-        text = stream.read()
+        text = current().whole(stream, source.path)
     try:
         times, sizes = msgspec.convert(decode_document(text), tuple[list[Any], list[Any]])
     except NOT_JSON as error:

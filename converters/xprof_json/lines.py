@@ -6,6 +6,7 @@ import re
 
 from ktrace.converters._shared.xla.lines import Placed, placed
 from ktrace.input.source import Source
+from ktrace.model.fitting import whole_text
 from ktrace.model.json_text import load_json
 
 _NAMED = re.compile(
@@ -41,6 +42,6 @@ def lines_of(source: Source) -> Lines:
 
 def _text(literal: bytes) -> str:
     try:
-        return str(load_json(literal))
+        return str(whole_text(str(load_json(literal))))
     except ValueError:
         return literal.decode("utf-8", "replace")

@@ -15,6 +15,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NoReturn
 
 import click
@@ -115,6 +116,8 @@ def main() -> NoReturn:
         from ktrace.cli._console import ClosedOutput
 
         sys.stdout = ClosedOutput()
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks is shown as \u2026
     try:
         code = _run(arguments, debug)
         INTERRUPTION.settle()

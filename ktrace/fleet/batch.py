@@ -19,7 +19,7 @@ from ktrace.fleet.executor import in_processes, on_dask
 from ktrace.fleet.finding import Found, find, labels
 from ktrace.fleet.ranges import Joiner
 from ktrace.fleet.tasks import Outcome, Task
-from ktrace.input.dataset_manifest import Manifest, is_dataset, is_shard, manifests, mark
+from ktrace.input.dataset_manifest import Manifest, is_dataset, is_shard, manifests, mark, written
 from ktrace.input.expand import paths_of
 from ktrace.input.limits import current, limited
 from ktrace.input.mapping import mapping_of
@@ -224,7 +224,7 @@ def _plan(
             report.left_out.append(input.path)
             continue
         digest = f"{wanted.fingerprint()}{'-strict' * strict}" + (f"-by={','.join(by)}" if by != BY else "")
-        before = known.get(input.path)
+        before = known.get(written(input.path))
         if before and _is_done(before, input, digest, files):
             report.kept.append(before)
             continue

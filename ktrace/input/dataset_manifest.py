@@ -93,7 +93,12 @@ def file_stem(path: str, number: int | None = None) -> str:
 
 
 def _digest(path: str) -> str:
-    return sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return sha256(written(path).encode()).hexdigest()[:12]
+
+
+def written(path: str) -> str:
+    """Returns a path as a manifest contains it: bytes that aren't UTF-8 as escapes, as JSON has no place for them."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def is_shard(name: str, path: str | None = None) -> bool:

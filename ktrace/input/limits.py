@@ -29,6 +29,9 @@ NONE = 1 << 62
 #: The deepest nesting that any limit allows: Python's own stack ends somewhere.
 _DEEPEST = 64
 
+#: Bytes that are read at once of what may be much.
+_PART = 1 << 20
+
 _UNITS = {
     **{"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40},
     **{"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
@@ -67,13 +70,13 @@ class Limits:
     def check_line(self, size: int, path: str | None, number: int) -> None:
         """Raises DamagedInput where a line, by its number from 1, has more bytes than allowed."""
         if size > self.line:
-            raise exceeded("line", f"the line has more than {sized(self.line)}", path, f"line {number}")
+            raise exceeded("line", f"the line has more than {sized(self.line)}", path, f"line {number}", self)
 
     def check_inflated(self, given: int, stored: int, path: str | None) -> None:
         """Raises DamagedInput where `stored` bytes gave so many that they are a bomb."""
         if given > self.unpacked and given > stored * self.ratio:
-            times = f"{given // max(stored, 1):,} times as much"
-            raise exceeded("ratio", f"{sized(stored)} of compressed data give {sized(given)} and more, {times}", path)
+            what = f"{sized(stored)} of compressed data give {sized(given)} and more"
+            raise exceeded("ratio", f"{what}, {given // max(stored, 1):,} times as much", path, None, self)
 
     def lines(self, stream: BinaryIO, size: int, number: int = 1) -> bytes:
         """Returns whole lines of about `size` bytes, b"" at the end; `number` is that of the first one.
@@ -93,10 +96,13 @@ class Limits:
 
     def whole(self, stream: BinaryIO, path: str | None = None, where: str | None = None) -> bytes:
         """Returns the rest of a stream, which is one value. Raises DamagedInput if it is larger than allowed."""
-        found = stream.read(self.value + 1)
-        if len(found) > self.value:
-            raise exceeded("value", f"has more than {sized(self.value)} that are read as a whole", path, where)
-        return found
+        parts, size = [], 0
+        while size <= self.value and (part := stream.read(_PART)):
+            parts.append(part)
+            size += len(part)
+        if size > self.value:
+            raise exceeded("value", f"has more than {sized(self.value)} that are read as a whole", path, where, self)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def sized(size: int) -> str:
@@ -107,11 +113,14 @@ def sized(size: int) -> str:
     return f"{size:,} bytes"
 
 
-def exceeded(name: str, what: str, path: str | None = None, where: str | None = None) -> DamagedInput:
+def exceeded(
+    name: str, what: str, path: str | None = None, where: str | None = None, limits: Limits | None = None
+) -> DamagedInput:
     """Returns the error for what exceeds a limit: what was met, the limit, the option that changes it."""
-    limit = getattr(current(), name)
+    limits = limits or current()
+    limit = getattr(limits, name)
     more = "none" if name in ("ratio", "depth") else sized(4 * limit).replace(" ", "").removesuffix("bytes")
-    shown = {"ratio": f"at most {limit:,} times what is stored, above {sized(current().unpacked)}"}
+    shown = {"ratio": f"at most {limit:,} times what is stored, above {sized(limits.unpacked)}"}
     shown |= {"depth": f"at most {limit:,} levels"}
     return DamagedInput(
         what,

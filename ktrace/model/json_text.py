@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -81,8 +84,26 @@ def dump_json(value: Any) -> str:
     """
     try:
         return _ENCODER.encode(value)
+    except RecursionError:
+        with deeper_stack():
+            return _ENCODER.encode(_spelled(value))
     except ValueError:
         return _ENCODER.encode(_spelled(value))
+
+
+@contextmanager
+def deeper_stack() -> Iterator[None]:
+    """Within this block Python bears values that were parsed where the stack was less deep than here."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + _MORE_LEVELS)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+#: A parsed value has at most a thousand levels; `_spelled` takes up to three calls for each.
+_MORE_LEVELS = 4000
 
 
 def load_json(text: str | bytes) -> Any:

@@ -15,7 +15,7 @@ from ktrace.errors import OutputError
 from ktrace.model.batch import RECORDS
 from ktrace.output.swap import is_ours, recover, swap
 from ktrace.parallel.write_behind import WriteBehind
-from ktrace.scratch import Held, make, name_for, system_folder
+from ktrace.scratch import Held, make, name_for, remove, system_folder
 
 if TYPE_CHECKING:
     from ktrace.input.format import Format
@@ -181,10 +181,7 @@ class Sink:
         """Removes all temporary files."""
         with contextlib.suppress(OSError, ValueError):
             self._close()
-        if self._temporary.is_dir():
-            shutil.rmtree(self._temporary, ignore_errors=True)
-        else:
-            self._temporary.unlink(missing_ok=True)
+        remove(self._temporary)
         self.release()
 
     def _close(self) -> None:

@@ -130,7 +130,7 @@ def _write_note(path: Path, moves: Sequence[Move], aside: Sequence[Move]) -> Hel
     return held
 
 
-def _undo(folder: Path, note: dict[str, list[list[Any]]]) -> None:
+def _undo(folder: Path, note: dict[str, Any]) -> None:
     """Removes the new files that are in their places, and moves the old ones back. Raises OSError, ValueError."""
     for temporary, target, device, inode in note["new"]:
         _require_plain(_NEW_NAME, temporary, target)

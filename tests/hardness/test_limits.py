@@ -77,6 +77,13 @@ def test_a_long_row_of_csv_is_refused_at_the_limit_and_read_above_it(tmp_path: P
     assert ktrace.convert(path, tmp_path / "out.csv", limits="line=16MiB", map=mapping).written == 2
 
 
+def test_a_row_of_a_canonical_csv_may_be_longer_than_a_block(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_bytes(b"record,source,id,kind,name,ts,timing\nevent,a,1,range,%s,1,measured\n" % (LONG * 12))
+    refused(path, "line", limits="line=17MiB")
+    assert ktrace.convert(path, tmp_path / "out.parquet").written == 1
+
+
 def test_a_long_text_in_a_json_ends_at_the_limit_of_a_value(tmp_path: Path) -> None:
     path = tmp_path / "run.pt.trace.json"
     path.write_bytes(KINETO % (EVENT % b"a" + b"," + EVENT % (LONG * 2)))

@@ -28,7 +28,11 @@ _FUNCTIONS = {
 }
 
 #: Constants that are handed on where other patterns are searched for, and how they are called.
-_KNOWN = {"converters/closed/unread.py _JSON": {"match"}}
+_KNOWN = {
+    "converters/closed/unread.py _JSON": {"match"},
+    "converters/ncu/marks.py _SUMMARISED": {"fullmatch"},
+    r"converters/onnxruntime/dialect.py .*_fence_(?:before|after)\Z": {"match"},
+}
 
 
 @dataclass
@@ -51,7 +55,9 @@ class _Module:
 @functools.cache
 def all_patterns() -> tuple[list[Used], list[str]]:
     """The patterns, sorted by place, and the calls of `re` whose pattern depends on arguments."""
-    modules = [_loaded(path) for top in ("ktrace", "converters") for path in sorted((ROOT / top).rglob("*.py")) if _ours(path)]
+    modules = [
+        _loaded(path) for top in ("ktrace", "converters") for path in sorted((ROOT / top).rglob("*.py")) if _ours(path)
+    ]
     methods = _methods_by_pattern(modules)
     found: dict[tuple[Any, int], Used] = {}
     open_calls = [call for module in modules for call in _called(module, methods, found)]
@@ -88,7 +94,9 @@ def _methods_by_pattern(modules: list[_Module]) -> dict[tuple[Any, int], set[str
             method = called.get(id(node), "")
             if value is not None and method not in ("pattern", "flags", "groups"):
                 known = _FUNCTIONS.get(method)
-                methods.setdefault((value.pattern, value.flags), set()).update({known} if known else _of_variables(module))
+                methods.setdefault((value.pattern, value.flags), set()).update(
+                    {known} if known else _of_variables(module)
+                )
     return methods
 
 
@@ -127,10 +135,16 @@ def _of_variables(module: _Module) -> set[str]:
     return called or {*_COMPILED}
 
 
-def _called(module: _Module, methods: dict[tuple[Any, int], set[str]], found: dict[tuple[Any, int], Used]) -> Iterator[str]:
+def _called(
+    module: _Module, methods: dict[tuple[Any, int], set[str]], found: dict[tuple[Any, int], Used]
+) -> Iterator[str]:
     parents = {id(child): node for node in ast.walk(module.tree) for child in ast.iter_child_nodes(node)}
     for node in ast.walk(module.tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)):
+        if not (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+        ):
             continue
         if node.func.value.id != "re" or node.func.attr not in _FUNCTIONS:
             continue
@@ -150,9 +164,14 @@ def _called(module: _Module, methods: dict[tuple[Any, int], set[str]], found: di
             target = parent.targets[0] if isinstance(parent, ast.Assign) else parent.target
             name = target.id if isinstance(target, ast.Name) else ""
             place = f"{module.path} {name}"
-            _add(found, pattern, f"{where} {name}", _KNOWN.get(place) or methods.get((pattern.pattern, pattern.flags)) or _of_variables(module))
+            _add(
+                found,
+                pattern,
+                f"{where} {name}",
+                _KNOWN.get(place) or methods.get((pattern.pattern, pattern.flags)) or _of_variables(module),
+            )
         else:
-            _add(found, pattern, where, _of_variables(module))
+            _add(found, pattern, where, _KNOWN.get(f"{module.path} {pattern.pattern}") or _of_variables(module))
 
 
 def _in_comprehension_of_module(node: ast.AST, parents: dict[int, ast.AST]) -> bool:
@@ -168,7 +187,10 @@ def _evaluated(call: ast.Call, values: dict[str, Any]) -> re.Pattern[Any] | None
     flags = call.args[1] if call.func.attr == "compile" and len(call.args) > 1 else None  # type: ignore[attr-defined]
     flags = next((keyword.value for keyword in call.keywords if keyword.arg == "flags"), flags)
     try:
-        text, flag = (eval(compile(ast.Expression(part), "", "eval"), dict(values)) if part else 0 for part in (call.args[0], flags))
+        text, flag = (
+            eval(compile(ast.Expression(part), "", "eval"), dict(values)) if part else 0
+            for part in (call.args[0], flags)
+        )
         return re.compile(text, flag)
     except (NameError, AttributeError, TypeError):
         return None
@@ -203,7 +225,11 @@ def _parts(value: Any) -> list[Any]:
         return [value.func, *value.args, *value.keywords.values()]
     if isinstance(value, types.BuiltinMethodType):
         return [value.__self__]
-    if isinstance(value, types.FunctionType) and value.__module__ in sys.modules and value.__module__.startswith("ktrace"):
+    if (
+        isinstance(value, types.FunctionType)
+        and value.__module__ in sys.modules
+        and value.__module__.startswith("ktrace")
+    ):
         cells = [cell.cell_contents for cell in value.__closure__ or () if cell is not None]
         return [*cells, *(value.__defaults__ or ())]
     if is_dataclass(value) and not isinstance(value, type):

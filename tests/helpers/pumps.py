@@ -43,7 +43,7 @@ class Pump:
 
 
 def pumps(pattern: re.Pattern[Any]) -> list[Pump]:
-    """The hostile texts for one pattern: runs of each kind of character that it tells apart, after each of its beginnings;
+    """The hostile texts for one pattern: runs of each kind of character that it tells apart, after its beginnings;
     its own pieces repeated; and two kinds by turns."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
     kinds = _kinds(tree, pattern.flags)
@@ -57,9 +57,16 @@ def pumps(pattern: re.Pattern[Any]) -> list[Pump]:
     pieces += [whole, whole[:-1], *before]
     pieces = [piece for piece in dict.fromkeys(pieces) if len(piece) > 1]
     before, ends = [*dict.fromkeys(before)], ["", "\n", "\0"]
-    found = [Pump(prefix, kind, end) for prefix in before for kind in kinds for end in dict.fromkeys([*ends, *kinds[:3]])]
+    found = [
+        Pump(prefix, kind, end) for prefix in before for kind in kinds for end in dict.fromkeys([*ends, *kinds[:3]])
+    ]
     found += [Pump(prefix, piece, end) for prefix in before[:4] for piece in pieces for end in ends]
-    found += [Pump(prefix, one + two, end) for prefix in before[:1] for one, two in product(kinds[:7], repeat=2) for end in ends[::2]]
+    found += [
+        Pump(prefix, one + two, end)
+        for prefix in before[:1]
+        for one, two in product(kinds[:7], repeat=2)
+        for end in ends[::2]
+    ]
     found += [Pump(prefix, " " + piece, end) for prefix in before[:2] for piece in pieces for end in ends]
     return [*dict.fromkeys(found)]
 
@@ -140,7 +147,11 @@ def _sample(tree: Any, kinds: list[str], times: int) -> str:
 
 def _sample_of(code: Any, argument: Any, kinds: list[str], times: int) -> str:
     if code in _ATOMS:
-        return chr(argument) if code is op.LITERAL else next((kind for kind in kinds if _accepts((code, argument), kind, 0)), "")
+        return (
+            chr(argument)
+            if code is op.LITERAL
+            else next((kind for kind in kinds if _accepts((code, argument), kind, 0)), "")
+        )
     if code in _REPEATS:
         least, most, body = argument
         return _sample(body, kinds, times) * max(least, min(times, int(most)))

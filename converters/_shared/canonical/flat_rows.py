@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
@@ -202,12 +203,19 @@ def _number(value: Any, kind: pa.DataType) -> Any:
         try:
             return pa.scalar(text).cast(kind).as_py()
         except pa.ArrowInvalid:
-            return (
-                pa.scalar(int(pa.scalar(text).cast(pa.decimal128(38, 6)).cast(pa.decimal128(38, 0)).as_py()))
-                .cast(kind)
-                .as_py()
-            )
+            return pa.scalar(_integral(str(text)), kind).as_py()
     return float(text)
+
+
+def _integral(text: str) -> int:
+    """The integer in a text such as 12.0 or 1e3. Raises ValueError for others and beyond 20 digits."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
+    if not number.is_finite() or number.adjusted() >= 20 or number != number.to_integral_value():
+        raise ValueError(text)
+    return int(number)
 
 
 def _text_list(text: str) -> list[str]:

@@ -204,7 +204,20 @@ class Batches:
                     arrays[name] = _array(value, rows, kind)
                 except pa.ArrowInvalid:
                     arrays[name], arrays[f"args.${name}"] = _narrowed(value, kind)
+        if record in ("events", "summaries"):
+            arrays["name"] = self._named(arrays.get("name"), rows)
         return Batch(record, pa.RecordBatch.from_pydict(arrays))
+
+    def _named(self, names: pa.Array | None, rows: int) -> pa.Array:
+        """The names of rows; those without one, in a column that was renamed or has nulls, are reported."""
+        if names is not None and not names.null_count:
+            return names
+        if rows:
+            lost = rows if names is None else names.null_count
+            self._report.issue("missing-string", "a row without a name", "[no name]", lost)
+        if names is None:
+            return constant("[no name]", rows)
+        return pc.fill_null(names.dictionary_decode() if pa.types.is_dictionary(names.type) else names, "[no name]")
 
 
 def _narrowed(value: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array]:

@@ -268,7 +268,7 @@ def _chunk(stream: BinaryIO, number: int) -> bytes:
 
 
 def _pieces(text: bytes, size: int = PIECE // 2) -> Iterator[tuple[bytes, bool]]:
-    """Yields pieces of whole lines of at least `size` bytes, and whether each is the last; most of them don't end within quotes."""
+    """Yields pieces of `size` bytes in whole lines, and whether each is the last; most don't end within quotes."""
     start = 0
     while start < len(text):
         first = end = text.find(b"\n", start + size) + 1 or len(text)

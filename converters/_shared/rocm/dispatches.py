@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import json_cells
 
 from ..columnar.blocks import Batches, Block, nonzero, timed
 from ..columnar.csv_blocks import CsvRows
@@ -319,11 +320,23 @@ def _in_order(batches: list[Batch], size: int) -> Iterator[Batch]:
     """Yields the rows of several batches in the order of their ids."""
     for record in dict.fromkeys(batch.record for batch in batches):
         parts = [pa.table(_plain(batch.columns)) for batch in batches if batch.record == record]
-        whole = pa.concat_tables(parts, promote_options="permissive")
+        try:
+            whole = pa.concat_tables(parts, promote_options="permissive")
+        except pa.ArrowTypeError:  # numbers in one batch, texts in another
+            whole = pa.concat_tables(map(_as_json, parts), promote_options="permissive")
         order = np.argsort(whole["id"].to_numpy(), kind="stable")
         for start in range(0, len(order), size):
             part = whole.take(pa.array(order[start : start + size])).combine_chunks()
             yield Batch(record, part.to_batches()[0])
+
+
+def _as_json(part: pa.Table) -> pa.Table:
+    """The rows with each argument as JSON text."""
+    columns = {
+        name: json_cells(column.combine_chunks()).cast(pa.binary()) if name.startswith("args.") else column
+        for name, column in zip(part.column_names, part.columns, strict=True)
+    }
+    return pa.table(columns)
 
 
 def _plain(columns: pa.RecordBatch) -> dict[str, pa.Array]:

@@ -254,7 +254,11 @@ def _typed(value: Any, literal: str) -> Any:
 
 
 def has_rowid(connection: sqlite3.Connection, table: str) -> bool:
-    """Whether a table has rowids: it isn't a view, nor WITHOUT ROWID."""
+    """Whether a table has rowids: it isn't a view, nor WITHOUT ROWID, and has no column of that name."""
+    if any(
+        name.casefold() == "_rowid_" for _, name, *_ in connection.execute(f"PRAGMA table_info({quoted_name(table)})")
+    ):
+        return False
     try:
         connection.execute(f"SELECT _rowid_ FROM {quoted_name(table)} LIMIT 0")
     except sqlite3.OperationalError:

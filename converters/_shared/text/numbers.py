@@ -89,7 +89,7 @@ def to_ns(number: Decimal, unit: str) -> tuple[int, bool]:
     try:
         exact = _WIDE.multiply(number, TIME_NS[unit])
         whole = exact.quantize(Decimal(1), ROUND_HALF_EVEN, _WIDE)
-    except InvalidOperation:
+    except ArithmeticError:
         raise ValueError(f"not a time: {number} {unit}") from None
     return int(whole), whole == exact
 

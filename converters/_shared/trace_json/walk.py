@@ -142,7 +142,7 @@ class _Walk:
         return end
 
     def _plausible_end(self, begin: int, role: str, *, escaped: bool) -> int:
-        """The first quote from the one at `begin` on that what follows lets end a text; -1 for none before the next key.
+        """The first quote from `begin` on that may end a text, by what follows it; -1 for none before the next key.
 
         The quotes up to it are looked at once, also if further texts begin among them.
         """
