@@ -125,8 +125,8 @@ def _work(lay: Lay, order: Order, folder: Path, limits: Limits, pipe: int) -> No
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     used = int(time.process_time())
     resource.setrlimit(resource.RLIMIT_CPU, (used + limits.cpu, used + limits.cpu + 5))
+    (folder / "damage").write_text(" ".join(done))
     outcome = _judge(order, path, folder)
-    outcome.damage = " ".join(done)
     with os.fdopen(pipe, "w") as answer:
         json.dump(asdict(outcome), answer)
 
@@ -165,6 +165,8 @@ def run(lay: Lay, order: Order, folder: Path, limits: Limits) -> Outcome:
             outcome = Outcome("the fuzzer fails", why.strip().splitlines()[-1][:80], why)
     else:
         outcome = Outcome(**json.loads(answer))
+    if (folder / "damage").exists():
+        outcome.damage = (folder / "damage").read_text()
     outcome.seconds = usage.ru_utime + usage.ru_stime
     outcome.peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return outcome

@@ -140,14 +140,16 @@ def fuzz(
                 break
             if number % share[1] != share[0]:
                 continue
-            outcome = run_case(case, Path(scratch), limits)
+            folder = Path(scratch) / "case"
+            outcome = run(case.lay, case.order(), folder, limits)
             if figures.add(case, outcome):
                 if tell:
                     said = outcome.text.strip().splitlines() or [""]
                     line = said[-1] if said[0].startswith("Traceback") else said[0]
                     print(f"{outcome.key}\n    {case}\n    {line[:300]}", flush=True)
                 if home is not None:
-                    keep(case, outcome, home, limits)
+                    keep(case, outcome, folder / "in", home, limits)
+            removed(folder)
             if tell and figures.seconds - told > 60:
                 told = figures.seconds
                 print(f"-- {next(figures.lines())}", flush=True)

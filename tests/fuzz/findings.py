@@ -21,14 +21,18 @@ def slug(text: str) -> str:
     return re.sub(r"[^\w.]+", "-", text).strip("-")[:100]
 
 
-def keep(case: Case, outcome: Outcome, folder: Path, limits: Limits) -> Path:
-    """Writes a finding into a folder below `folder`: the input as small as it gets, and how to run it again."""
+def keep(case: Case, outcome: Outcome, laid: Path, folder: Path, limits: Limits) -> Path:
+    """Writes a finding into a folder below `folder`: the input as small as it gets, and how to run it again.
+
+    `laid` is the folder with the damaged sample. It isn't damaged anew here: what crashes a child would end the run.
+    """
     home = folder / slug(outcome.key)
     if home.exists():
         return home
     home.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
-        _reduce(case, outcome, Path(scratch), home / "in", limits)
+        best = shutil.copytree(laid, Path(scratch) / "best")
+        _reduce(case.order(), outcome, Path(scratch), best, home / "in", limits)
     order = case.order()
     recipe = {"case": str(case), "command": order.command, "options": order.options, **asdict(outcome)}
     (home / "finding.json").write_text(json.dumps(recipe, indent=1, ensure_ascii=False) + "\n", "utf-8", "replace")
@@ -50,15 +54,11 @@ def main_of(folder: Path) -> Path:
     return min(folder.iterdir(), key=lambda path: len(path.name))
 
 
-def _reduce(case: Case, outcome: Outcome, scratch: Path, home: Path, limits: Limits) -> None:
+def _reduce(order: Order, outcome: Outcome, scratch: Path, best: Path, home: Path, limits: Limits) -> None:
     """Leaves out of the damaged file whatever isn't needed for the same outcome, and copies the rest."""
-    best = scratch / "best"
-    best.mkdir()
-    case.lay(best)
-    order = case.order()
     shutil.copytree(best, home)
     file = best / outcome.damage.split(" ")[0]  # names of samples have no blanks
-    if not file.is_file():
+    if not outcome.damage or not file.is_file():
         return
     runs = MOST_HANGS if outcome.kind in ("hang", "memory") else MOST_RUNS
     whole = data = file.read_bytes()
