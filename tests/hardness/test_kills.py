@@ -61,7 +61,7 @@ def test_a_run_that_is_stopped_leaves_all_or_nothing(
     done = run(["convert", TRACE, "-o", f"{whole}/{name}", *options], before=lambda: count_into(tmp_path / "count"))
     assert done.code == 0, done.err
     new, steps = contents(whole), int((tmp_path / "count").read_text())
-    assert steps > 30
+    assert steps > LAST  # some 13 where other tests have imported all modules, else more
     seen = set()
     for number in sorted({*range(1, steps, steps // STAGES), *range(steps - LAST, steps + 1)}):
         out = tmp_path / f"out{number}"
