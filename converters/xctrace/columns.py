@@ -40,12 +40,15 @@ def _column(codes: Int64, values: Values, *, number: bool) -> pa.Array:
     if number or not (codes < 0).any():
         numbers, absent = values.numbers(codes)
         return pa.array(numbers, mask=absent)
-    found, first, indices = np.unique(codes, return_index=True, return_inverse=True)
+    absent = codes == 0
+    found, first, indices = np.unique(codes[~absent], return_index=True, return_inverse=True)
     order = np.argsort(first)
-    texts = [values.text(code) if code else None for code in found[order].tolist()]
+    texts = [values.text(code) for code in found[order].tolist()]
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order))
-    return pa.DictionaryArray.from_arrays(pa.array(place[indices.reshape(-1)]), pa.array(texts, pa.string()))
+    number = np.zeros(len(codes), np.int32)
+    number[~absent] = place[indices.reshape(-1)]
+    return pa.DictionaryArray.from_arrays(pa.array(number, mask=absent), pa.array(texts, pa.string()))
 
 
 def texts(column: pa.Array | None, rows: int) -> list[str | None]:
