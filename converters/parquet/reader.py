@@ -129,8 +129,12 @@ def _file_texts(file: pq.ParquetFile, shown: str, number: int) -> Generator[Reco
     names = file.schema_arrow.names
     record = record_of(names, footer, shown)
     yield from _column_faults(file.schema_arrow, record, (version or VERSION.encode()) == VERSION.encode())
-    for rows, first in _parts(file, names, CHECKED_ROWS, None):
-        yield RecordRun(number + first - 1, None, table_texts(rows, record, _json_column))
+    try:
+        for rows, first in _parts(file, names, CHECKED_ROWS, None):
+            yield RecordRun(number + first - 1, None, table_texts(rows, record, _json_column))
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+        yield Fault(number, "$", _damaged(shown, error).what)
+        return number
     number += file.metadata.num_rows
     try:
         facts = _facts(footer, shown)

@@ -122,7 +122,7 @@ class _Reading:
     def _head(self, name: str, left: dict[str, Any], place: dict[str, Any], is_overhead: bool) -> int | None:
         """Adds the row with the node's own time or cycles, and returns its id; None for a node without."""
         for key, value in left.items():
-            found = _TIMES.fullmatch(key)
+            found = _TIMES.fullmatch(key) if isinstance(key, str) else None  # MessagePack has keys of any type
             if not found or not _is_time(value):
                 continue
             is_kernel = found["what"] == "time"

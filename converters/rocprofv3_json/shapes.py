@@ -36,7 +36,11 @@ class Shape:
                 except msgspec.ValidationError:
                     pass
             self._learn(msgspec.json.decode(text, type=list[dict[str, Any]]))
-        learned: list[object] = self._decode(text)
+        try:
+            learned: list[object] = self._decode(text)
+        except msgspec.ValidationError:  # a key that is an object in one record and a number in another
+            self._decode = msgspec.json.Decoder(list[dict[str, Any]]).decode
+            learned = self._decode(text)
         return learned
 
     def _learn(self, records: Iterable[dict[str, Any]]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.model.arrays import Int64
+from ktrace.model.arrays import Bools, Int64
 
 from .elements import Schema
 from .values import Values
@@ -40,12 +40,15 @@ def _column(codes: Int64, values: Values, *, number: bool) -> pa.Array:
     if number or not (codes < 0).any():
         numbers, absent = values.numbers(codes)
         return pa.array(numbers, mask=absent)
-    found, first, indices = np.unique(codes, return_index=True, return_inverse=True)
+    is_text: Bools = np.not_equal(codes, 0)
+    found, first, indices = np.unique(codes[is_text], return_index=True, return_inverse=True)
     order = np.argsort(first)
-    texts = [values.text(code) if code else None for code in found[order].tolist()]
+    texts = [values.text(code) for code in found[order].tolist()]
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order))
-    return pa.DictionaryArray.from_arrays(pa.array(place[indices.reshape(-1)]), pa.array(texts, pa.string()))
+    words = np.zeros(len(codes), np.int32)
+    words[is_text] = place[indices.reshape(-1)]
+    return pa.DictionaryArray.from_arrays(pa.array(words, mask=~is_text), pa.array(texts, pa.string()))
 
 
 def texts(column: pa.Array | None, rows: int) -> list[str | None]:

@@ -158,7 +158,13 @@ _MOST_DIGITS = 4300
 _MOST_BITS = 14_284
 
 #: One encoder for all calls: json.dumps creates one at each call, which takes half of its time.
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False,
+    separators=(",", ":"),
+    allow_nan=False,
+    # Values that JSON doesn't have, of tables of other programs: dates, decimals, bytes.
+    default=lambda value: value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value),
+)
 
 
 def _spelled(value: Any) -> Any:

@@ -100,7 +100,7 @@ def texts(data: bytes, rng: Random) -> bytes:
     """Texts in quotes become extreme ones, or other texts of the file."""
     tokens = _tokens(data)
     places = _places(tokens, rng, r'"')
-    others = [token for token in tokens[:5000] if token[:1] == b'"']
+    others = [token for token in tokens[:5000] if token[:1] == b'"'] or [tokens[at] for at in places]
     for at in places:
         text = rng.choice(TEXTS)
         if rng.random() < 0.2:

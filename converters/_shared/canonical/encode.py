@@ -78,6 +78,8 @@ def is_json(record: str, column: str) -> bool:
 def embedded(column: pa.Array) -> pa.Array:
     """A column of JSON texts as cells: without line ends, which occur only between the tokens of JSON."""
     text = decoded(column)
+    if not pa.types.is_string(text.type):  # of another program
+        text = pa.array([None if value is None else dump_json(value) for value in text.to_pylist()], pa.string())
     if pc.any(pc.match_substring_regex(text, r"[\r\n]")).as_py():
         text = pc.replace_substring_regex(text, r"[\r\n]", " ")
     return as_text(text)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -61,15 +62,18 @@ class FlatRows:
         numbers: Numbers = range(first, first + rows.num_rows)
         if wanted is not None:
             rows, numbers = rows.filter(wanted), _at(numbers, wanted)
+        rows = _once(rows)
         self._report.record(rows.num_rows)
         if self._record:
             yield from self._of_record(self._record, rows, numbers)
             return
-        words = rows.column("record").unique().to_pylist()
+        column = decoded(rows.column("record"))
+        if not pa.types.is_string(column.type):
+            column = pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+        words = column.unique().to_pylist()
         if len(words) == 1 and words[0] in RECORD:
             yield from self._of_record(RECORD[words[0]], rows, numbers)
             return
-        column = decoded(rows.column("record"))
         for word, record in RECORD.items():
             if word in words:
                 mine = pc.fill_null(pc.equal(column, word), False)
@@ -109,7 +113,7 @@ class FlatRows:
             columns[field.name] = column
         for name in rows.schema.names:
             if name.startswith("x_") and rows.column(name).null_count < rows.num_rows:
-                columns[name] = rows.column(name)
+                columns[name] = _argument(rows.column(name))
         return columns, faults
 
     def _keep_unknown(self, record: str, rows: pa.RecordBatch, columns: dict[str, pa.Array], numbers: Numbers) -> None:
@@ -120,7 +124,7 @@ class FlatRows:
             if name not in known and not name.startswith("x_"):
                 values = rows.column(name)
                 if values.null_count < len(values):
-                    unknown[f"${name}"] = values
+                    unknown[f"${name}"] = _argument(values)
                     first = numbers[pc.index(pc.is_valid(values), True).as_py()]
                     self._report.issue(
                         "unknown-column",
@@ -188,7 +192,7 @@ def _each(column: pa.Array, kind: pa.DataType, name: str, faults: Faults, conver
     for row, value in enumerate(column.to_pylist()):
         try:
             values.append(None if value is None else convert(value))
-        except (ValueError, OverflowError, pa.ArrowInvalid):
+        except (ValueError, OverflowError, TypeError, pa.ArrowException):  # a list is neither a number nor a text
             values.append(None)
             faults.setdefault(row, f"{name}: {json.dumps(value, default=str)} isn't {_meaning(kind)}")
     return pa.array(values, kind)
@@ -301,3 +305,28 @@ def folded(facts: pa.Array | None, unknown: dict[str, pa.Array]) -> pa.StringArr
         more = {name: values[row].as_py() for name, values in unknown.items() if values[row].is_valid}
         folded.append(dump_json((load_json(known) if known else {}) | more) if more else known)
     return pa.array(folded, pa.string())
+
+
+def _argument(column: pa.Array) -> pa.Array:
+    """A column of an argument, as one of the types that arguments have; any other, such as lists and dates, as JSON."""
+    kind = column.type
+    if pa.types.is_dictionary(kind) or pa.types.is_boolean(kind) or pa.types.is_string(kind):
+        return column
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        with suppress(pa.ArrowInvalid):  # beyond 64 bits
+            return column.cast(pa.int64() if pa.types.is_integer(kind) else pa.float64())
+    texts = [None if value is None else dump_json(value).encode() for value in column.to_pylist()]
+    return pa.array(texts, pa.binary())
+
+
+def _once(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with each name of a column once: further columns of a name are `name#2`, and so become arguments."""
+    names = rows.schema.names
+    if len(set(names)) == len(names):
+        return rows
+    seen: dict[str, int] = {}
+    apart = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        apart.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return pa.RecordBatch.from_arrays(rows.columns, names=apart)

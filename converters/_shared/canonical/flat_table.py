@@ -102,7 +102,7 @@ class FlatTable:
 
 
 def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    if array.type == kind:
+    if array.type == kind and not (pa.types.is_dictionary(kind) and array.dictionary.null_count):
         return array
     array = decoded(array)
     return array.cast(pa.string()).dictionary_encode() if pa.types.is_dictionary(kind) else array.cast(kind)

@@ -180,7 +180,13 @@ def read_figures(
         figure = cell_quantity(cell) if field else None
         if figure and field == "percent" and figure.unit in ("", "%"):
             columns["percent"] = float(figure.number)
-        elif figure and field == "count" and not figure.unit and (count := whole(figure.number)) is not None:
+        elif (
+            figure
+            and field == "count"
+            and not figure.unit
+            and (count := whole(figure.number)) is not None
+            and count >= 0
+        ):
             columns["count"] = count
         elif figure and field in FIGURES:
             measured[field] = Quantity(figure.number, figure.unit or head.unit or common)
