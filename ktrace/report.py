@@ -2,6 +2,7 @@
 
 The chain of accounts, each link of which `Report.balanced()` checks:
 
+    text     bytes          = bytes of records + structure + skipped
     reader   records read   = records that gave rows + records with another outcome or skipped
     stage    rows in + rows added = rows out + rows removed
     writer   rows in        = rows written + rows that the format can't represent
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple, NoReturn
 
+from ktrace.byte_account import ByteAccount
 from ktrace.errors import InputError, KtraceError, StrictFailure
 
 
@@ -227,6 +229,7 @@ class Report:
         self.output: str | None = None
         self.path: str | None = None
         self.reader = Ledger("reader")
+        self.bytes = ByteAccount()
         self.rows: Counter[str] = Counter()
         self.timed: set[str] = set()  # labels of the inputs that have events
         self.issues: dict[str, Issue] = {}
@@ -266,6 +269,7 @@ class Report:
 
         Raises StrictFailure as `issue` does.
         """
+        self.bytes.merge(part.bytes)
         self.reader.taken += part.reader.taken
         self.reader.given += part.reader.given
         self.reader.removed.update(part.reader.removed)
@@ -320,10 +324,16 @@ class Report:
             if ledger.taken != rows or not ledger.balanced():
                 return False
             rows = ledger.given
-        return self.reader.balanced()
+        return self.reader.balanced() and self.bytes.balanced()
 
     def require_balance(self) -> None:
         """Raises KtraceError if the account doesn't add up, which is a bug in ktrace."""
+        if not self.bytes.balanced():
+            found = self.bytes.read + self.bytes.structure + self.bytes.skipped
+            raise KtraceError(
+                f"the account of the input's bytes doesn't add up: {found:,} of {self.bytes.size:,} bytes have an owner",
+                remedy="please report this as a bug",
+            )
         if not self.balanced():
             raise KtraceError("the account of the rows doesn't add up", remedy="please report this as a bug")
 
@@ -369,6 +379,7 @@ class Report:
             "skipped": self.total(Severity.SKIP),
             "cut": bool(self.total(Severity.CUT)),
             "balanced": self.balanced(),
+            **({"bytes": self.bytes.to_dict()} if self.bytes.size else {}),
             **({"parts": self.parts} if self.parts else {}),
             "rows": dict(self.rows),
             "chain": [

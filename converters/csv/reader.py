@@ -12,11 +12,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.csv
 
+from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.encode import table_texts
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.errors import DamagedInput
-from ktrace.input.source import Source, utf8
+from ktrace.input.source import Source, mark_size, utf8
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.record_texts import Fault, RecordRun
 from ktrace.report import Report
@@ -33,6 +34,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     Raises DamagedInput where the column heads aren't those of the model.
     """
     with source.open() as raw:
+        mark = mark_size(raw)
         cells = Cells(utf8(raw), source.path)
         rows = FlatRows(conversion, table_record(cells.heads, source.path))
         for first, part in cells.parts():
@@ -40,6 +42,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             for offset in range(0, columns.num_rows, conversion.batch_rows):
                 yield from rows.batches(columns.slice(offset, conversion.batch_rows), first + offset)
         _account_broken(cells, conversion)
+        cells.account(conversion.report.bytes, mark)
 
 
 def texts(source: Source) -> Iterator[RecordRun | Fault]:
@@ -84,8 +87,10 @@ class Cells:
         self._path = path
         self.broken: list[tuple[int, int]] = []
         self.rows = 0
+        self._broken_bytes = 0
         line = self._stream.readline().decode(errors="replace").rstrip("\r\n")
         names = next(csv.reader([line]), [])
+        self._head_bytes = self._stream.size
         self.heads = [name.strip() for name in names]
 
     @property
@@ -131,7 +136,15 @@ class Cells:
             ),
         )
 
+    def account(self, account: ByteAccount, mark: int) -> None:
+        """Divides the bytes of the table, and those of the mark before it, among their owners. Rows have no places."""
+        account.size += mark + self._stream.size
+        account.own("structure", mark + self._head_bytes)
+        account.skipped += self._broken_bytes
+        account.own("read", self._stream.size - self._head_bytes - self._broken_bytes)
+
     def _skip(self, row: Any) -> str:
+        self._broken_bytes += len(row.text.encode("utf-8", "replace"))
         self.broken.append((row.number or 0, row.actual_columns))
         return "skip"
 
@@ -143,15 +156,18 @@ class _Ending:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
+        self.size = 0
         self.last = b"\n"
 
     def read(self, size: int = -1) -> bytes:
         data = self._stream.read(size)
+        self.size += len(data)
         self.last = data[-1:] or self.last
         return data
 
     def readline(self) -> bytes:
         line = self._stream.readline()
+        self.size += len(line)
         self.last = line[-1:] or self.last
         return line
 

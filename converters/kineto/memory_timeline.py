@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
@@ -22,6 +23,9 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 _ROW = re.compile(rb"\[([^\[\]]*)\]")
+#: An element that isn't a flat list, or a part of it; the end of the list.
+_OTHER = re.compile(rb"\](?=[\s,\]]*(?:\[|\Z))|\[(?:[^\[\]]|\[[^\[\]]*\]){0,4000}\]|\[?[^\[\],]{1,4000}|[\[\]]")
+_BLANK = re.compile(rb"[\s,]*")
 _CELLS = re.compile(
     rb"\s*(-?[0-9]{1,18}|-?[1-8][0-9]{18})\s*,\s*([1-4])\s*,\s*(-?[0-9]{1,18})\s*,\s*(-?[0-9]{1,18})\s*"
 )
@@ -43,7 +47,7 @@ def read_memory_timeline(source: Source, conversion: Conversion) -> Iterator[Bat
     """
     rows, report, used = RowBuilder(conversion, first_id=0), conversion.report, 0
     ended = False
-    for place, text in _row_texts(source):
+    for place, text in _row_texts(source, report.bytes):
         if place < 0:
             ended = True
             continue
@@ -76,6 +80,7 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
     rows, report = RowBuilder(conversion, first_id=0), conversion.report
     with source.open() as stream:
         text = stream.read()
+    report.bytes.take_whole(len(text))
     try:
         times, sizes = msgspec.json.decode(text, type=tuple[list[int], list[list[int]]])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -98,22 +103,36 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
     yield from rows.rest()
 
 
-def _row_texts(source: Source) -> Iterator[tuple[int, bytes]]:
-    """Yields (byte offset, inner text) of each innermost list, and (-1, b"") for the end of the outer one."""
+def _row_texts(source: Source, account: ByteAccount) -> Iterator[tuple[int, bytes]]:
+    """Yields (byte offset, text) of each element, a flat list without its brackets; (-1, b"") after the last one."""
     with source.open() as stream:
         text = stream.read(_CHUNK)
-        start = text.find(b"[") + 1
-        text = text[start:]
-        while text:
-            end = 0
-            for found in _ROW.finditer(text):
-                yield start + found.start(), found[1]
-                end = found.end()
-            if b"]" in text[end:]:
-                yield -1, b""
-            rest = text[end:]
-            more = stream.read(_CHUNK)
-            if not more or len(rest) > _LONGEST_ROW:
-                start, text = start + len(text), more
+        at = text.find(b"[") + 1
+        start, ended = 0, False
+        account.own("structure", at)
+        while True:
+            blank = _BLANK.match(text, at)
+            account.own("structure", (blank.end() if blank else at) - at)
+            at = blank.end() if blank else at
+            row = _ROW.match(text, at) or _OTHER.match(text, at)
+            if (not row or row.re is not _ROW) and len(text) - at < _LONGEST_ROW:
+                more = stream.read(_CHUNK)
+                if more:
+                    account.size += at
+                    start, text, at = start + at, text[at:] + more, 0
+                    continue
+            if not row:
+                break
+            ended = row[0] == b"]"
+            if ended:
+                account.own("structure", 1)
+            elif row.re is _ROW:
+                account.own("read", row.end() - at)
+                yield start + at, row[1]
             else:
-                start, text = start + end, rest + more
+                account.skip(start + at, start + row.end())
+                yield start + at, row[0]
+            at = row.end()
+        account.size += len(text)
+        if ended:
+            yield -1, b""

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import json_cells
 
 from ..columnar.blocks import Batches, Block, nonzero, timed
 from ..columnar.csv_blocks import CsvRows
@@ -318,12 +319,23 @@ class DispatchRows:
 def _in_order(batches: list[Batch], size: int) -> Iterator[Batch]:
     """Yields the rows of several batches in the order of their ids."""
     for record in dict.fromkeys(batch.record for batch in batches):
-        parts = [pa.table(_plain(batch.columns)) for batch in batches if batch.record == record]
+        parts = [
+            pa.table(columns) for columns in _of_one_type([_plain(b.columns) for b in batches if b.record == record])
+        ]
         whole = pa.concat_tables(parts, promote_options="permissive")
         order = np.argsort(whole["id"].to_numpy(), kind="stable")
         for start in range(0, len(order), size):
             part = whole.take(pa.array(order[start : start + size])).combine_chunks()
             yield Batch(record, part.to_batches()[0])
+
+
+def _of_one_type(parts: list[dict[str, pa.Array]]) -> list[dict[str, pa.Array]]:
+    """The same columns; one that is JSON text in some parts is JSON text in all of them."""
+    texts = {name for part in parts for name, column in part.items() if pa.types.is_binary(column.type)}
+    return [
+        {name: json_cells(column).cast(pa.binary()) if name in texts else column for name, column in part.items()}
+        for part in parts
+    ]
 
 
 def _plain(columns: pa.RecordBatch) -> dict[str, pa.Array]:
