@@ -80,8 +80,11 @@ class Text:
 
     def own(self, owner: Owner, start: int) -> None:
         """States what the text from `start` to the current position is."""
-        if start != self.owned:
+        start = max(start, self.owned)  # of a range whose begin was guessed wrong, text may come twice
+        if start > self.owned:
             self._disown(start)
+        if self.pos < start:
+            return
         if owner == "skipped":
             self.account.skip(start, self.pos)
         else:
@@ -91,8 +94,6 @@ class Text:
 
     def _disown(self, start: int) -> None:
         """Skips the text before `start` that nobody owns."""
-        if start < self.owned:
-            raise ValueError(f"byte {start} has an owner")
         self.unowned.append((self.owned, start))
         self.account.skip(self.owned, start)
         self.account.size += start - self.owned
