@@ -27,6 +27,7 @@ PAGES = {
     "docs/ktrace.ipynb": "notebook.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
     "samples/README.md": "samples.md",
 }

@@ -29,7 +29,7 @@ class KtraceError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        place = ": ".join(part for part in (self.path, self.where) if part)
+        place = ": ".join(part for part in (self.path, self.where) if part).replace("\n", "\\n")
         lines = [f"{place}: {self.what}" if place else self.what]
         if self.expected:
             lines.append(f"  expected: {self.expected}")
@@ -68,6 +68,10 @@ class StrictFailure(KtraceError):
 
 class OutputError(KtraceError):
     """The output can't be written: it exists, the disk is full, or ktrace doesn't write the format."""
+
+
+class InternalError(KtraceError):
+    """An invariant of ktrace is broken, such as an account that doesn't add up: a bug, whatever the input."""
 
 
 class UsageError(KtraceError):

@@ -11,12 +11,13 @@ The chain of accounts, each link of which `Report.balanced()` checks:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple, NoReturn
 
 from ktrace.byte_account import ByteAccount
-from ktrace.errors import InputError, KtraceError, StrictFailure
+from ktrace.errors import InputError, InternalError, StrictFailure
 
 
 class Severity(IntEnum):
@@ -116,6 +117,9 @@ KINDS: dict[str, Kind] = {
     ),
     "counters-capped": Kind(
         Severity.NOTE, "Only the longest kernels keep their counters, since many counters slow viewers down."
+    ),
+    "other-files": Kind(
+        Severity.NOTE, "Files in the output folder that ktrace didn't write stayed; only its own were replaced."
     ),
     "left-out": Kind(Severity.NOTE, "Rows were left out as requested by the options."),
     "cropped": Kind(Severity.NOTE, "Only this interval was converted, counted from the start of the trace."),
@@ -235,7 +239,11 @@ class Report:
         self.issues: dict[str, Issue] = {}
         self.unmatched: InputError | None = None  # why nothing passed the filter, or got metrics
         self.parts: list[dict[str, Any]] = []
+        self.at: Callable[[], str] | None = None  # where the reader is, in words, for errors that don't say it
         self._stages: list[Ledger] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"at": None}  # where another process reads says nothing here
 
     def record(self, count: int = 1) -> None:
         """Counts records of the source, before they are parsed."""
@@ -327,15 +335,18 @@ class Report:
         return self.reader.balanced() and self.bytes.balanced()
 
     def require_balance(self) -> None:
-        """Raises KtraceError if the account doesn't add up, which is a bug in ktrace."""
+        """Raises InternalError if the account doesn't add up, which is a bug in ktrace."""
+        if self.balanced():
+            return
+        path = self.inputs[0]["path"] if len(self.inputs) == 1 else None
+        remedy = "report this bug in ktrace with the output of --debug, and the input if you can share it"
         if not self.bytes.balanced():
             found = self.bytes.read + self.bytes.structure + self.bytes.skipped
-            raise KtraceError(
-                f"the account of the input's bytes doesn't add up: {found:,} of {self.bytes.size:,} bytes have an owner",
-                remedy="please report this as a bug",
-            )
-        if not self.balanced():
-            raise KtraceError("the account of the rows doesn't add up", remedy="please report this as a bug")
+            what = f"{found:,} of {self.bytes.size:,} bytes have an owner"
+            raise InternalError(f"the account of the input's bytes doesn't add up: {what}", path=path, remedy=remedy)
+        rows = self.rows_read
+        links = [f"reader {_sums(self.reader)}, {rows:,} rows"] + [f"{one.stage} {_sums(one)}" for one in self._stages]
+        raise InternalError(f"the account of the rows doesn't add up: {'; '.join(links)}", path=path, remedy=remedy)
 
     @property
     def read(self) -> int:
@@ -404,3 +415,8 @@ class Report:
                 for issue in sorted(self.issues.values(), key=lambda issue: -issue.severity)
             ],
         }
+
+
+def _sums(ledger: Ledger) -> str:
+    """The sums of an account, for a message: what came in, and what became of it."""
+    return f"{ledger.taken + ledger.added.total():,} = {ledger.given:,} + {ledger.removed.total():,}"

@@ -16,7 +16,7 @@ LIGHT_CORE = {"ktrace.input.format", "ktrace.input.source", "ktrace.errors", "kt
 
 #: The rooms of the core, the lowest storey first. A room imports only what stands on a lower storey.
 STOREYS = (
-    ("errors", "byte_account"),
+    ("errors", "byte_account", "scratch"),
     ("report", "model", "naming"),
     ("conversion", "parallel", "store", "tables"),
     ("input", "stages.order", "stages.layout", "stages.classify"),
@@ -33,9 +33,9 @@ STOREYS = (
 )
 
 #: What a room of converters/ may import of the core.
-FOR_ROOMS = {"errors", "byte_account", "report", "conversion", "model", "naming", "parallel", "store", "input"} | {
-    "output",
-    "stages",
+FOR_ROOMS = {
+    *("errors", "byte_account", "scratch", "report", "conversion"),
+    *("model", "naming", "parallel", "store", "input", "output", "stages"),
 }
 
 #: Modules that know how to read and how to write: each is one way from inputs to outputs.

@@ -16,7 +16,13 @@ from ktrace.cli import COMMANDS
 from ktrace.input.format import builtin_formats
 
 README = (ROOT / "README.md").read_text("utf-8")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), SAMPLES / "README.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    SAMPLES / "README.md",
+]
 
 
 def test_the_readme_lists_every_format_and_says_what_it_does() -> None:

@@ -23,5 +23,5 @@ def test_importing_ktrace_imports_nothing_heavy() -> None:
 def test_every_error_is_a_ktrace_error() -> None:
     errors = [getattr(ktrace, name) for name in ktrace.__all__ if isinstance(getattr(ktrace, name), type)]
     errors = [error for error in errors if issubclass(error, Exception)]
-    assert len(errors) == 10
+    assert len(errors) == 11
     assert all(issubclass(error, ktrace.KtraceError) for error in errors)

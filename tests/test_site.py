@@ -28,6 +28,7 @@ MOVED = {
     "pages": "docs/README.md",
     "changelog": "CHANGELOG.md",
     "contributing": "CONTRIBUTING.md",
+    "security": "SECURITY.md",
     "benchmarks": "benchmarks/README.md",
     "samples": "samples/README.md",
     "notebook": "docs/ktrace.ipynb",

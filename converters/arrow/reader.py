@@ -18,7 +18,7 @@ from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 
 _MAGIC = b"ARROW1\0\0"
-_FAULTS = (OSError, EOFError, MemoryError, pa.ArrowException)
+_FAULTS = (OSError, EOFError, MemoryError, UnicodeDecodeError, pa.ArrowException)
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -28,12 +28,12 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             raise _damaged(source, "it doesn't begin with ARROW1")
         try:
             file = pa.ipc.open_stream(pa.PythonFile(stream, mode="r"))
+            names = file.schema.names  # may be of any bytes
         except _FAULTS as error:
             raise _damaged(source, str(error)) from None
         metadata = file.schema.metadata or {}
         if version := metadata.get(b"ktrace.version"):
             check_version(version.decode("utf-8", "replace"), conversion, source.path, "the schema")
-        names = file.schema.names
         record = None if {"record", "source", "id"} <= set(names) else record_of_columns(names)
         if record is None and "record" not in names:
             raise _damaged(source, f"its columns are {', '.join(names[:8])}")

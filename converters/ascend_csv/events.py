@@ -177,7 +177,7 @@ def _allocations(block: Block) -> dict[str, Any]:
     found: dict[str, Any] = {"kind": "alloc", "name": block.take("<name>"), "cat": block.take("<type>")}
     if size is not None:
         exact = pc.multiply(size, 1024.0)
-        whole = pc.equal(pc.round(exact), exact)
+        whole = pc.and_(pc.equal(pc.round(exact), exact), pc.less(pc.abs(exact), float(1 << 63)))
         found["bytes"] = pc.if_else(whole, exact, None).cast(pa.int64())
         found["args.Size(KB)"] = only(size, pc.fill_null(pc.invert(whole), False).to_numpy(zero_copy_only=False))
     return found

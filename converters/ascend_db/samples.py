@@ -72,7 +72,9 @@ def _blocks(reading: Reading, table: str, time: str) -> Iterator[Block]:
 
 
 def _number(column: pa.Array | None) -> pa.Array | None:
-    """A column as float64; texts are null."""
-    if column is None or pa.types.is_string(column.type):
-        return None if column is None else pa.nulls(len(column), pa.float64())
+    """A column as float64; texts and bytes are null."""
+    if column is None:
+        return None
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return pa.nulls(len(column), pa.float64())
     return pc.cast(column, pa.float64(), safe=False)

@@ -27,7 +27,7 @@ from ktrace.converters._shared.trace_json.places import plain
 from ktrace.input.source import Source
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
-from ktrace.model.json_text import dump_json, encoded
+from ktrace.model.json_text import dump_json, encoded, load_json
 from ktrace.model.row_builder import to_batch
 
 _MARK = re.compile(rb'^\s*\{[^{}]*"otherData"\s*:\s*\{\s*"ktrace"\s*:\s*(?=\{)')
@@ -210,7 +210,7 @@ def _put_arguments(draft: Draft, texts: pa.Array | None) -> None:
     if texts is None:
         return
     texts = encoded(texts)
-    objects = [json.loads(text) if text else {} for text in texts.dictionary.to_pylist()]
+    objects = [load_json(text) if text else {} for text in texts.dictionary.to_pylist()]
     keys = dict.fromkeys(key for found in objects if isinstance(found, dict) for key in found)
     for key in keys:
         cells = [dump_json(found[key]).encode() if key in found else None for found in objects]
@@ -324,7 +324,7 @@ def _put_dimensions(draft: Draft, what: str) -> None:
 
 def _axis(axis: str, text: Any) -> int | None:
     try:
-        value = json.loads(text) if isinstance(text, bytes) else text
+        value = load_json(text) if isinstance(text, bytes) else text
     except ValueError:
         return None
     if isinstance(value, dict):

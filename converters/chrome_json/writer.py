@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.encode import as_bytes, json_rows
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.json_text import dump_json
+from ktrace.model.json_text import dump_json, load_json
 from ktrace.model.masks import words_in
 from ktrace.output.sink import Sink
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
@@ -101,5 +100,5 @@ class Writer:
 
 def _catalog(catalog: Catalog) -> list[dict[str, Any]]:
     """The rows of the catalog as in the canonical JSON forms, without `record`."""
-    rows = [json.loads(row) for row in json_rows(catalog.to_batch()).to_pylist()]
+    rows = [load_json(row) for row in json_rows(catalog.to_batch()).to_pylist()]
     return [{key: value for key, value in row.items() if key != "record"} for row in rows]

@@ -20,7 +20,7 @@ _ROW = re.compile(
     rf"(?P<name>\S.*?), +(?P<count>{_NS}), +(?P<total>{_NS}), +(?P<percent>\d{{1,9}}\.\d{{1,6}}|-?nan|inf)%?, +"
     rf"(?P<avg>{_NS}), +(?P<min>{_NS}), +(?P<max>{_NS})"
 )
-_HEADINGS = re.compile(r"Function Name, +Calls, +Time \(ns\), +.*")
+_HEADINGS = re.compile(r"Function Name, +Calls, +Time \(ns\), +.*", re.DOTALL)
 _TOTAL = re.compile(rf"Total Time \(ns\): +({_NS})")
 _ENQUEUES = re.compile(rf"Total Enqueues: ({_NS})")
 _LOG = re.compile(r"(?:CLIntercept|Control |Timer Started|\.\.\. )")

@@ -25,7 +25,7 @@ _WORD = "(index)"
 #: What onnxruntime-web prints, whose room is another one.
 _OTHERS = '[profiling] kernel "'
 
-_INDEX = re.compile(r"^\s*│ \(index\)\s*│|^\(index\)\t", re.MULTILINE)
+_INDEX = re.compile(r"^[^\S\n]*│ \(index\)[^\S\n]*│|^\(index\)\t", re.MULTILINE)
 _PAGE = re.compile(
     r"(?i)webgpu|webgl|wgsl|\[gpu|gpu[_:=]|gputime|shader|tfjs|%c|\.m?[jt]s:\d|\bwasm\b|timer ended|\bkernel\b|dispatch"
 )

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.canonical.encode import embedded, is_json
 from ktrace.model.batch import union_schema
 from ktrace.model.json_rows import as_text
-from ktrace.model.json_text import quoted
+from ktrace.model.json_text import NOT_JSON, quoted
 
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -32,6 +32,6 @@ def json_column(name: str, cells: pa.StringArray) -> pa.Array:
 def _is_json(text: str) -> bool:
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return False
     return True

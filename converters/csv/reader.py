@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import csv
+import codecs
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -16,15 +16,17 @@ from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.encode import table_texts
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
+from ktrace.converters._shared.text.lines import quoted_cells
 from ktrace.errors import DamagedInput
+from ktrace.input.limits import current, exceeded, sized
 from ktrace.input.source import Source, mark_size, utf8
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.record_texts import Fault, RecordRun
-from ktrace.report import Report
 
+from .formulas import unguarded
 from .json_column import json_column
 
-#: Bytes that are parsed at once; a row must be smaller.
+#: Bytes that are parsed at once, and on to the end of a line; a row of several lines must be smaller.
 BLOCK = 16 << 20
 
 
@@ -38,10 +40,12 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         cells = Cells(utf8(raw), source.path)
         rows = FlatRows(conversion, table_record(cells.heads, source.path))
         for first, part in cells.parts():
-            columns = _typed_extras(_valid_utf8(part, conversion.report))
+            columns = _typed_extras(unguarded(_texts(part)))
             for offset in range(0, columns.num_rows, conversion.batch_rows):
                 yield from rows.batches(columns.slice(offset, conversion.batch_rows), first + offset)
         _account_broken(cells, conversion)
+        for byte in cells.replaced:
+            conversion.report.issue("encoding", f"byte {byte}")
         cells.account(conversion.report.bytes, mark)
 
 
@@ -54,7 +58,7 @@ def texts(source: Source) -> Iterator[RecordRun | Fault]:
         try:
             record = table_record(cells.heads, source.path)
             for first, part in cells.parts():
-                yield RecordRun(first, None, table_texts(_valid_utf8(part), record, json_column))
+                yield RecordRun(first, None, table_texts(unguarded(_texts(part)), record, json_column))
         except DamagedInput as error:
             yield Fault(first, "$", error.what)
         for row, count in cells.broken:
@@ -89,9 +93,13 @@ class Cells:
         self.rows = 0
         self._broken_bytes = 0
         line = self._stream.readline().decode(errors="replace").rstrip("\r\n")
-        names = next(csv.reader([line]), [])
         self._head_bytes = self._stream.size
-        self.heads = [name.strip() for name in names]
+        self.heads = [name.strip() for name in quoted_cells(line)]
+
+    @property
+    def replaced(self) -> list[int]:
+        """The first place in each part read at once where bytes aren't UTF-8; U+FFFD is in their place."""
+        return self._stream.replaced
 
     @property
     def ends_whole(self) -> bool:
@@ -138,10 +146,12 @@ class Cells:
 
     def account(self, account: ByteAccount, mark: int) -> None:
         """Divides the bytes of the table, and those of the mark before it, among their owners. Rows have no places."""
+        rows = self._stream.size - self._head_bytes
+        broken = min(self._broken_bytes, rows)  # U+FFFD is longer than the byte that it replaces
         account.size += mark + self._stream.size
         account.own("structure", mark + self._head_bytes)
-        account.skipped += self._broken_bytes
-        account.own("read", self._stream.size - self._head_bytes - self._broken_bytes)
+        account.skipped += broken
+        account.own("read", rows - broken)
 
     def _skip(self, row: Any) -> str:
         self._broken_bytes += len(row.text.encode("utf-8", "replace"))
@@ -150,43 +160,67 @@ class Cells:
 
 
 class _Ending:
-    """A stream that remembers its last byte."""
+    """A stream of whole lines that is UTF-8 whatever its bytes were, and remembers its last byte.
+
+    Arrow can't skip a row that isn't UTF-8: it gives up the file. Raises DamagedInput at a line that is too long.
+    """
 
     closed = False
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.size = 0
+        self.replaced: list[int] = []
+        self._limits = current()  # Arrow reads in a thread of its own
         self.last = b"\n"
 
     def read(self, size: int = -1) -> bytes:
-        data = self._stream.read(size)
-        self.size += len(data)
-        self.last = data[-1:] or self.last
-        return data
+        while data := self._stream.read(size):
+            if len(data) == size and data[-1:] != b"\n":
+                data += self._line()  # Arrow takes more than it asked for, but no row beyond its block
+            self.last = data[-1:]
+            if sound := self._sound(data):
+                return sound
+        return self._sound(b"")
+
+    def _line(self) -> bytes:
+        limits = self._limits
+        line = limits.readline(self._stream)
+        if len(line) > limits.line:
+            raise exceeded("line", f"a line has more than {sized(limits.line)}", limits=limits)
+        return line
 
     def readline(self) -> bytes:
-        line = self._stream.readline()
-        self.size += len(line)
+        line = self._line()
         self.last = line[-1:] or self.last
+        self.size += len(line)
         return line
+
+    def _sound(self, data: bytes) -> bytes:
+        """The bytes with U+FFFD in place of those that aren't UTF-8. A character that isn't complete comes later."""
+        before = self._decoder.getstate()[0]
+        self.size += len(data)
+        if not before and data.isascii():
+            return data
+        sound = self._decoder.decode(data, final=not data).encode()
+        after = self._decoder.getstate()[0]
+        given = before + data
+        if sound != given[: len(given) - len(after)]:
+            common = next(
+                (at for at, (ours, own) in enumerate(zip(sound, given, strict=False)) if ours != own), len(given)
+            )
+            self.replaced.append(self.size - len(given) + common)
+        return sound
 
     def close(self) -> None:
         """Does nothing: the caller that opened the stream closes it."""
 
 
-def _valid_utf8(part: pa.RecordBatch, report: Report | None = None) -> pa.RecordBatch:
-    """The part as text; bytes that aren't UTF-8 are replaced and reported."""
-    columns = {}
-    for name, column in zip(part.schema.names, part.columns, strict=True):
-        try:
-            columns[name] = column.cast(pa.string())
-        except pa.ArrowInvalid:
-            decoded = [None if cell is None else cell.decode(errors="replace") for cell in column.to_pylist()]
-            columns[name] = pa.array(decoded, pa.string())
-            if report:
-                report.issue("encoding", f"column {name}")
-    return pa.RecordBatch.from_pydict(columns)
+def _texts(part: pa.RecordBatch) -> pa.RecordBatch:
+    """The part as text."""
+    columns = [column.cast(pa.string()) for column in part.columns]
+    return pa.RecordBatch.from_arrays(columns, names=part.schema.names)
 
 
 def _typed_extras(part: pa.RecordBatch) -> pa.RecordBatch:

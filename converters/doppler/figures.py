@@ -8,7 +8,6 @@ TTFT: 308ms | Prefill: 192ms | Decode: 40472ms (255 tokens @ 6.3 tok/s)
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from ktrace.converters._shared.text.numbers import TIME_NS
+from ktrace.model.json_text import load_json
 
 #: Doppler prints sizes in steps of 1024 (formatBytes in src/storage/quota.js): its "GB" is 2^30 B.
 SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
@@ -117,7 +117,7 @@ def unquoted(value: str) -> str:
     """Returns the text of a JSON string, and anything else unchanged."""
     if value.startswith('"'):
         try:
-            return str(json.loads(value))
+            return str(load_json(value))
         except ValueError:
             return value.strip('"')
     return value

@@ -12,6 +12,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.converters._shared.text.numbers import TIME_NS, to_ns
+from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
@@ -52,7 +53,7 @@ _TOOL = re.compile(r"\[(?P<kind>[a-z][a-z_-]*)\] (?P<text>.*)", re.S)
 _FIRST_TIME = re.compile(rb"\[(\d{1,15}(?:\.\d{1,9})?)ms\]")
 _CONTINUED = re.compile(r"\s+\S|[}\])]+[,;]?\s*$")
 _HEADER = re.compile(r"\s*Kernel\s.*Time", re.I)
-_UNIT = re.compile(r"\(([^)]*)\)|%")
+_UNIT = re.compile(r"\(([^()]*)\)|%")
 _DECIMAL = re.compile(r"-?\d+\.\d+|-?\d+\.\d+e[+-]?\d+|NaN|-?Infinity")
 _COUNT = re.compile(r"[0-9]{1,18}")
 _MODEL = re.compile(r"(?:Loading: |resolved modelUrl=\S*/)(?P<model>[^\s/]+)\s*")
@@ -278,7 +279,7 @@ class _Log:
 def _first_time(source: Source) -> int:
     """Returns the first time in the log, used for the lines before it; 0 if there is none."""
     with source.open(quiet=True) as stream:
-        for raw in stream:
+        while raw := current().readline(stream):
             if found := _FIRST_TIME.search(raw):
                 ts, _ = to_ns(Decimal(found.group(1).decode()), "ms")
                 return ts if ts < 1 << 62 else 0

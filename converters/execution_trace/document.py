@@ -19,6 +19,7 @@ from ktrace.converters._shared.trace_json.chunks import CHUNK, Text
 from ktrace.converters._shared.trace_json.grammar import value_at
 from ktrace.converters._shared.trace_json.repair import mend_value
 from ktrace.errors import DamagedInput
+from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.report import Report
 
 from .node import Node, node_of, nodes_of
@@ -110,8 +111,8 @@ class Document:
         content = text.part(found.start, found.end)
         text.pos = found.end
         try:
-            return msgspec.json.decode(content)
-        except (msgspec.DecodeError, RecursionError):
+            return decode_document(content)
+        except NOT_JSON:
             return ""
 
     def _skip_separators(self) -> None:
@@ -159,7 +160,7 @@ class Document:
         """Decodes the nodes up to a position, None if they aren't JSON."""
         try:
             nodes = nodes_of(b"".join((b"[", self._text.view(self._text.pos, end), b"]")))
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        except NOT_JSON:
             return None
         start, self._text.pos = self._text.pos, end
         self._text.own("read", start)
@@ -202,7 +203,7 @@ class Document:
         for better, repairs in mend_value(piece):
             try:
                 msgspec.json.decode(better)
-            except (msgspec.DecodeError, RecursionError):
+            except NOT_JSON:
                 continue
             for repair in repairs:
                 self._report.issue(repair.kind, f"byte {start + repair.place}", repair.detail)
@@ -219,5 +220,5 @@ class Document:
     def _node(self, content: bytes, start: int) -> Iterator[Node]:
         try:
             yield node_of(content)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        except NOT_JSON as error:
             self._report.issue("bad-record", f"byte {start}", str(error))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.trace_json.chunks import Text
 from ktrace.input.capabilities import OpNode
 from ktrace.input.source import Source
+from ktrace.model.json_text import NOT_JSON
 
 from .document import Document
 from .node import Node, whole_number
@@ -29,7 +28,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[list[OpNode]]:
                     continue
                 try:
                     one = _op_node(node, document.header.get("pid"))
-                except (msgspec.DecodeError, RecursionError) as error:
+                except NOT_JSON as error:
                     report.issue("bad-record", f"node {node.id}", str(error))
                     continue
                 report.used()

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.trace_json.chunks import Text
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import dump_json
+from ktrace.model.json_text import NOT_JSON, decode_document, dump_json
 from ktrace.model.row_builder import RowBuilder
 
 from .document import Document
@@ -51,7 +49,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                     continue
                 try:
                     key = _key(node)
-                except (msgspec.DecodeError, RecursionError) as error:
+                except NOT_JSON as error:
                     report.issue("bad-record", f"node {node.id}", str(error))
                     continue
                 report.used()
@@ -77,7 +75,7 @@ def _add(counts: dict[_Key, int], header: dict[str, Any], rows: RowBuilder) -> N
     pid = header.get("pid")
     pid = pid if isinstance(pid, int) and 0 <= pid < 1 << 62 else None
     for (kind, name, args), count in counts.items():
-        values = {key: msgspec.json.decode(value) for key, value in args}
+        values = {key: decode_document(value) for key, value in args}
         group = values.get("pg_name")
         rows.summary(
             kind,

@@ -12,15 +12,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
+from ktrace.model.fitting import shown
+from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder
+from ktrace.model.whole import whole
 
 _ROW = re.compile(rb"\[([^\[\]]*)\]")
 #: An element that isn't a flat list, or a part of it; the end of the list.
@@ -37,6 +42,9 @@ _CATEGORIES = (
     *("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail", "unknown"),
 )
 _CHUNK = 1 << 20
+
+#: Times in us beyond this aren't times.
+_LATEST = (1 << 52) - 1
 _LONGEST_ROW = 1 << 12
 
 
@@ -79,21 +87,22 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
     """
     rows, report = RowBuilder(conversion, first_id=0), conversion.report
     with source.open() as stream:
-        text = stream.read()
+        text = current().whole(stream, source.path)
     report.bytes.take_whole(len(text))
     try:
-        times, sizes = msgspec.json.decode(text, type=tuple[list[int], list[list[int]]])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        times, sizes = msgspec.convert(decode_document(text), tuple[list[Any], list[Any]])
+    except NOT_JSON as error:
         raise DamagedInput(str(error), path=source.path, expected="[times, sizes by category]") from None
-    widths = {len(row) for row in sizes}
+    given = [row if _are_sizes(row) else None for row in sizes]
+    widths = {len(row) for row in given if row is not None}
     if len(times) != len(sizes) or len(widths) != 1 or not min(widths):
         problem = f"has {len(times):,} times and {len(sizes):,} rows of {sorted(widths)} sizes"
         raise DamagedInput(problem, path=source.path, expected="one row of sizes for each time, all of one length")
-    used = [column for column in range(1, min(widths)) if any(row[column] for row in sizes)]
-    for time, row in zip(times, sizes, strict=True):
+    used = [column for column in range(1, min(widths)) if any(row[column] for row in given if row is not None)]
+    for number, (time, row) in enumerate(zip(times, given, strict=True), 1):
         report.record()
-        if not -(1 << 52) < time < 1 << 52 or row[0]:
-            report.issue("bad-record", f"time {time}", f"sizes {row}"[:60])
+        if whole(time, -_LATEST, _LATEST) is None or row is None or row[0]:
+            report.issue("bad-record", f"row {number}", f"time {shown(time)}, sizes {shown(sizes[number - 1])}")
             continue
         for column in used:
             name = _CATEGORIES[column - 1] if column <= len(_CATEGORIES) else f"category {column - 1}"
@@ -101,6 +110,10 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
         report.used()
         yield from rows.ready()
     yield from rows.rest()
+
+
+def _are_sizes(row: Any) -> bool:
+    return isinstance(row, list) and all(whole(size) is not None for size in row)
 
 
 def _row_texts(source: Source, account: ByteAccount) -> Iterator[tuple[int, bytes]]:

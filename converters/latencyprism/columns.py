@@ -10,8 +10,8 @@ from ktrace.converters._shared.text.headings import Heading, spelling
 from ktrace.converters._shared.text.tables import Table
 
 _CHANGE = re.compile(r"[Δ∆]|change\b", re.IGNORECASE)
-_CYCLE = re.compile(r"(?P<run>.+?)\s+Time\s*[(\[].+[)\]]", re.IGNORECASE)
-_SHARE = re.compile(r"[βß][_ ](?P<run>.+?)\s*(?:[(\[]%[)\]])?")
+_CYCLE = re.compile(r"(?=.*[)\]]\Z)(?P<run>.*?\S)\s+Time\s*[(\[].+", re.IGNORECASE | re.DOTALL)
+_SHARE = re.compile(r"[βß][_ ](?P<run>\S(?:.*?\S)??)\s*(?:[(\[]%[)\]])?")
 _MEAN = re.compile(r"[μµ][_ ](?P<run>.+)")
 _PID = re.compile(r"pid[_: ]*(\d{1,18})(?!\d)", re.IGNORECASE)
 _STRICT = re.compile(r"Strict .*\(PID: *(\d{1,18})\)\s*", re.IGNORECASE)

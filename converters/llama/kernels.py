@@ -20,7 +20,7 @@ _KERNEL = re.compile(
 _TOTAL = re.compile(rf"Total time: (?P<total>{_NUMBER}) us\.\s*")
 _COLOUR = re.compile(r"\x1b\[[\d;]{0,12}m")
 _TEST = re.compile(
-    rf"\s*(?P<name>[^\s:].*?)\s*:\s+(?P<count>\d{{1,12}}) runs -\s*(?P<avg>{_NUMBER}) us/run -\s*"
+    rf"\s*(?P<name>[^\s:](?:.*?\S)??)\s*:\s+(?P<count>\d{{1,12}}) runs -\s*(?P<avg>{_NUMBER}) us/run -\s*"
     rf"(?P<size>{_NUMBER}) (?P<of>kB|[kKMGT]FLOP)/run -\s*(?P<rate>{_NUMBER}) (?P<unit>GB/s|[kKMGT]FLOPS)\s*"
 )
 

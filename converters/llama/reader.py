@@ -34,7 +34,7 @@ _BUILD = re.compile(r".{0,60}\bbuild(?:_info)?\s*[:=]\s*(?P<build>b?\d.*)")
 _DEVICE = re.compile(r"\s*(?:ggml_vulkan: (?P<number>\d{1,3}) = |  Device (?P<cuda>\d{1,3}): )(?P<name>[^|,]{1,200}).*")
 _BACKEND = re.compile(r"\s*Backend (?P<number>\d{1,3})/\d{1,3}: (?P<name>\S+)\s*")
 _DESCRIPTION = re.compile(r"\s*Device description: (?P<name>\S.*)")
-_UNSUPPORTED = re.compile(r"\s*\w+\(.*\): not supported.*")
+_UNSUPPORTED = re.compile(r"\s*\w+\(.*\): not supported.*", re.DOTALL)
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:

@@ -13,6 +13,7 @@ from ktrace.converters._shared.columnar.csv_headings import SEPARATORS, Dialect,
 from ktrace.errors import InputError
 from ktrace.input.mapping import ColumnMap
 from ktrace.input.source import Sample
+from ktrace.model.json_text import NOT_JSON
 
 from .fields import count_found, resolved
 from .json_lines import Record, paths_in
@@ -46,7 +47,7 @@ def objects(sample: Sample) -> Iterator[Record]:
     for line in sample.lines[:_OBJECTS]:
         try:
             yield decode(line.encode())
-        except (msgspec.DecodeError, RecursionError):
+        except NOT_JSON:
             continue
 
 

@@ -8,10 +8,11 @@ line has a key "a.b"; an object with members that aren't mapped stays an argumen
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -23,7 +24,9 @@ from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.columnar.decoding import is_utf8, no_gc
 from ktrace.converters._shared.columnar.text_cells import by_distinct
 from ktrace.converters._shared.text.line_account import LineAccount
+from ktrace.input.limits import current
 from ktrace.input.source import Source, mark_size, utf8
+from ktrace.model.json_text import NOT_JSON
 
 #: Bytes of lines that are decoded at once.
 CHUNK = 1 << 20
@@ -52,9 +55,9 @@ class JsonLines(LineAccount):
             self._pos = mark_size(stream)
             self.pass_over("structure", self._pos)
             whole = utf8(stream)
-            lines = whole.readlines(CHUNK)
+            lines = self._coming(whole, 1)
             while lines:
-                coming = whole.readlines(CHUNK)
+                coming = self._coming(whole, self._line + len(lines))
                 self._report.record(len(lines))
                 with no_gc():
                     records, numbers = self._decoded(lines, last=not coming)
@@ -66,13 +69,17 @@ class JsonLines(LineAccount):
         self._report.bytes.open -= 1
         self.finish()
 
+    def _coming(self, stream: BinaryIO, number: int) -> list[bytes]:
+        """The next lines, `number` and so on."""
+        return io.BytesIO(current().lines(stream, CHUNK, number)).readlines()
+
     def _decoded(self, lines: list[bytes], *, last: bool) -> tuple[list[Record], Sequence[int]]:
         """The objects in some lines, and the numbers of their lines."""
         text = b"".join(lines)
         if is_utf8(text) and _are_objects(text, len(lines)):
             try:
                 records = _RECORDS.decode(b"[" + b",".join(lines) + b"]")
-            except (msgspec.DecodeError, RecursionError):
+            except NOT_JSON:
                 records = []
             if len(records) == len(lines):
                 self.pass_over("read", len(text))
@@ -91,7 +98,7 @@ class JsonLines(LineAccount):
                 continue
             try:
                 records.append(_RECORD.decode(self._text(line, number)))
-            except (msgspec.DecodeError, RecursionError) as error:
+            except NOT_JSON as error:
                 self.begin(number, len(line), self._pos - len(line))
                 is_cut = last and number == self._line + len(lines) - 1 and not line.endswith(b"\n")
                 self.skip("cut" if is_cut else "bad-record", "isn't a JSON object" if not is_cut else str(error))
@@ -162,7 +169,7 @@ def member(record: Record, path: str) -> bytes | None:
         return None
     try:
         return member(_RECORD.decode(record[key]), rest)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return None
 
 
@@ -172,7 +179,7 @@ def _is_mapped(text: bytes, mapped: set[str]) -> bool:
         return False
     try:
         return _RECORD.decode(text).keys() <= mapped
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return False
 
 
@@ -203,6 +210,6 @@ def paths_in(record: Record, deep: int = 3) -> Iterator[str]:
         if deep and bytes(value).lstrip().startswith(b"{"):
             try:
                 inner: Any = _RECORD.decode(value)
-            except (msgspec.DecodeError, RecursionError):
+            except NOT_JSON:
                 continue
             yield from (f"{key}.{path}" for path in paths_in(inner, deep - 1))

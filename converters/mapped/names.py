@@ -28,7 +28,7 @@ KINDS = {
 }
 
 _SIDE = r"(host|device|peer|[hdp])"
-_WAY = re.compile(rf"(?:.*[^a-z])?{_SIDE}[ _-]*(?:to|2)[ _-]*{_SIDE}(?:[^a-z].*)?", re.IGNORECASE)
+_WAY = re.compile(rf"(?:.*[^a-z])?{_SIDE}[ _-]*(?:to|2)[ _-]*{_SIDE}(?:[^a-z].*)?", re.IGNORECASE | re.DOTALL)
 #: Longer cells aren't directions.
 _LONGEST = 200
 

@@ -13,6 +13,7 @@ from ktrace.converters._shared.text.numbers import TIME_NS
 from ktrace.input.source import Source, stem
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
+from ktrace.model.whole import whole_of
 
 #: The start of a section's title -> the kind of its rows. Only the section by kernel type has rows of kind kernel: the
 #: others contain a selection of the same work, or the same work by another key, and are ranges.
@@ -59,7 +60,7 @@ _FIGURE = re.compile(
 _REMARK = re.compile(r"\s+\(.*\)\s*|Error parsing line .*")
 _COUNTED = re.compile(r"(?P<name>.*) \(count=(?P<count>\d{1,18})\)")
 _BLOCK = re.compile(r"block_\d+")
-_FIELD = re.compile(r"(\w+)=([^\s|]+)")
+_FIELD = re.compile(r"(?<!\w)(\w+)=([^\s|]+)")
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -115,7 +116,7 @@ class _Analysis:
     def _take_row(self, row: re.Match[str]) -> None:
         figures: dict[str, Any] = {}
         args: dict[str, Any] = {}
-        for part in filter(None, re.split(r"\s*[|,]\s*", row["figures"])):
+        for part in filter(None, map(str.strip, re.split(r"[|,]", row["figures"]))):
             found = _FIGURE.fullmatch(part)
             if not found:
                 self._skip_broken(f"the figure '{part}' has no unit")
@@ -189,5 +190,5 @@ def _name_parts(section: str, name: str) -> dict[str, Any]:
         op, _, backend = name.rpartition(" @ ")
         return {"op": op, "backend": backend}
     if section.startswith(("Matmul", "Backend selection")):
-        return {key: int(value) if value.isdecimal() else value for key, value in _FIELD.findall(name)}
+        return {key: value if (number := whole_of(value)) is None else number for key, value in _FIELD.findall(name)}
     return {}

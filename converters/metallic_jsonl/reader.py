@@ -9,12 +9,11 @@ from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import msgspec
-
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
@@ -94,8 +93,8 @@ def _record_text(line: str) -> str | None:
 def _parse(text: str, line: Line, report: Report) -> _Record:
     """Parses the record of a line. Raises _Bad."""
     try:
-        record = msgspec.json.decode(text.rstrip().rstrip(","))
-    except (msgspec.DecodeError, RecursionError) as error:
+        record = decode_document(text.rstrip().rstrip(",").encode())
+    except NOT_JSON as error:
         raise _Bad("bad-json", str(error)) from None
     event = record.get("event")
     if not isinstance(event, dict) or not isinstance(event.get("type"), str):

@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.torch.pickles import BEGIN, is_small, read_pickle
 from ktrace.converters._shared.torch.stacks import Stacks
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder
 
 from .collective import Collective, collective
@@ -77,8 +76,8 @@ def _json(text: bytes, path: str) -> Any:
         what = f"has more than {LARGEST_JSON >> 20:,} MiB"
         raise DamagedInput(what, path=path, expected="a pickle, or smaller JSON", remedy=_REMEDY)
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return decode_document(text)
+    except NOT_JSON as error:
         raise DamagedInput(f"isn't JSON: {error}", path=path, expected=_EXPECTED, remedy=_REMEDY) from None
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.lines import Lines
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder
 
 #: Times are below this: 2^62 ns, here in us.
@@ -29,8 +28,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             lines.structure()
             continue
         try:
-            record = msgspec.json.decode(line.text)
-        except (msgspec.DecodeError, RecursionError) as error:
+            record = decode_document(line.text.encode())
+        except NOT_JSON as error:
             is_cut = lines.peek() is None and line.text.lstrip().startswith("{")
             lines.skip("cut" if is_cut else "bad-record", str(error))
         else:

@@ -16,21 +16,21 @@ from .text_tables import Table, runs_of
 
 _PROCESS = re.compile(r"\s*\[(\d{1,18})\] (.*)@(\S+)\s*")
 _RULER = re.compile(r"\s*-{3,}(?: +-{3,})+\s*")
-_ADVICE = re.compile(r"\s*(INF|WRN|OPT|ERR|MSG|OK)\s{2,}(\S.*?)\s*")
+_ADVICE = re.compile(r"\s*(INF|WRN|OPT|ERR|MSG|OK)\s{2,}(\S(?:.*\S)?)\s*")
 _SPEEDUP = re.compile(r"Est(?:\.|imated) (?:(Local|Global) )?Speedup: ([\d.,]+)%\s*(.*)", re.DOTALL)
 _FIGURE = re.compile(r"[-+]?[\d.,]+|(?:\(!\) )?n/a")
 _NVTX = re.compile(r"\s*NVTX .*")
 
 #: The title and description of a table in the body of a section.
-_PART = re.compile(r"\s*Table Name ?: (\S.*?)\s*")
+_PART = re.compile(r"\s*Table Name ?: (\S(?:.*\S)?)\s*")
 _DESCRIPTION = re.compile(r"\s*Table Description ?: .*")
 
 #: A device; in summaries its launches follow below this line.
 _DEVICE = re.compile(r"\s+Device (\d{1,18})(?:, CC (\d+\.\d+))?\s*")
 
 #: Lines that --print-rule-details adds to an advice.
-_FOCUS = re.compile(r"\s*>\s+Metric: (\S.*?)\s*")
-_FOCUS_MORE = re.compile(r"\s*(Value|Info) +: (.*?)\s*")
+_FOCUS = re.compile(r"\s*>\s+Metric: (\S(?:.*\S)?)\s*")
+_FOCUS_MORE = re.compile(r"\s*(Value|Info) +: ((?:.*\S)?)\s*")
 
 _TITLE = re.compile(r"    \s*[A-Za-z][^\s]*(?: [^\s]+){0,9}\s*")
 

@@ -14,9 +14,9 @@ SIZES = {"Grid Size": "grid", "Block Size": "block"}
 FIXED = {"", "ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "CC", "Invocations", *PLACES, *SIZES}
 
 #: A line about ncu's own work. Output of the program may precede it on the line.
-OWN = re.compile(r".*?==(?P<kind>PROF|WARNING|ERROR|INFO|LOG)== (?P<text>.*)")
+OWN = re.compile(r".*?==(?P<kind>PROF|WARNING|ERROR|INFO|LOG)== (?P<text>.*)", re.DOTALL)
 
-SECTION = re.compile(r"\s*Section: (\S.*?)\s*")
+SECTION = re.compile(r"\s*Section: (\S(?:.*\S)?)\s*")
 
 #: The start of a remark, of a few lines, that explains the averages of a summary.
 AVERAGES = "Note: The shown averages are calculated"
@@ -32,11 +32,11 @@ _RANKED = re.compile(r"(?:[A-Za-z][\w.-]* )?\d{1,6}:(?:\s|$)")
 
 _XYZ = r"\((?P<{0}_x>\d{{1,18}}), (?P<{0}_y>\d{{1,18}}), (?P<{0}_z>\d{{1,18}})\)"
 _LAUNCH = re.compile(
-    r"\s*(?P<name>\S.*?)"
+    r"\s*(?P<name>\S(?:.*?\S)??)"
     rf"(?:,? {_XYZ.format('grid')}x{_XYZ.format('block')})?"
     r"(?:, (?P<time>\d{4}-\w{3}-\d\d \d\d:\d\d:\d\d))?"
     r"(?:, Context (?P<context>\d{1,18}))?(?:, Stream (?P<stream>\d{1,18}))?(?:, Device (?P<device>\d{1,18}))?"
-    r"(?:, CC (?P<cc>\d+\.\d+))?(?:, Invocations (?P<count>\d{1,18}))?(?P<rest>(?:, [A-Z][\w ]* [\w.]+)*)\s*"
+    r"(?:, CC (?P<cc>\d+\.\d+))?(?:, Invocations (?P<count>\d{1,18}))?(?P<rest>(?:, [A-Z][\w ]* [\w.]+){0,16})\s*"
 )
 
 #: A launch in the form of the summaries of 2022.

@@ -19,7 +19,7 @@ PUSHED, STARTED = "Push/Pop_Range", "Start/Stop_Range"
 _RANGE = re.compile(r'"((?:[^"]|"")*)"')
 _DEFAULT = "<default domain>"
 _PARTS = 6
-_LEVEL = re.compile(r"<\s*\d+\s*,\s*(.*?)\s*>")
+_LEVEL = re.compile(r"<\s*\d+\s*,(.*)>")
 
 
 def stack(cell: str) -> tuple[list[str], bool]:
@@ -38,4 +38,4 @@ def stack(cell: str) -> tuple[list[str], bool]:
 def range_name(line: str) -> str | None:
     """Returns the name of the range that a line of the text names, None if it names none."""
     found = _LEVEL.fullmatch(line.strip())
-    return found[1] if found else None
+    return found[1].strip() if found else None

@@ -30,7 +30,7 @@ _WHOLE = re.compile(r"-?\d{1,18}")
 _ROW = re.compile(r'\s*"?\d+"?,')
 
 #: The minimum or maximum of several values, which may be empty.
-_SPAN = re.compile(r"\s*(?:[-+]?[\d.,]+(?:[eE][-+]?\d+)?|-?nan|-?inf|(?:\(!\) )?n/a|)\s*(?:\(.*)?", re.DOTALL)
+_SPAN = re.compile(r"\s*(?:(?:[-+]?[\d.,]+(?:[eE][-+]?\d+)?|-?nan|-?inf|(?:\(!\) )?n/a)\s*)?(?:\(.*)?", re.DOTALL)
 
 #: A heading of a table without metrics.
 _TITLE = re.compile(r"[A-Z][A-Za-z]*(?: [A-Za-z]+)*")

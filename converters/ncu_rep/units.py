@@ -15,10 +15,10 @@ from functools import lru_cache
 
 #: Units of whole families of metrics; the first pattern that matches counts.
 _FAMILIES = tuple(
-    (re.compile(pattern), unit)
+    (re.compile(pattern, re.DOTALL), unit)
     for pattern, unit in (
         (r"sass__.*_per_opcode.*|device__attribute_.*|nvlink__.*|c2clink__.*|numa__.*", ""),
-        (r"smsp__average_warp.*issue_stalled.*\.ratio", "inst"),
+        (r"smsp__average_warp(?=.*\.ratio\Z).*issue_stalled.*", "inst"),
         (r"smsp__average_warp.*\.ratio", "cycle"),
         (r".*_per_inst_executed\.ratio", ""),
         (r"launch__registers_per_thread.*", "register/thread"),
@@ -35,7 +35,7 @@ _FAMILIES = tuple(
         (r"smsp__average_warp.*", "cycle"),
         (r"smsp__pcsamp_warps.*no_instructions.*", "inst"),
         (r"smsp__pcsamp_warps.*", "warp"),
-        (r".*__.*warps.*", "warp"),
+        (r"(?=(.*?__))\1.*warps.*", "warp"),
         (r"issue_active.*|smsp__sass.*_memdesc_explicit_evict_type", ""),
     )
 )

@@ -22,7 +22,7 @@ _HARMLESS = re.compile(
 
 #: Names and values that may be secrets.
 _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASS|AUTH|CRED|PRIVATE|(^|_)KEY($|_)")
-_SECRET_VALUE = re.compile(r"(?=[A-Za-z+]*[0-9])(?=[0-9+]*[A-Za-z])[A-Za-z0-9+]{24,}|://[^/\s]*@")
+_SECRET_VALUE = re.compile(r"(?<![A-Za-z0-9+])(?=[A-Za-z+]*[0-9])(?=[0-9+]*[A-Za-z])[A-Za-z0-9+]{24,}|://[^/\s]*@")
 
 #: The variables with rank and number of ranks by launcher, the most reliable first.
 _RANKS = (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
+
+from ktrace.model.json_text import load_json
+from ktrace.model.whole import whole_of
 
 from .environment import harmless, ranks
 from .places import core_track, pid_of, tid_of
@@ -132,7 +134,7 @@ def _host(reading: Reading) -> Iterator[Row]:
 
 def _gpu_info(text: Any) -> list[Row]:
     try:
-        value = json.loads(text)
+        value = load_json(text)
         gpus = value["Gpus"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return []
@@ -146,7 +148,8 @@ def _gpu_info(text: Any) -> list[Row]:
 
 
 def _number(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    number = whole_of(value) if isinstance(value, str) and value.isdigit() else None
+    return value if number is None else number
 
 
 def _clock(rows: list[Row], export: Row) -> Row:
@@ -165,10 +168,7 @@ def _clock(rows: list[Row], export: Row) -> Row:
 
 
 def _whole(text: Any) -> int:
-    try:
-        return int(str(text))
-    except ValueError:
-        return 0
+    return whole_of(str(text)) or 0
 
 
 def devices(reading: Reading) -> Iterator[Row]:

@@ -8,7 +8,6 @@ GENERIC_EVENT_DATA     genericEventId 7  fieldIdx 1  intVal 42       in place of
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.columnar.blocks import Block, timed
 from ktrace.converters._shared.sqlite.lookup import Children
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import quoted
+from ktrace.model.json_text import load_json, quoted
 
 from .counters import unit_of, with_time
 from .payloads import json_column
@@ -59,7 +58,7 @@ class Types:
 def _name_in(data: object) -> str | None:
     """Returns the name in the description of a type or source."""
     try:
-        value = json.loads(data) if isinstance(data, (str, bytes)) else None
+        value = load_json(data) if isinstance(data, (str, bytes)) else None
     except (ValueError, RecursionError):
         return None
     name = value.get("Name") or value.get("name") if isinstance(value, dict) else None
@@ -168,7 +167,7 @@ def _counters(reading: Reading, block: Block, start: str) -> Iterator[Batch]:
 def _numbers_of(text: object) -> dict[str, float]:
     """Returns the numbers of a JSON object, which may be in quotes; {} for anything else."""
     try:
-        value = json.loads(text) if isinstance(text, (str, bytes)) else None
+        value = load_json(text) if isinstance(text, (str, bytes)) else None
         return {name: float(number) for name, number in value.items()} if isinstance(value, dict) else {}
     except (ValueError, TypeError, RecursionError):
         return {}

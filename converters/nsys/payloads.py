@@ -5,14 +5,12 @@ jsonText  {"NCCL communicator ID": 7, "Message size [bytes]": 4096}   in NCCL's 
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.dictionaries import mapped_words
-from ktrace.model.json_text import dump_json
+from ktrace.model.json_text import dump_json, load_json
 
 #: Keys in the payload of NCCL's ranges that are columns of the model.
 _COMM, _BYTES = "NCCL communicator ID", "Message size [bytes]"
@@ -50,7 +48,7 @@ def parsed(text: pa.StringArray, tracks: pa.DictionaryArray | None) -> dict[str,
 def _payload(text: str, *, nccl: bool) -> tuple[bytes | None, str | None, int | None]:
     """Returns the payload as JSON without the keys that become columns, the communicator, and the bytes."""
     try:
-        value = json.loads(text)
+        value = load_json(text)
     except (ValueError, RecursionError):
         return dump_json(text).encode(), None, None
     if not nccl or not isinstance(value, dict):

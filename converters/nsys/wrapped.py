@@ -6,7 +6,6 @@ GENERIC_EVENTS   timestamp 20000  typeId 0x...03  data {"PCIe TX Throughput": "5
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.arrays import Int64
+from ktrace.model.json_text import load_json
 
 from .reading import Reading
 
@@ -92,17 +92,22 @@ def plain(name: str) -> str:
 
 
 def _lists(block: Block, times: list[str]) -> tuple[list[object], list[object], list[object]]:
-    columns = [column for name in times if (column := block.get(name)) is not None]
+    columns = [column for name in times if (column := block.get(name)) is not None and pa.types.is_int64(column.type)]
     ts = pc.coalesce(*columns).to_pylist() if columns else [None] * len(block)
-    kinds, texts = (block.get(name) for name in ("typeId", "data"))
-    assert kinds is not None and texts is not None
-    return ts, kinds.to_pylist(), texts.to_pylist()
+    kinds, texts = (_values(block.get(name), len(block)) for name in ("typeId", "data"))
+    return ts, kinds, texts
+
+
+def _values(column: pa.Array | None, rows: int) -> list[object]:
+    """The values of a column; of one that the table doesn't have, nulls."""
+    values: list[object] = [None] * rows if column is None else column.to_pylist()
+    return values
 
 
 def _whole_numbers(text: object) -> Iterator[tuple[str, int]]:
     """Yields the whole numbers of a JSON object with their names; they may be in quotes."""
     try:
-        value = json.loads(text) if isinstance(text, (str, bytes)) else None
+        value = load_json(text) if isinstance(text, (str, bytes)) else None
     except (ValueError, RecursionError):
         return
     for name, number in value.items() if isinstance(value, dict) else ():

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog, Entry
-from ktrace.model.json_text import decoded
+from ktrace.model.json_text import decode_document, decoded, load_object
 from ktrace.model.masks import words_in
 from ktrace.model.tracks import Track
 
@@ -151,13 +150,13 @@ def _argument(rows: Batch, keys: tuple[str, ...]) -> list[str]:
             is_json = pa.types.is_binary(values.type)
             for row, value in enumerate(values.to_pylist()):
                 if value is not None and not found[row]:
-                    found[row] = _text(msgspec.json.decode(value) if is_json else value)
+                    found[row] = _text(decode_document(value) if is_json else value)
     if rows.has("args"):
         texts = decoded(rows.column("args"))
         for key in keys:
             there = pc.fill_null(pc.match_substring(texts, f'"{key}":'), False)
             for row in pc.indices_nonzero(there).to_pylist():
-                found[row] = found[row] or _text(msgspec.json.decode(texts[row].as_py()).get(key))
+                found[row] = found[row] or _text(load_object(texts[row].as_py()).get(key))
     return found
 
 

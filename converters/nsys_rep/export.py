@@ -15,6 +15,7 @@ from pathlib import Path
 from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat, DamagedInput, InputError, OutputError
 from ktrace.input.source import Source
+from ktrace.scratch import scratch_folder
 
 from .probe import command
 from .programs import VARIABLE, programs
@@ -50,13 +51,13 @@ def exported(source: Source, conversion: Conversion) -> Iterator[Source]:
     """
     with (
         source.local_path() as report,
-        tempfile.TemporaryDirectory(prefix="ktrace.", ignore_cleanup_errors=True) as folder,
+        scratch_folder() as folder,
     ):
         kept = _kept_path(source) if conversion.options.get("keep_export") else None
         if kept is not None and kept.exists():
             yield source.with_stand_in(kept)
             return
-        database = Path(folder) / f"{report.stem}.sqlite"
+        database = folder / f"{report.stem}.sqlite"
         _export(source, report, database, conversion)
         if kept is not None:
             shutil.move(database, kept)

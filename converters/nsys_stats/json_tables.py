@@ -30,7 +30,7 @@ _LONGEST = 1 << 20
 
 _LIST = re.compile(r"\[\s*(?:[{\]]|$)")
 _FIRST = re.compile(r"^\[\s*(?=\{)", re.MULTILINE)
-_END = re.compile(r"\n\s*\},?[ \t\r]*\n")
+_END = re.compile(r"\n[ \t\r]*\},?[ \t\r]*\n")
 
 
 def _as_written(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:

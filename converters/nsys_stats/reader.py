@@ -14,6 +14,7 @@ from ktrace.converters._shared.text.lines import Lines
 from ktrace.converters._shared.text.tables import Row, Table, Text, read_tables
 from ktrace.input.source import Sample, Source
 from ktrace.model.batch import Batch
+from ktrace.model.fitting import whole_text
 
 from .csv_reader import is_csv, read_csv
 from .html_tables import first_headings as html_headings
@@ -99,7 +100,8 @@ class _TraceRows:
 
     def _convert(self) -> Iterator[Batch]:
         numbers = np.array([row.line for row in self._rows], np.int64)
-        cells = [pa.array(column, pa.string()) for column in zip(*(row.cells for row in self._rows), strict=True)]
+        columns = zip(*(row.cells for row in self._rows), strict=True)
+        cells = [pa.array(map(whole_text, column), pa.string()) for column in columns]
         batches, skips = self._table.take(numbers, cells)
         for skip in skips:
             self._lines.skip_deferred(skip.kind, skip.first, skip.last, skip.detail)

@@ -23,17 +23,18 @@ from .units import ImpliedUnit
 
 #: Progress messages of nsys; some name the report that follows.
 _WORKING = re.compile(
-    r"Processing \[.*\] with \[(?:.*/)?(?P<script>\w+)\.py.*|Running \[(?:.*/)?(?P<run>\w+)\.py.*"
+    r"Processing \[[^\[]*\] with \[(?:.*/)?(?P<script>\w+)\.py.*|Running \[(?:.*/)?(?P<run>\w+)\.py.*"
     r"|\[\d+/\d+\] Executing '(?P<stats>[\w:,=-]+)' stats report.*"
     r"|(?:Generating|Generated|Using|Exporting|Importing|Processing|Loading|Saved|Report file).*"
     r"|(?:\[\d+/\d+\] )?\[[=\s\d%]+\].*|\*\* .+ \((?P<title>\w+)\):"
     r"|NOTICE: Existing SQLite export found.*|It is assumed file was previously exported from.*"
     r"|Consider using --force-export=true.*|WARNING: .* will be profiled\.|.*\.(?:nsys-rep|sqlite|qdrep)"
-    r"|Note: The shown averages.*|\[\w+\]\s+@\S*"
+    r"|Note: The shown averages.*|\[\w+\]\s+@\S*",
+    re.DOTALL,
 )
 #: The start of messages that explain why a report has no table.
 _NO_DATA = ("SKIPPED:", "Report was successfully run, but no data was returned")
-_OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI).* Statistics(?: \(.*\))?):?\s*")
+_OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI)[^()]* Statistics(?: \([^()]*\))?):?\s*")
 
 
 class Reading:

@@ -21,6 +21,9 @@ from .probe import ARROW
 #: A table's name and a batch of its rows.
 TableBatch = tuple[str, pa.RecordBatch]
 
+#: What Arrow raises for what it can't read; names of columns may be of any bytes.
+_FAULTS = (pa.ArrowException, OSError, UnicodeDecodeError)
+
 #: Bytes that are read to see whether another stream follows.
 _PEEK = 4
 
@@ -40,16 +43,28 @@ def _stream(stream: Any, place: str, source: Source, conversion: Conversion, nam
     rows = 0
     try:
         reader = pa.ipc.open_stream(stream)
-        name = (reader.schema.metadata or {}).get(b"table_name", name.encode()).decode()
+        name = (reader.schema.metadata or {}).get(b"table_name", name.encode()).decode("utf-8", "replace")
+        rows_of = pa.RecordBatch.from_pylist([], reader.schema)
         for batch in reader:
+            _require_sound(batch)
             rows += len(batch)
             yield name, batch
         if not rows:
-            yield name, pa.RecordBatch.from_pylist([], reader.schema)
-    except (pa.ArrowInvalid, OSError) as error:
+            yield name, rows_of
+    except _FAULTS as error:
         if not name:
             raise _damaged(source, place, str(error)) from None
         conversion.report.issue("cut", f"{name} after row {rows}", str(error).splitlines()[0], 0)
+
+
+def _require_sound(batch: pa.RecordBatch) -> None:
+    """Raises ArrowInvalid where lengths and offsets in a batch lead out of it: Arrow itself believes them.
+
+    Texts may have any bytes.
+    """
+    for column in batch.columns:
+        as_bytes = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(column.type)
+        (column if as_bytes is None else column.view(as_bytes)).validate(full=True)
 
 
 class _PutBack(io.RawIOBase):
@@ -91,7 +106,7 @@ def _parquet(file: Source, name: str, conversion: Conversion) -> Iterator[TableB
                 # pyarrow 18 refuses a file without row groups.
                 for batch in table.iter_batches(conversion.batch_rows) if table.num_row_groups else ():
                     yield name, batch
-        except (pa.ArrowInvalid, OSError) as error:
+        except _FAULTS as error:
             raise _damaged(file, name, str(error).splitlines()[0]) from None
 
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 _SIZE = r"-|\(\d+[ ,]+\d+[ ,]+\d+\)"
 _PLACE = r"-|\d+"
-_DEVICE = r"-|\S.*"
+_DEVICE = r"-|\S.{0,63}"
+_WORD = r"\S+"
 
 #: The pattern of a column's cells; cells of other columns are words without blanks.
 _CELLS = {
@@ -51,7 +52,7 @@ def trace_shape(text: str) -> Shape | None:
     if not _TRACE.fullmatch(text) or '"' in text or "," in text:
         return None
     headings = tuple(_HEADINGS.findall(text))
-    cells = [f"({_CELLS.get(name, '[^ ]+')})" for name in headings]
+    cells = [f"({_CELLS.get(name, _WORD)})" for name in headings]
     apart = [cell.replace(_DEVICE, _DEVICE + "?") for cell in cells]  # the first two blanks end it
     return Shape(
         headings,

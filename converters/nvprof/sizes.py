@@ -37,7 +37,7 @@ _NEAR = Decimal("0.006")
 
 _MOST = 200
 _PRINTED = re.compile(r"\s*\d\S* +(\d\S*) .*? (\d\S*B) +(\d\S*B/s) ")
-_LAUNCHED = re.compile(r"\s*\d\S* +\d\S* +\(\d.*?\) +\(\d.*?\) +\d+ +(\d\S*B) +(\d\S*B) ")
+_LAUNCHED = re.compile(r"\s*\d\S* +\d\S* +\(\d[^()]*\) +\(\d[^()]*\) +\d+ +(\d\S*B) +(\d\S*B) ")
 
 
 def bytes_of(sample: Sample) -> Mapping[str, int]:

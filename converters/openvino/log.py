@@ -36,7 +36,8 @@ _LATENCY = re.compile(r"Latency:\s*|Latency for each data shape group:.*")
 _STATISTIC = re.compile(r"(?P<name>Median|Average|AVG|Min|MIN|Max|MAX|\d{1,3} percentile): +(?P<value>\S+) ms\s*")
 _RUN = re.compile(r"(?P<name>Count|Duration|Throughput|Latency): +(?P<value>\S+) (?P<unit>iterations|ms|FPS)\s*")
 _FACT = re.compile(
-    r"(?P<key>Build|NETWORK_NAME|EXECUTION_DEVICES|Execution Devices|Full device name)(?: \.+|:) ?(?P<value>.*)"
+    r"(?P<key>Build|NETWORK_NAME|EXECUTION_DEVICES|Execution Devices|Full device name)(?: \.+|:) ?(?P<value>.*)",
+    re.DOTALL,
 )
 _COLUMNS = {"median": "median", "average": "avg", "avg": "avg", "min": "min", "max": "max"}
 _FACTS = {"Build": "version", "NETWORK_NAME": "model"}

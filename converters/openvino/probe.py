@@ -9,7 +9,7 @@ from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
 _HEADINGS = re.compile(r"^layerName([;,])execStatus\1layerType\1execType\1realTime \(ms\)", re.MULTILINE)
-_LINE = re.compile(r"\b(?:EXECUTED|NOT_RUN|OPTIMIZED_OUT)[ \t]+layerType: [^\n]*\brealTime(?: \(ms\))?: ")
+_LINE = re.compile(r"\b(?:EXECUTED|NOT_RUN|OPTIMIZED_OUT)[ \t]+layerType: [^\n]{0,500}\brealTime(?: \(ms\))?: ")
 _KEYS = (b'"detailed_performance"', b'"avg_performance"')
 _REPORT_KEYS = (b'"cmd_options"', b'"configuration_setup"', b'"execution_results"')
 _REPORT = re.compile(r"(?:Command line parameters|Configuration setup)[;\r\n]")

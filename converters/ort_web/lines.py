@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
+
+from ktrace.model.json_text import load_json
 
 MARK = '[profiling] kernel "'
 _TIMES = re.compile(r"(?:start time: (-?\d{1,19}) ns, )?execution time: (-?\d{1,19}) ns\s*")
@@ -109,7 +110,7 @@ def profile_event(text: str) -> dict[str, Any] | None:
 
 def _object(text: str) -> dict[str, Any] | None:
     try:
-        value = json.loads(text)
+        value = load_json(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

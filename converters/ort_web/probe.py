@@ -8,7 +8,7 @@ from ktrace.converters._shared.text.likely import first_form
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
-_KERNEL = re.compile(r'\[profiling\] kernel "[^\n]*execution time: -?\d+ ns')
+_KERNEL = re.compile(r'\[profiling\] kernel "(?:(?!\[profiling\] kernel)[^\n])*execution time: -?\d+ ns')
 _ONNXJS = re.compile(r"Profiler\.\w+\b[^\n]{0,60}\d\.\d\dms on event '")
 _DATA = re.compile(r'\{"version":\d+,"inputsMetadata":\[')
 _SESSION = re.compile(r'^[^\[{\n][^\n]{0,200}\{"cat" : "Session",', re.MULTILINE)

@@ -22,7 +22,7 @@ _LIMIT = 1 << 62
 _ONNXJS = {"session": "range", "node": "op", "op": "op", "backend": "op"}
 
 #: The location that Chrome puts in a line of its own where a log is copied, and the brackets of a profile's list.
-_STRUCTURE = re.compile(r"\s*(?:[\w.@/-]{1,80}\.(?:m?js|ts):\d{1,7}\s*)?[\[\]]?\s*")
+_STRUCTURE = re.compile(r"\s*(?:[\w.@/-]{1,80}\.(?:m?js|ts):\d{1,7}\s*)?(?:[\[\]]\s*)?")
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:

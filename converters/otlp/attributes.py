@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.row_builder import to_rows
 
 from .own import COLUMNS, PREFIX
+
+#: A greater depth is text: readers of protobuf refuse a hundred levels.
+_DEEPEST = 32
 
 #: Arguments that are members of a span, not attributes.
 IDS = ("$trace_id", "$span_id", "$parent_span_id")
@@ -21,7 +24,7 @@ def rows_with_args(batch: Batch) -> list[dict[str, Any]]:
     plain = Batch(batch.record, batch.columns.drop_columns(batch.typed_args()))
     rows = to_rows(plain)
     for row, text in zip(rows, texts, strict=True):
-        row["args"] = json.loads(text) if text else {}
+        row["args"] = load_object(text)
     return rows
 
 
@@ -32,13 +35,16 @@ def attributes_of(row: dict[str, Any]) -> list[dict[str, Any]]:
     return pairs(own | columns)
 
 
-def pairs(values: dict[str, Any]) -> list[dict[str, Any]]:
+def pairs(values: dict[str, Any], depth: int = 0) -> list[dict[str, Any]]:
     """Values as a list of `KeyValue`."""
-    return [{"key": name, "value": any_value(value)} for name, value in values.items()]
+    return [{"key": name, "value": any_value(value, depth)} for name, value in values.items()]
 
 
-def any_value(value: Any) -> dict[str, Any]:
-    """A value as an `AnyValue`: integers as text, null as an empty one. What protobuf can't express becomes text."""
+def any_value(value: Any, depth: int = 0) -> dict[str, Any]:
+    """A value as an `AnyValue`: integers as text, null as an empty one.
+
+    What protobuf can't express becomes text, and so do lists and objects in more than `_DEEPEST` others.
+    """
     if value is None:
         return {}
     if isinstance(value, bool):
@@ -47,10 +53,12 @@ def any_value(value: Any) -> dict[str, Any]:
         return {"intValue": str(value)} if -(1 << 63) <= value < 1 << 63 else {"stringValue": str(value)}
     if isinstance(value, float):
         return {"doubleValue": value if math.isfinite(value) else _SPECIAL[str(value)]}
+    if isinstance(value, (list, dict)) and depth > _DEEPEST:
+        return {"stringValue": dump_json(value)}
     if isinstance(value, list):
-        return {"arrayValue": {"values": [any_value(item) for item in value]}}
+        return {"arrayValue": {"values": [any_value(item, depth + 1) for item in value]}}
     if isinstance(value, dict):
-        return {"kvlistValue": {"values": pairs(value)}}
+        return {"kvlistValue": {"values": pairs(value, depth + 1)}}
     return {"stringValue": str(value)}
 
 

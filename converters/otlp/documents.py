@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ktrace.converters._shared.trace_json.chunks import Text
+from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.report import Report
 
 from .console import as_otlp, is_console, scope_of
@@ -250,12 +251,12 @@ class Documents:
 def _decoded(text: bytes) -> Any:
     """The value of a JSON text; None if it can't be decoded (a number out of range, invalid UTF-8, nesting)."""
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return decode_document(text)
+    except NOT_JSON:
         pass
     try:
-        return msgspec.json.decode(text.decode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
+        return decode_document(text.decode("utf-8", "replace").encode())
+    except NOT_JSON:
         return None
 
 

@@ -21,6 +21,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
+from ktrace.input.limits import current
+
 #: Greatest number of bytes of a message that is read whole: a span, a resource, a compressed batch.
 LARGEST = 64 << 20
 
@@ -262,6 +264,5 @@ def fields(data: Bytes, end: int | None) -> Iterator[tuple[int, int]]:
 def unpacked(data: bytes) -> BinaryIO:
     """The content of a frame as a stream, decompressed."""
     if data.startswith(ZSTD):
-        stream: io.RawIOBase = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
-        return io.BufferedReader(stream)
+        data = current().whole(pa.CompressedInputStream(pa.BufferReader(data), "zstd"))
     return io.BufferedReader(io.BytesIO(data))

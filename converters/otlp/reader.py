@@ -194,9 +194,13 @@ def _facts(places: Places, rows: RowBuilder) -> None:
         alone.setdefault(service[:2], []).append(service)
         if service.host is not None:
             rows.fact("host", host=service.host, name=service.host, facts=_some(resource, _HOST))
-    sdks = {(r.get("telemetry.sdk.language"), r.get("telemetry.sdk.version")) for r in places.services.values()}
+    words = ("telemetry.sdk.language", "telemetry.sdk.version")
+    sdks = {
+        tuple(value if isinstance(value := r.get(word), str) else "" for word in words)
+        for r in places.services.values()
+    }
     facts = {"tool": "OpenTelemetry"}
-    if len(sdks) == 1 and isinstance(version := next(iter(sdks))[1], str):
+    if len(sdks) == 1 and (version := next(iter(sdks))[1]):
         facts["version"] = version
     rows.fact("source", facts=facts)
     lanes = places.lanes()

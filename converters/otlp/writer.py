@@ -16,6 +16,7 @@ import numpy as np
 import ktrace
 from ktrace.conversion import Conversion
 from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import load_object
 from ktrace.model.masks import slice_rows, words_in
 from ktrace.model.tracks import Node, Process, arrange, host_of
 from ktrace.output.sink import Sink
@@ -174,10 +175,10 @@ class Writer:
         if batch.has("args"):
             for number, text in enumerate(batch.column("args").to_pylist()):
                 if text and '"$span_id"' in text:
-                    args = msgspec.json.decode(text)
-                    own = (args.get("$trace_id"), args.get("$span_id"))
-                    if all(isinstance(part, str) for part in own):
-                        ids[number] = own
+                    args = load_object(text)
+                    trace, span = args.get("$trace_id"), args.get("$span_id")
+                    if isinstance(trace, str) and isinstance(span, str):
+                        ids[number] = trace, span
         return ids
 
 

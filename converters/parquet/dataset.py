@@ -18,7 +18,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.dataset_manifest import MARK, Manifest, Shard, is_dataset, manifests
 from ktrace.input.source import Source
-from ktrace.input.stores import Store, is_remote, open_store
+from ktrace.input.stores import Local, Store, is_remote, open_store
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Dataset:
 def dataset_of(source: Source) -> Dataset | None:
     """The input's dataset, None where the input isn't a dataset.
 
-    Raises DamagedInput where a shard is missing or has another size, and the errors of `manifests`.
+    Raises DamagedInput where a shard is missing or has another size, InputError where a link leads out of the
+    folder, and the errors of `manifests`.
     """
     if not source.is_folder or not (is_remote(source.path) or (Path(source.path) / MARK).exists()):
         return None
@@ -71,6 +72,8 @@ def dataset_of(source: Source) -> Dataset | None:
         return None
     dataset = Dataset(store, manifests(store, files))
     for shard in dataset.shards():
+        if isinstance(store, Local):
+            store.inside(shard.name)
         if (size := files.get(shard.name)) != shard.size:
             raise DamagedInput(
                 "has lost a shard"

@@ -24,6 +24,7 @@ from ktrace.input.capabilities import Pushdown
 from ktrace.input.source import Source
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema, union_schema
+from ktrace.model.json_text import NOT_JSON
 from ktrace.model.record_texts import Fault, RecordRun
 from ktrace.parallel.prefetch import prefetch
 from ktrace.store.joins import among
@@ -105,7 +106,7 @@ def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion, pushdo
         footer = file.metadata.metadata or {}
         names = file.schema_arrow.names
         if version := footer.get(b"ktrace.version"):
-            check_version(version.decode(), conversion, shown, "the footer")
+            check_version(version.decode("utf-8", "replace"), conversion, shown, "the footer")
         record = record_of(names, footer, shown)
         rows = FlatRows(conversion, record)
         yield from _catalog(_facts(footer, shown), conversion)
@@ -114,7 +115,7 @@ def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion, pushdo
         try:
             for columns, first in prefetch(_parts(file, to_read, conversion.batch_rows, ids)):
                 yield from rows.batches(columns, first, None if ids is None else _has_id(columns.column("id"), ids))
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
             raise _damaged(shown, error) from None
 
 
@@ -122,12 +123,12 @@ def _file_texts(file: pq.ParquetFile, shown: str, number: int) -> Generator[Reco
     """Yields the parts of a file that `texts` names; `number` is that of its first record. Returns the next number."""
     footer = file.metadata.metadata or {}
     if version := footer.get(b"ktrace.version"):
-        yield RecordRun(0, None, [b'{"ktrace":%s}' % msgspec.json.encode(version.decode())])
+        yield RecordRun(0, None, [b'{"ktrace":%s}' % msgspec.json.encode(version.decode("utf-8", "replace"))])
     else:
         yield Fault(0, "$", 'the footer has no key "ktrace.version"')
     names = file.schema_arrow.names
     record = record_of(names, footer, shown)
-    yield from _column_faults(file.schema_arrow, record, (version or VERSION.encode()).decode() == VERSION)
+    yield from _column_faults(file.schema_arrow, record, (version or VERSION.encode()) == VERSION.encode())
     for rows, first in _parts(file, names, CHECKED_ROWS, None):
         yield RecordRun(number + first - 1, None, table_texts(rows, record, _json_column))
     number += file.metadata.num_rows
@@ -197,13 +198,26 @@ def _has_id(column: pa.Array, ids: Int64) -> pa.BooleanArray:
     return pa.array(among(given, ids))
 
 
+def _opened_if_odd(path: Path | BinaryIO) -> Path | BinaryIO:
+    """The path, or a stream of the file where its name isn't UTF-8: Arrow can't open such names."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        assert isinstance(path, Path)
+        return path.open("rb")
+    return path
+
+
 def open_file(path: Path | BinaryIO, shown: str) -> pq.ParquetFile:
     """Opens the file, with texts as dictionaries. Raises DamagedInput."""
     try:
+        path = _opened_if_odd(path)
         metadata = pq.read_metadata(path)
         dictionaries = sorted(_DICTIONARIES & set(metadata.schema.names))
-        return pq.ParquetFile(path, metadata=metadata, read_dictionary=dictionaries)
-    except (OSError, pa.ArrowException) as error:
+        file = pq.ParquetFile(path, metadata=metadata, read_dictionary=dictionaries)
+        _ = file.schema_arrow.names  # may be of any bytes
+        return file
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise _damaged(shown, error) from None
 
 
@@ -218,8 +232,9 @@ def _damaged(path: str, error: Exception) -> DamagedInput:
 
 def record_of(names: list[str], footer: dict[bytes, bytes], path: str) -> str | None:
     """The record of the rows, None for the union of all; found by the columns where the footer was lost."""
-    if b"ktrace.record" in footer:
-        return footer[b"ktrace.record"].decode()
+    stated = footer.get(b"ktrace.record", b"").decode("utf-8", "replace")
+    if stated in RECORDS:
+        return stated
     if {"record", "source", "id"} <= set(names):
         return None
     record = record_of_columns(names)
@@ -238,7 +253,7 @@ def _facts(footer: dict[bytes, bytes], path: str) -> list[msgspec.Raw]:
     """The records of the catalog in a footer. Raises DamagedInput."""
     try:
         return msgspec.json.decode(footer.get(b"ktrace.catalog", b"[]"), type=list[msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise DamagedInput(
             f'the catalog, "ktrace.catalog" in the footer, isn\'t a JSON list: {error}',
             path=path,

@@ -17,7 +17,7 @@ from ktrace.report import Report
 
 from .reading.argument_values import INT, Chunk, Values
 from .reading.context import Context
-from .reading.packets import mapped
+from .reading.packets import opened
 from .reading.trace import TraceReader
 from .reading.tracks import Tracks
 from .writing.kernel_counters import OCCUPANCY
@@ -100,7 +100,7 @@ class Tabs:
 def about(source: Source) -> dict[str, list[str]]:
     """Returns heading -> lines for `ktrace info`. Raises InputError and its subclasses."""
     observer = Tabs()
-    with mapped(source) as data:
+    with opened(source) as data:
         conversion = Conversion(Report(), source.label)
         reader = TraceReader(Context(conversion, None, Tracks(source.label, None), observer=observer))
         for _ in reader.read(data):

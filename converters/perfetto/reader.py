@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source, printable
+from ktrace.input.steady import FileBytes
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder, to_batch
 
@@ -16,7 +16,7 @@ from .reading.clocks import clock_name
 from .reading.context import Context
 from .reading.counters import metrics_with_parents
 from .reading.links import late_links
-from .reading.packets import find_sidecar, mapped, not_a_trace
+from .reading.packets import find_sidecar, not_a_trace, opened
 from .reading.read_ahead import is_worthwhile, read_ahead
 from .reading.trace import TraceReader
 from .reading.tracks import Tracks
@@ -27,7 +27,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
     Raises DamagedInput if no packet is whole.
     """
-    with mapped(source) as data:
+    with opened(source) as data:
         sidecar = find_sidecar(data)
 
         def read_all(conversion: Conversion) -> Iterator[Batch]:
@@ -39,7 +39,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         yield from read_ahead(read_all, conversion) if is_worthwhile(conversion, len(data)) else read_all(conversion)
 
 
-def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:
+def _read(context: Context, data: FileBytes, source: Source) -> Iterator[Batch]:
     reader = TraceReader(context)
     rows = RowBuilder(context.conversion)
     if context.sidecar is None:

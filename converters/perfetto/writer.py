@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ktrace.conversion import Conversion
-from ktrace.model.arrays import Bools, Int64, UInt8
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import load_json
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import Track, host_of
 from ktrace.output.sink import Sink
@@ -62,8 +62,7 @@ class Writer:
         numbers = IdCounters()
         gpus = [Gpus(tracks, catalog, (self._machine_of == one).tolist(), numbers) for one in machines]
         label_gpus([gpu for mine in gpus for gpu in mine.gpus], catalog)
-        api = _apis(tracks, gpus)
-        self._output = TraceOutput(self._stream, self._report, timeline, origin, descriptors, api, machines[0])
+        self._output = TraceOutput(self._stream, self._report, timeline, origin, descriptors, machines[0])
         self._machines = {}
         for one, mine in zip(machines, gpus, strict=True):
             counters = KernelCounters() if len(machines) == 1 else KernelCounters(max(MOST // len(machines), 1))
@@ -150,18 +149,8 @@ def _part(batch: TimelineBatch, mine: Bools) -> TimelineBatch:
 def _fact(row: dict[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in row.items() if value is not None}
     if isinstance(found.get("facts"), str):
-        found["facts"] = json.loads(found["facts"])
+        found["facts"] = load_json(found["facts"])
     return found
-
-
-def _apis(tracks: Sequence[Track], gpus: Sequence[Gpus]) -> UInt8:
-    """Returns for each track the number of the API of its source's devices; 0 if they differ or none is known."""
-    found: dict[str, set[int]] = {}
-    for mine in gpus:
-        for number in mine.numbers():
-            found.setdefault(tracks[number].source, set()).add(mine.api(number))
-    single = {source: next(iter(apis)) for source, apis in found.items() if len(apis) == 1}
-    return np.array([single.get(track.source, f.API["UNDEFINED"]) for track in tracks], np.uint8)
 
 
 def _clocks(timeline: Timeline, origin: int) -> list[bytes]:

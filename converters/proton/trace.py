@@ -106,7 +106,7 @@ def _kinds(batch: Batch) -> Batch:
     own = np.array([name == _METRIC or _is_own(name) for name in names.dictionary.to_pylist()], np.bool_)
     overhead = own[names.indices.fill_null(0).to_numpy()]
     stacks = columns.get("args.call_stack")
-    if stacks is not None:
+    if stacks is not None and not pa.types.is_primitive(stacks.type):  # a number is no stack
         stacks = encoded(stacks)
         texts = [METADATA.encode() in bytes(text) for text in stacks.dictionary.cast(pa.binary()).to_pylist()]
         known = stacks.is_valid().to_numpy(zero_copy_only=False)

@@ -18,6 +18,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder
 
 #: A tree is read whole; a larger one isn't read.
@@ -64,8 +65,8 @@ def _decoded(source: Source, account: ByteAccount) -> list[Any]:
         if data[:1] in (b"\x91", b"\x92"):
             tree = msgspec.msgpack.decode(data)
         else:
-            tree = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            tree = decode_document(data.removeprefix(b"\xef\xbb\xbf"))
+    except NOT_JSON as error:
         raise _damaged(source, f"can't be read as a tree: {error}") from None
     if not isinstance(tree, list) or not any(isinstance(item, dict) and "frame" in item for item in tree):
         raise _damaged(source, "has no tree")

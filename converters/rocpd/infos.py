@@ -8,13 +8,13 @@ rocprofv3 uses the system's numbers as ids, so that both are equal; other tools 
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.sqlite.database import Database
+from ktrace.model.json_text import load_json
 
 from .process_tables import ProcessTables
 
@@ -94,7 +94,7 @@ class Infos:
 def json_object(text: Any) -> dict[str, Any]:
     """The extdata of a row; empty if it isn't a JSON object."""
     try:
-        value = json.loads(text) if isinstance(text, str) else {}
+        value = load_json(text) if isinstance(text, str) else {}
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -18,6 +18,7 @@ from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.columnar.dictionaries import constant
 from ktrace.converters._shared.sqlite.lookup import Children
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import load_json
 
 from .places import Columns
 from .slices import TableReader, Tables, json_cells, unpacked
@@ -175,7 +176,7 @@ def with_messages(names: pa.Array, extdata: pa.Array | None) -> Columns:
 def _message(text: str) -> tuple[str | None, str]:
     """Splits an object into its message and the rest."""
     try:
-        value = json.loads(text)
+        value = load_json(text)
     except ValueError:
         return None, text
     message = value.pop("message", None) if isinstance(value, dict) else None

@@ -15,8 +15,9 @@ from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
 from ktrace.converters._shared.rocm.common import executed
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import FirstId, Lookup, Texts
+from ktrace.input.limits import current
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import encoded
+from ktrace.model.json_text import encoded, load_json
 
 from .arguments import Arguments
 from .infos import Infos
@@ -108,7 +109,7 @@ def _json(text: Any) -> bytes | None:
     if text.strip() in ("", "{}", "[]"):
         return None
     try:
-        json.loads(text)
+        load_json(text)
     except ValueError:
         return json.dumps(text, ensure_ascii=False).encode()
     return text.encode()
@@ -118,7 +119,7 @@ def _unpacked(value: bytes | None) -> str | None:
     """Text that is stored as bytes, compressed with LZ4 or not."""
     if value and value.startswith(b"\x04\x22\x4d\x18"):
         with pa.input_stream(pa.BufferReader(value), compression="lz4") as stream:
-            value = stream.read()
+            value = current().whole(stream)
     return value.decode("utf-8", "replace") if value else None
 
 

@@ -24,7 +24,8 @@ from .printed import printed_counter, printed_row
 
 #: rocprof's own messages.
 _MESSAGE = re.compile(
-    r"(?:RPL|ROCP?[Rr]of\w*|ROCtracer|Enabling|File '.*' is generating|dump json)\b.*|.*contexts collected.*"
+    r"(?:RPL|ROCP?[Rr]of\w*|ROCtracer|Enabling|File '.*' is generating|dump json)\b.*|.*contexts collected.*",
+    re.DOTALL,
 )
 
 #: `results.hip_stats.csv`

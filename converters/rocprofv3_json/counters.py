@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 #: Lists whose records have values of counters.
 COUNTERS = frozenset({"counter_collection"})
 
+#: Handles are whole numbers of 64 bits.
+_BEYOND = 1 << 63
+
 _OF_KERNEL = ("ts", "dur", "device", "stream")
 
 
@@ -170,6 +173,11 @@ class Counters:
         return units
 
 
+def _is_small(value: float) -> bool:
+    """Whether a number, which may be an integer of any size, is one that a float64 can be."""
+    return isinstance(value, float) or abs(value) < 1 << 1023
+
+
 def _sums(values: list[Any]) -> tuple[Int64, Int64, Float64, Int64]:
     """Returns row, handle of the counter, sum and number of instances, in the order of rows and of first instances."""
     rows, handles, totals, counts = [], [], [], []
@@ -178,7 +186,12 @@ def _sums(values: list[Any]) -> tuple[Int64, Int64, Float64, Int64]:
         for item in items if isinstance(items, list) else ():
             handle, value = item.get("counter_id"), item.get("value")
             handle = handle.get("handle") if isinstance(handle, dict) else handle
-            if isinstance(handle, int) and isinstance(value, (int, float)):
+            if (
+                isinstance(handle, int)
+                and abs(handle) < _BEYOND
+                and isinstance(value, (int, float))
+                and _is_small(value)
+            ):
                 sums.setdefault(handle, []).append(float(value))
         for handle, found in sums.items():
             rows.append(row)

@@ -154,14 +154,14 @@ class Reader:
         numbers = block.take("kernel_id")
         if numbers is None:
             return {"name": "[no name]"}
-        coded = numbers.dictionary_encode()
+        coded = numbers.dictionary_encode("encode")  # a missing number is a kernel, too
         symbols, names = [], []
         for code, number in enumerate(coded.dictionary.to_pylist()):
             symbol = self._tool.symbols.get(number, {})
             keys = ("formatted_kernel_name", "demangled_kernel_name", "kernel_name")
             name = next((symbol[key] for key in keys if symbol.get(key)), None)
             if name is None:
-                name = f"[kernel {number}]"
+                name = "[no name]" if number is None else f"[kernel {number}]"
                 lost = pc.equal(coded.indices, code)
                 where = block.where(pc.index(lost, True).as_py())
                 self._conversion.report.issue("missing-string", where, name, lost.true_count)

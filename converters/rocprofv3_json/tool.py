@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 
 #: Members that records need.
@@ -57,7 +58,7 @@ class Tool:
         wrong = None
         try:
             value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, RecursionError):  # a number beyond 64 bits, or too deep
+        except NOT_JSON:  # a number beyond 64 bits, or too deep
             value, wrong = _without_odd_numbers(text), f"a value of {'.'.join(path)} can't be read"
         if path == ("metadata",):
             self.metadata = value if isinstance(value, dict) else {}

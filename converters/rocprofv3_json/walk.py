@@ -18,6 +18,7 @@ from ktrace.converters._shared.columnar.decoding import is_utf8, no_gc
 from ktrace.converters._shared.trace_json.chunks import CHUNK, Text
 from ktrace.converters._shared.trace_json.salvage import salvage
 from ktrace.errors import DamagedInput
+from ktrace.model.json_text import NOT_JSON
 from ktrace.report import Report
 
 from .shapes import Shape
@@ -129,7 +130,7 @@ class Walk:
         text.own("structure", start)
         try:
             return msgspec.json.decode(value, type=str)
-        except (msgspec.DecodeError, RecursionError):
+        except NOT_JSON:
             return None
 
     def _member(self, path: tuple[str, ...]) -> Iterator[Member | Records]:
@@ -283,7 +284,7 @@ class Walk:
             while (at := whole.rfind(b"]", 0, at)) > 0:
                 try:
                     rows = shape.decode(whole[: at + 1])
-                except (msgspec.DecodeError, RecursionError):
+                except NOT_JSON:
                     continue
                 start, text.pos = text.pos, text.pos + at - 1
                 text.own("read", start)
@@ -310,7 +311,7 @@ def _decodable(shape: Shape, elements: list[bytes]) -> tuple[list[object], int]:
     """The records that can be decoded, and the number of others: with a number beyond 64 bits, or nested too deeply."""
     try:
         return (shape.decode(b"[" + b",".join(elements) + b"]") if elements else []), 0
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         sound = [element for element in elements if _is_sound(element)]
         return (shape.decode(b"[" + b",".join(sound) + b"]") if sound else []), len(elements) - len(sound)
 
@@ -318,7 +319,7 @@ def _decodable(shape: Shape, elements: list[bytes]) -> tuple[list[object], int]:
 def _is_sound(element: bytes) -> bool:
     try:
         msgspec.json.decode(element)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return False
     return True
 
@@ -326,6 +327,6 @@ def _is_sound(element: bytes) -> bool:
 def _is_json(text: bytes) -> bool:
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return False
     return True

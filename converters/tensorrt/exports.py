@@ -21,7 +21,7 @@ from .folder import in_order
 from .layers import kind_of, milliseconds
 from .queries import Queries
 
-_UNESCAPED = re.compile(r'\{\s*"name"\s*:\s*"(?P<name>.*)"\s*,\s*(?P<rest>"timeMs"\s*:[^"]*.*)\}\s*', re.DOTALL)
+_UNESCAPED = re.compile(r'\{(?=.*\}\s*\Z)\s*"name"\s*:\s*"(?P<name>.*)"\s*,\s*(?P<rest>"timeMs"\s*:.*)\}\s*', re.DOTALL)
 _FIGURE = re.compile(r'"(\w+)"\s*:\s*([-+]?\d[-+\d.eE]*)')
 
 #: Key of a profile -> column. Others become arguments.

@@ -10,7 +10,7 @@ from ktrace.input.source import Sample
 
 from .folder import own_files
 
-_PROFILE = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*(?:\]|,?\s*\{\s*"name"\s*:)')
+_PROFILE = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*(?:\]|(?:,\s*)?\{\s*"name"\s*:)')
 _TIMES = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"start(?:Enq|In)Ms"\s*:')
 _LAYERS = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"Layers"\s*:\s*\[')
 _TREX = re.compile(rb'\s*\{\s*"(?:performance_summary|model_options)"\s*:')

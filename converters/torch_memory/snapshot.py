@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgspec
-
 from ktrace.converters._shared.torch.pickles import BEGIN, read_pickle
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.model.json_text import NOT_JSON, decode_document
 
 #: Greatest number of bytes of a snapshot as JSON, which is decoded whole.
 LARGEST_JSON = 256 << 20
@@ -81,8 +80,8 @@ def _json(text: bytes, path: str) -> Any:
         size = f"has more than {LARGEST_JSON >> 20:,} MiB"
         raise DamagedInput(size, path=path, expected="a pickle, or smaller JSON", remedy=_REMEDY)
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return decode_document(text)
+    except NOT_JSON as error:
         raise DamagedInput(f"isn't JSON: {error}", path=path, expected=_EXPECTED, remedy=_REMEDY) from None
 
 

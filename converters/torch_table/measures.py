@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from ktrace.model.whole import whole_of
+
 from .columns import HOST, Column, Columns, in_bytes, nanoseconds, operations, percent
 from .names import device_kind, host_kind
 
@@ -91,8 +93,13 @@ def head_and_measures(row: Row, on_both_sides: bool) -> HeadAndMeasures:
     args: dict[str, Any] = {"Source Location": row.frames} if row.frames else {}
     for index, (column, cell) in enumerate(zip(row.columns.columns, row.cells, strict=True)):
         if index not in used and cell and column.kind not in ("name", "stack") and cell != "--":
-            args.setdefault(column.heading, int(cell) if column.heading == "Node ID" and cell.isdigit() else cell)
+            args.setdefault(column.heading, _number(cell) if column.heading == "Node ID" else cell)
     return HeadAndMeasures(head | {"args": args}, measures)
+
+
+def _number(cell: str) -> int | str:
+    number = whole_of(cell)
+    return cell if number is None else number
 
 
 def _kind(row: Row, device: str | None, on_both_sides: bool) -> tuple[str, str | None]:

@@ -10,7 +10,7 @@ TITLE = re.compile(r"=== (?P<what>API|Device|Kernel Submission|Kernel Properties
 BACKEND = re.compile(r"== (?P<backend>.+?) Backend:? ==")
 SECTION = re.compile(r"=+ .+ =+")
 TOTAL = re.compile(r"Total (?P<what>Execution|\w+) Time(?: for (?P<backend>.+?) backend)? \(ns\): +(?P<ns>\d{1,18})")
-HEADINGS = re.compile(r"(?:Kernel|Function), +.*")
+HEADINGS = re.compile(r"(?:Kernel|Function), +.*", re.DOTALL)
 NOTE = re.compile(r"\[(?:INFO|WARNING|ERROR|DEBUG)\]")
 
 _COUNT, _NS, _SHARE, _GAP = r"\d{1,18}", r"\d{1,18}", r"(?:\d{1,12}(?:\.\d{1,9})?|-?nan|inf)", r"(?:, *| +)"

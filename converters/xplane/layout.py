@@ -19,6 +19,9 @@ import numpy as np
 from ktrace.converters._shared.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, varint
 from ktrace.model.arrays import Int64
 
+#: The bytes of a file.
+Data = bytes | mmap.mmap
+
 #: Bytes in which the heads of events are looked for at once.
 _BLOCK = 1 << 20
 
@@ -90,7 +93,7 @@ class Layout:
     broken: Broken | None = None
 
 
-def walk(data: mmap.mmap) -> Layout:
+def walk(data: Data) -> Layout:
     """Returns the layout of a file."""
     layout = Layout()
     try:
@@ -106,7 +109,7 @@ def walk(data: mmap.mmap) -> Layout:
     return layout
 
 
-def _plane(data: mmap.mmap, at: int, stop: int) -> Plane:
+def _plane(data: Data, at: int, stop: int) -> Plane:
     plane = Plane()
     places = {4: plane.event_metadata, 5: plane.stat_metadata, 6: plane.stats}
     try:
@@ -125,7 +128,7 @@ def _plane(data: mmap.mmap, at: int, stop: int) -> Plane:
     return plane
 
 
-def _line(data: mmap.mmap, begin: int, end: int) -> Line:
+def _line(data: Data, begin: int, end: int) -> Line:
     """The line there; its events are walked only if it doesn't state its name and time before them."""
     line = Line(begin, end)
     try:
@@ -141,7 +144,7 @@ def _line(data: mmap.mmap, begin: int, end: int) -> Line:
     return line
 
 
-def _state(line: Line, number: int, wire: int, data: mmap.mmap, begin: int, end: int) -> None:
+def _state(line: Line, number: int, wire: int, data: Data, begin: int, end: int) -> None:
     """Adds to a line what a field states about it."""
     if wire == VARINT and number in _NUMBERS:
         setattr(line, _NUMBERS[number], _signed(varint(data, begin)[0]))  # type: ignore[arg-type]
@@ -149,7 +152,7 @@ def _state(line: Line, number: int, wire: int, data: mmap.mmap, begin: int, end:
         setattr(line, _TEXTS[number], _text(data, begin, end))
 
 
-def _fields(data: mmap.mmap, at: int, stop: int) -> Iterator[Place]:
+def _fields(data: Data, at: int, stop: int) -> Iterator[Place]:
     """Yields the fields of a message; one that the end of the file cuts off as far as it is there. Raises Broken."""
     while at < stop:
         place = at
@@ -168,7 +171,7 @@ def _fields(data: mmap.mmap, at: int, stop: int) -> Iterator[Place]:
         yield number, wire, begin, at
 
 
-def _field(data: bytes | mmap.mmap, at: int) -> Place:
+def _field(data: Data, at: int) -> Place:
     """Returns number, wire type, begin and end of the field there. Raises IndexError and ValueError."""
     tag, at = varint(data, at)  # type: ignore[arg-type]
     wire, begin = tag & 7, at
@@ -186,7 +189,7 @@ def _field(data: bytes | mmap.mmap, at: int) -> Place:
     return tag >> 3, wire, begin, end
 
 
-def events_of(data: mmap.mmap, line: Line) -> Iterator[tuple[Int64, Int64]]:
+def events_of(data: Data, line: Line) -> Iterator[tuple[Int64, Int64]]:
     """Yields begins and ends of the events of a line, those of some bytes at a time. Raises Broken.
 
     Completes what the line states about itself.
@@ -254,7 +257,7 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _text(data: mmap.mmap, begin: int, end: int) -> str:
+def _text(data: Data, begin: int, end: int) -> str:
     return data[begin : min(end, begin + _LONGEST_NAME)].decode("utf-8", "replace")
 
 

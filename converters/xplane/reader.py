@@ -14,6 +14,7 @@ from ktrace.converters._shared.columnar.blocks import Batches
 from ktrace.converters._shared.xla.lines import HOST, device_of, placed
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.input.steady import steady_bytes
 from ktrace.model.arrays import UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -21,7 +22,7 @@ from ktrace.model.row_builder import RowBuilder
 from .events import SINCE_1970, PlaneReader
 from .facts import METADATA, MODULES, TASK, add_device, add_lines, source_facts
 from .folder import files_of
-from .layout import Layout, Plane, is_transcoded, walk
+from .layout import Data, Layout, Plane, is_transcoded, walk
 
 #: Bytes that are looked at to tell whether a program read the file as text.
 _HEAD = 1 << 16
@@ -77,10 +78,9 @@ class _File:
 
     def read(self) -> Iterator[Batch]:
         """Yields the rows of all planes."""
-        with self._source.local_path() as path, path.open("rb") as file:
-            if not path.stat().st_size:
+        with steady_bytes(self._source) as data:
+            if not data:
                 raise self._damaged("is empty")
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             if is_transcoded(data[:_HEAD]):
                 raise self._damaged("was read as text by some program, which replaced its bytes by U+FFFD")
             layout = walk(data)
@@ -101,7 +101,7 @@ class _File:
             remedy="copy the file again as binary, or profile again",
         )
 
-    def _planes(self, data: mmap.mmap, layout: Layout) -> Iterator[Batch]:
+    def _planes(self, data: Data, layout: Layout) -> Iterator[Batch]:
         array = np.frombuffer(data, np.uint8)
         if len(layout.hostnames) == 1:
             self._host = layout.hostnames[0]
@@ -117,7 +117,7 @@ class _File:
             self._describe(plane, reader, about)
             yield from reader.read()
             add_lines(self._rows, plane, reader.placed, self._host, reader.pid)
-            if hasattr(data, "madvise"):
+            if isinstance(data, mmap.mmap) and hasattr(data, "madvise"):
                 data.madvise(mmap.MADV_DONTNEED)
 
     def _start(self, layout: Layout, stats: list[dict[str, Any]]) -> int | None:
@@ -133,7 +133,7 @@ class _File:
             return None
         return start
 
-    def _reader(self, data: mmap.mmap, array: UInt8, plane: Plane) -> PlaneReader:
+    def _reader(self, data: Data, array: UInt8, plane: Plane) -> PlaneReader:
         lines = [(line.id, line.name or line.display_name) for line in plane.lines]
         return PlaneReader(data, array, plane, placed(plane.name, lines), self._batches, self._conversion, self._host)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from ktrace.converters._shared.xla.lines import Placed, placed
 from ktrace.input.source import Source
+from ktrace.model.fitting import whole_text
+from ktrace.model.json_text import load_json
 
 _NAMED = re.compile(
     rb'"ph"\s*:\s*"M"\s*,\s*"pid"\s*:\s*(?P<pid>\d{1,18})\s*,(?:\s*"tid"\s*:\s*(?P<tid>\d{1,18})\s*,)?\s*"name"\s*:\s*'
@@ -41,6 +42,6 @@ def lines_of(source: Source) -> Lines:
 
 def _text(literal: bytes) -> str:
     try:
-        return str(json.loads(literal))
+        return str(whole_text(str(load_json(literal))))
     except ValueError:
         return literal.decode("utf-8", "replace")

@@ -73,6 +73,9 @@ def _named(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
     full = columns.pop("args.long_name", None)
     if full is None or full.null_count == len(full):
         return {}
+    if not pa.types.is_string(decoded(full).type):  # no name, but numbers or lists
+        columns["args.long_name"] = full
+        return {}
     name = decoded(columns["name"])
     short = pc.if_else(full.is_valid(), name, None)
     return {"name": encoded(pc.coalesce(decoded(full), name)), "short_name": encoded(short)}

@@ -1,25 +1,27 @@
 """The command `ktrace`: a thin shell over the library, one module per command, imported when the command is called.
 
-Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found.
+Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found, 130 interrupted by Ctrl-C.
 
 Commands: convert, merge, view, summary, diff, query, batch, info, map, formats, schema, validate, completion,
 new_format. They share `_options` and `_selection` (options), `_console` (printing), `_account` (what was noted,
 repaired or skipped), `_figures` (tables), `_complete` (completion of names), `_arrow` (pyarrow without pandas),
-`_memory` (the allocator), `_labels` (what kernels in a table lack) and `_scaffold` (the files of a new format).
+`_memory` (the allocator), `_signals` (Ctrl-C), `_labels` (what kernels in a table lack) and `_scaffold` (the files of
+a new format).
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from io import TextIOWrapper
+from typing import NoReturn
 
 import click
 
 from ktrace import __version__
+from ktrace.cli._signals import INTERRUPTION
 from ktrace.errors import KtraceError, UsageError
 
 #: Command -> what it does, for the list of commands; listing the commands imports no module of theirs.
@@ -72,10 +74,12 @@ def _no_command(word: str) -> str:
     from glob import glob
     from shlex import quote
 
+    from ktrace.tables.figures import harmless
+
     if os.path.lexists(word) or "://" in word or glob(word):  # noqa: PTH207 (pathlib refuses absolute patterns)
-        name = quote(word)
+        name = quote(harmless(word))
         return (
-            f"'{word}' is an input; a command comes first:\n"
+            f"'{harmless(word)}' is an input; a command comes first:\n"
             f"  ktrace view {name}\n  ktrace info {name}\n  ktrace summary {name}\n"
             f"  ktrace convert {name} -o OUT.perfetto"
         )
@@ -83,7 +87,7 @@ def _no_command(word: str) -> str:
 
     near = get_close_matches(word.lower(), COMMANDS, 3, 0.6)
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"there is no command '{word}'{meant}"
+    return f"there is no command '{harmless(word)}'{meant}"
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -97,7 +101,8 @@ def cli(debug: bool) -> None:
     ktrace convert run.log -o run.perfetto    a file for ui.perfetto.dev
     ktrace summary run.log                    where the time went
 
-    Exit codes: 0 done, 1 bad input or output, 2 wrong usage, 3 slower than `ktrace diff --fail-over` allows.
+    Exit codes: 0 done, 1 bad input or output, 2 wrong usage, 3 slower than `ktrace diff --fail-over` allows,
+    130 interrupted.
     """
 
 
@@ -106,12 +111,18 @@ def main() -> NoReturn:
     debug = "--debug" in sys.argv[1:]
     # `--debug` may appear anywhere on the command line.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    signal.signal(signal.SIGTERM, _interrupt)
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it
-        signal.signal(signal.SIGHUP, _interrupt)
+    INTERRUPTION.listen()
+    if sys.stdout is None:
+        from ktrace.cli._console import ClosedOutput
+
+        sys.stdout = ClosedOutput()
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks is shown as \u2026
     try:
         code = _run(arguments, debug)
+        INTERRUPTION.settle()
     except (KeyboardInterrupt, click.Abort) as error:  # at any moment, even while another error is being printed
+        INTERRUPTION.settle()
         if debug:
             raise
         _leave(_explain(error))
@@ -154,32 +165,37 @@ def _run(arguments: list[str], debug: bool) -> int:
     return code if isinstance(code, int) else 0
 
 
+#: What Python and its libraries say without memory for a thread, an object or a library.
+_SCARCE = ("can't start new thread", "error return without exception set", "failed to map segment", "allocate memory")
+
+
 def _explain(error: BaseException) -> int:
     """Prints what went wrong and returns the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
+    from ktrace.cli._console import tell
+
     if isinstance(error, click.UsageError):
-        error.show()
+        from ktrace.tables.figures import harmless
+
+        lines = map(harmless, error.format_message().split("\n"))
+        click.UsageError("\n".join(lines), error.ctx).show()
         return 2
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        message = "interrupted; no output was written"
+        message = "interrupted; an output that wasn't finished doesn't appear"
     elif isinstance(error, KtraceError):
         message = str(error)
     elif isinstance(error, click.ClickException):
         message = error.format_message()
     elif isinstance(error, OSError) and error.strerror:
         message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    elif isinstance(error, MemoryError):
-        message = "out of memory"
+    elif isinstance(error, MemoryError) or any(words in str(error) for words in _SCARCE):
+        message = "out of memory: the system or a limit (ulimit) gives this process no more\n  remedy: --jobs 1"
     else:
         kind = type(error).__name__
         message = f"{kind}: {error}\n  this is a bug in ktrace: please report it with the output of --debug"
-    from ktrace.tables.figures import harmless
-
-    for number, line in enumerate(message.split("\n")):  # names from a trace may contain any character
-        click.echo(f"{'' if number else 'ktrace: '}{harmless(line)}", err=True)
+    for number, line in enumerate(message.split("\n")):
+        tell(f"{'  ' if line[:1].strip() else ''}{line}" if number else f"ktrace: {line}", err=True)
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return INTERRUPTION.code
     return 2 if isinstance(error, UsageError) else 1
-
-
-def _interrupt(*_: Any) -> NoReturn:
-    raise KeyboardInterrupt

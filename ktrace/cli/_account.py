@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
-
+from ktrace.cli._console import tell
 from ktrace.errors import UsageError
 from ktrace.model.times import time_text
 from ktrace.tables.figures import harmless
@@ -29,13 +28,14 @@ _LABELS = {"broken-format": "warning", "cut": "warning", "residual-large": "warn
 def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[Report | BatchReport], None]]:
     """Yields a function that writes the account to the file of `--report`; without `--report` it does nothing.
 
-    The file appears at the end of the block. Raises UsageError if the file is one of the `others`, the inputs and the
+    The file appears at the end of the block; a device or pipe gets the account at once. The function raises OutputError
+    if the account can't be written. Raises UsageError if the file is one of the `others`, the inputs and the
     output of the command.
     """
     if path is None:
         yield lambda account: None
         return
-    from ktrace.output.sink import Sink, writing
+    from ktrace.output.sink import Sink, disk_errors, writing
 
     if path == "-" or os.path.realpath(path) in map(os.path.realpath, others):
         raise UsageError("--report needs a separate file", expected="a path other than '-', the inputs and the output")
@@ -43,7 +43,9 @@ def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[
 
         def write(account: Report | BatchReport) -> None:
             text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
-            sink.open().write(text.encode("utf-8", "backslashreplace"))
+            with disk_errors(path):
+                sink.open().write(text.encode("utf-8", "backslashreplace"))
+                sink.pass_on()
 
         yield write
 
@@ -53,7 +55,7 @@ def tell_account(account: Report, output: str) -> None:
     tell_issues(account)
     _tell_parts(account)
     tell_alignment(account)
-    click.echo(f"{output}: {account.line()}", err=True)
+    tell(f"{output}: {account.line()}", err=True)
 
 
 def tell_issues(account: Report) -> None:
@@ -65,14 +67,14 @@ def tell_issues(account: Report) -> None:
         detail = next((detail for _, detail in issue.places if detail), "").partition("\n")[0]
         first = f" First: {harmless(detail if issue.kind in _LABELS else detail[:_DETAIL])}" if detail else ""
         label = _LABELS.get(issue.kind, issue.severity.name.lower())
-        click.echo(f"{label}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
+        tell(f"{label}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
 
 
 def tell_cut(account: Report) -> None:
     """Prints a warning if an input is cut off, for commands that print no other issues."""
     if issue := account.issues.get("cut"):
         where, detail = issue.places[0]
-        click.echo(f"warning: {issue.sentence} ({harmless(where)}: {harmless(detail[:_DETAIL])})", err=True)
+        tell(f"warning: {issue.sentence} ({harmless(where)}: {harmless(detail[:_DETAIL])})", err=True)
 
 
 def _tell_parts(account: Report) -> None:
@@ -81,7 +83,7 @@ def _tell_parts(account: Report) -> None:
     for part in account.parts:
         times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]
         when = f", {'..'.join(times)}" if times else ""
-        click.echo(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
+        tell(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
 
 
 #: Rule of a source -> the words of its line.
@@ -117,7 +119,7 @@ def tell_alignment(account: Report) -> None:
         if "extra_ns" in entry:
             words.append(f"plus {_signed(entry['extra_ns'])} from --offset")
         moved = f"{_signed(entry['offset_ns'])}, " if entry["offset_ns"] else ""
-        click.echo(f"{entry['source']}: {moved}{', '.join(words)}", err=True)
+        tell(f"{entry['source']}: {moved}{', '.join(words)}", err=True)
 
 
 def _signed(ns: int) -> str:

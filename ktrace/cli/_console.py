@@ -5,7 +5,9 @@ Without rich (the extra `ktrace[terminal]`) tables are plain text and there is n
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import shutil
 import sys
 import time
@@ -13,9 +15,45 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import click
+
+from ktrace.errors import OutputError
+from ktrace.tables.figures import harmless
+
+
+def tell(line: str = "", *, err: bool = False) -> None:
+    """Prints a line. Names in it come from other people's files: they neither steer the terminal nor begin a line.
+
+    In a GitHub workflow they give no commands to the runner, either, which finds those in every printed line.
+    """
+    line = harmless(line)
+    if "GITHUB_ACTIONS" in os.environ:
+        line = re.sub(r"^(\s*):(?=:)", r"\1\\x3a", line).replace("##[", r"#\x23[")
+    click.echo(line, err=err)
+
+
+def put(text: str | bytes, end: str = "") -> None:
+    """Prints text that is ready: tables, CSV, JSON."""
+    click.echo(text if isinstance(text, bytes) else text + end, nl=False)
+
+
+class ClosedOutput(io.TextIOBase):
+    """Stands for a standard output that the caller has closed: what is printed is an error, instead of lost."""
+
+    closed = True
+
+    def write(self, text: str) -> NoReturn:
+        """Raises OutputError."""
+        raise OutputError("standard output is closed", expected="a file, a pipe or a terminal", remedy="> FILE")
+
+    def flush(self) -> None:
+        """Does nothing: there is nothing to flush."""
+
+    def isatty(self) -> bool:
+        """No terminal."""
+        return False
 
 
 def is_terminal(stream: Any = None) -> bool:
@@ -41,7 +79,7 @@ def colour() -> bool:
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Prints a table: fitted to a terminal, or with columns two spaces apart. `right` lists the columns of numbers."""
-    rows = [list(row) for row in rows]
+    rows = [list(map(harmless, row)) for row in rows]
     if is_terminal() and has_rich():
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
@@ -61,12 +99,15 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
             cell.rjust(width) if column in right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        click.echo("  ".join(cells).rstrip())
+        tell("  ".join(cells).rstrip())
 
 
 def heading(text: str) -> None:
     """Prints a heading, bold where colours are allowed."""
-    click.echo(click.style(text, bold=True) if colour() else text)
+    if colour():
+        click.echo(click.style(harmless(text), bold=True))
+    else:
+        tell(text)
 
 
 class Progress:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import colour, is_terminal, width
+from ktrace.cli._console import colour, is_terminal, put, width
 from ktrace.errors import UsageError
 from ktrace.page.render import WRITTEN, encoded, rendered
 
@@ -68,9 +68,9 @@ def write_figures(
     if output == "-" and form == "xlsx":
         if is_terminal():
             raise UsageError("a workbook isn't text for a terminal", remedy="name a file with -o run.xlsx")
-        click.echo(encoded(tables, form, title=title), nl=False)
+        put(encoded(tables, form, title=title))
     elif output == "-":
-        click.echo(rendered(tables, form, title=title, subject=subject, width=width(), colour=colour()), nl=False)
+        put(rendered(tables, form, title=title, subject=subject, width=width(), colour=colour()))
     else:
         with writing(Sink(output, overwrite=overwrite)) as sink:
             sink.open().write(encoded(tables, form, title=title, subject=subject, path=output))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
+from ktrace.cli._console import tell
 
 if TYPE_CHECKING:
     from ktrace.report import Report
@@ -31,4 +31,4 @@ def tell_labels(account: Report, output: str) -> None:
     rows = file.read_row_group(0, columns=["kind", "operation"])
     kernels = rows.filter(pc.equal(rows["kind"], "kernel"))
     if kernels.num_rows and kernels["operation"].null_count == kernels.num_rows:
-        click.echo(f"{output}: kernels have no operation, library and precision; --classify adds them", err=True)
+        tell(f"{output}: kernels have no operation, library and precision; --classify adds them", err=True)

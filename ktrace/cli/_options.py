@@ -39,6 +39,25 @@ map_option = click.option(
     help="Read a table (CSV, TSV, JSON Lines) with these columns: name=Kernel,start=t0:us,dur=dt:us; or a TOML file.",
 )
 
+
+def _under_limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> None:
+    """Puts the limits in force until the command ends. Raises UsageError."""
+    if values:
+        from ktrace.input.limits import in_force
+
+        ctx.with_resource(in_force(",".join(values)))
+
+
+#: Limits other than the defaults; they are in force, and no command receives them.
+limits_option = click.option(
+    "--limits",
+    metavar="NAME=SIZE,...",
+    multiple=True,
+    expose_value=False,
+    callback=_under_limits,
+    help="Allow more, or less, in an input: line=1GiB, value=2GiB, unpacked=4GiB, ratio=none, depth=8.",
+)
+
 to_option = click.option(
     "--to",
     metavar="FORMAT",

@@ -10,11 +10,11 @@ import click
 from ktrace.cli._account import account_file, tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_folders
-from ktrace.cli._console import has_rich, is_terminal
-from ktrace.cli._options import classify_option, from_all_option, map_option, rules_option
+from ktrace.cli._console import has_rich, is_terminal, tell
+from ktrace.cli._options import classify_option, from_all_option, limits_option, map_option, rules_option
 from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.cli._signals import INTERRUPTION
 from ktrace.errors import InputError
-from ktrace.tables.figures import harmless
 
 if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Number of processes; the default is the number of cores."
 )
+@limits_option
 @part_options
 @click.pass_context
 def command(
@@ -92,17 +93,21 @@ def command(
             )
             write_account(account)
     except KeyboardInterrupt:
-        click.echo(
+        tell(
             f"ktrace: interrupted; run the same command again to convert the inputs that aren't in {output} yet",
             err=True,
         )
-        ctx.exit(1)
+        INTERRUPTION.settle()
+        ctx.exit(INTERRUPTION.code)
     tell_issues(account.finding)
     for reason in account.failed.values():
-        click.echo(f"failed: {harmless(reason.partition(chr(10))[0]) if telling.told else reason}", err=True)
-    click.echo(f"{output}: {account.line()}", err=True)
+        first, *rest = reason.split("\n")
+        tell(f"failed: {first}", err=True)
+        for line in [] if telling.told else rest:
+            tell(line, err=True)
+    tell(f"{output}: {account.line()}", err=True)
     if cut := sum("cut" in manifest.issues for manifest in (*account.done, *account.kept)):
-        click.echo(f"warning: {cut:,} inputs are cut off; everything before the cut was converted", err=True)
+        tell(f"warning: {cut:,} inputs are cut off; everything before the cut was converted", err=True)
     if account.failed:
         ctx.exit(1)
     if selection.filter and (account.done or account.kept) and not account.rows:
@@ -155,10 +160,11 @@ def _tell(outcome: Outcome, account: BatchReport) -> None:
     """Prints a line for an input that is done, or the reason why it failed."""
     number = _number(account)
     if outcome.manifest is None:
-        click.echo(f"[{number}/{account.found}] failed: {outcome.reason}", err=True)
+        for line in f"[{number}/{account.found}] failed: {outcome.reason}".split("\n"):
+            tell(line, err=True)
         return
     rows, issues = outcome.manifest.rows, ", ".join(outcome.manifest.issues)
     notes = f" ({issues})" if issues else ""
     if why := account.as_whole.get(outcome.path):
         notes += f" (read as a whole: {why})"
-    click.echo(f"[{number}/{account.found}] {outcome.path}: {rows:,} rows, {outcome.seconds:.1f} s{notes}", err=True)
+    tell(f"[{number}/{account.found}] {outcome.path}: {rows:,} rows, {outcome.seconds:.1f} s{notes}", err=True)

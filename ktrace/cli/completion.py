@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from ktrace.cli._console import put
+
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -22,4 +24,4 @@ def command(shell: str) -> None:
     completer = get_completion_class(shell)
     if completer is None:
         raise click.UsageError(f"no completion for {shell}")
-    click.echo(completer(cli, {}, "ktrace", "_KTRACE_COMPLETE").source())
+    put(completer(cli, {}, "ktrace", "_KTRACE_COMPLETE").source(), "\n")

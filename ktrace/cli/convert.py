@@ -18,6 +18,7 @@ from ktrace.cli._options import (
     gpu_option,
     inputs_argument,
     jobs_option,
+    limits_option,
     map_option,
     output_option,
     overwrite_option,
@@ -39,6 +40,11 @@ from ktrace.cli._selection import Grouped, part_options, selection_of
     "--table",
     type=click.Choice(["events", "summaries", "links", "catalog"]),
     help="Write only these rows, with their own columns (csv, parquet, jsonl, json).",
+)
+@click.option(
+    "--formulas",
+    is_flag=True,
+    help="Write texts of a CSV that begin with = + - @ as they are; by default an apostrophe precedes them.",
 )
 @click.option(
     "--metrics", metavar="FILE", help="Metrics of launches (Nsight Compute) to attach to the same kernels of IN."
@@ -68,6 +74,7 @@ from ktrace.cli._selection import Grouped, part_options, selection_of
 )
 @overwrite_option
 @jobs_option
+@limits_option
 @part_options
 def command(
     inputs: tuple[str, ...],
@@ -76,6 +83,7 @@ def command(
     map_: str | None,
     to: str | None,
     table: str | None,
+    formulas: bool,
     metrics: str | None,
     launch_skip: int | None,
     execution_trace: str | None,
@@ -131,11 +139,12 @@ def command(
             ),
             to=to,
             table=table,
+            formulas=formulas,
             gpu=gpu,
             strict=strict,
             overwrite=overwrite,
             progress=progress.callback,
+            account=write_account,
         )
-        write_account(account)
     tell_account(account, output)
     tell_labels(account, output)

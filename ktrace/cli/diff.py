@@ -9,10 +9,10 @@ import click
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_by
-from ktrace.cli._console import Progress
+from ktrace.cli._console import Progress, tell
 from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_all_option, jobs_option, map_option, overwrite_option, rules_option
+from ktrace.cli._options import from_all_option, jobs_option, limits_option, map_option, overwrite_option, rules_option
 from ktrace.cli._selection import Grouped, listed, part_options, selection_of
 
 #: The exit code where --fail-over finds a regression.
@@ -79,6 +79,7 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 @rules_option
 @overwrite_option
 @jobs_option
+@limits_option
 @part_options
 def command(
     a: str,
@@ -138,6 +139,6 @@ def command(
     title = f"{diff.name_a} > {diff.name_b}"
     write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite)
     for sentence in slower:
-        click.echo(f"slower: {sentence}", err=True)
+        tell(f"slower: {sentence}", err=True)
     if slower:
         raise click.exceptions.Exit(REGRESSION)

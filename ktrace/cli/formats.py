@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ktrace.cli._console import print_table
+from ktrace.cli._console import print_table, tell
 from ktrace.tables.figures import harmless
 
 
@@ -27,4 +27,4 @@ def command() -> None:
     ]
     print_table(("format", "reads", "writes", "what it is", "file names", "from"), rows)
     for failed in plugin_failures():
-        click.echo(f"warning: the format {failed.format} was left out: {harmless(failed.reason)}", err=True)
+        tell(f"warning: the format {failed.format} was left out: {harmless(failed.reason)}", err=True)

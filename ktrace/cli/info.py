@@ -11,8 +11,8 @@ import click
 from ktrace.cli._account import tell_cut
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
-from ktrace.cli._console import heading, print_table
-from ktrace.cli._options import map_option
+from ktrace.cli._console import heading, print_table, tell
+from ktrace.cli._options import limits_option, map_option
 from ktrace.tables.figures import duration, harmless, shortened
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _MEMBERS = 12
 @click.argument("path", metavar="IN", type=click.Path(allow_dash=True, readable=False))
 @click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="Format of the input.")
 @map_option
+@limits_option
 def command(path: str, from_: str | None, map_: str | None) -> None:
     """Show the format of IN and how it was detected, its contents, devices, time span and heaviest kernels."""
     import_pyarrow()
@@ -43,19 +44,19 @@ def command(path: str, from_: str | None, map_: str | None) -> None:
     _tell_why(info, from_, map_)
     _tell_sources(info)
     if info.span:
-        click.echo(f"  span: {duration(info.span[1] - info.span[0])}")
+        tell(f"  span: {duration(info.span[1] - info.span[0])}")
     if info.tables:
-        click.echo(f"  tables: {info.tables:,}")
-    click.echo(f"  {info.report.line()}")
+        tell(f"  tables: {info.tables:,}")
+    tell(f"  {info.report.line()}")
     if info.report.bytes.skipped:
-        click.echo(f"  {harmless(info.report.bytes.line())}")
+        tell(f"  {harmless(info.report.bytes.line())}")
     heading("contents")
     rows = [(record, kind, f"{count:,}") for (record, kind), count in sorted(info.kinds.items())]
     print_table(("record", "kind", "rows"), rows, right=[2])
     for title, lines in info.about.items():
         heading(title)
         for line in lines:
-            click.echo(f"  {harmless(line)}")
+            tell(f"  {harmless(line)}")
     tell_cut(info.report)
     if top := info.top():
         heading("heaviest device work")
@@ -69,22 +70,22 @@ def _tell_why(info: Info, from_: str | None, map_: str | None) -> None:
     chosen = inputs[0]["format"]
     reasons = {match.format: match.reason for match in info.matches}
     if map_:
-        click.echo("  because --map maps its columns")
+        tell("  because --map maps its columns")
     elif chosen in reasons:
-        click.echo(f"  because it {reasons[chosen]}")
+        tell(f"  because it {reasons[chosen]}")
     elif from_:
-        click.echo("  because --from names it")
+        tell("  because --from names it")
     if len(inputs) > 1:
         shown = ", ".join(one["source"] for one in inputs[:5])
-        click.echo(f"  {len(inputs):,} traces: {shown}{', ...' if len(inputs) > 5 else ''}")
+        tell(f"  {len(inputs):,} traces: {shown}{', ...' if len(inputs) > 5 else ''}")
     for match in info.matches:
         if match.format != chosen and match.score > 0:
-            click.echo(f"  could also be {match.format}: it {match.reason}")
+            tell(f"  could also be {match.format}: it {match.reason}")
     noted = info.report.issues.get("broken-format")
     failures = dict(noted.places) if noted else {}
     failures |= {match.format: match.reason for match in info.matches if match.failed}
     for name, reason in failures.items():
-        click.echo(f"warning: the format {name} couldn't be asked: {harmless(reason)}", err=True)
+        tell(f"warning: the format {name} couldn't be asked: {harmless(reason)}", err=True)
 
 
 def _tell_sources(info: Info) -> None:
@@ -103,12 +104,12 @@ def _tell_sources(info: Info) -> None:
         else:
             shown |= {"host": harmless(hosts[source])} if source in hosts else {}
             words = ", ".join(f"{fact} {value}" for fact, value in shown.items())
-            click.echo(f"  {harmless(source)}" + (f": {words}" if words else ""))
+            tell(f"  {harmless(source)}" + (f": {words}" if words else ""))
             lines = [f"  {line}" for line in lines]
         for line in lines:
-            click.echo(f"  {line}")
+            tell(f"  {line}")
     if len(sources) > _SOURCES:
-        click.echo(f"  ... and {len(sources) - _SOURCES:,} more sources")
+        tell(f"  ... and {len(sources) - _SOURCES:,} more sources")
 
 
 def _device_lines(devices: list[Entry]) -> list[str]:

@@ -9,8 +9,8 @@ import click
 
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._console import heading, print_table
-from ktrace.cli._options import map_option, overwrite_option
+from ktrace.cli._console import heading, print_table, tell
+from ktrace.cli._options import limits_option, map_option, overwrite_option
 from ktrace.errors import KtraceError, UsageError
 from ktrace.tables.figures import duration, harmless, shortened
 
@@ -34,6 +34,7 @@ _HIDDEN = frozenset({"source", "timing", "metric", "table", "copy_kind"})
     "--write", is_flag=True, help="Keep the mapping next to FILE (FILE.ktrace.toml), where it is found again."
 )
 @overwrite_option
+@limits_option
 def command(path: str, map_: str | None, write: bool, output: str | None, overwrite: bool) -> None:
     """Guess which column of a table (CSV, TSV, JSON Lines) is which field, and show the first rows read that way.
 
@@ -52,10 +53,10 @@ def command(path: str, map_: str | None, write: bool, output: str | None, overwr
     from ktrace.pipeline.propose import completed, known_as, propose, tried, write_mapping
 
     proposal = propose(path)
-    click.echo(f"{harmless(path)}: {proposal.layout}")
+    tell(f"{harmless(path)}: {proposal.layout}")
     if known := known_as(path):
         reason = f"it {known.reason}"
-        click.echo(f"note: ktrace reads it as {known.format} without a mapping: {harmless(reason)}", err=True)
+        tell(f"note: ktrace reads it as {known.format} without a mapping: {harmless(reason)}", err=True)
     _show_guesses(proposal, map_)
     mapping = _completed(proposal, map_, completed)
     trial = tried(path, mapping)
@@ -63,12 +64,14 @@ def command(path: str, map_: str | None, write: bool, output: str | None, overwr
     tell_issues(trial.report)
     if write or output:
         place = write_mapping(path, mapping, output, overwrite=overwrite)
-        click.echo(f"\n{place}: written", err=True)
+        tell(err=True)
+        tell(f"{place}: written", err=True)
         return
-    click.echo("\nnothing is written. To keep it next to the file, or to use it once:")
+    tell()
+    tell("nothing is written. To keep it next to the file, or to use it once:")
     given = f" --map {_shell(map_)}" if map_ else ""
-    click.echo(f"  ktrace map {shlex.quote(path)}{given} --write")
-    click.echo(f"  ktrace convert {shlex.quote(path)} -o OUT --map {_shell(mapping.text())}")
+    tell(f"  ktrace map {shlex.quote(path)}{given} --write")
+    tell(f"  ktrace convert {shlex.quote(path)} -o OUT --map {_shell(mapping.text())}")
 
 
 def _shell(text: str) -> str:
@@ -107,9 +110,9 @@ def _show_guesses(proposal: Proposal, map_: str | None) -> None:
     taken = {cell.column for cell in replaced.values()}
     rest = [name for name in proposal.columns if name not in taken]
     if rest:
-        click.echo(f"arguments: {shortened(harmless(', '.join(rest)), 200)}")
+        tell(f"arguments: {shortened(harmless(', '.join(rest)), 200)}")
     if any(not guess.sure for guess in proposal.guesses if guess.field in replaced and guess.field not in given):
-        click.echo("'?' marks guesses that the table doesn't confirm: compare the times below with what you know.")
+        tell("'?' marks guesses that the table doesn't confirm: compare the times below with what you know.")
 
 
 def _show_rows(trial: Trial) -> None:
@@ -124,11 +127,11 @@ def _show_rows(trial: Trial) -> None:
     cells = [[_cell(name, row.get(name), trial) for name in names] for row in shown]
     print_table(["line" if name == "id" else name for name in names], cells)
     report = trial.report
-    click.echo(f"{len(trial.rows):,} rows read from the first {report.read:,} records")
+    tell(f"{len(trial.rows):,} rows read from the first {report.read:,} records")
     if span := trial.span:
         first, last, busy = span
         share = f", {busy / (last - first):.1%} of that in these rows together" if last > first else ""
-        click.echo(f"they extend over {duration(last - first)}{share}")
+        tell(f"they extend over {duration(last - first)}{share}")
 
 
 def _cell(name: str, value: Any, trial: Trial) -> str:

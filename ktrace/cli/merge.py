@@ -18,6 +18,7 @@ from ktrace.cli._options import (
     gpu_option,
     inputs_argument,
     jobs_option,
+    limits_option,
     map_option,
     output_option,
     overwrite_option,
@@ -76,6 +77,7 @@ class Merging(Grouped):
 )
 @overwrite_option
 @jobs_option
+@limits_option
 @part_options
 def command(
     inputs: tuple[str, ...],
@@ -136,8 +138,8 @@ def command(
             strict=strict,
             overwrite=overwrite,
             progress=progress.callback,
+            account=write_account,
         )
-        write_account(account)
     tell_account(account, output)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ktrace.cli._console import tell
 from ktrace.cli._scaffold import LIKES, in_package, in_repository, new_format
 
 
@@ -30,9 +31,9 @@ def command(name: str, like: str, package: Path | None) -> None:
     """
     fmt = new_format(name, like)
     for path in in_package(fmt, package) if package else in_repository(fmt, Path()):
-        click.echo(path)
+        tell(str(path))
     if package:
-        click.echo(f"next: cd {package} && pip install -e . && python -m pytest", err=True)
+        tell(f"next: cd {package} && pip install -e . && python -m pytest", err=True)
     else:
         tests = f"tests/test_contract.py -k '[{name}' tests/converters/test_{fmt.module}.py"
-        click.echo(f"next: python -m pytest {tests}", err=True)
+        tell(f"next: python -m pytest {tests}", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import ExitStack
 from glob import glob
@@ -12,12 +13,13 @@ import click
 
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._console import Progress, colour, width
+from ktrace.cli._console import Progress, colour, is_terminal, put, width
 from ktrace.cli._figures import check_output, figures_option
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_all_option, jobs_option, map_option, overwrite_option, rules_option
+from ktrace.cli._options import from_all_option, jobs_option, limits_option, map_option, overwrite_option, rules_option
 from ktrace.cli._selection import Grouped, part_options, selection_of
 from ktrace.errors import UsageError
+from ktrace.tables.figures import harmless
 
 if TYPE_CHECKING:
     from ktrace.analysis.query.output import Rows
@@ -46,6 +48,7 @@ _FORMATS = ("table", "csv", "tsv", "json", "jsonl", "md", "parquet")
 @rules_option
 @overwrite_option
 @jobs_option
+@limits_option
 @part_options
 def command(
     arguments: tuple[str, ...],
@@ -161,7 +164,7 @@ def _number(text: str) -> int | float | str:
 def _show_overview(rows: Any) -> None:
     from ktrace.analysis.query.overview import as_lines
 
-    click.echo(as_lines(rows.table, width() or _WIDTH), nl=False)
+    put(as_lines(rows.table, width() or _WIDTH))
 
 
 def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, overwrite: bool) -> None:
@@ -171,7 +174,7 @@ def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, over
     if output == "-" and form != "parquet":
         pieces = texts(rows, form, headers=headers, width=width(), colour=colour())
         for piece in [f"{first_value(rows)}\n"] if raw else pieces:
-            click.echo(piece, nl=False)
+            put(_for_terminal(piece) if raw or form not in ("table", "md") else piece)
         return
     with writing(Sink(output, overwrite=overwrite)) as sink:
         stream = sink.open()
@@ -180,3 +183,8 @@ def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, over
             return
         for piece in [f"{first_value(rows)}\n"] if raw else texts(rows, form, headers=headers):
             stream.write(piece.encode("utf-8", "backslashreplace"))
+
+
+def _for_terminal(text: str) -> str:
+    """Returns the text as it is, on a terminal with escapes for what would steer it."""
+    return re.sub(r"[^\n\t]+", lambda found: harmless(found[0]), text) if is_terminal() else text

@@ -6,8 +6,10 @@ from importlib import resources
 
 import click
 
+from ktrace.cli._console import put
+
 
 @click.command("schema")
 def command() -> None:
     """Print the JSON Schema (2020-12) of the canonical model."""
-    click.echo(resources.files("ktrace.schema").joinpath("ktrace-1.schema.json").read_text("utf-8"), nl=False)
+    put(resources.files("ktrace.schema").joinpath("ktrace-1.schema.json").read_text("utf-8"))

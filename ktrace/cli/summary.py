@@ -12,7 +12,15 @@ from ktrace.cli._complete import complete_by
 from ktrace.cli._console import Progress
 from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_option, inputs_argument, jobs_option, map_option, overwrite_option, rules_option
+from ktrace.cli._options import (
+    from_option,
+    inputs_argument,
+    jobs_option,
+    limits_option,
+    map_option,
+    overwrite_option,
+    rules_option,
+)
 from ktrace.cli._selection import Grouped, listed, part_options, selection_of
 
 #: The tables shown without --by, and those of inputs that may be several; a page shows all.
@@ -54,6 +62,7 @@ _TOP_OF_TREE = 30
 @rules_option
 @overwrite_option
 @jobs_option
+@limits_option
 @part_options
 def command(
     inputs: tuple[str, ...],

@@ -10,7 +10,10 @@ import click
 
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._console import put, tell
 from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._options import limits_option
+from ktrace.tables.figures import UNSEEN, harmless
 
 if TYPE_CHECKING:
     from ktrace.model.record_texts import Fault
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Maximum number of faults shown per file.",
 )
+@limits_option
 @click.pass_context
 def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) -> None:
     """Check canonical files (.jsonl, .json, .parquet, .csv) against the schema.
@@ -59,27 +63,40 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
             _print_text(path, result)
         elif style == "github":
             for fault in result.faults:
-                click.echo(_annotation(path, fault))
+                put(_annotation(path, fault), "\n")
     if style == "json":
         document = [{"file": path, "valid": not result.faults, **asdict(result)} for path, result in results]
-        click.echo(json.dumps(document, indent=1, ensure_ascii=False))
+        put(_json(document), "\n")
     if any(result.faults for _, result in results):
         ctx.exit(1)
 
 
 def _print_text(path: str, result: Validation) -> None:
     for fault in result.faults:
-        click.echo(f"{path}: record {fault.record}: {fault.path}: {fault.reason}")
+        tell(f"{path}: record {fault.record}: {fault.path}: {fault.reason}")
     if result.faults:
-        click.echo(f"{path}: not valid ({result.checked:,} records checked)")
+        tell(f"{path}: not valid ({result.checked:,} records checked)")
     else:
-        click.echo(f"{path}: valid, {result.checked:,} records, model {result.version}")
+        tell(f"{path}: valid, {result.checked:,} records, model {result.version}")
 
 
 def _annotation(path: str, fault: Fault) -> str:
-    """Returns a GitHub workflow command, with '%' and line ends escaped as GitHub requires."""
-    message = f"record {fault.record}: {fault.path}: {fault.reason}"
-    for character, escaped in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
-        message = message.replace(character, escaped)
+    """Returns a GitHub workflow command: its message and the values of its properties with GitHub's own escapes.
+
+    The rules are those of `escapeData` and `escapeProperty` in github.com/actions/toolkit (packages/core).
+    """
+    message = _escaped(f"record {fault.record}: {fault.path}: {fault.reason}", "%\r\n")
     line = f",line={fault.line}" if fault.line else ""
-    return f"::error file={path}{line}::{message}"
+    file = _escaped(path, "%:,\r\n")
+    return f"::error file={file}{line}::{message}"
+
+
+def _escaped(text: str, characters: str) -> str:
+    """Returns the text with these characters as %25 and the like; what else steers a terminal is made harmless."""
+    return "".join(f"%{ord(one):02X}" if one in characters else harmless(one) for one in text)
+
+
+def _json(document: object) -> str:
+    """Returns JSON in which characters that steer a terminal are escapes of JSON."""
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    return UNSEEN.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)

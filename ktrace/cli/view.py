@@ -11,7 +11,7 @@ import click
 
 from ktrace.cli._account import tell_alignment, tell_issues
 from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._console import Progress
+from ktrace.cli._console import Progress, tell
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import (
     classify_option,
@@ -19,10 +19,12 @@ from ktrace.cli._options import (
     from_option,
     gpu_option,
     inputs_argument,
+    limits_option,
     map_option,
     rules_option,
 )
 from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.cli._signals import INTERRUPTION
 from ktrace.errors import KtraceError
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ TIMEOUT = 600
 @classify_option
 @explain_option
 @gpu_option
+@limits_option
 @part_options
 def command(
     inputs: tuple[str, ...],
@@ -85,26 +88,27 @@ def command(
         if view.account:
             tell_issues(view.account)
             tell_alignment(view.account)
-        click.echo(view.link)
+        tell(view.link)
         if sys.stdout:
             sys.stdout.flush()
         if not no_browser and not view.open():
-            click.echo("this machine has no screen: open the link in a browser on this machine", err=True)
+            tell("this machine has no screen: open the link in a browser on this machine", err=True)
         _wait(view, offline, timeout)
 
 
 def _wait(view: View, offline: bool, timeout: float | None) -> None:
     """Serves until the trace has been fetched (offline: until Ctrl-C), or until the timeout."""
     if offline:
-        click.echo("keep this running while the browser shows the trace; Ctrl-C stops it", err=True)
+        tell("keep this running while the browser shows the trace; Ctrl-C stops it", err=True)
         try:
             threading.Event().wait(timeout)
         except KeyboardInterrupt:
             if not view.wait(0.5):
                 raise
+            INTERRUPTION.settle()
         seconds = 0.0
     else:
-        click.echo("waiting for the browser to fetch the trace; Ctrl-C stops it", err=True)
+        tell("waiting for the browser to fetch the trace; Ctrl-C stops it", err=True)
         seconds = timeout or TIMEOUT
     if not view.wait(seconds):
         raise KtraceError(

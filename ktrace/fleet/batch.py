@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,12 @@ from ktrace.fleet.executor import in_processes, on_dask
 from ktrace.fleet.finding import Found, find, labels
 from ktrace.fleet.ranges import Joiner
 from ktrace.fleet.tasks import Outcome, Task
-from ktrace.input.dataset_manifest import Manifest, is_dataset, is_shard, manifests, mark
+from ktrace.input.dataset_manifest import Manifest, is_dataset, is_shard, manifests, mark, written
 from ktrace.input.expand import paths_of
+from ktrace.input.limits import current, limited
 from ktrace.input.mapping import mapping_of
 from ktrace.input.places import BY, FOLDERS, Place, place_of
-from ktrace.input.stores import Store, is_remote, open_store
+from ktrace.input.stores import TEMPORARY, Store, is_remote, open_store
 from ktrace.pipeline.read import cores
 from ktrace.pipeline.selection import Reading, Selection, selected
 from ktrace.report import Report
@@ -100,6 +101,7 @@ def _entry(state: str, manifest: Manifest) -> dict[str, Any]:
     }
 
 
+@limited
 def batch(
     patterns: str | Path | Sequence[str | Path],
     dst: str | Path,
@@ -156,7 +158,7 @@ def batch(
     >>> len(report.done), len(report.failed)
     (2, 0)
     """
-    wanted = selected(selection, options)
+    wanted = selected(selection, options).but(limits=current())  # workers are other processes
     keys = folder_keys(by)
     wanted.require_unset("a batch", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export")
     if dask is not None and wanted.jobs is not None:
@@ -173,18 +175,18 @@ def batch(
     finding.output = store.path
     inside = store.path.rstrip("/") + "/"
     found = [each for each in find(paths, finding, wanted.from_) if not each.path.startswith(inside)]
-    files = _prepare(store)
-    tasks, report = _plan(found, store, files, wanted, strict, keys)
-    report.finding = finding
-    joiner = Joiner(store, files)
-    report.as_whole = joiner.as_whole
-    try:
-        for outcome in _outcomes(joiner, tasks, wanted.jobs or cores(), dask):
-            report.take(outcome)
-            if progress:
-                progress(outcome, report)
-    finally:
-        store.tidy()
+    with _prepared(store) as files:
+        tasks, report = _plan(found, store, files, wanted, strict, keys)
+        report.finding = finding
+        joiner = Joiner(store, files)
+        report.as_whole = joiner.as_whole
+        try:
+            for outcome in _outcomes(joiner, tasks, wanted.jobs or cores(), dask):
+                report.take(outcome)
+                if progress:
+                    progress(outcome, report)
+        finally:
+            store.tidy()
     return report
 
 
@@ -222,7 +224,7 @@ def _plan(
             report.left_out.append(input.path)
             continue
         digest = f"{wanted.fingerprint()}{'-strict' * strict}" + (f"-by={','.join(by)}" if by != BY else "")
-        before = known.get(input.path)
+        before = known.get(written(input.path))
         if before and _is_done(before, input, digest, files):
             report.kept.append(before)
             continue
@@ -282,23 +284,28 @@ def _selection_for(selection: Selection, place: Place) -> Selection | None:
     return selection.but(filter=None if rest == type(filter)() else rest)
 
 
-def _prepare(store: Store) -> dict[str, int]:
-    """Returns the files of the dataset; creates it if needed. Raises OutputError for a folder that isn't a dataset."""
+@contextmanager
+def _prepared(store: Store) -> Iterator[dict[str, int]]:
+    """Yields the files of the dataset, which no other batch changes meanwhile; creates it if needed.
+
+    Raises OutputError for a folder that isn't a dataset, or that another batch writes.
+    """
     if not is_remote(store.path) and Path(store.path).exists() and not Path(store.path).is_dir():
         raise OutputError("is a file", path=store.path, expected="a folder", remedy="another name with -o")
-    store.tidy()
     files = store.files()
-    if files and not is_dataset(files):
+    if any(not name.startswith(f"{TEMPORARY}/") for name in files) and not is_dataset(files):
         raise OutputError("is a folder with other files in it", path=store.path, remedy="another name with -o")
-    if not files:
+    with ExitStack() as stack:
         try:
-            mark(store)
+            stack.enter_context(store.alone())
+            store.tidy()
+            if not is_dataset(files):
+                mark(store)
         except OSError as error:
             raise OutputError(
                 f"can't write there: {error.strerror or error}", path=store.path, remedy="choose another folder with -o"
             ) from None
-        files = store.files()
-    return files
+        yield store.files()
 
 
 def _is_done(manifest: Manifest, found: Found, digest: str, files: dict[str, int]) -> bool:

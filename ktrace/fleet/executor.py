@@ -22,17 +22,30 @@ from multiprocessing.process import BaseProcess
 
 from ktrace.errors import UsageError, import_extra
 from ktrace.fleet.tasks import Outcome, Task, convert_one
+from ktrace.scratch import scratch_folder
 
 _DIED = "its process died twice, the second time reading this file alone: it may need more memory than there is"
 
 
 def in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Outcome, None, None]:
     """Runs the tasks in `jobs` processes, which end with the iterator or with this process. Yields the outcomes."""
-    with tempfile.TemporaryDirectory(prefix="ktrace.") as scratch:
-        suspects = yield from _in_pool(deque(tasks), jobs, scratch)
+    if not _has_semaphores():
+        yield from map(convert_one, tasks)  # one after the other in this process
+        return
+    with scratch_folder() as scratch:
+        suspects = yield from _in_pool(deque(tasks), jobs, str(scratch))
         for task in suspects:
-            if (yield from _in_pool(deque([task]), 1, scratch)):
+            if (yield from _in_pool(deque([task]), 1, str(scratch))):
                 yield Outcome(task.path, reason=f"{task.path}: {_DIED}")
+
+
+def _has_semaphores() -> bool:
+    """Whether this system can share work among processes: without /dev/shm there are no semaphores."""
+    try:
+        multiprocessing.get_context("spawn").Semaphore()
+    except (OSError, ImportError):
+        return False
+    return True
 
 
 def _in_pool(waiting: deque[Task], jobs: int, scratch: str) -> Generator[Outcome, None, list[Task]]:

@@ -17,7 +17,7 @@ import msgspec
 
 from ktrace.errors import KtraceError
 from ktrace.fleet.tasks import Outcome, RangeResult, Task
-from ktrace.input.dataset_manifest import Manifest, Shard, file_stem, write_manifest
+from ktrace.input.dataset_manifest import Manifest, Shard, file_stem, write_manifest, written
 from ktrace.input.detection import by_name, choose
 from ktrace.input.source import Source
 from ktrace.input.stores import Store, told
@@ -101,7 +101,8 @@ class Joiner:
             part = msgspec.json.decode(text, type=RangeResult)
         except msgspec.DecodeError:
             return None
-        return part if part.is_of(task) and part.shard.size == self._files[task.staged] else None
+        named = (part.staged, part.manifest.path) == (task.staged, written(task.path))
+        return part if named and part.is_of(task) and part.shard.size == self._files[task.staged] else None
 
     def ready(self) -> list[Outcome]:
         """Returns the outcomes of inputs whose ranges were all done by an earlier batch."""

@@ -21,8 +21,9 @@ from ktrace.conversion import Conversion
 from ktrace.errors import KtraceError
 from ktrace.fleet.sources import Sources, of_sources
 from ktrace.input.capabilities import ByteRange
-from ktrace.input.dataset_manifest import Manifest, Shard, Stamp, file_stem, write_manifest
+from ktrace.input.dataset_manifest import Manifest, Shard, Stamp, file_stem, write_manifest, written
 from ktrace.input.detection import by_name
+from ktrace.input.limits import in_force
 from ktrace.input.places import BY, Place
 from ktrace.input.source import stem
 from ktrace.input.stores import Store, open_store
@@ -104,10 +105,11 @@ def convert_one(task: Task) -> Outcome:
     began = time.monotonic()
     manifest = part = None
     try:
-        if task.part is None:
-            manifest = _convert(task)
-        else:
-            part = _convert_range(task, replace(task.part))
+        with in_force(task.selection.limits):
+            if task.part is None:
+                manifest = _convert(task)
+            else:
+                part = _convert_range(task, replace(task.part))
     except _NotDivisible as why:
         return Outcome(task.path, undivided=str(why))
     except KtraceError as error:
@@ -153,7 +155,7 @@ def _convert_range(task: Task, part: ByteRange) -> RangeResult:
         places = sources.places(task.run)
         if set(places) != {task.label}:
             raise _NotDivisible("its rows name their own sources")
-        shard = Shard(task.staged, file.stat().st_size, pq.read_metadata(file).num_rows, *places.values())
+        shard = Shard(task.staged, file.stat().st_size, _rows(file), *places.values())
         result = RangeResult(part, task.staged, _manifest(task, report, sources, [shard]))
         store.put(file, task.staged)
         store.write(f"{task.staged}.json", msgspec.json.encode(result))
@@ -172,7 +174,7 @@ def _without_halves(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 def _manifest(task: Task, report: Report, sources: Sources, shards: Iterable[Shard]) -> Manifest:
     return Manifest(
-        task.path,
+        written(task.path),
         task.stamp,
         __version__,
         task.digest,
@@ -206,8 +208,12 @@ def _split_by_place(whole: Path, places: dict[str, Place], store: Store, by: Seq
 
 
 def _shard(task: Task, file: Path, place: Place) -> Shard:
-    rows = pq.read_metadata(file).num_rows
-    return Shard(f"{place.folder(task.by)}/{file_stem(task.path)}.parquet", file.stat().st_size, rows, place)
+    return Shard(f"{place.folder(task.by)}/{file_stem(task.path)}.parquet", file.stat().st_size, _rows(file), place)
+
+
+def _rows(file: Path) -> int:
+    with file.open("rb") as stream:  # Arrow opens only names that are UTF-8
+        return int(pq.read_metadata(stream).num_rows)
 
 
 def _publish(store: Store, task: Task, manifest: Manifest, shards: dict[Path, Shard]) -> None:

@@ -2,11 +2,16 @@
 
 expand             files, patterns and folders become inputs with labels
 source             an input as a stream: a file, a folder, standard input or a URL
+limits             what an input may make ktrace hold, and the option that changes it
+room               copies in the temporary folder, which they never fill
+steady             files that may change while they are read
+recoded            text in another encoding, as a stream of UTF-8
 compression        gzip, zstd and zip archives
 detection          detects the format from the content
 format             formats: name, file patterns, probe, reader, writer
 mapping            which column of a table is which field of a row
 proposal           a guess at such a mapping
+boundary           errors of readers become errors of their input
 capabilities       what only some formats can do
 stand_in           inputs that are converted to another format before reading
 relabel            keeps the source labels of several inputs apart

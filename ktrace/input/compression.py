@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -10,6 +12,12 @@ from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
 from ktrace.errors import DamagedInput, InputError
+from ktrace.input.limits import current
+
+#: What the library raises for an archive whose directory or heads have odd values; OSError: a place before the file.
+_ZIP_FAULTS = (
+    *(zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, IndexError, OSError),
+)
 
 #: Suffixes of compressed files.
 PACKED = (".gz", ".zst", ".zip")
@@ -37,18 +45,20 @@ def unpacked(
     """Returns the decompressed bytes of `raw` as a stream.
 
     Data that ends too early is an ordinary end of the stream, told to `on_cut`. Of a zip archive it is the only file,
-    or `member`. Raises DamagedInput for what can't be decompressed from its start, InputError for several files.
+    or `member`. Raises DamagedInput for what can't be decompressed from its start, and for a bomb where it is read;
+    InputError for several files.
     """
     stream: BinaryIO
+    size: int | None = None
     if codec == "gzip":
         stream = _Inflated(raw)  # type: ignore[assignment]
     elif codec == "zip":
-        stream = _unzipped(raw, path, member)
+        stream, size = _unzipped(raw, path, member)
     else:
         import pyarrow as pa
 
         stream = pa.CompressedInputStream(pa.PythonFile(raw), "zstd")
-    return io.BufferedReader(_Whole(stream, path, on_cut), _GIVEN)
+    return io.BufferedReader(_Whole(stream, path, on_cut, raw if size is None else size), _GIVEN)
 
 
 def split_member(path: str) -> tuple[str, str | None]:
@@ -63,22 +73,23 @@ def member_name(raw: BinaryIO, path: str, member: str | None) -> str:
         return PurePosixPath(_member(archive, path, member).filename).name
 
 
-def _unzipped(raw: BinaryIO, path: str, member: str | None) -> BinaryIO:
+def _unzipped(raw: BinaryIO, path: str, member: str | None) -> tuple[BinaryIO, int]:
+    """Returns the content of the file in the archive as a stream, and the bytes that are stored of it."""
     archive = _opened(raw, path)
     info = _member(archive, path, member)
     try:
         opened: BinaryIO = archive.open(info)  # type: ignore[assignment]
     except RuntimeError:  # it needs a password
         raise InputError("is encrypted", path=path, remedy="unzip it first") from None
-    except (NotImplementedError, zipfile.BadZipFile) as error:
+    except _ZIP_FAULTS as error:
         raise InputError(f"can't be unzipped: {error}", path=path, remedy="unzip it with another program") from None
-    return opened
+    return opened, min(info.compress_size, raw.seek(0, io.SEEK_END))
 
 
 def _opened(raw: BinaryIO, path: str) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(raw)
-    except (zipfile.BadZipFile, ValueError) as error:
+    except (*_ZIP_FAULTS, RuntimeError) as error:
         raise DamagedInput(
             f"the zip archive is damaged: {error}",
             path=path,
@@ -89,7 +100,9 @@ def _opened(raw: BinaryIO, path: str) -> zipfile.ZipFile:
 
 def _member(archive: zipfile.ZipFile, path: str, member: str | None) -> zipfile.ZipInfo:
     """Returns the file to read. Raises InputError with the names of the files if there isn't exactly one."""
-    files = [info for info in archive.infolist() if not info.is_dir() and not info.filename.startswith("__MACOSX/")]
+    files = [
+        info for info in archive.infolist() if not info.filename.endswith("/") and "__MACOSX/" not in info.filename[:9]
+    ]
     found = [info for info in files if member in (None, info.filename)]
     if len(found) == 1:
         return found[0]
@@ -146,12 +159,19 @@ class _Inflated:
 
 
 class _Whole(io.RawIOBase):
-    """Decompressed data. Where it breaks off, `on_cut` is called and the stream ends normally."""
+    """Decompressed data. Where it breaks off, `on_cut` is called and the stream ends normally.
 
-    def __init__(self, stream: BinaryIO, path: str, on_cut: Callable[[str, str], None] | None) -> None:
+    `stored` is the number of its stored bytes, or the stream of them. Raises DamagedInput where they give too many.
+    """
+
+    def __init__(
+        self, stream: BinaryIO, path: str, on_cut: Callable[[str, str], None] | None, stored: BinaryIO | int
+    ) -> None:
         self._stream = stream
         self._path = path
         self._on_cut = on_cut
+        self._stored = stored
+        self._limits = current()
         self._taken = 0
         self._ended = False
 
@@ -163,7 +183,7 @@ class _Whole(io.RawIOBase):
             return 0
         try:
             data = self._stream.read1(min(len(buffer), _GIVEN))  # type: ignore[attr-defined]
-        except (EOFError, zlib.error, zipfile.BadZipFile, OSError) as error:
+        except (*_ZIP_FAULTS, EOFError, zlib.error, lzma.LZMAError, RuntimeError) as error:
             data = memoryview(b"")
             if not self._taken:
                 raise DamagedInput(
@@ -176,6 +196,9 @@ class _Whole(io.RawIOBase):
                 self._on_cut(f"byte {self._taken} of the decompressed data", str(error))
         self._ended = len(data) == 0
         self._taken += len(data)
+        if self._taken > self._limits.unpacked:
+            stored = self._stored if isinstance(self._stored, int) else self._stored.tell()
+            self._limits.check_inflated(self._taken, stored, self._path)
         buffer[: len(data)] = data
         return len(data)
 

@@ -89,12 +89,21 @@ def file_stem(path: str, number: int | None = None) -> str:
     `number` is that of one of several files.
     """
     known = quote(stem(path)[:80], safe="") + ("" if number is None else f".{number:03}")
-    return f"{known}-{sha256(path.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
+    return f"{known}-{_digest(path)}"
 
 
-def is_shard(name: str) -> bool:
-    """Whether the name of a file is that of a shard."""
-    return _SHARD.fullmatch(name) is not None
+def _digest(path: str) -> str:
+    return sha256(written(path).encode()).hexdigest()[:12]
+
+
+def written(path: str) -> str:
+    """Returns a path as a manifest contains it: bytes that aren't UTF-8 as escapes, as JSON has no place for them."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def is_shard(name: str, path: str | None = None) -> bool:
+    """Whether the name of a file is that of a shard; with `path`, one of that input."""
+    return _SHARD.fullmatch(name) is not None and (path is None or name.endswith(f"-{_digest(path)}.parquet"))
 
 
 def is_dataset(files: Iterable[str]) -> bool:
@@ -115,7 +124,8 @@ def write_manifest(store: Store, manifest: Manifest) -> None:
 def manifests(store: Store, files: Iterable[str]) -> list[Manifest]:
     """Returns the manifests among the files of a dataset, by their labels.
 
-    Raises DamagedInput for one that isn't what ktrace writes, VersionError for a dataset of another major version.
+    Raises DamagedInput for one that isn't what ktrace writes, also if it names files that can't be shards of its input;
+    VersionError for a dataset of another major version.
     """
     names = sorted(name for name in files if name.startswith(INPUTS) and name.endswith(".json"))
     head, *texts = store.read([MARK, *names])
@@ -123,9 +133,13 @@ def manifests(store: Store, files: Iterable[str]) -> list[Manifest]:
     found = []
     for name, text in zip(names, texts, strict=True):
         try:
-            found.append(msgspec.json.decode(text, type=Manifest))
+            manifest = msgspec.json.decode(text, type=Manifest)
         except msgspec.DecodeError as error:
             raise _damaged(store, name, error) from None
+        for shard in manifest.shards:
+            if not is_shard(shard.name, manifest.path):
+                raise _damaged(store, name, f"{shard.name!r} isn't the name of a shard of its input")
+        found.append(manifest)
     return sorted(found, key=lambda manifest: manifest.label)
 
 
@@ -143,7 +157,7 @@ def _check_version(text: bytes, store: Store) -> None:
         )
 
 
-def _damaged(store: Store, name: str, error: Exception) -> DamagedInput:
+def _damaged(store: Store, name: str, error: object) -> DamagedInput:
     return DamagedInput(
         f"isn't what `ktrace batch` writes: {error}",
         path=store.path,

@@ -118,20 +118,20 @@ class Format:
     def may_be(self, sample: Sample, reach: int | None = None) -> bool:
         """Whether the probe must be asked. With `reach` words count in that many first characters and in the tail."""
         if sample.listing is not None:
-            return self.reads_folders or not self._is_ours
+            return self.reads_folders or not self.is_ours
         if self.database or (self.prose and sample.is_json):
             return sample.tables is not None
         return not self.words or sample.has_any(self.words, reach)
 
     def read(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
-        """Yields the batches of the source. Raises KtraceError if the reader of a plug-in fails."""
+        """Yields the batches of the source. Raises whatever the reader raises: `boundary` makes it an InputError."""
         if self.via:
             return self._read_by_another(source, conversion)
         read: Callable[[Source, Conversion], Iterator[Batch]] = self._module("reader").read
-        return read(source, conversion) if self._is_ours else guarded(self, read, source, conversion)
+        return read(source, conversion) if self.is_ours else guarded(self, read, source, conversion)
 
     @property
-    def _is_ours(self) -> bool:
+    def is_ours(self) -> bool:
         """Whether its room is one of ktrace's own."""
         return self.room.startswith(".")
 
@@ -158,7 +158,7 @@ class Format:
             room = self.capability("about")
             more: dict[str, list[str]] = room.about(source) if room else {}
         except (Exception, SystemExit) as error:
-            if self._is_ours:
+            if self.is_ours:
                 raise
             why = f"its module about.py, of {package_of(self.name)}, raised {error_text(error)}"
             more = {f"about {self.name}": [why]}
@@ -185,7 +185,7 @@ class Format:
         try:
             return import_module(f"{self.room}.{part}", "ktrace.converters")
         except (Exception, SystemExit) as error:
-            if self._is_ours:
+            if self.is_ours:
                 raise
             raise KtraceError(
                 f"the module {self.room}.{part} of the format {self.name} can't be imported: {error_text(error)}",
@@ -268,29 +268,25 @@ def guarded(
     source: Source,
     conversion: Conversion,
 ) -> Iterator[Batch]:
-    """Yields the batches that the reader of a plug-in yields. Raises KtraceError, with its package, if it fails."""
+    """Yields the batches that the reader of a plug-in yields.
+
+    Raises what it raises, TypeError for anything but a batch, and KtraceError if it doesn't account for every record.
+    """
     from ktrace.model.batch import Batch as Batches
 
-    def failed(why: str) -> KtraceError:
-        what = f"the reader of the format {fmt.name}, of {package_of(fmt.name)}, {why}"
-        return KtraceError(
-            what, path=source.path, remedy="report it to the authors of that package, or name another format"
-        )
-
-    try:
-        batches = iter(read(source, conversion))
-        for batch in batches:
-            if not isinstance(batch, Batches):
-                raise TypeError(f"it yields a {type(batch).__name__}, not a Batch")
-            yield batch
-    except (KtraceError, OSError, MemoryError):
-        raise
-    except (Exception, SystemExit) as error:
-        raise failed(f"raised {error_text(error)}") from error
+    for batch in iter(read(source, conversion)):
+        if not isinstance(batch, Batches):
+            raise TypeError(f"it yields a {type(batch).__name__}, not a Batch")
+        yield batch
     if not conversion.report.reader.balanced():
         ledger = conversion.report.reader
         accounted = ledger.given + ledger.removed.total() - ledger.added.total()
-        raise failed(f"counted {ledger.taken:,} records, but accounted for {accounted:,}")
+        raise KtraceError(
+            f"the reader of the format {fmt.name}, of {package_of(fmt.name)}, "
+            f"counted {ledger.taken:,} records, but accounted for {accounted:,}",
+            path=source.path,
+            remedy="report it to the authors of that package, or name another format",
+        )
 
 
 def package_of(name: str) -> str:

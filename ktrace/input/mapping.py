@@ -63,7 +63,7 @@ SIZE_UNITS = {
 SETTINGS = {"decimal": ("point", "comma"), "clock": ("relative", "unix")}
 
 _PAIR = re.compile(
-    r"\s*(kinds\.[^=,]+|[A-Za-z_]\w*)\s*=\s*"
+    r"\s*(kinds\.[^=,]*[^=,\s]|[A-Za-z_]\w*)\s*=\s*"
     r"(?:'(?P<constant>(?:[^']|'')*)'|\"(?P<quoted>(?:[^\"]|\"\")*)\"|(?P<bare>[^,'\"][^,]*|))"
     r"(?P<unit>:[^,]*)?\s*(?:,|$)"
 )

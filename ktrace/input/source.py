@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import sqlite3
 import stat
 import sys
@@ -24,7 +23,10 @@ from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
 from ktrace.errors import InputError, import_extra
+from ktrace.input.boundary import input_faults
 from ktrace.input.compression import PACKED, codec_of, member_name, split_member, unpacked
+from ktrace.input.recoded import Recoded
+from ktrace.input.room import copied, temporary_copy
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
 from ktrace.naming.near import near
 
@@ -128,7 +130,7 @@ def utf8(stream: BinaryIO) -> BinaryIO:
     """The stream in UTF-8, without its byte order mark."""
     head: bytes = stream.peek(4)[:4]  # type: ignore[attr-defined]
     if text_encoding(head) == "utf-16":
-        return io.BytesIO(stream.read().decode("utf-16", "replace").encode())
+        return io.BufferedReader(Recoded(stream, "utf-16"), 1 << 16)
     if head.startswith(b"\xef\xbb\xbf"):
         stream.read(3)
     return stream
@@ -195,16 +197,17 @@ class Source:
         return None if self._file == "-" or "://" in self._file else Path(self._file).stat().st_size
 
     def sample(self) -> Sample:
-        """Returns the sample for the probes."""
-        if self.is_folder:
-            return Sample(self.name, listing=self._listing())
-        with self.open(quiet=True) as stream:
-            head = stream.read(HEAD)
-            whole = len(head) < HEAD
-        if head.startswith(MAGIC):
-            return self._database(head, whole)
-        mapping = str(self.mapping or "")
-        return Sample(self._shown_name(), head, b"" if whole else self._tail(), whole, mapping=mapping)
+        """Returns the sample for the probes. Raises InputError for whatever keeps it from being read."""
+        with input_faults(self.path):
+            if self.is_folder:
+                return Sample(self.name, listing=self._listing())
+            with self.open(quiet=True) as stream:
+                head = stream.read(HEAD)
+                whole = len(head) < HEAD
+            if head.startswith(MAGIC):
+                return self._database(head, whole)
+            mapping = str(self.mapping or "")
+            return Sample(self._shown_name(), head, b"" if whole else self._tail(), whole, mapping=mapping)
 
     def _database(self, head: bytes, whole: bool) -> Sample:
         """Returns the sample of an SQLite database."""
@@ -283,15 +286,17 @@ class Source:
                 plain = codec_of(raw.read(4)) is None
         yield Path(self._file) if plain else self._copied()
 
+    def is_copy(self, path: Path) -> bool:
+        """Whether a path that `local_path` gave is a copy, which no other program changes."""
+        return path == self._copy
+
     def _copied(self) -> Path:
         """Copies the decompressed bytes to a temporary file."""
         if self._copy is None:
-            folder = tempfile.mkdtemp(prefix="ktrace.")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            copy = Path(folder) / (self.name or "input")
-            with self.open() as stream, copy.open("wb") as target:
-                shutil.copyfileobj(stream, target, 1 << 20)
-            self._copy = copy
+            with self.open() as stream:
+                held = temporary_copy(stream, self.name or "input", self.path)
+            weakref.finalize(self, held.remove)
+            self._copy = held.path / (self.name or "input")
         return self._copy
 
     def _raw(self) -> BinaryIO:
@@ -341,7 +346,7 @@ class Source:
         if self._spool is None:
             spool = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the source)
             weakref.finalize(self, spool.close)
-            shutil.copyfileobj(stream, spool, 1 << 20)
+            copied(stream, spool, tempfile.gettempdir(), self.path)
             spool.flush()
             self._spool = spool
         again = os.fdopen(os.dup(self._spool.fileno()), "rb")

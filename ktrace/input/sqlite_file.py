@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+
+from ktrace.input.limits import current
+from ktrace.input.room import require_room
+from ktrace.scratch import scratch_folder
 
 MAGIC = b"SQLite format 3\0"
 
 #: Suffixes of database files.
 DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".nvvp", ".nvprof")
 
-#: Bytes of the longest value, and of the longest statement in the file's own schema.
-_LONGEST_VALUE = 1 << 28
+#: Bytes of the longest statement in the file's own schema, and SQLite's own limit of any value.
 _LONGEST_STATEMENT = 1 << 20
+_LONGEST_VALUE = (1 << 31) - 1
 
 #: Table -> its columns, as the database spells them.
 Tables = Mapping[str, tuple[str, ...]]
@@ -29,14 +32,28 @@ Tables = Mapping[str, tuple[str, ...]]
 @contextmanager
 def settled(path: Path) -> Iterator[str]:
     """Yields a URI of the database with all of its changes, which any SQLite can open."""
-    beside = [found for suffix in ("-wal", "-journal") if _bytes_of(found := path.with_name(path.name + suffix))]
+    path = path.resolve()  # SQLite, too, looks for its files next to the file that a link names
+    beside = _beside(path)
     if not beside:
-        yield f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+        yield f"{path.as_uri()}?mode=ro&immutable=1"
         return
-    with tempfile.TemporaryDirectory(prefix="ktrace.") as folder:
+    with scratch_folder() as folder:
+        require_room(sum(map(_bytes_of, (path, *beside))), str(folder), str(path))
         for file in (path, *beside):
-            shutil.copyfile(file, Path(folder) / file.name)
-        yield (Path(folder) / path.name).as_uri()
+            shutil.copyfile(file, folder / file.name)
+        yield (folder / path.name).as_uri()
+
+
+def has_changes_beside(path: Path) -> bool:
+    """Whether a file has a `-wal` or `-journal` beside it, with changes that belong to it."""
+    try:
+        return bool(_beside(path.resolve()))
+    except (OSError, ValueError, RuntimeError):  # no path, or a link that names itself
+        return False
+
+
+def _beside(path: Path) -> list[Path]:
+    return [found for suffix in ("-wal", "-journal") if _bytes_of(found := path.with_name(path.name + suffix))]
 
 
 def _bytes_of(path: Path) -> int:
@@ -53,10 +70,11 @@ def connect(uri: str) -> sqlite3.Connection:
     """
     connection = sqlite3.connect(uri, uri=True)
     with suppress(AttributeError):  # Python 3.10 has no limits
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(current().value, _LONGEST_VALUE))
         connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _LONGEST_STATEMENT)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA mmap_size = 0")  # a mapped file that becomes shorter would kill the process
     connection.execute("PRAGMA cell_size_check = ON")
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     return connection
@@ -67,6 +85,13 @@ def tables(connection: sqlite3.Connection) -> Tables:
 
     Raises sqlite3.Error.
     """
+    try:
+        return _tables(connection)
+    except UnicodeDecodeError:  # of SQLite's own message about the schema
+        raise sqlite3.DatabaseError("the schema is damaged") from None
+
+
+def _tables(connection: sqlite3.Connection) -> Tables:
     names = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY rowid"
     )

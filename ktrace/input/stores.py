@@ -12,19 +12,23 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO, Protocol
 
-from ktrace.errors import InputError, KtraceError, import_extra
+from ktrace.errors import InputError, KtraceError, OutputError, import_extra
+from ktrace.scratch import locked
 
 #: The folder in a dataset for unfinished files; no name in it ends in .parquet.
 TEMPORARY = "_ktrace/tmp"
 
 
 class Store(Protocol):
-    """A folder. Raises InputError if it can't be reached, OSError if a file in it can't be read."""
+    """A folder.
+
+    Raises InputError if it can't be reached, or a name leads out of it, OSError if a file in it can't be read.
+    """
 
     path: str
 
@@ -55,6 +59,9 @@ class Store(Protocol):
     def tidy(self) -> None:
         """Removes files of unfinished work from the folder."""
 
+    def alone(self) -> AbstractContextManager[None]:
+        """Keeps other batches from writing to the folder. Raises OutputError if one does."""
+
 
 def is_remote(path: str) -> bool:
     """Whether the path is a URL."""
@@ -84,10 +91,27 @@ class Local:
         return found
 
     def open(self, name: str) -> BinaryIO:
-        return (self._root / name).open("rb")
+        return self.inside(name).open("rb")
 
     def read(self, names: Iterable[str]) -> list[bytes]:
-        return [(self._root / name).read_bytes() for name in names]
+        return [self.inside(name).read_bytes() for name in names]
+
+    def inside(self, name: str, *, content: bool = True) -> Path:
+        """Returns the path of a file. Raises InputError if its name, `..` in it or a link leads out of the folder.
+
+        Without `content` the file itself may be a link, since it is only removed or replaced.
+        """
+        path = self._root / name
+        real = os.path.realpath(path if content else path.parent)
+        if os.path.commonpath([real, os.path.realpath(self._root)]) != os.path.realpath(self._root):
+            raise InputError(
+                "leads out of the dataset",
+                path=self.path,
+                where=name,
+                expected="a file in the folder of the dataset itself",
+                remedy="copy the file to that place if it is yours; remove the link otherwise",
+            )
+        return path
 
     def write(self, name: str, data: bytes) -> None:
         file = self.temporary()
@@ -95,24 +119,35 @@ class Local:
         self.put(file, name)
 
     def temporary(self) -> Path:
-        folder = self._root / TEMPORARY
+        folder = self.inside(TEMPORARY)
         folder.mkdir(parents=True, exist_ok=True)
         return folder / token_hex(8)
 
     def put(self, file: Path, name: str) -> None:
-        target = self._root / name
+        target = self.inside(name, content=False)
         target.parent.mkdir(parents=True, exist_ok=True)
         file.replace(target)
 
     def move(self, name: str, to: str) -> None:
-        self.put(self._root / name, to)
+        self.put(self.inside(name), to)
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
-            (self._root / name).unlink(missing_ok=True)
+            self.inside(name, content=False).unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        shutil.rmtree(self._root / TEMPORARY, ignore_errors=True)
+        shutil.rmtree(self.inside(TEMPORARY), ignore_errors=True)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        folder = self.inside("_ktrace")
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder) as mine:
+            if not mine:
+                raise OutputError(
+                    "another `ktrace batch` is writing this dataset", path=self.path, remedy="wait until it has ended"
+                )
+            yield
 
 
 class Remote:
@@ -170,6 +205,11 @@ class Remote:
 
     def tidy(self) -> None:
         """Nothing to remove: unfinished files are on the machines that write them."""
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Object stores have no locks."""
+        yield
 
 
 def remote_files(pattern: str) -> dict[str, dict[str, Any]]:

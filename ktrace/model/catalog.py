@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ktrace.model.batch import NAMED_ENTITIES, TRACK_COLUMNS, Batch, arrow_schema
-from ktrace.model.json_text import dump_json
+from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.row_builder import to_rows
 
 Key = tuple[Any, ...]
@@ -63,7 +62,7 @@ class Catalog:
             if row.get(column) is not None:
                 setattr(entry, column, row[column])
         if row.get("facts"):
-            entry.facts.update(json.loads(row["facts"]))
+            entry.facts.update(load_object(row["facts"]))
         entry.extra.update({name: value for name, value in row.items() if name not in known and value is not None})
 
     def get(self, entity: str, name: str | None = None, **key: Any) -> Entry | None:

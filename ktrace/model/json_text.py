@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+
+#: What msgspec raises for bytes that it can't decode: other than JSON, numbers out of range, texts that aren't UTF-8,
+#: lists in lists beyond the limit of Python's stack.
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 #: The texts used for floats that JSON can't write as numbers.
 SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -70,19 +78,93 @@ def _float_cells(column: pa.Array) -> pa.StringArray:
 
 
 def dump_json(value: Any) -> str:
-    """JSON text in the form of `args` and `facts`: compact, keys in their order, NaN and infinities as strings."""
+    """JSON text in the form of `args` and `facts`: compact, keys in their order, NaN and infinities as strings.
+
+    An integer of more than 4,300 digits, which Python doesn't print, is a string, too, in hexadecimal.
+    """
     try:
         return _ENCODER.encode(value)
+    except RecursionError:
+        with deeper_stack():
+            return _ENCODER.encode(_spelled(value))
     except ValueError:
         return _ENCODER.encode(_spelled(value))
 
+
+@contextmanager
+def deeper_stack() -> Iterator[None]:
+    """Within this block Python bears values that were parsed where the stack was less deep than here."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + _MORE_LEVELS)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+#: A parsed value has at most a thousand levels; `_spelled` takes up to three calls for each.
+_MORE_LEVELS = 4000
+
+
+def load_json(text: str | bytes) -> Any:
+    """The value of a JSON text. An integer of more than 4,300 digits, which Python refuses, is the text of its digits.
+
+    Raises ValueError for anything else than JSON, also for lists in lists beyond the limit of Python's stack.
+    """
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        return json.loads(text, parse_int=_integer)
+    except RecursionError:
+        raise ValueError("lists or objects are nested too deeply") from None
+
+
+def decode_document(text: bytes) -> Any:
+    """The value of a JSON document, as msgspec decodes it. A number out of range doesn't refuse it: it is text.
+
+    Raises as `NOT_JSON` says.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.ValidationError as error:
+        try:
+            return json.loads(text, parse_int=_integer, parse_float=_finite)
+        except ValueError:
+            raise error from None
+
+
+def _finite(digits: str) -> float | str:
+    number = float(digits)
+    return number if math.isfinite(number) else digits
+
+
+def load_object(text: str | None) -> dict[str, Any]:
+    """The members of `args` or `facts`; none of null. What Python can't parse, nested too deeply, is text: "$json"."""
+    try:
+        value = load_json(text) if text else {}
+    except ValueError:
+        return {"$json": text}
+    return value if isinstance(value, dict) else {"$json": text}
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _MOST_DIGITS else digits
+
+
+#: The most digits of an integer that Python parses and prints, and the most bits that never need more.
+_MOST_DIGITS = 4300
+_MOST_BITS = 14_284
 
 #: One encoder for all calls: json.dumps creates one at each call, which takes half of its time.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _spelled(value: Any) -> Any:
-    """The value with NaN and the infinities as the strings 'NaN', 'Infinity', '-Infinity'."""
+    """The value with NaN and the infinities as the strings 'NaN', 'Infinity', '-Infinity'; huge integers in hex."""
+    if type(value) is int and value.bit_length() > _MOST_BITS:
+        return f"{value:#x}"
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):

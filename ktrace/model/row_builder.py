@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ktrace.model.batch import INTERNAL, RECORDS, Batch, arrow_schema
+from ktrace.model.fitting import MISFITS, fitted
 from ktrace.model.json_text import decoded, dump_json
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 class RowBuilder:
     """Collects rows of all records and yields them as batches of bounded size.
+
+    A value that doesn't fit its column becomes an argument ("$grid_x"); a row whose time doesn't is reported, not used.
 
     The source label and, unless passed, the id of a row are filled in. A reader calls
     `yield from rows.ready()` now and then, and `yield from rows.rest()` at its end:
@@ -67,7 +70,7 @@ class RowBuilder:
         size = self._conversion.batch_rows
         for record, rows in self._pending.items():
             while len(rows) >= size:
-                yield to_batch(record, rows[:size])
+                yield from self._fitting(record, rows[:size])
                 del rows[:size]
 
     def rest(self) -> Iterator[Batch]:
@@ -75,8 +78,30 @@ class RowBuilder:
         yield from self.ready()
         for record, rows in self._pending.items():
             if rows:
-                yield to_batch(record, rows)
+                yield from self._fitting(record, rows)
                 rows.clear()
+
+    def _fitting(self, record: str, rows: list[dict[str, Any]]) -> Iterator[Batch]:
+        """Yields the rows as a batch, without those that can't be in it."""
+        try:
+            yield to_batch(record, rows)
+            return
+        except MISFITS:
+            kept = [sound for row in rows if (sound := self._fitted(record, row))]
+        if kept:
+            yield to_batch(record, kept)
+
+    def _fitted(self, record: str, row: dict[str, Any]) -> dict[str, Any] | None:
+        """The row with values that fit, None if it can't be in a batch; reports what is replaced or left out."""
+        report, where = self._conversion.report, f"the row with the id {row['id']}"
+        found = fitted(record, row)
+        if found.replaced:
+            report.issue("encoding", where)
+        if found.row is None:
+            counted = min(report.reader.given, 1)  # as used, by the reader
+            report.used(-counted)
+            report.issue("bad-record", where, found.reason, counted)
+        return found.row
 
 
 def to_batch(record: str, rows: list[dict[str, Any]]) -> Batch:

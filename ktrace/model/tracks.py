@@ -160,7 +160,13 @@ _NO_RANK = 1 << 62
 
 def _natural(text: str) -> list[tuple[int, str]]:
     """A sort key that puts node2 before node10."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"([0-9]+)", text)]
+    return [_number_first(part) if part.isdigit() else (0, part) for part in re.split(r"([0-9]+)", text)]
+
+
+def _number_first(digits: str) -> tuple[int, str]:
+    """A sort key for numbers of any length."""
+    digits = digits.lstrip("0")
+    return len(digits), digits
 
 
 def _place(node: Node) -> tuple[bool, int, bool]:

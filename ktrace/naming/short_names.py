@@ -36,7 +36,6 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _BRACKETS = re.compile(r"[<>(){}\[\]]")
 _OPERATOR = re.compile(r"operator ?(?:\(\)|<<=?|>>=?|->\*?|<=>?|>=?|<)")
 _UNNAMED = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
-_CLONE = re.compile(r"(?: \[clone [^\]]*\])+$|\.kd$")
 
 #: Names by code generators, which pack all settings into one word: the pattern, and the parts that distinguish kernels.
 _PACKED = (
@@ -44,15 +43,15 @@ _PACKED = (
         re.compile(r"^((?:Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_[A-Z0-9a-z]+(?:_BH|_HPA)?)_.*?(MT\d+x\d+x\d+).*$", re.S),
         r"\1_\2",
     ),
-    (re.compile(r"^(igemm_(?:fwd|bwd|wrw)_\w+?)_bx\d+_ex\d+_(bt\w+?x\w+?x\d+)_.*$"), r"\1_\2"),
-    (re.compile(r"^(.+?_kernel|triton_\w+?)_(?:\d+d)+(?:\d+(?:de|d|c)?)*e?$"), r"\1"),
+    (re.compile(r"^(igemm_(?:fwd|bwd|wrw)_\w+?)_bx\d+_ex\d+_(bt\d+x\d+x\d+)_.*$"), r"\1_\2"),
+    (re.compile(r"^(.+?_kernel|triton_\w+?)_\d+d(?:\d+(?:de|d|c))*\d*e?$"), r"\1"),
 )
 
 
 @lru_cache(maxsize=65_536)
 def short_name(name: str) -> str:
     """The short name of a kernel; names that aren't C++ are unchanged."""
-    plain = _CLONE.sub("", name)
+    plain = _without_clones(name)
     if plain.startswith("_Z") and (words := _mangled(plain)):
         return _with_description(words[0], words[1])
     if "<" not in plain and "::" not in plain and "(" not in plain:
@@ -61,6 +60,14 @@ def short_name(name: str) -> str:
                 return pattern.sub(kept, plain)
         return plain
     return _of_cpp(plain) or name
+
+
+def _without_clones(name: str) -> str:
+    """The name without what names its clones at its end: `f() [clone .isra.0] [clone .kd]`, `f.kd`."""
+    end = len(name)
+    while (begin := name.rfind(" [clone ", 0, end)) >= 0 and name.find("]", begin, end) == end - 1:
+        end = begin
+    return name[:end] if end < len(name) else name.removesuffix(".kd")
 
 
 def _of_cpp(name: str) -> str:
@@ -102,7 +109,7 @@ def _last(head: str) -> str:
 
 def _words(inside: str) -> list[str]:
     """The words of template arguments; only the last word of a path."""
-    found: list[str] = _WORD.findall(re.sub(r"\w+::", "", inside))
+    found: list[str] = _WORD.findall(re.sub(r"(?<!\w)\w+::", "", inside))
     return found
 
 

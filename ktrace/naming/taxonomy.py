@@ -26,7 +26,7 @@ VERSION = "1.0"
 
 _CONDITIONS = ("name", "kind", "format")
 _ESCAPE = re.compile(r"\\.")
-_CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
+_CLASS = re.compile(r"\[\^?\]?[^\]]{0,1000}\]")
 _REPEATED = re.compile(r"\{[\d,]*\}")
 _SIGNS = frozenset(r".^$*+?{}[]\|()")
 

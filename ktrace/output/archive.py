@@ -17,7 +17,6 @@ import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow.compute as pc
@@ -33,6 +32,7 @@ from ktrace.model.unique import unique_name
 from ktrace.output.sink import Sink, writing
 from ktrace.output.write import write_batches
 from ktrace.report import Report
+from ktrace.scratch import scratch_folder
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
 #: The name that Perfetto's own tools use for the manifest.
@@ -55,14 +55,14 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
         same_anchor = len({offset for member in members.values() for offset in member.catalog.unix_offsets()}) == 1
         anchored = {} if same_anchor else {"unix": "none"}
         with (
-            TemporaryDirectory(prefix="ktrace-", ignore_cleanup_errors=True) as folder,
+            scratch_folder() as folder,
             sink.open() as stream,
             tarfile.open(fileobj=stream, mode="w|", format=tarfile.USTAR_FORMAT) as archive,
         ):
             text = _manifest(members, names, machines)
-            _add(archive, MANIFEST, Path(folder) / MANIFEST, text.encode())
+            _add(archive, MANIFEST, folder / MANIFEST, text.encode())
             for source, member in members.items():
-                path = Path(folder) / names[source]
+                path = folder / names[source]
                 account = Report(strict=report.strict)
                 account.rows.update(member.rows)
                 options = {**conversion.options, **anchored, "machine": str(machines[source]), "origin": str(origin)}

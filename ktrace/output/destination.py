@@ -13,7 +13,7 @@ from ktrace.input.format import Format, all_formats, builtin_formats
 from ktrace.input.source import COMPRESSED
 from ktrace.model.batch import Batch
 from ktrace.output.parts import NumberedOutputs, write_parts
-from ktrace.output.sink import open_sink, writing
+from ktrace.output.sink import Sink, open_sink, writing
 from ktrace.output.write import write_batches
 from ktrace.stages.split.split_by import SplitBy
 
@@ -61,8 +61,15 @@ def writing_to(path: str, fmt: Format, split_by: str | None, *, overwrite: bool 
     """Yields a function that writes batches to an output or to its numbered parts. Files appear when the block ends."""
     if split_by is None:
         with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:
-            yield lambda batches, conversion: write_batches(batches, fmt, sink, conversion)
+            yield lambda batches, conversion: _write(batches, fmt, sink, conversion)
         return
     by = SplitBy.of(split_by)
     with writing(NumberedOutputs(path, fmt, overwrite=overwrite)) as parts:
         yield lambda batches, conversion: write_parts(batches, by, parts, conversion)
+
+
+def _write(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
+    """Writes batches to an output, and notes which files of an overwritten folder aren't ktrace's."""
+    write_batches(batches, fmt, sink, conversion)
+    if sink.others:
+        conversion.report.issue("other-files", sink.path, ", ".join(sink.others), rows=0)

@@ -6,7 +6,6 @@ Either all parts appear or none does. A part larger than the limit is written ag
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,8 +15,10 @@ from ktrace.input.format import Format
 from ktrace.input.source import COMPRESSED
 from ktrace.model.batch import Batch
 from ktrace.output.sink import Sink, open_sink
+from ktrace.output.swap import recover, swap
 from ktrace.output.write import write_batches
 from ktrace.report import Report
+from ktrace.scratch import Held, make, name_for
 from ktrace.stages.pair import pair_halves
 from ktrace.stages.split.split_by import SplitBy
 from ktrace.stages.split.stage import Split
@@ -50,7 +51,9 @@ class NumberedOutputs:
         self._suffix = _suffix(whole.name, fmt)
         self._stem = whole.name.removesuffix(self._suffix)
         self._sinks: list[Sink] = []
-        self._committed: list[Sink] = []
+        self._held: Held | None = None
+        if self._folder.is_dir():
+            recover(self._folder.resolve())
         if (existing := self._existing()) and not overwrite:
             raise OutputError("exists already", path=str(existing[0]), remedy="--overwrite, or another name with -o")
 
@@ -67,7 +70,9 @@ class NumberedOutputs:
         if number >= MAX_PARTS:
             raise UsageError(f"that makes more than {MAX_PARTS} parts", remedy="a longer time, or a larger size")
         path = str(self._folder / f"{self._stem}.{number:03d}{self._suffix}") + "/" * self.path.endswith("/")
-        sink = open_sink(path, self.format, overwrite=self._overwrite)
+        if Path(path).is_symlink():
+            raise OutputError("is a symbolic link", path=path, expected="a file", remedy="another name with -o")
+        sink = open_sink(path, self.format, overwrite=self._overwrite, inside=self._held.path if self._held else None)
         self._sinks.append(sink)
         sink.make()
         return sink
@@ -77,30 +82,38 @@ class NumberedOutputs:
         self._sinks.pop().abort()
 
     def make(self) -> None:
-        """Does nothing: `begin` creates the parts."""
+        """Creates the folder of the unfinished parts; `begin` creates the parts."""
+        try:
+            self._held = make(self._folder.resolve() / name_for(self._stem), folder=True)
+        except OSError as error:
+            raise OutputError(
+                f"can't write there: {error.strerror}", path=self.path, remedy="choose another folder with -o"
+            ) from None
 
     def commit(self) -> None:
-        """Moves all parts to their places and removes the existing ones."""
-        stale = self._existing()
+        """Moves all parts to their places and removes the existing ones, all in one step (`swap`)."""
         for sink in self._sinks:
-            self._committed.append(sink)
-            sink.commit()
-        for path in set(stale) - {Path(sink.path) for sink in self._sinks}:
-            _remove(path)
+            sink.finish()
+            sink.prepare()
+        moves = [sink.move for sink in self._sinks]
+        try:
+            if moves:
+                swap(moves, [path.parent.resolve() / path.name for path in self._existing()], overwrite=self._overwrite)
+        except FileExistsError as error:
+            raise OutputError(
+                "exists by now: it appeared during the conversion",
+                path=error.filename2 or error.filename,
+                remedy="--overwrite, or another name with -o",
+            ) from None
+        if self._held:
+            self._held.remove()
 
     def abort(self) -> None:
         """Removes all parts."""
         for sink in self._sinks:
             sink.abort()
-        for sink in self._committed:
-            _remove(Path(sink.path))
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+        if self._held:
+            self._held.remove()
 
 
 def _suffix(name: str, fmt: Format) -> str:

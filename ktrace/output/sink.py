@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 from ktrace.errors import OutputError
+from ktrace.model.batch import RECORDS
+from ktrace.output.swap import is_ours, recover, swap
 from ktrace.parallel.write_behind import WriteBehind
+from ktrace.scratch import Held, make, name_for, remove, system_folder
 
 if TYPE_CHECKING:
     from ktrace.input.format import Format
@@ -28,54 +29,78 @@ class Sink:
 
     The target doesn't change before `commit()`; `abort()` removes all temporary files. Output whose name ends in .gz
     or .zst is compressed. A symbolic link is kept, and its target is written. Raises OutputError if the target exists
-    and `overwrite` isn't set; `make()` raises it if the folder can't be written to.
+    and `overwrite` isn't set, also if it appears only meanwhile; `make()` raises it if the folder can't be written to.
+
+    `inside` is the folder of temporary files that a part shares with other parts; it is next to their targets.
+    `others` lists files of other people in a folder that is overwritten: they stay.
     """
 
-    def __init__(self, path: str, *, overwrite: bool = False, folder: bool = False) -> None:
+    def __init__(self, path: str, *, overwrite: bool = False, folder: bool = False, inside: Path | None = None) -> None:
         self.path = path
         self.is_folder = folder
-        if path == "-" and sys.stdout is None:
+        if path == "-" and getattr(sys.stdout, "closed", True):  # None, too
             raise OutputError("standard output is closed", path=path, remedy="name a file with -o")
+        self.others: list[str] = []
+        self._overwrite = overwrite
+        self._held: Held | None = None
         self._streams: list[BinaryIO] = []
         self._target = Path(os.path.realpath(path))
         self._is_stream = path == "-" or _is_stream(self._target)
+        self._is_sent = False
+        self._is_part = inside is not None
+        where = inside or (system_folder() if self._is_stream else self._target.parent)
         if not self._is_stream:
-            self._check(self._target, overwrite)
-        where = Path(tempfile.gettempdir()) if self._is_stream else self._target.parent
-        # Long names are shortened, so that the temporary name doesn't exceed what file systems allow.
-        prefix = "ktrace." if self._is_stream else f".{self._target.name[:50]}."
-        self._temporary = where / f"{prefix}{secrets.token_hex(8)}.tmp"
+            if inside is None:
+                recover(where)
+            self._check(self._target)
+        self._temporary = where / name_for("ktrace" if self._is_stream else self._target.name)
 
     def make(self) -> None:
         """Creates the temporary file or folder, readable only by its owner. `abort` knows its name in any case."""
         try:
-            if self.is_folder:
-                self._temporary.mkdir(0o700)
-            else:
-                os.close(os.open(self._temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            self._held = make(self._temporary, folder=self.is_folder, lock=not self._is_part)
         except OSError as error:
             raise OutputError(
                 f"can't write there: {error.strerror}", path=self.path, remedy="choose another folder with -o"
             ) from None
 
-    def _check(self, target: Path, overwrite: bool) -> None:
+    @property
+    def move(self) -> tuple[Path, Path]:
+        """The finished temporary file or folder, and the place where it belongs."""
+        return self._temporary, self._target
+
+    def _check(self, target: Path) -> None:
         if target.is_symlink():
             raise OutputError("is a symbolic link to itself", path=self.path, remedy="another name with -o")
         is_folder = os.path.isdir(target)  # noqa: PTH112 (pathlib raises without permission)
         if self.is_folder and is_folder:
-            self._check_folder(target, overwrite)
-        elif os.path.exists(target) and not overwrite:  # noqa: PTH110
-            raise OutputError("exists already", path=self.path, remedy="--overwrite, or another name with -o")
+            self._check_folder(target)
+        elif os.path.exists(target) and not self._overwrite:  # noqa: PTH110
+            raise self._exists()
+        elif self.is_folder and os.path.exists(target):  # noqa: PTH110
+            raise OutputError("is a file", path=self.path, expected="a folder", remedy="another name with -o")
         if is_folder and not self.is_folder:
             raise OutputError("is a folder", path=self.path, expected="a file name", remedy="name a file in it")
 
-    def _check_folder(self, target: Path, overwrite: bool) -> None:
-        """Raises OutputError unless the folder is empty, or contains only Parquet files and may be overwritten."""
-        inside = [entry.name for entry in target.iterdir()]
-        if any(name.rpartition(".")[2] != "parquet" for name in inside):
+    def _exists(self, when: str = "already") -> OutputError:
+        return OutputError(f"exists {when}", path=self.path, remedy="--overwrite, or another name with -o")
+
+    def _check_folder(self, target: Path) -> None:
+        """Raises OutputError unless the folder is empty, or contains only Parquet files and may be overwritten.
+
+        Those that ktrace writes into a folder are replaced, and all others stay.
+        """
+        inside = sorted(target.iterdir())
+        if any(path.suffix != ".parquet" or path.is_symlink() or not path.is_file() for path in inside):
             raise OutputError("is a folder with other files in it", path=self.path, remedy="another name with -o")
-        if inside and not overwrite:
-            raise OutputError("exists already", path=self.path, remedy="--overwrite, or another name with -o")
+        if inside and not self._overwrite:
+            raise self._exists()
+        names = {f"{record}.parquet" for record in RECORDS}
+        self.others = [path.name for path in inside if not is_ours(path)]
+        if taken := names & set(self.others):
+            raise OutputError(
+                f"has a file {min(taken)} that ktrace didn't write", path=self.path, remedy="another name with -o"
+            )
 
     def open(self, name: str | None = None) -> BinaryIO:
         """Opens a byte stream to the output, or to the file `name` of an output folder."""
@@ -104,21 +129,44 @@ class Sink:
         files = self._temporary.iterdir() if self.is_folder else [self._temporary]
         return sum(file.stat().st_size for file in files)
 
-    def commit(self) -> None:
-        """Moves the output to its target."""
+    def pass_on(self) -> None:
+        """Closes the output. A device or a pipe gets it now, and a file appears with `commit`."""
         self._close()
-        if self._is_stream:
+        if self._is_stream and not self._is_sent:
             with open(self._temporary, "rb") as done:
                 self._send(done)
+            self._is_sent = True
+
+    def commit(self) -> None:
+        """Moves the output to its target."""
+        self.pass_on()
+        if self._is_stream:
             self._temporary.unlink()
+            self.release()
             return
-        target = self._target
-        if self.is_folder and target.is_dir():
-            shutil.rmtree(target)
+        self.prepare()
+        try:
+            if self.is_folder or not self._overwrite:
+                swap([self.move], [], overwrite=self._overwrite)
+            else:
+                self._temporary.replace(self._target)
+        except FileExistsError:
+            raise self._exists("by now: it appeared during the conversion") from None
+        finally:
+            self.release()
+
+    def prepare(self) -> None:
+        """Gives the finished output its permissions, and other people's files in the folder a name in the new one."""
         mask = os.umask(0)
         os.umask(mask)
+        for name in self.others:
+            _link(self._target / name, self._temporary / name)
         self._temporary.chmod((0o777 if self.is_folder else 0o666) & ~mask)
-        self._temporary.replace(target)
+
+    def release(self) -> None:
+        """Ends the lock of the temporary file, which has its final name now or was removed."""
+        if self._held:
+            self._held.release()
 
     def _send(self, done: BinaryIO) -> None:
         """Copies the finished output to standard output, the device or the pipe."""
@@ -133,14 +181,20 @@ class Sink:
         """Removes all temporary files."""
         with contextlib.suppress(OSError, ValueError):
             self._close()
-        if self._temporary.is_dir():
-            shutil.rmtree(self._temporary, ignore_errors=True)
-        else:
-            self._temporary.unlink(missing_ok=True)
+        remove(self._temporary)
+        self.release()
 
     def _close(self) -> None:
         while self._streams:
             self._streams.pop().close()
+
+
+def _link(file: Path, to: Path) -> None:
+    """Gives a file a second name; copies it where the file system has no links."""
+    try:
+        os.link(file, to)
+    except OSError:
+        shutil.copy2(file, to)
 
 
 def _is_stream(target: Path) -> bool:
@@ -177,24 +231,31 @@ def writing(sink: AnyOutput) -> Iterator[AnyOutput]:
     Raises OutputError if the disk fails.
     """
     try:
-        sink.make()
-        yield sink
-        sink.commit()
-    except OSError as error:
-        sink.abort()
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise OutputError(
-            f"can't be written: {error.strerror or error}",
-            path=sink.path,
-            remedy="free some space, there and in the temporary folder (TMPDIR), or choose another disk with -o",
-        ) from error
+        with disk_errors(sink.path):
+            sink.make()
+            yield sink
+            sink.commit()
     except BaseException:
         sink.abort()
         raise
 
 
-def open_sink(path: str, fmt: Format, *, overwrite: bool = False) -> Sink:
+@contextlib.contextmanager
+def disk_errors(path: str) -> Iterator[None]:
+    """Turns errors of the disk into OutputError; a pipe that its reader has closed stays BrokenPipeError."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"can't be written: {error.strerror or error}",
+            path=path,
+            remedy="free some space, there and in the temporary folder (TMPDIR), or choose another disk with -o",
+        ) from error
+
+
+def open_sink(path: str, fmt: Format, *, overwrite: bool = False, inside: Path | None = None) -> Sink:
     """Returns the output of that name: a folder if the name ends in a slash ("run.parquet/") or is an existing folder.
 
     Raises OutputError as `Sink` does, and for a folder name if the format writes a single file.
@@ -202,4 +263,4 @@ def open_sink(path: str, fmt: Format, *, overwrite: bool = False) -> Sink:
     if path.endswith("/") and not fmt.folder:
         raise OutputError(f"is named as a folder, but {fmt.name} is one file", path=path, remedy="leave out the '/'")
     folder = fmt.folder and (path.endswith("/") or Path(path).is_dir())
-    return Sink(path, overwrite=overwrite, folder=folder)
+    return Sink(path, overwrite=overwrite, folder=folder, inside=inside)

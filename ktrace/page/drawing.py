@@ -149,7 +149,7 @@ def _style(used: set[str]) -> str:
 def _rules() -> list[tuple[str, str]]:
     """All rules, with the light colours of the page."""
     css = resources.files(__package__).joinpath("page.css").read_text("utf-8")
-    colours = dict(re.findall(r"--([\w-]+): (#\w+);", css.partition("}")[0]))
+    colours = dict(re.findall(r"(?<![\w-])--([\w-]+): (#\w+);", css.partition("}")[0]))
     fills = [(f".{name}", f"fill:{colours[own]}") for name, own in _FILLS.items()]
     return [*fills, (".most", f"stroke:{colours['k1']}"), *_RULES.items()]
 

@@ -16,7 +16,6 @@ import shutil
 import signal
 import socket
 import struct
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -28,6 +27,7 @@ import pyarrow as pa
 
 from ktrace.errors import KtraceError
 from ktrace.model.batch import Batch
+from ktrace.scratch import new_folder
 
 #: How many tasks are done ahead of the one whose result is wanted, for each process.
 AHEAD = 4
@@ -65,17 +65,19 @@ def fork(run: Callable[[], None]) -> int:
         return pid
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal too, and ends this one
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         run()
     finally:
         os._exit(0)  # without the parent's exit handlers
 
 
 def portable(error: BaseException) -> BaseException:
-    """The error, or a KtraceError with its text if it can't be pickled, to send it to the parent."""
+    """The error, or a RuntimeError with its text if it can't be pickled, to send it to the parent."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # of a library
-        return KtraceError(f"{type(error).__name__}: {error}")
+        return RuntimeError(f"{type(error).__name__}: {error}")
     return error
 
 
@@ -95,7 +97,8 @@ class Workers:
         self._jobs = jobs
         self._handed = 0
         self._done: dict[int, tuple[str, Any, list[tuple[str, int]]]] = {}
-        self._folder = Path(tempfile.mkdtemp(prefix="ktrace."))
+        self._held = new_folder()
+        self._folder = self._held.path
         # Sockets: one process can ask without waiting while others wait. O_NONBLOCK of a pipe holds for all processes.
         self._tokens, self._give = socket.socketpair()
         self._children: list[_Child] = []
@@ -134,7 +137,7 @@ class Workers:
         self._children = []
         for end in (self._give, self._tokens):
             end.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._held.remove()
 
     def _hand_out(self, number: int) -> None:
         upto = min(number + AHEAD * self._jobs, self._count)

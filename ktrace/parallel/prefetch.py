@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
+from contextvars import copy_context
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -19,15 +21,21 @@ def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
     from concurrent.futures import ThreadPoolExecutor
 
     ended = object()
+
+    def following() -> Item | object:
+        return next(items, ended)
+
     try:
         with ThreadPoolExecutor(1, "ktrace-ahead") as maker:
-            coming = maker.submit(next, items, ended)
+            context = copy_context()  # which limits hold
+            coming = maker.submit(context.run, following)
             while (item := coming.result()) is not ended:
-                coming = maker.submit(next, items, ended)
+                coming = maker.submit(context.run, following)
                 yield item  # type: ignore[misc]
     finally:
         if isinstance(items, Generator):
-            items.close()
+            with suppress(ValueError):  # the thread still runs it, since waiting for the thread was interrupted
+                items.close()
 
 
 def prefetch_map(items: Sequence[Item], make: Callable[[Item], Made], threads: int) -> Generator[Made, None, None]:
@@ -37,7 +45,7 @@ def prefetch_map(items: Sequence[Item], make: Callable[[Item], Made], threads: i
     coming: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(threads, "ktrace-ahead") as makers:
         for item in items:
-            coming.append(makers.submit(make, item))
+            coming.append(makers.submit(copy_context().run, make, item))
             if len(coming) > threads:
                 yield coming.popleft().result()
         while coming:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import InputError, UsageError
 from ktrace.input.expand import names_several, paths_of
 from ktrace.input.format import Format
+from ktrace.input.limits import limited
 from ktrace.output.destination import gpu_option, output_format, writing_to
 from ktrace.pipeline.read import Progress, read_selected
 from ktrace.pipeline.selection import Options, Selection, selected
@@ -46,6 +47,7 @@ def note_canonical(report: Report, fmt: Format, to: str | None) -> None:
         report.issue("canonical-json", str(report.output), rows=0)
 
 
+@limited
 def convert(
     src: str | Path | Sequence[str | Path],
     dst: str | Path,
@@ -53,10 +55,12 @@ def convert(
     selection: Selection | None = None,
     to: str | None = None,
     table: str | None = None,
+    formulas: bool = False,
     gpu: str = "auto",
     strict: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
+    account: Callable[[Report], None] | None = None,
     **options: Unpack[Options],
 ) -> Report:
     """Converts one or several inputs to one output.
@@ -76,6 +80,9 @@ def convert(
         Format of the output.
     table : {"events", "summaries", "links", "catalog"}, optional
         Write one record alone, with its own columns (csv, parquet, jsonl, json).
+    formulas : bool
+        Write texts of a CSV that begin like formulas (=, +, -, @) as they are; by default an apostrophe is put before
+        them, since spreadsheets would evaluate them.
     gpu : {"auto", "stages", "slices"}
         How a Perfetto trace shows device work: as "stages" of a GPU, which viewers from v55 on show with all their
         data, or as "slices" on a track for each stream, which any viewer shows. "auto" is stages.
@@ -85,9 +92,12 @@ def convert(
         Replace an output that exists.
     progress : callable, optional
         Called with the number of input bytes each time some were read.
+    account : callable, optional
+        Called with the report when all is written, before the output appears; if it raises, no output appears.
     **options
         The fields of `Selection` as keywords: `from_`, `jobs`, `classify`, `rules`, `crop`, `filter`, `metrics`,
-        `launch_skip`, `execution_trace`, `align`, `split_by`, `keep_export`, `map`. They override those of `selection`.
+        `launch_skip`, `execution_trace`, `align`, `split_by`, `keep_export`, `map`, `limits`. They override those of
+        `selection`.
 
     Returns
     -------
@@ -124,7 +134,10 @@ def convert(
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
     if table and wanted.split_by:
         raise UsageError("--table writes one file", remedy="leave out --split-by")
-    conversion = Conversion(report, options=gpu_option(gpu, fmt) | ({"table": table} if table else {}))
+    if formulas and fmt.name != "csv":
+        raise UsageError(f"--formulas is for CSV, {fmt.name} has no formulas", remedy="leave it out")
+    form = ({"table": table} if table else {}) | ({"formulas": "yes"} if formulas else {})
+    conversion = Conversion(report, options=gpu_option(gpu, fmt) | form)
     if fmt.timeline and wanted.align is None and names_several(paths, wanted.from_):
         wanted = wanted.but(align=Align("auto"))
     with writing_to(str(dst), fmt, wanted.split_by, overwrite=overwrite) as write:
@@ -133,7 +146,9 @@ def convert(
         report.require_match()
         if table != "catalog":
             require_rows(report, paths)
-    if wanted.align is None and len(report.timed) > 1:
-        report.issue("not-aligned", f"{len(report.timed):,} inputs", rows=0)
-    note_canonical(report, fmt, to)
+        if wanted.align is None and len(report.timed) > 1:
+            report.issue("not-aligned", f"{len(report.timed):,} inputs", rows=0)
+        note_canonical(report, fmt, to)
+        if account:
+            account(report)
     return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.input.boundary import input_faults
 from ktrace.input.detection import by_name, detect
 from ktrace.input.format import Detected
+from ktrace.input.limits import limited
 from ktrace.input.source import Source
 from ktrace.input.stand_in import kept_stand_ins
 from ktrace.model.batch import DEVICE_KINDS, Batch
@@ -57,7 +60,14 @@ class Info:
         return [(name, times, total) for name, (times, total) in heaviest]
 
 
-def inspect(path: str | Path, *, from_: str | None = None, map: str | Path | None = None) -> Info:
+@limited
+def inspect(
+    path: str | Path,
+    *,
+    from_: str | None = None,
+    map: str | Path | None = None,
+    limits: str | Mapping[str, str | int] | None = None,
+) -> Info:
     """Reads an input once, in bounded memory, and describes it, as `ktrace info` does.
 
     Parameters
@@ -68,6 +78,8 @@ def inspect(path: str | Path, *, from_: str | None = None, map: str | Path | Non
         Format of the input. By default it is detected from the content.
     map : str or path, optional
         The mapping of a table's columns, as in `Selection`.
+    limits : str or mapping, optional
+        Limits other than the defaults, as in `Selection`.
 
     Returns
     -------
@@ -110,7 +122,8 @@ def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> I
     if str(path) != "-" and len(report.inputs) == 1:
         [only] = report.inputs
         info.matches = detect(only["path"])
-        info.about = by_name(only["format"]).about(Source(only["path"]))
+        with input_faults(only["path"], fmt := by_name(only["format"])):
+            info.about = fmt.about(Source(only["path"]))
     info.tables = len(tables)
     heaviest = work["events"] or work["summaries"]  # with both, summaries repeat the events
     info.device_work = {name: (int(times), total) for name, (times, total) in heaviest.items()}

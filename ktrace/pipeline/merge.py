@@ -7,7 +7,7 @@ run.sqlite    ─┘                            run.tar: a .perfetto for each so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
 from ktrace.input.format import Format
+from ktrace.input.limits import limited
 from ktrace.output.destination import Write, gpu_option, output_format, writing_to
 from ktrace.output.sink import open_sink, writing
 from ktrace.pipeline.convert import note_canonical, require_rows
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@limited
 def merge(
     src: str | Path | Sequence[str | Path],
     dst: str | Path,
@@ -42,6 +44,7 @@ def merge(
     strict: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
+    account: Callable[[Report], None] | None = None,
     **options: Unpack[Unaligned],
 ) -> Report:
     """Merges inputs of any formats into one output, all times in the clock of the first one.
@@ -60,7 +63,7 @@ def merge(
     keep_shift : bool
         Keep what was added to times by hand when they were exported (`nsys export --ts-shift`); "unix" undoes it
         otherwise.
-    selection, to, gpu, strict, overwrite, progress, **options
+    selection, to, gpu, strict, overwrite, progress, account, **options
         As for `ktrace.convert`. A crop or filter is applied after the alignment.
 
     Returns
@@ -99,7 +102,9 @@ def merge(
         report.require_balance()
         report.require_match()
         require_rows(report, inputs)
-    note_canonical(report, fmt, to)
+        note_canonical(report, fmt, to)
+        if account:
+            account(report)
     return report
 
 

@@ -6,20 +6,23 @@ paths ──► inputs ──► readers ──► align ──► metrics, exec
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, KtraceError
+from ktrace.input.boundary import input_faults
 from ktrace.input.capabilities import ByteRange, Pushdown
 from ktrace.input.detection import by_name, choose
 from ktrace.input.expand import expanded, labels, open_input
 from ktrace.input.format import Format
+from ktrace.input.limits import in_force
 from ktrace.input.mapping import mapping_of
 from ktrace.input.relabel import Labels
 from ktrace.input.source import Source, printable
+from ktrace.input.steady import unchanged
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
@@ -90,15 +93,12 @@ def _batches(
     """Yields the batches of one input and counts their rows."""
     if not fmt.writes:  # A canonical input brings its own facts.
         yield to_batch("catalog", [_source_fact(source, fmt)])
-    try:
+    with unchanged(source.path), input_faults(source.path, fmt, conversion.report):  # later stages raise outside of it
         for batch in _rows(source, fmt, conversion, pushdown, part):
             conversion.report.rows[batch.record] += len(batch)
             if batch.record == "events" and len(batch):
                 conversion.report.timed.add(conversion.label)
             yield batch
-    except OSError as error:  # of the reader alone: errors of later stages aren't raised in here
-        why = f"can't be read: {error.strerror or error}"
-        raise InputError(why, path=source.path, remedy="check the disk, and the space in TMPDIR") from error
 
 
 def _rows(
@@ -221,8 +221,9 @@ def _with_nodes(batches: Iterator[Batch], path: str, report: Report) -> Iterator
             remedy="pass execution_trace_observer=ExecutionTraceObserver().register_callback('et.json') to profile()",
         )
     nodes = Nodes()
-    for some in reader.read(source, Conversion(account)):
-        nodes.add(some)
+    with input_faults(path, fmt, account):
+        for some in reader.read(source, Conversion(account)):
+            nodes.add(some)
     report.merge(account)
     report.inputs.append({"path": path, "format": fmt.name, "source": source.label})
     return with_nodes(batches, nodes, report)
@@ -301,6 +302,7 @@ def open_batches(
     map: str | Path | None = None,
     batch_rows: int = 65_536,
     jobs: int | None = None,
+    limits: str | Mapping[str, str | int] | None = None,
 ) -> Iterator[Iterator[Batch]]:
     """Opens an input and streams its batches in bounded memory.
 
@@ -316,6 +318,8 @@ def open_batches(
         Largest number of rows in a batch.
     jobs : int, optional
         Number of processes that may work, by default as many as there are cores.
+    limits : str or mapping, optional
+        Limits other than the defaults, as in `Selection`.
 
     Yields
     ------
@@ -337,7 +341,5 @@ def open_batches(
     """
     report = Report()
     batches = read_batches([str(path)], report, format=from_, batch_rows=batch_rows, jobs=jobs or cores(), map=map)
-    try:
+    with in_force(limits), closing(batches):
         yield pair_halves(batches, report)
-    finally:
-        batches.close()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ktrace.errors import UsageError
+from ktrace.input.limits import Limits, limits_of
 from ktrace.input.mapping import FORMAT, mapping_of
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ class Selection:
     keep_export : bool
         Keep what a vendor's program exports from a report next to it (run.sqlite for run.nsys-rep), or use the export
         that is there.
+    limits : str or mapping, optional
+        Limits of what an input may contain that differ from the defaults: "line=1GiB,ratio=none", or a dict of them
+        (`ktrace.input.limits`). They end the conversion with an error, and change nothing in what is read.
 
     Examples
     --------
@@ -83,8 +87,11 @@ class Selection:
     keep_export: bool = False
     map: str | Path | None = None
     rules: str | Path | None = None
+    limits: str | Mapping[str, str | int] | Limits | None = None
 
     def __post_init__(self) -> None:
+        if self.limits is not None:
+            object.__setattr__(self, "limits", limits_of(self.limits))
         if isinstance(self.explain, str):
             object.__setattr__(self, "explain", tuple(filter(None, self.explain.split(","))))
         object.__setattr__(self, "explain", tuple(self.explain))
@@ -103,7 +110,7 @@ class Selection:
 
     def reads_all(self) -> bool:
         """Whether the rows are those of the inputs, none left out and nothing added."""
-        return replace(self, map=None, from_=None, jobs=None, keep_export=False) == Selection()
+        return replace(self, map=None, from_=None, jobs=None, keep_export=False, limits=None) == Selection()
 
     def require_unset(self, command: str, *names: str) -> None:
         """Raises UsageError where a field is set that the command has no use for."""
@@ -114,7 +121,7 @@ class Selection:
     def fingerprint(self) -> str:
         """Returns 16 hex digits that change whenever another dataset would come of the same input.
 
-        These fields decide: `from_`, `map`, `classify`, the text of `rules`, `crop` and `filter`. `jobs` and
+        These fields decide: `from_`, `map`, `classify`, the text of `rules`, `crop` and `filter`. `jobs`, `limits` and
         `keep_export` change nothing in a dataset; `metrics`, `execution_trace`, `align`, `explain` and `split_by`
         aren't for datasets.
         """
@@ -147,6 +154,7 @@ class Reading(TypedDict, total=False):
     rules: str | Path | None
     crop: Crop | None
     filter: Filter | None
+    limits: str | Mapping[str, str | int] | Limits | None
 
 
 class Unaligned(Reading, total=False):

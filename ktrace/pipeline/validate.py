@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -22,8 +22,11 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from ktrace.errors import InputError
+from ktrace.input.boundary import input_faults
 from ktrace.input.detection import by_name, detect_sample
 from ktrace.input.expand import expanded
+from ktrace.input.format import Format
+from ktrace.input.limits import limited
 from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, json_schema
 from ktrace.model.record_texts import Fault, RecordRun
@@ -48,7 +51,8 @@ class Validation:
     version: str | None = None
 
 
-def validate(path: str | Path, *, limit: int = 20) -> Validation:
+@limited
+def validate(path: str | Path, *, limit: int = 20, limits: str | Mapping[str, str | int] | None = None) -> Validation:
     """Checks a canonical file or folder against the schema.
 
     Parameters
@@ -57,6 +61,8 @@ def validate(path: str | Path, *, limit: int = 20) -> Validation:
         A file or folder that ktrace wrote, or "-" for standard input.
     limit : int
         Number of faults after which the check stops.
+    limits : str or mapping, optional
+        Limits other than the defaults, as in `Selection`.
 
     Returns
     -------
@@ -76,9 +82,7 @@ def validate(path: str | Path, *, limit: int = 20) -> Validation:
     """
     check = _Check(limit)
     source = Source(str(path), on_cut=lambda where, why: check.fault(check.result.checked, "$", f"breaks off: {why}"))
-    room = import_module(f"ktrace.converters.{_format(source)}.reader")
-    items: Iterator[RecordRun | Fault] = room.texts(source)
-    for item in prefetch(items):
+    for item in prefetch(_texts(source, by_name(_format(source)))):
         if isinstance(item, Fault):
             check.add(item)
         elif item.number == 0:
@@ -126,6 +130,12 @@ def _format(source: Source) -> str:
             remedy="convert it first: ktrace convert IN -o OUT.jsonl",
         )
     return max(found)[1]
+
+
+def _texts(source: Source, fmt: Format) -> Iterator[RecordRun | Fault]:
+    """Yields the records as texts, and the faults between them. Raises InputError."""
+    with input_faults(source.path, fmt):
+        yield from import_module(f"ktrace.converters.{fmt.name}.reader").texts(source)
 
 
 class _Check:

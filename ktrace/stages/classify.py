@@ -10,7 +10,6 @@ distinct name; rows get the result by the codes of dictionaries.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch
-from ktrace.model.json_text import decoded, encoded
+from ktrace.model.json_text import decoded, encoded, load_object
 from ktrace.naming.taxonomy import COLUMNS, Labels, Taxonomy
 from ktrace.report import Report
 from ktrace.store.joins import coded, combined, distinct
@@ -63,7 +62,7 @@ class _Classifier:
             found = Batch("catalog", rows)
             texts = decoded(found.column("facts")).to_pylist()
             for source, text in zip(decoded(found.column("source")).to_pylist(), texts, strict=True):
-                form = json.loads(text).get("format")
+                form = load_object(text).get("format")
                 if isinstance(form, str):
                     self._formats[source] = form
 

@@ -56,7 +56,9 @@ class EventStore:
         self.removed = {"time-range": Tally(), "negative-duration": Tally()}
 
     def add(self, columns: pa.RecordBatch) -> None:
-        """Keeps the events of a batch."""
+        """Keeps the events of a batch, which may be empty: a reader may have left out all of its rows."""
+        if not columns.num_rows:
+            return
         numbered = self._numbered(columns)
         alike = self._pending.setdefault(tuple(numbered.schema.names), [])
         alike.append(numbered)

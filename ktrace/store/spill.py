@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.model.arrays import Int64, Structured
+from ktrace.scratch import Held, new_folder
 
 #: Bytes of rows that wait in memory before they are spilled to disk.
 SPILL_BYTES = 64 << 20
@@ -36,7 +36,7 @@ class Spill:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._used = 0
-        self._folder: TemporaryDirectory[str] | None = None
+        self._folder: Held | None = None
         self._lock = Lock()
         self._names: set[str] = set()
 
@@ -52,17 +52,17 @@ class Spill:
         with self._lock:
             self._used += nbytes
             if self._used > self._limit and self._folder is None:
-                self._folder = TemporaryDirectory(prefix="ktrace-", ignore_cleanup_errors=True)
+                self._folder = new_folder()
 
     @property
     def folder(self) -> Path | None:
         """The folder, None as long as everything is kept in memory."""
-        return Path(self._folder.name) if self._folder else None
+        return self._folder.path if self._folder else None
 
     def close(self) -> None:
         """Removes the folder."""
         if self._folder:
-            self._folder.cleanup()
+            self._folder.remove()
 
 
 class Batches:

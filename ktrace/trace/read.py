@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ktrace.input.expand import paths_of
+from ktrace.input.limits import limited
 from ktrace.pipeline.read import cores, read_batches
 from ktrace.report import Report
 from ktrace.stages.pair import pair_halves
 from ktrace.trace.trace import Trace
 
 
+@limited
 def read(
     path: str | Path | Sequence[str | Path],
     from_: str | None = None,
     *,
     map: str | Path | None = None,
     strict: bool = False,
+    limits: str | Mapping[str, str | int] | None = None,
 ) -> Trace:
     """Reads one or several inputs into memory.
 
@@ -31,6 +34,8 @@ def read(
         The mapping of a table's columns, as in `Selection`.
     strict : bool
         Fail if anything had to be repaired, skipped or cut off.
+    limits : str or mapping, optional
+        Limits other than the defaults, as in `Selection`.
 
     Returns
     -------

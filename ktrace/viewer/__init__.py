@@ -17,7 +17,6 @@ import os
 import re
 import secrets
 import sys
-import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,9 +25,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ktrace.errors import InputError
 from ktrace.input.expand import paths_of
+from ktrace.input.limits import in_force
 from ktrace.input.source import Source, stem
 from ktrace.pipeline.selection import selected
+from ktrace.scratch import scratch_folder
 from ktrace.viewer.server import File, PortTaken, Server
 from ktrace.viewer.ui import ALL_TRACKS, GPU_TRACKS, PAGE, PORT, SHOWS_STAGES, UI, link, offline_ui, version_of
 
@@ -140,17 +142,21 @@ def served(
     if gpu == "auto":
         gpu = "slices" if ui is not None and version_of(ui) < SHOWS_STAGES else "stages"
     account = None
+    seen = Path(paths[0]).stat() if Path(paths[0]).is_file() else None
     with ExitStack() as stack:
+        stack.enter_context(in_force(wanted.limits))
         if wanted.reads_all() and len(paths) == 1 and _opens_as_it_is(paths[0], wanted.from_, gpu):
             trace = Path(paths[0])
         else:
             from ktrace.pipeline.convert import convert
 
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ktrace.", ignore_cleanup_errors=True))
-            trace = Path(folder) / f"{_plain(stem(paths[0]))}.perfetto"
+            folder = stack.enter_context(scratch_folder())
+            trace = folder / f"{_plain(stem(paths[0]))}.perfetto"
             account = convert(paths, trace, selection=wanted, progress=progress, gpu=gpu)
         server, page, url = _serve_offline(trace, ui) if ui is not None else _serve(trace)
         stack.callback(server.close)
+        if account is None and seen and not os.path.samestat(seen, os.fstat(server.stream.fileno())):
+            raise InputError("became another file while it was opened", path=paths[0], remedy="open it again")
         tables = account is not None and account.rows["summaries"]
         expanded = ALL_TRACKS if tables or gpu == "slices" else GPU_TRACKS
         yield View(link(page, url, expanded), server.fetched, account)

@@ -18,11 +18,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ktrace.errors import KtraceError
 from ktrace.viewer.peers import user_of
@@ -35,8 +36,11 @@ HEAD_SECONDS, HEAD_BYTES = 10, 16 << 10
 #: Seconds without progress after which a client is dropped.
 STALL_SECONDS = 30
 
-#: Connections served at a time; further ones are closed immediately.
+#: Connections served at a time. A further one replaces the one that has waited longest without asking, if there is one.
 CONNECTIONS = 64
+
+#: Seconds within which a connection that has to make room ends.
+_ROOM_SECONDS = 2
 
 #: Sent with every answer: no caching, no content sniffing, no embedding, no referrer.
 _HEADERS = {
@@ -60,8 +64,10 @@ class File:
 class Server(socketserver.ThreadingTCPServer):
     """Serves the files, and nothing else, until `close()`.
 
-    `files` maps paths of URLs to files. The event `fetched` is set when a client has received all of the path `trace`.
-    `origin` is the page that may fetch the files; without one only pages of this server may.
+    `files` maps paths of URLs to files. That of `trace` is opened now and held open: what its name leads to later, such
+    as by a link that points elsewhere, isn't served. The event `fetched` is set when a client has received all of it.
+    `origin` is the page that may fetch the files; without one only pages of this server may. Raises PortTaken, and
+    OSError if the trace can't be opened.
     """
 
     daemon_threads = True
@@ -70,9 +76,11 @@ class Server(socketserver.ThreadingTCPServer):
     request_queue_size = CONNECTIONS
 
     def __init__(self, port: int, files: Mapping[str, File], trace: str, origin: str | None = None) -> None:
+        self.stream = open(files[trace].path, "rb")  # noqa: SIM115 (until `close`)
         try:
             super().__init__((ADDRESS, port), _Handler)
         except OSError as error:
+            self.stream.close()
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise
             raise PortTaken(port) from None
@@ -83,25 +91,47 @@ class Server(socketserver.ThreadingTCPServer):
         self.origin = origin
         self.fetched = threading.Event()
         self._free = threading.BoundedSemaphore(CONNECTIONS)
+        self._silent: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self) -> None:
         """Stops the server; transfers in progress are cut off."""
         self.shutdown()
         self.server_close()
+        self.stream.close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers in a separate thread, or closes the connection if there are too many."""
-        if self._free.acquire(blocking=False):
+        """Answers in a separate thread. Closes the connection if there are too many, all of which have asked."""
+        if self._free.acquire(blocking=False) or (self._made_room() and self._free.acquire(timeout=_ROOM_SECONDS)):
+            with self._lock:
+                self._silent[request] = None
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
+
+    def _made_room(self) -> bool:
+        """Ends the connection that has been silent for longest. Returns False if none is silent."""
+        with self._lock:
+            oldest = next(iter(self._silent), None)
+            if oldest is None:
+                return False
+            del self._silent[oldest]
+        with suppress(OSError):
+            oldest.shutdown(socket.SHUT_RDWR)
+        return True
+
+    def has_asked(self, request: socket.socket) -> None:
+        """Notes that the head of a request is there, or never will be."""
+        with self._lock:
+            self._silent.pop(request, None)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answers, then makes room for the next connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.has_asked(request)
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -131,6 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().setup()
         self.rfile.close()
         self.rfile = io.BytesIO(self._received())
+        self.server.has_asked(self.connection)
 
     def _received(self) -> bytes:
         """Reads the head of the request; empty if it is late, too long, incomplete or not HTTP/1."""
@@ -158,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         if file := self._asked_for():
-            with open(file.path, "rb") as stream:
+            with self._opened(file) as stream:
                 self._start(file, os.fstat(stream.fileno()).st_size)
 
     def do_OPTIONS(self) -> None:
@@ -183,13 +214,19 @@ class _Handler(BaseHTTPRequestHandler):
         return file
 
     def _send(self, file: File) -> None:
-        with open(file.path, "rb") as stream:
+        with self._opened(file) as stream:
             size = os.fstat(stream.fileno()).st_size
             self._start(file, size)
             sent = self.connection.sendfile(stream, 0, size) if size else 0
         if sent == size and self.path == self.server.trace:
             self._let_it_arrive()
             self.server.fetched.set()
+
+    def _opened(self, file: File) -> BinaryIO:
+        """Opens a file; the trace is that which the server has held open since its start."""
+        if self.path != self.server.trace or os.name == "nt":  # where two requests would share one position
+            return open(file.path, "rb")
+        return os.fdopen(os.dup(self.server.stream.fileno()), "rb")
 
     def _let_it_arrive(self) -> None:
         """Waits until the client has closed its end, too. Raises OSError if it left before receiving everything."""

@@ -78,7 +78,7 @@ def test_an_interrupted_batch_leaves_whole_shards_and_is_resumed(
     assert first.startswith("[1/6] "), first
     os.kill(child.pid, number)
     _, rest = child.communicate(timeout=30)  # until no process of it is left
-    assert child.returncode == (1 if number == signal.SIGINT else -signal.SIGKILL)
+    assert child.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
     if number == signal.SIGINT:
         assert "run the same command again" in rest
         assert "Traceback" not in rest

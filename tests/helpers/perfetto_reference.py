@@ -21,9 +21,9 @@ _CLASSES = message_factory.GetMessageClassesForFiles([_FILE.name, *(d.name for d
 Trace = _CLASSES["perfetto.protos.Trace"]
 Annotation = _CLASSES["perfetto.protos.DebugAnnotation"]
 CORRELATION = _FILE.extensions_by_name["gpu_correlation"]
-API = _FILE.extensions_by_name["gpu_api"]
 KERNELS = _FILE.extensions_by_name["compute_kernels"]
 ARG_NAMES = _FILE.extensions_by_name["compute_arg_names"]
+ROW = _FILE.extensions_by_name["ktrace_row"]
 
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
 
@@ -39,6 +39,7 @@ class Stage:
     kernel: Any
     context: Any
     arguments: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    row: int = -1
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Decoded:
     events: list[tuple[int, dict[str, Any], Any]]  # ns, track columns, TrackEvent
     stages: list[Stage]
     counters: list[tuple[int, str, float]]
+    rows: list[int | None] = field(default_factory=list)  # the row's id of each of `events`
 
 
 def decode(data: bytes) -> Decoded:
@@ -76,8 +78,10 @@ def decode(data: bytes) -> Decoded:
             event = packet.track_event
             _resolve(event, table)
             found.events.append((packet.timestamp, sidecar.tracks[event.track_uuid], event))
+            found.rows.append(packet.Extensions[ROW] if packet.HasExtension(ROW) else None)
         if packet.HasField("gpu_render_stage_event"):
             found.stages.append(_stage(packet.timestamp, packet.gpu_render_stage_event, table, sidecar))
+            found.stages[-1].row = packet.Extensions[ROW]
         if packet.HasField("gpu_counter_event"):
             event = packet.gpu_counter_event
             descriptor = table["gpu_counter_descriptors"][event.counter_descriptor_iid].counter_descriptor

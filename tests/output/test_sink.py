@@ -69,10 +69,10 @@ def test_somebodys_folder_is_never_replaced(tmp_path: Path) -> None:
 
 def test_a_folder_of_ours_is_replaced_when_asked(tmp_path: Path) -> None:
     target = tmp_path / "run.parquet"
-    for overwrite, text in ((False, b"1"), (True, b"2")):
+    for overwrite, text in ((False, b"1 ktrace.version"), (True, b"2 ktrace.version")):
         with writing(Sink(str(target), overwrite=overwrite, folder=True)) as sink:
             sink.open("events.parquet").write(text)
-    assert (target / "events.parquet").read_bytes() == b"2"
+    assert (target / "events.parquet").read_bytes() == b"2 ktrace.version"
     with pytest.raises(OutputError, match="exists already"):
         Sink(str(target), folder=True)
 

@@ -46,3 +46,25 @@ def test_what_is_given_up_is_closed_and_leaves_no_thread() -> None:
     items.close()
     assert closed == [True]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ktrace-ahead")]
+
+
+def test_who_is_interrupted_while_waiting_for_the_thread_hears_only_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def make() -> Iterator[int]:
+        yield 0
+        begun.set()
+        go_on.wait(20)
+        yield 1
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    items = prefetch(make())
+    assert next(items) == 0
+    assert begun.wait(20)
+    with monkeypatch.context() as patched:
+        patched.setattr("concurrent.futures.ThreadPoolExecutor.shutdown", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            items.close()
+    go_on.set()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -310,3 +311,19 @@ def test_nothing_is_written_below_the_limit(temporary: Path) -> None:
     timeline = order(in_batches("events", many(2000), 200), Report())
     assert list(temporary.iterdir()) == []
     assert sum(len(batch) for batch in timeline.batches()) == 2000
+
+
+def test_batches_without_rows_do_not_exchange_the_columns_of_others() -> None:
+    """A reader whose rows of a table are all skipped gives a batch without rows, with columns of its own."""
+    common = {"source": "a", "timing": "measured", "dur": 1}
+    first = {**common, "id": 1, "ts": 0, "kind": "api", "name": "first", "pid": 1}
+    last = {**common, "id": 2, "ts": 5, "kind": "kernel", "name": "last", "device": 0}
+    empty = to_batch("events", [{**common, "id": 3, "ts": 9, "kind": "op", "name": "none", "cat": "x"}])
+    batches = [Batch("events", empty.columns.slice(0, 0)), to_batch("events", [first]), to_batch("events", [last])]
+    timeline = order(iter(batches), Report())
+    found = [batch.taken(np.arange(len(batch))) for batch in timeline.batches()]
+    rows = [row for batch in found for row in batch.columns.to_pylist()]
+    assert [(row["ts"], row["name"], row.get("pid"), row.get("device")) for row in rows] == [
+        (0, "first", 1, None),
+        (5, "last", None, 0),
+    ]

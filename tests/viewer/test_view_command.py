@@ -110,7 +110,7 @@ def test_ctrl_c_ends_it_and_removes_the_temporary_file(tmp_path: Path, how: sign
         assert len(view.left()) == 1
         view.process.send_signal(how)
         code, _, err = view.ended()
-        assert code == 1
+        assert code == 128 + how
         assert "interrupted" in err
         assert "Traceback" not in err
         assert view.left() == []
@@ -211,7 +211,7 @@ def test_offline_ctrl_c_before_the_trace_was_fetched_is_an_interruption(tmp_path
     with viewing(tmp_path, TRACE, "--offline", "--no-browser") as view:
         view.process.send_signal(signal.SIGINT)
         code, _, err = view.ended()
-        assert code == 1
+        assert code == 130
         assert "interrupted" in err
 
 
@@ -274,3 +274,26 @@ def test_the_next_view_closes_the_one_before(perfetto: Path, monkeypatch: pytest
     with socket.create_connection(("127.0.0.1", port), 2):
         pass
     second.close()
+
+
+def test_a_name_that_leads_elsewhere_meanwhile_is_not_served(
+    tmp_path: Path, perfetto: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path / "link.perfetto"
+    link.symlink_to(perfetto)
+    (tmp_path / "secret.txt").write_text("mine")
+    checked = viewer._opens_as_it_is
+
+    def then_elsewhere(*arguments: object) -> bool:
+        opens = checked(*arguments)  # type: ignore[arg-type]
+        link.unlink()
+        link.symlink_to(tmp_path / "other.perfetto")
+        return opens
+
+    (tmp_path / "other.perfetto").write_bytes(perfetto.read_bytes())
+    monkeypatch.setattr(viewer, "PORT", 0)
+    with viewer.served(link, gpu="stages") as view:
+        assert view.account is None
+    monkeypatch.setattr(viewer, "_opens_as_it_is", then_elsewhere)
+    with pytest.raises(KtraceError, match="became another file"), viewer.served(link, gpu="stages"):
+        pytest.fail("it was served")

@@ -203,17 +203,50 @@ def test_a_head_without_end_is_left(server: Server) -> None:
     assert split(ask(server, GET))[2] == DATA
 
 
-def test_only_so_many_at_a_time(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_without_asking_shuts_nobody_out(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CONNECTIONS", 3)
     server = Server(0, {PATH: File(trace, "application/octet-stream", {})}, PATH, UI)
     try:
         waiting = [connected(server) for _ in range(3)]
-        time.sleep(0.3)
-        with connected(server) as one_more:
-            assert one_more.recv(10) == b""
+        for sock in waiting:
+            sock.sendall(b"GET / HT")
+        for number in range(3):
+            assert split(ask(server, GET))[2] == DATA, number
+        assert waiting[0].recv(10) == b"", "the one that has waited longest made room"
         for sock in waiting:
             sock.close()
+    finally:
+        server.close()
+
+
+def test_only_so_many_fetch_at_a_time(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CONNECTIONS", 3)
+    os.truncate(trace, 64 << 20)
+    server = Server(0, {PATH: File(trace, "application/octet-stream", {})}, PATH, UI)
+    try:
+        fetching = [connected(server) for _ in range(3)]
+        for sock in fetching:
+            sock.sendall(GET.replace("{host}", server.host).replace("\n", "\r\n").encode() + b"\r\n\r\n")
+            assert sock.recv(10)
+        with connected(server) as one_more:
+            assert one_more.recv(10) == b""
+        for sock in fetching:
+            sock.close()
         time.sleep(0.3)
+        assert len(split(ask(server, GET))[2]) == 64 << 20
+    finally:
+        server.close()
+
+
+def test_the_file_is_served_that_was_opened_whatever_its_name_leads_to_later(tmp_path: Path, trace: Path) -> None:
+    link = tmp_path / "link.perfetto"
+    link.symlink_to(trace)
+    server = Server(0, {PATH: File(link, "application/octet-stream", {})}, PATH, UI)
+    try:
+        link.unlink()
+        link.symlink_to(tmp_path / "secret.txt")
+        assert split(ask(server, GET))[2] == DATA
+        trace.unlink()
         assert split(ask(server, GET))[2] == DATA
     finally:
         server.close()

@@ -41,7 +41,8 @@ _REPEATS = {
 _OTHER = re.compile(
     r"(?:.*/)?(?:FRAMEWORK|logs|PROF_\d+_\w+|host|device_\d+|data|analyze|sqlite|mindstudio_profiler_log)/.+"
     r"|(?:.*/)?(?:profiler_(?:info|metadata)\w*\.json|communication(?:_matrix)?\.json|analysis\.db|analyse\.done|\w+\.csv"
-    r"|communication_analyzer\.db|(?:task_time|step_trace|hccl|msprof_tx|api_statistic)\w*\.json|README\.txt)"
+    r"|communication_analyzer\.db|(?:task_time|step_trace|hccl|msprof_tx|api_statistic)\w*\.json|README\.txt)",
+    re.DOTALL,
 )
 _MOST_LEVELS = 4
 

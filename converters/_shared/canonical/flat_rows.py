@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, fields, is_required
-from ktrace.model.json_text import decoded, dump_json
+from ktrace.model.json_text import NOT_JSON, decoded, dump_json, load_json
 
 from .encode import is_json
 from .records import RECORD, kinds
@@ -187,7 +188,7 @@ def _each(column: pa.Array, kind: pa.DataType, name: str, faults: Faults, conver
     for row, value in enumerate(column.to_pylist()):
         try:
             values.append(None if value is None else convert(value))
-        except (ValueError, pa.ArrowInvalid):
+        except (ValueError, OverflowError, pa.ArrowInvalid):
             values.append(None)
             faults.setdefault(row, f"{name}: {json.dumps(value, default=str)} isn't {_meaning(kind)}")
     return pa.array(values, kind)
@@ -202,16 +203,23 @@ def _number(value: Any, kind: pa.DataType) -> Any:
         try:
             return pa.scalar(text).cast(kind).as_py()
         except pa.ArrowInvalid:
-            return (
-                pa.scalar(int(pa.scalar(text).cast(pa.decimal128(38, 6)).cast(pa.decimal128(38, 0)).as_py()))
-                .cast(kind)
-                .as_py()
-            )
+            return pa.scalar(_integral(str(text)), kind).as_py()
     return float(text)
 
 
+def _integral(text: str) -> int:
+    """The integer in a text such as 12.0 or 1e3. Raises ValueError for others and beyond 20 digits."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
+    if not number.is_finite() or number.adjusted() >= 20 or number != number.to_integral_value():
+        raise ValueError(text)
+    return int(number)
+
+
 def _text_list(text: str) -> list[str]:
-    value = json.loads(text)
+    value = load_json(text)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError(text)
     return value
@@ -258,7 +266,7 @@ _OBJECT = msgspec.json.Decoder(_Object)
 def _is_object(text: str) -> bool:
     try:
         _OBJECT.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return False
     return True
 
@@ -274,7 +282,7 @@ def _are_objects(texts: pa.StringArray) -> bool:
     lines = pc.binary_join_element_wise(texts, "\n", "")
     try:
         return len(_OBJECT.decode_lines(lines.buffers()[2] or b"")) == len(texts)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return False
 
 
@@ -291,5 +299,5 @@ def folded(facts: pa.Array | None, unknown: dict[str, pa.Array]) -> pa.StringArr
     for row in range(count):
         known = facts[row].as_py() if facts is not None else None
         more = {name: values[row].as_py() for name, values in unknown.items() if values[row].is_valid}
-        folded.append(dump_json((json.loads(known) if known else {}) | more) if more else known)
+        folded.append(dump_json((load_json(known) if known else {}) | more) if more else known)
     return pa.array(folded, pa.string())

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, is_required
-from ktrace.model.json_text import SPECIAL
+from ktrace.model.json_text import NOT_JSON, SPECIAL
 
 from ..columnar.decoding import is_utf8, no_gc
 from .encode import is_json
@@ -119,7 +119,7 @@ class RecordBatches:
             decoder = record_decoder(columns, as_list=document)
             try:
                 rows: list[Row] = decoder.decode(text) if document else decoder.decode_lines(text)
-            except (msgspec.DecodeError, RecursionError):
+            except NOT_JSON:
                 continue
             return rows
         return None

@@ -13,8 +13,10 @@ import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.limits import current
 from ktrace.input.source import Source, mark_size, utf8
 from ktrace.model.batch import VERSION, Batch
+from ktrace.model.json_text import NOT_JSON
 from ktrace.model.record_texts import Fault, RecordRun
 from ktrace.output.sink import Sink
 
@@ -51,11 +53,11 @@ def read_records(source: Source, conversion: Conversion, form: Form) -> Iterator
         account.own("structure", mark)
         account.size += mark
         stream = utf8(raw)
-        first = stream.readline()
+        first = current().readline(stream)
         if _is_on_lines(first, form):
             yield from read_lines(stream, first, conversion, source.path, document=form.document, mark=mark)
         else:
-            text = first + stream.read()
+            text = first + current().whole(stream, source.path)
             account.take_whole(len(text))
             yield from _read_whole(_decode_whole(text, source.path), conversion, source.path)
 
@@ -64,12 +66,12 @@ def record_texts(source: Source, form: Form) -> Iterator[RecordRun | Fault]:
     """Yields the header as number 0, then the records, with their lines where they have lines of their own."""
     with source.open() as raw:
         stream = utf8(raw)
-        first = stream.readline()
+        first = current().readline(stream)
         if _is_on_lines(first, form):
             yield from line_texts(stream, first, document=form.document)
             return
         try:
-            document = _decode_whole(first + stream.read(), source.path)
+            document = _decode_whole(first + current().whole(stream, source.path), source.path)
         except DamagedInput as error:
             yield Fault(0, "$", error.what)
             return
@@ -115,7 +117,7 @@ def _decode_whole(text: bytes, path: str) -> _Document:
     """Decodes a document. Raises DamagedInput."""
     try:
         return msgspec.json.decode(text, type=_Document)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise DamagedInput(
             f"isn't a whole canonical document: {error}",
             path=path,

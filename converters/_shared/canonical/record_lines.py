@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.limits import current
 from ktrace.model.batch import Batch
 from ktrace.model.record_texts import Fault, RecordRun
 
@@ -69,15 +70,15 @@ def line_blocks(stream: BinaryIO, first: bytes, *, document: bool) -> Iterator[B
 
     The header, blank lines before it, and the last line of a `document` are blocks of their own.
     """
-    line, text = 1, first
+    line, text, limits = 1, first, current()
     while text:
+        limits.check_line(len(text), None, line)
         yield Block(line, text, 1)
         line += 1
         if text.strip():
             break
-        text = stream.readline()
-    while text := stream.read(CHUNK):
-        text += stream.readline()
+        text = limits.readline(stream)
+    while text := limits.lines(stream, CHUNK, line):
         last = text.rfind(b"\n", 0, len(text) - 1) + 1
         closing = document and CLOSING.fullmatch(text, last)
         for part in (text[:last], text[last:]) if closing else (text,):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any, Literal
@@ -22,7 +22,7 @@ import msgspec
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, VersionError
 from ktrace.model.batch import RECORDS, VERSION, WORD, fields, is_required
-from ktrace.model.json_text import SPECIAL
+from ktrace.model.json_text import SPECIAL, load_json
 from ktrace.report import Report
 
 from .encode import is_json
@@ -75,7 +75,7 @@ class RecordDecoder:
         """Returns a record's name, its struct and the columns of other packages. Raises BadRecord."""
         try:
             return self._decoded(text, where)
-        except RecursionError:
+        except (RecursionError, ValueError):
             raise BadRecord("$: is nested too deeply") from None
 
     def _decoded(self, text: bytes, where: str) -> tuple[str, Row, dict[str, Any]]:
@@ -132,7 +132,7 @@ class RecordDecoder:
 
     def _extra_value(self, record: str, name: str, raw: bytes) -> Any:
         """The value of another package's column; None where its type differs from the column's earlier values."""
-        value = json.loads(raw)
+        value = load_json(raw)
         if isinstance(value, (list, dict)):
             value = raw.decode()
         if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
@@ -145,7 +145,7 @@ class RecordDecoder:
 
 def _record_of(cells: dict[str, bytes]) -> str:
     """The name of the record. Raises BadRecord."""
-    word = json.loads(cells.get("record", b"null"))
+    word = load_json(cells.get("record", b"null"))
     if word not in WORD.values():
         raise BadRecord(f"$.record: {json.dumps(word)} isn't one of {', '.join(WORD.values())}")
     return RECORD[word]
@@ -153,7 +153,7 @@ def _record_of(cells: dict[str, bytes]) -> str:
 
 def _unknown_kind(record: str, cells: dict[str, bytes]) -> bytes | None:
     """The kind to read in place of one that the model doesn't know: range for a slice, instant for a point."""
-    if "kind" not in cells or not isinstance(kind := json.loads(cells["kind"]), str):
+    if "kind" not in cells or not isinstance(kind := load_json(cells["kind"]), str):
         return None
     if record not in ("events", "summaries") or kind.startswith("x_") or kind in kinds(record):
         return None
@@ -187,9 +187,9 @@ def _whole_numbers(record: str, cells: dict[str, bytes]) -> dict[str, bytes]:
         if spec.get("type") == "integer" and _WHOLE_NUMBER.fullmatch(raw) and not raw.lstrip(b"-").isdigit():
             try:
                 number = Decimal(raw.decode())
-                if abs(number) < 2**64 and number == number.to_integral_value():
+                if number.adjusted() < 20 and number == number.to_integral_value():
                     cells[name] = b"%d" % int(number)
-            except InvalidOperation:
+            except ArithmeticError:  # beyond the exponents of Decimal
                 continue
     return cells
 

@@ -156,6 +156,11 @@ def nonzero(column: pa.Array | None) -> pa.Array | None:
     return pc.if_else(zero, pa.scalar(None, column.type), column) if zero.true_count else column
 
 
+def _beside(columns: dict[str, Any], rest: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """Returns the rest of a block's columns; one with the name of a column that was made of others is `name#2`."""
+    return {f"{name}#2" if name in columns else name: column for name, column in rest.items()}
+
+
 class Batches:
     """Makes batches from blocks: adds the id of each row, the source, and as arguments the columns that weren't taken.
 
@@ -180,12 +185,12 @@ class Batches:
     def events(self, block: Block, ids: Int64, *, timing: str = "measured", **columns: Any) -> Batch:
         """Returns the block's rows as events and counts them as used."""
         self._report.used(len(block))
-        return self.batch("events", ids, timing=timing, **columns, **block.rest())
+        return self.batch("events", ids, timing=timing, **columns, **_beside(columns, block.rest()))
 
     def summaries(self, block: Block, ids: Int64, *, metric: str = "duration", **columns: Any) -> Batch:
         """Returns the block's rows as summaries and counts them as used."""
         self._report.used(len(block))
-        return self.batch("summaries", ids, metric=metric, **columns, **block.rest())
+        return self.batch("summaries", ids, metric=metric, **columns, **_beside(columns, block.rest()))
 
     def batch(self, record: str, ids: Int64, **columns: Any) -> Batch:
         """Returns rows with these columns; counts nothing. For children and links."""
@@ -199,7 +204,20 @@ class Batches:
                     arrays[name] = _array(value, rows, kind)
                 except pa.ArrowInvalid:
                     arrays[name], arrays[f"args.${name}"] = _narrowed(value, kind)
+        if record in ("events", "summaries"):
+            arrays["name"] = self._named(arrays.get("name"), rows)
         return Batch(record, pa.RecordBatch.from_pydict(arrays))
+
+    def _named(self, names: pa.Array | None, rows: int) -> pa.Array:
+        """The names of rows; those without one, in a column that was renamed or has nulls, are reported."""
+        if names is not None and not names.null_count:
+            return names
+        if rows:
+            lost = rows if names is None else names.null_count
+            self._report.issue("missing-string", "a row without a name", "[no name]", lost)
+        if names is None:
+            return constant("[no name]", rows)
+        return pc.fill_null(names.dictionary_decode() if pa.types.is_dictionary(names.type) else names, "[no name]")
 
 
 def _narrowed(value: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array]:

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.input.limits import current
 from ktrace.input.source import Source, mark_size, utf8
 
 from ..text.line_account import LineAccount
@@ -35,6 +36,9 @@ CHUNK = 4 << 20
 
 #: Bytes of the pieces in which a chunk with something odd is parsed, so that few rows are read one by one.
 PIECE = 1 << 16
+
+#: Bytes that are parsed at once, at least, below headings that repeat.
+_WINDOW = 1 << 7
 
 
 @dataclass(frozen=True)
@@ -107,16 +111,22 @@ class CsvBlocks(LineAccount):
         self._kept = b""
         self._pos = 0  # in bytes, of the text that is next
 
+    def at(self) -> str:
+        """Where the reading is, for an error: the rows are read some at once."""
+        return f"{self._place}before line {self._line}" if self._line > 1 else ""
+
     def __iter__(self) -> Iterator[CsvTable | CsvRows | Line]:
         with self._source.open() as stream:
             self._report.bytes.open += 1
             self._pos = mark_size(stream)
             self.pass_over("structure", self._pos)
             whole = utf8(stream)
-            text = _chunk(whole)
+            text, number = _chunk(whole, 1), 1
             while text:
-                coming = _chunk(whole)
-                self._report.record(line_count(text))
+                lines = line_count(text)
+                number += lines
+                coming = _chunk(whole, number)
+                self._report.record(lines)
                 yield from self._items(text, last=not coming, small=len(text) < PIECE)
                 text = coming
         self._report.bytes.open -= 1
@@ -125,33 +135,46 @@ class CsvBlocks(LineAccount):
     def _items(self, text: bytes, *, last: bool, small: bool) -> Iterator[CsvTable | CsvRows | Line]:
         """Yields the items in some whole lines. `last`: no more follow. `small`: they may be read line by line."""
         text, self._kept = self._kept + text, b""
+        window = len(text)
         while text:
             if self._table is None:
                 text = yield from self._search(text, last)
                 continue
-            lines = line_count(text)
-            part = parse_fast(text, lines, self._line, len(self._table.headings), self._table.dialect)
-            if part is None and small:
-                part = self._one_by_one(self._table, text, last)
+            head = text if window >= len(text) else next(_pieces(text, window))[0]
+            whole = len(head) == len(text)
+            part = self._parsed(self._table, head, last and whole, small=small)
             again = None if part is None else self._next_headings(part)
             if part is not None and again is None:
-                count = lines - part.left
+                count = line_count(head) - part.left
                 self._line += count
-                self._kept = text[_offset(text, count) :] if part.left else b""
-                others = self._placed(part.others, text, len(text) - len(self._kept), self._line - count)
+                end = _offset(head, count) if part.left else len(head)
+                others = self._placed(part.others, head, end, self._line - count)
                 yield from self._blocks(self._table, part)
-                yield from self._others(others, last and not text.endswith(b"\n"))
-                return
+                yield from self._others(others, last and whole and not text.endswith(b"\n"))
+                text = text[end:]
+                if whole:
+                    self._kept = text
+                    return
+                window *= 4
+                continue
             if not small or part is None or again is None:
                 for piece, is_last in _pieces(text):
                     yield from self._items(piece, last=last and is_last, small=True)
                 return
-            end = _offset(text, again - self._line)
-            others = self._placed([other for other in part.others if other[0] < again], text, end, self._line)
+            end = _offset(head, again - self._line)
+            others = self._placed([other for other in part.others if other[0] < again], head, end, self._line)
             yield from self._blocks(self._table, part.rows(0, int(np.searchsorted(part.numbers, again))))
             yield from self._others(others, False)
             text = text[end:]
             self._line, self._table = again, None
+            window = max(_WINDOW, 2 * end)  # the next table is likely to be as short
+
+    def _parsed(self, table: CsvTable, text: bytes, last: bool, *, small: bool) -> ParsedLines | None:
+        """The rows of some lines; None if they have to be read in pieces. For a few lines Arrow doesn't pay."""
+        if small and len(text) <= 8 * _WINDOW:
+            return self._one_by_one(table, text, last)
+        part = parse_fast(text, line_count(text), self._line, len(table.headings), table.dialect)
+        return self._one_by_one(table, text, last) if part is None and small else part
 
     def _search(self, text: bytes, last: bool) -> Generator[CsvTable | Line, None, bytes]:
         """Yields the lines up to the next headings, and returns the text after these."""
@@ -264,22 +287,27 @@ def _distinct(cells: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _chunk(stream: BinaryIO) -> bytes:
-    """Reads some whole lines, and a few more if a cell in quotes seems to continue after them."""
-    text = stream.read(CHUNK)
-    text += stream.readline()
+def _chunk(stream: BinaryIO, number: int) -> bytes:
+    """Reads some whole lines, and a few more if a cell in quotes seems to continue after them.
+
+    `number` is that of the first one. Raises DamagedInput at a longer line than allowed.
+    """
+    limits = current()
+    text = limits.lines(stream, CHUNK, number)
     for _ in range(LONGEST_ROW):
-        if text.count(b'"') % 2 == 0 or not (more := stream.readline()):
+        if text.count(b'"') % 2 == 0 or not (more := limits.readline(stream)):
             break
+        if len(text) - CHUNK + len(more) > limits.line:
+            limits.check_line(len(text) + len(more), None, number + line_count(text))
         text += more
     return text
 
 
-def _pieces(text: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yields pieces of whole lines, and whether each is the last; most of them don't end within quotes."""
+def _pieces(text: bytes, size: int = PIECE // 2) -> Iterator[tuple[bytes, bool]]:
+    """Yields pieces of `size` bytes in whole lines, and whether each is the last; most don't end within quotes."""
     start = 0
     while start < len(text):
-        first = end = text.find(b"\n", start + PIECE // 2) + 1 or len(text)
+        first = end = text.find(b"\n", start + size) + 1 or len(text)
         for _ in range(LONGEST_ROW):
             if text.count(b'"', start, end) % 2 == 0:
                 break

@@ -42,6 +42,9 @@ _NULL = pa.scalar(None, pa.string())
 _SHORT_DECIMAL = r"^-?\d{1,9}\.\d{1,3}$"
 
 _GREATEST = (1 << 63) - 1
+
+#: Arrow casts longer texts, and numbers such as 1e36, to a decimal with another value, without an error.
+_LONGEST_DECIMAL = 30
 _SCALE = 12
 _TENS = 10 ** np.arange(19, dtype=np.int64)
 
@@ -164,6 +167,9 @@ def _plain_times(cells: pa.StringArray, digits: int) -> Times | None:
 def _decimal_times(cells: pa.StringArray, digits: int) -> Times | None:
     """Numbers of at most 12 decimals, with or without exponent, times 10^digits; None if one is anything else."""
     try:
+        greatest = pc.max(pc.abs(pc.cast(cells, pa.float64()))).as_py() or 0
+        if greatest >= _GREATEST or (pc.max(pc.binary_length(cells)).as_py() or 0) > _LONGEST_DECIMAL:
+            return None
         exact = pc.cast(cells, pa.decimal128(38, _SCALE))
         moved = pa.Array.from_buffers(
             pa.decimal128(38, _SCALE - digits), len(exact), exact.buffers(), exact.null_count, exact.offset

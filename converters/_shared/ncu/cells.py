@@ -84,6 +84,8 @@ def _scaled(digits: pa.StringArray, exponents: Int64, scaled: Bools) -> pa.Strin
 
 
 def _is_exact(digits: str, value: float) -> bool:
+    if not math.isfinite(value):
+        return False
     number = quantity(digits)
     return number is not None and number.number == int(value) if value == int(value) else True
 

@@ -106,7 +106,7 @@ def floats_of(column: pa.Array | None) -> pa.DoubleArray:
     """Returns an argument's column as float64, null for cells that aren't numbers."""
     assert column is not None
     if pa.types.is_integer(column.type):
-        return column.cast(pa.float64())
+        return column.cast(pa.float64(), safe=False)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return floats(column.cast(pa.string()))

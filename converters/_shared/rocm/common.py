@@ -41,7 +41,7 @@ _WAYS = {
 }
 
 #: The suffix of a kernel's name in its code object: it marks the kernel's descriptor.
-_DESCRIPTOR = re.compile(r"\s*(?:\[clone \.kd\]|\(\.kd\)|\.kd)\s*$")
+_DESCRIPTOR = re.compile(r"(?:\[clone \.kd\]|\(\.kd\)|\.kd)\s*$")
 
 #: CopyHostToDevice2D: a copy of rows.
 _RECTANGLE = re.compile(r"[_ ]?[23]d$")
@@ -127,8 +127,8 @@ def copy_kinds(column: pa.Array | None) -> pa.Array | None:
 
 def short_name(name: str | None) -> str | None:
     """Returns the name of a kernel without its descriptor's suffix, None if it has no suffix."""
-    cleaned = _DESCRIPTOR.sub("", name or "")
-    return cleaned if cleaned and cleaned != name else None
+    found = _DESCRIPTOR.search(name or "")
+    return (name[: found.start()].rstrip() or None) if name and found else None
 
 
 def short_names(column: pa.Array) -> pa.Array:

@@ -330,12 +330,26 @@ def _in_order(batches: list[Batch], size: int) -> Iterator[Batch]:
 
 
 def _of_one_type(parts: list[dict[str, pa.Array]]) -> list[dict[str, pa.Array]]:
-    """The same columns; one that is JSON text in some parts is JSON text in all of them."""
-    texts = {name for part in parts for name, column in part.items() if pa.types.is_binary(column.type)}
+    """The same columns; an argument of types that have none in common but JSON text is JSON text in all parts."""
+    kinds: dict[str, set[pa.DataType]] = {}
+    for part in parts:
+        for name, column in part.items():
+            kinds.setdefault(name, set()).add(column.type)
+    texts = {name for name, types in kinds.items() if name.startswith("args.") and _differ(types)}
     return [
         {name: json_cells(column).cast(pa.binary()) if name in texts else column for name, column in part.items()}
         for part in parts
     ]
+
+
+def _differ(types: set[pa.DataType]) -> bool:
+    """Whether values of these types have no type in common but that of JSON text."""
+    plain = {one for one in types if not pa.types.is_null(one)}
+    return pa.binary() in plain or (len(plain) > 1 and not all(map(_is_number, plain)))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _plain(columns: pa.RecordBatch) -> dict[str, pa.Array]:

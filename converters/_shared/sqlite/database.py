@@ -139,6 +139,7 @@ class Database:
         could be read.
         """
         reading = self._reading(table, columns, where, counted=counted)
+        self._report.at = lambda: reading.place
         try:
             yield from reading.blocks(size)
         except (sqlite3.Error, OSError) as error:

@@ -23,7 +23,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.json_text import encoded
 
 from ..columnar.blocks import Block
-from ..columnar.dictionaries import constant, indices
+from ..columnar.dictionaries import constant, indices, mapped_words
 from .database import Database
 
 #: Rows of a span.
@@ -51,7 +51,7 @@ class Lookup:
 
         Columns that the table doesn't have are absent.
         """
-        wanted = pc.drop_null(keys) if keys is not None else pa.array([], pa.int64())
+        wanted = _drop_null(keys)
         if keys is None or not len(wanted) or not self._columns:
             return {}
         ends = pc.min_max(wanted)
@@ -72,7 +72,12 @@ def both(*conditions: str) -> str:
 
 def aligned(keys: pa.Array, found: pa.Table, key: str) -> dict[str, pa.Array]:
     """Returns the columns of `found` with one row for each of the keys: null for no row, the first of several."""
+    if key not in found.column_names:  # the table has no such column
+        found = found.slice(0, 0).append_column(key, pa.chunked_array([[]], pa.int64()))
     known = _whole(found.column(key))
+    if not pa.types.is_integer(known.type):  # no row is found
+        found = found.slice(0, 0)
+        known = pa.array([], pa.int64())
     if known.null_count:
         found = found.filter(known.is_valid())
         known = _whole(found.column(key))
@@ -86,6 +91,12 @@ def aligned(keys: pa.Array, found: pa.Table, key: str) -> dict[str, pa.Array]:
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     whole = column.combine_chunks()
     return whole if isinstance(whole, pa.Array) else whole.chunk(0)
+
+
+def _drop_null(keys: pa.Array | None) -> pa.Array:
+    """The keys that may be found: none of a column with other values than whole numbers."""
+    is_usable = keys is not None and pa.types.is_integer(keys.type)
+    return pc.drop_null(keys) if is_usable else pa.array([], pa.int64())
 
 
 class ChildRows(NamedTuple):
@@ -125,7 +136,7 @@ class Children:
 
     def of(self, keys: pa.Array | None) -> ChildRows:
         """Returns the rows that have one of the keys, in the order of the keys, then of the table."""
-        wanted = pc.drop_null(keys) if keys is not None else pa.array([], pa.int64())
+        wanted = _drop_null(keys)
         if keys is None or not len(wanted) or not len(self._spans):
             return ChildRows(np.empty(0, np.int64), {})
         ends = pc.min_max(wanted)
@@ -148,7 +159,7 @@ class Children:
 
 def _ends(column: pa.Array | None) -> tuple[int, int]:
     """The least and the greatest key of a span; an empty interval for a span without keys."""
-    if column is None or column.null_count == len(column):
+    if column is None or column.null_count == len(column) or not pa.types.is_integer(column.type):
         return 1, 0
     ends = pc.min_max(column)
     return ends["min"].as_py(), ends["max"].as_py()
@@ -177,9 +188,12 @@ class Texts:
         """
         if ids is None:
             return constant("[no name]", len(block)) if required else None
+        if not pa.types.is_integer(ids.type):  # the column has texts instead of their ids
+            return mapped_words(pc.fill_null(ids, "[no name]") if required and _is_text(ids) else ids, _word)
         coded = encoded(ids if not required else pc.fill_null(ids, _NOTHING))
         found = self._lookup.get(coded.dictionary) if self._lookup else {}
         words = found.get(self._column, pa.nulls(len(coded.dictionary), pa.string())).to_pylist()
+        words = [None if word is None else _word(word) for word in words]
         if None in words:
             rows = indices(coded)
             for code, number in enumerate(coded.dictionary.to_pylist()):
@@ -188,6 +202,15 @@ class Texts:
                     lost = np.flatnonzero(rows == code)
                     self._report.issue("missing-string", block.where(int(lost[0])), words[code], len(lost))
         return pa.DictionaryArray.from_arrays(coded.indices, pa.array(words, pa.string()))
+
+
+def _word(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _is_text(column: pa.Array) -> bool:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return bool(pa.types.is_string(kind))
 
 
 def first_ids(database: Database, tables: Sequence[tuple[str, int]]) -> dict[str, FirstId]:

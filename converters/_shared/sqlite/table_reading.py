@@ -161,22 +161,12 @@ class TableReading:
     @contextmanager
     def _reader(self, select: str, size: int, types: dict[str, str], more: str = "") -> Iterator[pa.RecordBatchReader]:
         """The rows of a query, after a row that sets the types; `more` is the part of that row for further columns."""
-        import adbc_driver_sqlite.dbapi as adbc
-
         first = ", ".join(f"{literal} AS {quoted_name(name)}" for name, literal in types.items())
-        cursor = None
-        try:
-            with adbc.connect(self._uri) as connection, connection.cursor() as cursor:
-                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(size)})
-                cursor.execute(f"SELECT 0 AS _rowid_, {first or 'NULL'}{more} UNION ALL {select}")
-                reader = cursor.fetch_record_batch()
-                if reader.schema.types[1 : 1 + len(types)] != [_ARROW[kind] for kind in types.values()]:
-                    raise _Refused("values of two types in the first rows")
-                yield reader
-        except adbc.Error as error:  # in the first rows, or repeated when the query is closed
-            if cursor is not None:
-                cursor._closed = True  # else it is closed again when collected, with a traceback
-            raise OSError(str(error).removeprefix("IO: ")) from None
+        query = f"SELECT 0 AS _rowid_, {first or 'NULL'}{more} UNION ALL {select}"
+        with _rows(self._uri, query, size) as reader:
+            if reader.schema.types[1 : 1 + len(types)] != [_ARROW[kind] for kind in types.values()]:
+                raise _Refused("values of two types in the first rows")
+            yield reader
 
     def _select(
         self, low: int | None = None, high: int | None = None, names: Iterable[str] | None = None, more: str = ""
@@ -264,9 +254,37 @@ def _typed(value: Any, literal: str) -> Any:
 
 
 def has_rowid(connection: sqlite3.Connection, table: str) -> bool:
-    """Whether a table has rowids: it isn't a view, nor WITHOUT ROWID."""
+    """Whether a table has rowids: it isn't a view, nor WITHOUT ROWID, and has no column of that name."""
+    if any(
+        name.casefold() == "_rowid_" for _, name, *_ in connection.execute(f"PRAGMA table_info({quoted_name(table)})")
+    ):
+        return False
     try:
         connection.execute(f"SELECT _rowid_ FROM {quoted_name(table)} LIMIT 0")
     except sqlite3.OperationalError:
         return False
     return True
+
+
+@contextmanager
+def _rows(uri: str, query: str, size: int) -> Iterator[pa.RecordBatchReader]:
+    """Runs a query; its rows come in batches of `size`. Raises OSError with what SQLite says.
+
+    ADBC's DB-API would do it too, but imports Polars wherever it is installed: 0.2 s of CPU time.
+    """
+    import adbc_driver_sqlite
+    from adbc_driver_manager import AdbcConnection, AdbcStatement, Error
+
+    try:
+        with (
+            adbc_driver_sqlite.connect(uri) as database,
+            AdbcConnection(database) as connection,
+            AdbcStatement(connection) as statement,
+        ):
+            statement.set_options(**{adbc_driver_sqlite.StatementOptions.BATCH_ROWS.value: str(size)})
+            statement.set_sql_query(query)
+            stream, _ = statement.execute_query()
+            with pa.RecordBatchReader.from_stream(stream) as reader:
+                yield reader
+    except Error as error:  # in the first rows
+        raise OSError(str(error).removeprefix("IO: ")) from None

@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from ktrace.input.source import Source, mark_size, text_encoding, utf8
+from ktrace.model.json_text import deeper_stack
 from ktrace.report import Report
 
 from .window import CHUNK, TextWindow
@@ -33,6 +34,9 @@ _BARE = re.compile(r"-?(?:nan|inf)\b(?:\(ind\))?")
 
 #: The most characters that are decoded again because of bare numbers in one element.
 _MOST_REPAIRED = 1 << 26
+
+#: Levels of lists and objects that are kept as such.
+_DEEPEST = 100
 
 _DECODER = json.JSONDecoder(strict=False, parse_float=Decimal, parse_constant=str)
 
@@ -69,14 +73,20 @@ def json_items(source: Source, report: Report) -> Iterator[Item]:
         text.finish()
 
 
-def plain_value(value: Any) -> Any:
-    """Returns a decoded value for `args`, at any depth: Decimals as floats where that changes nothing, else as text."""
+def plain_value(value: Any, depth: int = 0) -> Any:
+    """Returns a decoded value for `args`: Decimals as floats where that changes nothing, else as text.
+
+    Lists and objects in more than `_DEEPEST` others are text.
+    """
+    if depth > _DEEPEST and isinstance(value, (dict, list)):
+        with deeper_stack():
+            return json.dumps(value, default=str)
     if isinstance(value, Decimal):
         number = float(value)
         return number if math.isfinite(number) and Decimal(repr(number)) == value else str(value)
     if isinstance(value, dict):
-        return {key: plain_value(item) for key, item in value.items()}
-    return [plain_value(item) for item in value] if isinstance(value, list) else value
+        return {key: plain_value(item, depth + 1) for key, item in value.items()}
+    return [plain_value(item, depth + 1) for item in value] if isinstance(value, list) else value
 
 
 def beginning(source: Source, size: int = 1 << 12) -> str:

@@ -32,6 +32,11 @@ class LineAccount:
         self._waiting: deque[tuple[int, int, int]] = deque(maxlen=MOST_WAITING)  # number, first byte, size
         self._byte = self._size = 0
         self._skipping: tuple[str, int, int, str] | None = None  # kind, first, last, detail
+        report.at = self.at
+
+    def at(self) -> str:
+        """Where the reading is, for an error: the current line, '' before the first one."""
+        return f"{self._place}{self._what} {self._number}" if self._number else ""
 
     def begin(self, number: int, size: int = 0, byte: int | None = None) -> None:
         """Makes a line of `size` bytes the current one. The caller counts it as a record.

@@ -7,8 +7,10 @@ import io
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from ktrace.conversion import Conversion
+from ktrace.input.limits import current
 from ktrace.input.source import Source, text_encoding
 
 from .line_account import LineAccount
@@ -75,14 +77,20 @@ class Lines(LineAccount):
 
 def _split(source: Source, on_bad: Callable[[int], None]) -> Iterator[tuple[int, str, int]]:
     """Yields (number from 1, text, number of bytes) of each line, in any encoding and with any line ends."""
+    limits = current()
     with source.open() as stream:
         head = stream.peek(4096) if hasattr(stream, "peek") else b""
         encoding = text_encoding(head) or "utf-8"
         if encoding != "utf-8":
             text = io.TextIOWrapper(stream, encoding, errors="replace", newline="")
-            yield from ((number, line.rstrip("\r\n"), len(line.encode())) for number, line in enumerate(text, 1))
+            for number, line in enumerate(iter(partial(text.readline, limits.line + 1), ""), 1):
+                limits.check_line(len(line), source.path, number)
+                yield number, line.rstrip("\r\n"), len(line.encode())
             return
-        for number, raw in enumerate(stream, 1):
+        most = limits.line
+        for number, raw in enumerate(iter(partial(stream.readline, most + 1), b""), 1):
+            if len(raw) > most:
+                limits.check_line(len(raw), source.path, number)
             try:
                 line = raw.decode()
             except UnicodeDecodeError:

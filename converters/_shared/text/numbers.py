@@ -31,6 +31,9 @@ MISSING = frozenset({"", "-", "--", "n/a", "na", "none", "null", "no samples"})
 
 _QUANTITY = re.compile(r"([+-]?(?:\d[\d,_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?")
 _WIDE = Context(prec=60)
+
+#: A number of more digits before or after its point isn't a figure: no column holds it, and arithmetic may overflow.
+_MOST_DIGITS = 400
 _SPECIAL = {"nan": "NaN", "-nan": "NaN", "-nan(ind)": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -43,7 +46,8 @@ class Quantity(NamedTuple):
 
 @lru_cache(maxsize=65_536)
 def quantity(text: str) -> Quantity | None:
-    """Returns the number in a cell and its unit; None if the cell isn't a number. Removes thousands separators.
+    """Returns the number in a cell and its unit; None if the cell isn't a number,
+    or one beyond 10^400. Removes thousands separators.
 
     A comma is a separator only between groups of three digits: `8,192` is 8192, `1,5` and `0,125` aren't numbers. See
     `decimal_commas` for files with decimal commas.
@@ -59,9 +63,10 @@ def quantity(text: str) -> Quantity | None:
     if "," in digits and not re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?([eE][+-]?\d+)?", digits):
         return None
     try:
-        return Quantity(Decimal(digits.replace(",", "").replace("_", "")), unit)
+        found_number = Decimal(digits.replace(",", "").replace("_", ""))
     except InvalidOperation:
         return None
+    return Quantity(found_number, unit) if abs(found_number.adjusted()) <= _MOST_DIGITS else None
 
 
 def number(text: str) -> Decimal | None:
@@ -84,7 +89,7 @@ def to_ns(number: Decimal, unit: str) -> tuple[int, bool]:
     try:
         exact = _WIDE.multiply(number, TIME_NS[unit])
         whole = exact.quantize(Decimal(1), ROUND_HALF_EVEN, _WIDE)
-    except InvalidOperation:
+    except ArithmeticError:
         raise ValueError(f"not a time: {number} {unit}") from None
     return int(whole), whole == exact
 

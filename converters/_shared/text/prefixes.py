@@ -14,7 +14,7 @@ _QUOTE = r" {0,3}(?:> ?)+"
 _COMMENT = r" {0,3}//+(?:\s|$)"
 _CLOCK = r"(?:\d{4}[-/]\d\d[-/]\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _STAMP = rf"(?:\[[^\[\]]{{0,40}}\d\d:\d\d:\d\d[^\[\]]{{0,20}}\]|{_CLOCK}(?=\s|$))"
-_RANK = r"(?:\[rank ?\d+\]:?|\[\d+,\d+\]<std\w+>:?|\(\w+ pid=\d+[^()]*\))"
+_RANK = r"(?:\[rank ?\d+\]:?|\[\d+,\d+\]<std\w+>:?|\(\w+ pid=\d[^()]*\))"
 _LEVEL = r"(?: (?:\[\w{1,8}\]|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR)\b:?))*"
 _PREFIX = re.compile(rf"{_QUOTE}|{_COMMENT}|{_RANK} ?|{_STAMP}{_LEVEL} ?")
 

@@ -12,13 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Int32
-from ktrace.model.json_text import json_cells
+from ktrace.model.json_text import decode_document, json_cells
 
 from .json_values import Raw, kind_of, same_spelling
 from .numbers import nanoseconds
 
 #: Distinct values that a column keeps from one `Events` to the next.
 MOST_DISTINCT = 1 << 16
+
+#: How lists and objects begin.
+_NESTED = (b"[", b"{")
 
 
 class Codes(dict[Any, int]):
@@ -113,17 +116,17 @@ class Raws:
             return _dictionary(codes, pa.array([_as_text(text) for text in texts], pa.string()), nulls=True)
         if not self._null and b"null" in texts:
             codes = np.where(codes == texts.index(b"null"), np.int32(-1), codes)
-        kinds = {kind_of(text) for text in texts if self._null or text != b"null"}
+        kinds = {"raw" if text[:1] in _NESTED else kind_of(text) for text in texts if self._null or text != b"null"}
         if kinds == {"str"}:
             return _dictionary(codes, pa.array([_as_text(text) for text in texts], pa.string()))
         if kinds in ({"int"}, {"float"}, {"bool"}):
-            scalars = [msgspec.json.decode(text) for text in texts]
+            scalars = [decode_document(text) for text in texts]
             try:
                 plain = pa.array(scalars, {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}[kinds.pop()])
                 return plain.take(pa.array(codes, mask=codes < 0))
-            except (OverflowError, pa.ArrowInvalid):
+            except (OverflowError, TypeError, pa.ArrowInvalid):
                 pass
-        return _dictionary(codes, pa.array([same_spelling(text) for text in texts], pa.binary()))
+        return _dictionary(codes, pa.array([_spelled(text) for text in texts], pa.binary()))
 
 
 class Sparse(Raws):
@@ -267,6 +270,10 @@ def _dictionary(codes: Int32, values: pa.Array, *, nulls: bool = False) -> pa.Di
         values = values.fill_null("")
     absent = codes < 0
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=absent if bool(absent.any()) else None), values)
+
+
+def _spelled(text: bytes) -> bytes:
+    return text if text[:1] in _NESTED else same_spelling(text)
 
 
 def _as_text(text: bytes) -> str | None:

@@ -10,6 +10,7 @@ import re
 from typing import BinaryIO
 
 from ktrace.byte_account import ByteAccount, Owner
+from ktrace.input.limits import current, exceeded, sized
 from ktrace.report import Report
 
 #: Bytes of a chunk of events: small enough for the processor's cache (chunks of 1 MiB take a tenth longer).
@@ -18,12 +19,15 @@ CHUNK = 1 << 19
 #: Bytes that are read at once, at least.
 BLOCK = 1 << 20
 
-#: Greatest number of bytes of one event; a longer one is treated as damage.
+#: Bytes of a window that any limit of a value allows.
+LEAST = 2 * BLOCK
+
+#: Greatest number of bytes of one event, unless the limit is higher; a longer one is treated as damage.
 LARGEST = 1 << 29
 
 _BOUNDARY = re.compile(rb"\}\s*,\s*\{")
 _AT_LINE_END = re.compile(rb"\}\s*,[ \t\r]*\n\s*\{")
-_LINE = re.compile(rb"\}\s*[\r\n]\s*\{")
+_LINE = re.compile(rb"\}[ \t\f\v]*[\r\n]\s*\{")
 
 #: A boundary at the end of a line is preferred to one in a line if it is this near: in a line may be a nested list.
 _NEAR = 1 << 14
@@ -45,12 +49,14 @@ class Text:
         self._stream = stream
         self._start = pos
         self._data = bytearray()
+        self._most = current().value
+        self.largest = max(LARGEST, self._most)
         self.pos = pos
         self.ended = False
         self.wasted = 0
 
     def more(self) -> bool:
-        """Reads a further block; False at the end of the stream.
+        """Reads a further block; False at the end of the stream. Raises DamagedInput at the limit of a value.
 
         The window grows by half its content, so that a long text takes time in proportion to its length.
         """
@@ -58,6 +64,9 @@ class Text:
             return False
         rest = memoryview(self._data)[self.pos - self._start :]
         filled = len(rest)
+        if filled > max(self._most, LEAST):
+            what = f"a value or text that begins here doesn't end within {sized(filled)}"
+            raise exceeded("value", what, where=f"byte {self.pos}")
         window = bytearray(filled + max(BLOCK, filled // 2))
         window[:filled] = rest
         room = memoryview(window)
@@ -173,7 +182,7 @@ class Text:
     def cut(self, at: int, *, lines: bool = False) -> int:
         """Returns the end of the chunk that begins at `pos`: the first boundary from `at` on.
 
-        With `lines` the boundary is a line end instead of a comma. If there is no boundary in `LARGEST` bytes, it is
+        With `lines` the boundary is a line end instead of a comma. If there is no boundary in `largest` bytes, it is
         the end of the document or of the window. A boundary may be wrong: in a text, or in a nested list.
         """
         boundary = _LINE if lines else _BOUNDARY
@@ -188,5 +197,5 @@ class Text:
                     return found + 1
                 last = self._data.rfind(b"}", at - self._start)  # a boundary may cross the window's end
                 at = self.end if last < 0 else self._start + last
-            if self.end - self.pos > LARGEST or not self.more():
+            if self.end - self.pos > self.largest or not self.more():
                 return self.end

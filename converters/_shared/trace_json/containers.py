@@ -32,7 +32,8 @@ from .salvage import is_json, resume
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _MARK = re.compile(rb'["{}\[\]]')
 _TRACE_EVENTS = re.compile(rb'"traceEvents"\s*:\s*(?=\[)')
-_STRAY = re.compile(rb"(?:[\]},]|[^{\[\]},]+)\s*")
+_SURPLUS = re.compile(rb"[\]},\s]*")
+_STRAY = re.compile(rb"[^{\[]*")
 _SCALAR = re.compile(rb"[^\s,\]}]*")
 _FURTHER = re.compile(rb"[\s\]}]*,[\s,\]}]*(?=\{)")
 
@@ -100,22 +101,25 @@ class Document:
         )
 
     def _stray(self) -> None:
-        """Skips text that isn't part of a document, up to text that may begin one."""
+        """Skips text that isn't part of a document, up to text that may begin one: all of it as one piece."""
         text = self._text
         start = text.pos
         if not self._found:
             raise self._no_trace(f"{text.peek(20)!r} isn't Trace Event JSON")
         detail = text.peek(60).decode(errors="replace")
+        surplus = detail[0] in "],}"
         while True:
-            text.pos = text.match(_STRAY, text.pos)
+            text.pos = text.match(_SURPLUS if surplus else _STRAY, text.pos)
             if text.pos < text.end or not text.more():
                 break
-        text.own("structure" if detail[:1] in "],}" else "skipped", start)
-        if detail[:1] not in "],}":
+        text.own("structure" if surplus else "skipped", start)
+        if surplus:
+            several = detail[1:].lstrip()[:1] in ("]", "}", ",")
+            what = f"{text.pos - start:,} bytes of surplus brackets and commas" if several else f"a surplus {detail[0]}"
+            self._report.issue("json-repair", f"byte {start}", what)
+        else:
             self._report.record()
             self._report.issue("unrecognised", f"byte {start}", detail)
-        else:
-            self._report.issue("json-repair", f"byte {start}", f"a surplus {detail[:1]}")
 
     def _object(self) -> Iterator[Events | Member | Batch]:
         """Yields the members of an object whose brace is read."""

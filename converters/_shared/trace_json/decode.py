@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Container, Iterator
 from contextlib import suppress
@@ -34,6 +35,19 @@ MOST_GATHERED = 24 << 20
 #: The phases of flows, and the members that they have.
 _FLOWS = {"s", "t", "f"}
 _OF_FLOWS = {"ph", "name", "pid", "tid", "ts", "dur", "id", "bp"}
+
+#: How often a chunk is decoded with ever wider shapes, and how many of its events widen them at a time.
+_ATTEMPTS = 10
+_LEARNT = 64
+
+#: What `before` is after shapes were widened by all events.
+_LAST = -2
+
+#: The element in the path of msgspec's error: "... - at `$[17].args.stream`".
+_ELEMENT = re.compile(r"`\$\[(\d+)\]")
+
+#: The end of a key; within a text, too, so that there are never fewer than keys.
+_KEYS = re.compile(rb'"\s*:')
 
 #: An element that isn't an event: its position in the chunk, and its text.
 Strange = tuple[int, bytes]
@@ -105,13 +119,19 @@ class Decoder:
     def _groups(self, text: bytes, *, salvaged: bool) -> tuple[list[Group], int, list[Strange]]:
         """The events by shape, the number of elements, and the elements that aren't events."""
         self._look_closely = self._repeats
-        for _ in range(2):
+        before = -1
+        for attempt in range(_ATTEMPTS):
             try:
                 return *self._typed(text), []
-            except msgspec.ValidationError:
+            except msgspec.ValidationError as error:
                 self._look_closely = True
-                if not self._learn(text, salvaged=salvaged):
+                place = _element_of(error)
+                # One event doesn't match: those around it teach enough, as a rule. If they don't, all events may.
+                last = attempt == _ATTEMPTS - 2 or place == before
+                taught = attempt < _ATTEMPTS - 1 and self._learn(text, None if last else place, salvaged=salvaged)
+                if not taught or before == _LAST:
                     break
+                before = _LAST if last else place
         return _one_by_one(text)
 
     def _typed(self, text: bytes) -> tuple[list[Group], int]:
@@ -144,10 +164,18 @@ class Decoder:
                 groups += (Group(group.struct, rows[group.rows], group.events) for group in found)
         return groups, len(elements)
 
-    def _learn(self, text: bytes, *, salvaged: bool) -> bool:
-        """Widens the shapes by all events of a chunk. Returns False if that is useless: an element isn't an event."""
+    def _learn(self, text: bytes, place: int | None, *, salvaged: bool) -> bool:
+        """Widens the shapes by events of a chunk: the first, some throughout and those from `place` on; None: by all.
+
+        Returns False if that is useless: an element isn't an event.
+        """
         elements = elements_of(text)
-        events = [members_of(element) for element in elements if bytes(element)[:1] == b"{"]
+        objects = [element for element in elements if bytes(element)[:1] == b"{"]
+        some = objects
+        if place is not None:
+            throughout = objects[_LEARNT :: max(len(objects) // _LEARNT, 1)]
+            some = [*objects[:_LEARNT], *throughout, *objects[place : place + _LEARNT]]
+        events = [members_of(element) for element in some]
         if not salvaged and any("traceEvents" in event and "ph" not in event for event in events):
             raise msgspec.DecodeError("a document within the list")
         if self._by_cat.usable:
@@ -155,7 +183,7 @@ class Decoder:
             self._by_phase.learn(event for event in events if "cat" not in event)
         if not self._by_cat.usable:
             self._by_phase.learn(events)
-        return len(events) == len(elements) and self._by_phase.usable
+        return len(objects) == len(elements) and self._by_phase.usable
 
     def _gather(self, groups: list[Group], count: int, text: bytes, byte: int) -> None:
         """Adds the events of a chunk to the columns of their shapes."""
@@ -212,7 +240,8 @@ class Decoder:
             place = text.find(element, place)
             found: list[str] = []
             with suppress(RecursionError):
-                json.loads(element, object_pairs_hook=partial(_add_twice, found))
+                if _may_repeat(element):
+                    json.loads(element, object_pairs_hook=partial(_add_twice, found), parse_int=str)
             for key in found:
                 self._repeats = True
                 self._report.issue("duplicate-key", f"byte {byte + place - 1}", key)
@@ -228,6 +257,29 @@ class Decoder:
             else:
                 detail = f"not an event: {element[:40].decode(errors='replace')}"
                 self._report.issue("bad-record", f"byte {byte + place}", detail)
+
+
+def _element_of(error: msgspec.ValidationError) -> int:
+    """The index of the element that doesn't match."""
+    found = _ELEMENT.search(str(error))
+    return int(found[1]) if found else 0
+
+
+def _may_repeat(element: bytes) -> bool:
+    """Whether a key may occur twice in an object of an element."""
+    try:
+        return _key_count(msgspec.json.decode(element)) < len(_KEYS.findall(element))
+    except msgspec.DecodeError:  # a number that is too long for it
+        return True
+
+
+def _key_count(value: Any) -> int:
+    """How many keys the objects in a JSON value have."""
+    if isinstance(value, dict):
+        return len(value) + sum(_key_count(item) for item in value.values() if isinstance(item, dict | list))
+    if isinstance(value, list):
+        return sum(_key_count(item) for item in value if isinstance(item, dict | list))
+    return 0
 
 
 def _add_twice(found: list[str], pairs: list[tuple[str, Any]]) -> None:

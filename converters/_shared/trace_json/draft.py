@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import SPECIAL, encoded, json_cells
+from ktrace.model.json_text import SPECIAL, encoded, json_cells, load_json
 from ktrace.report import Report
 
 from ..columnar.dictionaries import constant, indices
@@ -284,7 +283,7 @@ def numbers(column: pa.Array) -> Taken:
 
 def _json_number(text: bytes) -> float | None:
     try:
-        value = json.loads(text)
+        value = load_json(text)
     except ValueError:
         return None
     if type(value) is int:
@@ -304,7 +303,7 @@ def _texts(column: pa.Array) -> Taken:
 
 def _json_text(text: bytes) -> str | None:
     try:
-        value = json.loads(text)
+        value = load_json(text)
     except ValueError:
         return None
     return value if isinstance(value, str) else None
@@ -326,7 +325,7 @@ def _dims(column: pa.Array) -> tuple[list[pa.Array] | None, pa.Array | None]:
 @lru_cache(maxsize=1 << 16)
 def _three(text: bytes) -> tuple[int, int, int] | None:
     try:
-        x, y, z = json.loads(text)
+        x, y, z = load_json(text)
     except (ValueError, TypeError):
         return None
     whole = all(type(value) is int and abs(value) < 1 << 62 for value in (x, y, z))

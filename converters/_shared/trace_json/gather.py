@@ -42,7 +42,7 @@ class Gather:
         self._odd_times: list[tuple[str, list[bytes]]] = []
         members, args = (struct.members, struct.args) if struct else ((), ())
         self._members: dict[str, Any] = {key: _member(key, kind) for key, kind in members if key not in _CLOCKS}
-        self._args: dict[str, Any] = {key: _column(kind) for key, kind in args}
+        self._args: dict[str, Any] = {key: column_of(kind) for key, kind in args}
         self._few_members: dict[str, Sparse] = {}
         self._few_args: dict[str, Sparse] = {}
 
@@ -156,10 +156,11 @@ def _member(key: str, kind: str) -> Any:
     """A column for a member of the event."""
     if key in TEXTS:
         return Texts() if kind == "str" else Raws(as_text=True)
-    return _column(kind, null=key not in MEMBERS)
+    return column_of(kind, null=key not in MEMBERS)
 
 
-def _column(kind: str, *, null: bool = True) -> Any:
+def column_of(kind: str, *, null: bool = True) -> Any:
+    """A column for values of a kind; `null`: null is a value, different from absent."""
     if kind == "str":
         return Texts()
     if kind == "bool":

@@ -17,7 +17,7 @@ import numpy as np
 
 from ktrace.model.arrays import Int64, UInt8
 
-from .chunks import LARGEST, Text
+from .chunks import Text
 
 _whole = msgspec.json.Decoder(msgspec.Raw).decode
 _PLACE = re.compile(r"\(byte (\d+)\)")
@@ -41,11 +41,12 @@ class Value(NamedTuple):
     fault: str = ""
 
 
-def value_at(text: Text, start: int, most: int = LARGEST) -> Value:
+def value_at(text: Text, start: int, most: int | None = None) -> Value:
     """Returns the value that begins at a position of the window, which grows as far as necessary.
 
-    It grows to at most `most` bytes; the time is in proportion to the value's length.
+    It grows to at most `most` bytes, by default `text.largest`; the time is in proportion to the value's length.
     """
+    most = text.largest if most is None else most
     while True:
         window = text.view(start, text.end)
         end, fault = _end_of(window)

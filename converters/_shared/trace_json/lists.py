@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ktrace.model.json_text import NOT_JSON
 from ktrace.report import Report
 
 from ..columnar.decoding import is_utf8
@@ -35,7 +36,7 @@ _NONE, _AT_END, _WITHIN = range(3)
 
 _SEPARATOR = re.compile(rb"\s*,?\s*")
 _BOUNDARY = re.compile(rb"\}\s*,\s*\{")
-_LINES = re.compile(rb"\}(\s*)[\r\n](\s*)\{")
+_LINES = re.compile(rb"\}([ \t\f\v]*)[\r\n](\s*)\{")
 
 
 class List:
@@ -118,7 +119,7 @@ class List:
                 try:
                     elements_of(b"".join((b"[", text.view(text.pos, at), b"]")))
                     return at
-                except (msgspec.DecodeError, RecursionError):
+                except NOT_JSON:
                     pass
         return text.pos
 

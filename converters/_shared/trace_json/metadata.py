@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +10,9 @@ import pyarrow as pa
 
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import dump_json, encoded, json_cells
+from ktrace.model.json_text import dump_json, encoded, json_cells, load_json
 from ktrace.model.row_builder import to_batch
+from ktrace.model.whole import whole_of
 
 from ..columnar.dictionaries import indices
 from .dialect import Dialect, Rule
@@ -56,7 +56,7 @@ def _rows(columns: dict[str, pa.Array], at: list[int], dialect: Dialect) -> Iter
         if name.startswith("args."):
             for row, cell in zip(args, json_cells(column).to_pylist(), strict=True):
                 if cell is not None:
-                    row[name.removeprefix("args.")] = json.loads(cell)
+                    row[name.removeprefix("args.")] = load_json(cell)
     for number, name, (pid, process), (tid, thread), given in zip(at, names, pids, tids, args, strict=True):
         entity: dict[str, Any] = {"entity": "process", "pid": pid}
         if name.startswith("thread_"):
@@ -67,7 +67,7 @@ def _rows(columns: dict[str, pa.Array], at: list[int], dialect: Dialect) -> Iter
         yield {"id": number} | _without_none(entity) | _facts(name, given)
         if dialect.stream_name and name == "thread_name" and pid is not None and tid is not None:
             found = dialect.stream_name.fullmatch(str(given.get("name", "")).strip())
-            if found and int(found[1]) == tid:
+            if found and whole_of(found[1]) == tid:
                 yield {"id": number, "entity": "stream", "device": pid, "stream": tid, "name": given["name"].strip()}
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from ..columnar.decoding import is_utf8
 from .broken import BEGIN, PHASE, before_event, broken_off, candidates, event_follows
-from .chunks import LARGEST, Text
+from .chunks import Text
 from .grammar import Nest, Value, find_key, object_end, own_key, value_at
 from .json_values import elements_of, members_of
 from .repair import Repair, mend, mend_value
@@ -72,7 +72,7 @@ def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = 
             _take_headless(text, found)
             text.own("read" if lost == len(found.lost) else "skipped", start)
             continue
-        value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, LARGEST))
+        value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, text.largest))
         whole = None
         if not value.fault and first == b"{" and text.match(GOES_ON, value.end) > value.end:
             after = text.match(_SEPARATORS, value.end)

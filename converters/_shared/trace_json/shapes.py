@@ -9,7 +9,7 @@ An event that doesn't match is refused, and the shape is widened: by a further k
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Union
@@ -144,9 +144,14 @@ def _struct(shape: Shape, tag_field: str, tag: str) -> Struct:
     args = () if shape.loose else tuple(shape.args.items())
     kind: Any = Raw
     if not shape.loose:
-        kind = _define("Args", args, [])
+        kind = struct_of(shape.args)
     whole = _define("Event", members, [("args", kind, None)], tag_field=tag_field, tag=tag)
     return Struct(whole, tag_field, tag, members, args, shape.loose)
+
+
+def struct_of(keys: Mapping[str, str]) -> type[msgspec.Struct]:
+    """A struct for objects with these keys, each with the kind of its values; absent ones are None."""
+    return _define("Args", tuple(keys.items()), [])
 
 
 def _define(

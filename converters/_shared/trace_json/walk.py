@@ -73,7 +73,9 @@ class _Walk:
         self._text = text
         self._rule = rule
         self._frames = bytearray()  # what closes the brackets that are open
+        self._open = {_OBJECT: 0, _LIST: 0}  # how many of each
         self._bare: list[tuple[int, int]] = []
+        self._looked: dict[str, tuple[int, int, bool]] = {}
         self._plausible = (True, True, True)  # for the last texts
         self._odd = 0
 
@@ -96,18 +98,27 @@ class _Walk:
             elif mark in b"{[":
                 if frames and frames[-1] == _OBJECT and before in b",}]" and EVENT.match(text, place):
                     return self._ended(place, closed=False)
-                frames.append(_OBJECT if mark == b"{"[0] else _LIST)
-            elif mark in frames:
-                while frames.pop() != mark:
+                self._push(_OBJECT if mark == b"{"[0] else _LIST)
+            elif self._open.get(mark):
+                while self._pop() != mark:
                     pass
                 if not frames:
                     if mark == _LIST or not GOES_ON.match(text, at):
                         return self._ended(at, closed=True)
-                    frames.append(mark)  # a surplus brace
+                    self._push(mark)  # a surplus brace
             elif mark == _LIST and not _EVENT_GOES_ON.match(text, at):  # the end of the list of events
                 return self._ended(place, closed=False)
             before = mark
         return None
+
+    def _push(self, mark: int) -> None:
+        self._frames.append(mark)
+        self._open[mark] += 1
+
+    def _pop(self) -> int:
+        mark = self._frames.pop()
+        self._open[mark] -= 1
+        return mark
 
     def _ended(self, end: int, *, closed: bool) -> Walked:
         if not closed:
@@ -121,21 +132,34 @@ class _Walk:
         if self._rule is Rule.PLAIN:
             return end
         role = "element" if self._frames and self._frames[-1] == _LIST else "value" if before == _COLON else "key"
-        after = _AFTER[role]
         escaped = self._rule is Rule.ESCAPED and role == "value"
-        if escaped:
-            end = text.find(b'"', start)
-        bare = False
-        while end >= 0:
-            if after.match(text, end + 1):
-                if bare or end < first:
-                    self._bare.append((start, end))
-                return end
-            if _KEY_END.match(text, end + 1):  # this is already the next key
-                break
-            bare = True
-            end = text.find(b'"', end + 1) if escaped else self._quote(end + 1)
-        return first
+        begin = text.find(b'"', start) if escaped else first
+        end = self._plausible_end(begin, role, escaped=escaped)
+        if end < 0:
+            return first
+        if end != begin or end < first:
+            self._bare.append((start, end))
+        return end
+
+    def _plausible_end(self, begin: int, role: str, *, escaped: bool) -> int:
+        """The first quote from `begin` on that may end a text, by what follows it; -1 for none before the next key.
+
+        The quotes up to it are looked at once, also if further texts begin among them.
+        """
+        if begin < 0:
+            return -1
+        text, after = self._text, _AFTER[role]
+        since, end, ends = self._looked.get(role, (0, -1, False))
+        if not since <= begin <= end:
+            end = begin
+            while end >= 0:
+                if (ends := bool(after.match(text, end + 1))) or _KEY_END.match(text, end + 1):
+                    break
+                end = text.find(b'"', end + 1) if escaped else self._quote(end + 1)
+            if end < 0:
+                end, ends = len(text), False
+            self._looked[role] = begin, end, ends
+        return end if ends else -1
 
     def _quote(self, start: int) -> int:
         """The position of the next quote without a backslash before it; -1 for none."""

@@ -34,7 +34,7 @@ TRACE_PACKET = {
     "cpu_per_uid_data": 119, "user_list": 123, "journald_event": 132, "recovered_trace_info": 138,
     "for_testing": 900, "trusted_uid": 3, "trusted_packet_sequence_id": 10, "trusted_pid": 79,
     "interned_data": 12, "sequence_flags": 13, "incremental_state_cleared": 41, "trace_packet_defaults": 59,
-    "previous_packet_dropped": 42, "first_packet_on_sequence": 87, "machine_id": 98
+    "previous_packet_dropped": 42, "first_packet_on_sequence": 87, "machine_id": 98, "ktrace_row": 1901
 }
 
 TRACK_EVENT = {

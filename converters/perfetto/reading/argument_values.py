@@ -7,7 +7,6 @@ debug_annotations { name_iid 4  dict_entries { .. } }   -> column args.dims, JSO
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -27,7 +26,7 @@ from ktrace.converters._shared.columnar.protobuf import (
     texts_at,
 )
 from ktrace.model.arrays import Int32, Int64, UInt8
-from ktrace.model.json_text import dump_json
+from ktrace.model.json_text import dump_json, load_json
 
 from ..proto import field_numbers as f
 from .messages import double, int64
@@ -264,7 +263,7 @@ def _json_value(data: bytes, state: SequenceState, chunk: Chunk) -> bytes:
         if number == _D["legacy_json_value"] and isinstance(value, bytes):
             text = value.decode("utf-8", "replace")
             try:
-                json.loads(text)
+                load_json(text)
             except (ValueError, RecursionError):
                 return dump_json(text).encode()
             return text.encode()
@@ -294,13 +293,13 @@ def annotation_value(data: bytes, state: SequenceState, chunk: Chunk) -> Any:
         elif number == _D["legacy_json_value"] and isinstance(value, bytes):
             text = value.decode("utf-8", "replace")
             try:
-                result = json.loads(text)
+                result = load_json(text)
             except ValueError:
                 result = text
         elif number == _D["proto_value"] and isinstance(value, bytes):
             result = {"$base64": base64.b64encode(value).decode()}
     if is_json and isinstance(result, str):
-        return json.loads(result)
+        return load_json(result)
     return entries or elements or result
 
 

@@ -24,13 +24,15 @@ from .tracks import Tracks
 
 @dataclass
 class Events:
-    """Packets of one kind as columns: id, time in ns, index of the state in `Chunk.states`, and the start and end of
-    the message in `Chunk.data`.
+    """Packets of one kind as columns: place, id of the row, time in ns, index of the state in `Chunk.states`, and the
+    start and end of the message in `Chunk.data`.
 
+    `id` is the place of the message in the file, which is the id of the row too, unless ktrace wrote another `row`.
     `clock` has codes of `Chunk.chunk_texts`; None if all times are of the main clock.
     """
 
     id: Int64
+    row: Int64
     ts: Int64
     state: Int64
     start: Int64
@@ -40,7 +42,9 @@ class Events:
     def take(self, rows: Any) -> Events:
         """Some of them."""
         clock = None if self.clock is None else self.clock[rows]
-        return Events(self.id[rows], self.ts[rows], self.state[rows], self.start[rows], self.end[rows], clock)
+        return Events(
+            self.id[rows], self.row[rows], self.ts[rows], self.state[rows], self.start[rows], self.end[rows], clock
+        )
 
     def __len__(self) -> int:
         return len(self.id)

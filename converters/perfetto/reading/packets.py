@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import mmap
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import numpy as np
 from ktrace.converters._shared.columnar.protobuf import LENGTH, Value, fields_of, varint
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.input.steady import FileBytes
 from ktrace.model.arrays import Int64, UInt8
 from ktrace.report import Report
 
@@ -30,10 +30,13 @@ _BLOCK = 1 << 23
 _PACKET = 1 << 3 | LENGTH
 _TEST = f.TRACE_PACKET["for_testing"]
 
+#: Bytes that are decompressed at once.
+_PART = 1 << 20
+
 #: The first packet of a trace that ktrace wrote is shorter.
 _LONGEST_MARK = 1 << 12
 
-Data = mmap.mmap | bytes
+Data = FileBytes | bytes
 
 
 def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, Int64]]:
@@ -107,16 +110,22 @@ def _bounds(block: bytes, first: int, ends: list[int], report: Report) -> Iterat
         yield begin[part : part + PACKETS] + first, end[part : part + PACKETS] + first
 
 
-def inflated(kind: str, data: bytes) -> bytes:
-    """Returns the packets that a packet contains compressed. Raises ValueError if they can't be decompressed."""
+def inflated(kind: str, data: bytes, most: int) -> bytes:
+    """Returns the packets that a packet contains compressed, only the first `most` bytes and one more of them.
+
+    Raises ValueError if they can't be decompressed.
+    """
     try:
         if kind == "compressed_packets":
-            return zlib.decompressobj().decompress(data)
+            return zlib.decompressobj().decompress(data, most + 1)
         import pyarrow as pa
 
         with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-            found: bytes = stream.read()
-            return found
+            parts, size = [], 0
+            while size <= most and (part := stream.read(min(most + 1 - size, _PART))):
+                parts.append(part)
+                size += len(part)
+            return b"".join(parts)
     except (zlib.error, OSError) as error:
         raise ValueError(str(error)) from None
 
@@ -147,13 +156,13 @@ def test_event_text(value: bytes) -> str | None:
 
 
 @contextmanager
-def mapped(source: Source) -> Iterator[mmap.mmap]:
-    """Maps the whole trace into memory. Raises DamagedInput if it is empty."""
-    with source.local_path() as path, path.open("rb") as file:
-        if not path.stat().st_size:
+def opened(source: Source) -> Iterator[FileBytes]:
+    """Opens the whole trace. Raises DamagedInput if it is empty, and wherever it has become shorter."""
+    with source.local_path() as path, path.open("rb", 0) as file:
+        data = FileBytes(file, source.path)
+        if not data:
             raise not_a_trace(source.path)
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            yield data
+        yield data
 
 
 def not_a_trace(path: str) -> DamagedInput:
@@ -168,4 +177,12 @@ def not_a_trace(path: str) -> DamagedInput:
 
 def joined_bytes(before: UInt8, data: Data, first: int, last: int) -> UInt8:
     """UInt8 of earlier packets, data[first:last], and zeros, so that words can be read at every place."""
-    return np.concatenate([before, np.frombuffer(data[first:last], np.uint8), np.zeros(1024, np.uint8)])
+    begin, end = len(before), len(before) + last - first
+    joined = np.empty(end + 1024, np.uint8)
+    joined[:begin] = before
+    joined[end:] = 0
+    if isinstance(data, FileBytes):
+        data.read_into(joined[begin:end].data, first)
+    else:
+        joined[begin:end] = np.frombuffer(data, np.uint8, last - first, first)
+    return joined

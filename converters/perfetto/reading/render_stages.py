@@ -50,7 +50,7 @@ def read_stages(context: Context, chunk: Chunk, events: Events, specifications: 
     has_dur = duration.has(len(events))[rows]
     columns = context.tracks.columns(np.array([one.place for one in stages])[of[rows]])
     columns |= {
-        "id": pa.array(events.id[rows]),
+        "id": pa.array(events.row[rows]),
         "ts": pa.array(events.ts[rows] + context.origin),
         "dur": pa.array(signed(duration.last(len(events)))[rows], mask=~has_dur),
         "timing": constant("measured", len(rows)),

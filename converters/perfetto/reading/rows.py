@@ -8,7 +8,6 @@ Arguments that ktrace wrote for columns become columns again (proto/sidecar.py, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.columnar.protobuf import distinct_of
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import INTERNAL, Batch, arrow_schema
-from ktrace.model.json_text import decoded, encoded, json_cells
+from ktrace.model.json_text import decoded, encoded, json_cells, load_json
 
 from ..proto.sidecar import CATEGORY_KINDS, RESERVED, STAGE_COLUMNS, STAGE_DERIVED
 from .argument_values import (
@@ -282,7 +281,7 @@ def _number(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
         return column
     if pa.types.is_dictionary(column.type) or pa.types.is_binary(column.type):
-        values = [None if value is None else json.loads(value) for value in column.to_pylist()]
+        values = [None if value is None else load_json(value) for value in column.to_pylist()]
         return pa.array([None if value is None else float(value) for value in values]).cast(kind)
     return column.cast(kind)
 
@@ -294,7 +293,7 @@ def _dimensions(name: str, column: pa.Array) -> Columns:
         return {axes[0]: column}
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    distinct: list[Any] = [json.loads(value) for value in column.dictionary.to_pylist()]
+    distinct: list[Any] = [load_json(value) for value in column.dictionary.to_pylist()]
     found = {}
     for axis, column_name in zip("xyz", axes, strict=True):
         values = [value.get(axis) if isinstance(value, dict) else value if axis == "x" else None for value in distinct]

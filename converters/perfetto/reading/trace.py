@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Column, Fields, parse, signed
+from ktrace.input.limits import current, exceeded, sized
 from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from ..proto import field_numbers as f
+from .alternatives import COUNTER, EVENT, STAGE, Alternatives
 from .argument_values import Chunk
 from .clocks import PacketTimes
 from .context import Context, Events
@@ -26,10 +28,13 @@ from .track_events import read_foreign_events, read_ktrace_events
 _P = f.TRACE_PACKET
 _NAMES = {number: name for name, number in _P.items()}
 _COMPRESSED = ("compressed_packets", "zstd_compressed_packets")
-_EVENT, _STAGE, _COUNTER = _P["track_event"], _P["gpu_render_stage_event"], _P["gpu_counter_event"]
+_ROW = _P["ktrace_row"]
 _CLEARED, _NEEDED = (
     f.SEQUENCE_FLAGS[name] for name in ("SEQ_INCREMENTAL_STATE_CLEARED", "SEQ_NEEDS_INCREMENTAL_STATE")
 )
+
+#: Bytes of packets that are read at once, unless one is larger.
+_MOST_AT_ONCE = 1 << 24
 
 #: Fields that describe the packet itself.
 _OF_THE_PACKET = {
@@ -37,7 +42,7 @@ _OF_THE_PACKET = {
     for name in (
         *("timestamp", "timestamp_clock_id", "trusted_uid", "trusted_packet_sequence_id", "trusted_pid"),
         *("sequence_flags", "incremental_state_cleared", "previous_packet_dropped", "first_packet_on_sequence"),
-        "machine_id",
+        *("machine_id", "ktrace_row"),
     )
 }
 
@@ -73,13 +78,15 @@ class TraceReader:
         self._gpus = GpuPackets(context, self._rows)
         self._links: list[Batch] = []  # new links of the sidecar
         self._own_clock: set[int] = set()  # sequences that may have a default clock
+        self._limits = current()
+        self._stored = self._inflated_bytes = self._depth = 0  # of the file, of compressed packets, of their nesting
         self._next_virtual = 0  # place of the next inflated packets: as if they followed the file
         self._open: tuple[UInt8, Events, list[SequenceState]] | None = None
 
     def read(self, data: Data, base: int = 0) -> Iterator[Batch]:
         """Yields the rows of the packets in `data`; `base` is added to a place in it to make an id."""
         if not base:
-            self._next_virtual = len(data)
+            self._next_virtual = self._stored = len(data)
         for start, end in packets(data, self._report, base):
             yield from self._packets(data, base, start, end)
 
@@ -101,6 +108,9 @@ class TraceReader:
         """Yields the rows of some packets; packets compressed in them take their place."""
         before, opened, states = self._open or (_NO_BYTES, None, [])
         first, last = int(start[0]), int(end[-1])
+        if last - first > _MOST_AT_ONCE + self._limits.value:
+            what = f"a packet has more than {sized(self._limits.value)}"
+            raise exceeded("value", what, where=self.context.where(base + int(start[-1])))
         chunk = self._new_chunk(joined_bytes(before, data, first, last), list(states))
         shift = len(before) - first
         found = parse(chunk.data, start + shift, end + shift)
@@ -127,13 +137,25 @@ class TraceReader:
             column = parts.get(_P[name], LENGTH)
             for start, size in zip(column.start.tolist(), column.value.tolist(), strict=True):
                 try:
-                    inner = inflated(name, packet[start : start + size])
+                    inner = inflated(name, packet[start : start + size], self._limits.value)
                 except ValueError as error:
                     self._report.record()
                     self._report.issue("bad-record", self.context.where(id_), f"can't be decompressed: {error}")
                     continue
+                self._check_inflated(len(inner), self.context.where(id_))
                 base, self._next_virtual = self._next_virtual, self._next_virtual + len(inner)
+                self._depth += 1
                 yield from self.read(inner, base)
+                self._depth -= 1
+
+    def _check_inflated(self, size: int, where: str) -> None:
+        """Raises DamagedInput for packets that are too large, too many, or too deep in one another."""
+        if size > self._limits.value:
+            raise exceeded("value", f"compressed packets give more than {sized(size - 1)}", where=where)
+        if self._depth >= self._limits.depth:
+            raise exceeded("depth", f"compressed packets are nested {self._depth + 1:,} deep", where=where)
+        self._inflated_bytes += size
+        self._limits.check_inflated(self._inflated_bytes, self._stored, None)
 
     def _chunk(self, chunk: Chunk, found: Fields, start: Int64, base: int, opened: Events | None) -> Iterator[Batch]:
         """Yields the rows of uncompressed packets. `start` and `base` refer to the chunk's data."""
@@ -153,19 +175,24 @@ class TraceReader:
         yield from self._rows.rest()
         yield from self._links
         self._links.clear()
-        columns = found.get(_COUNTER, LENGTH)
-        mine = taken[columns.owner]
+        data = Alternatives(found)
+        if len(data.several):
+            where = self.context.where(int(start[data.several[0]]) + base)
+            self._report.issue("duplicate-key", where, "the data of a packet", len(data.several))
+        columns = found.get(COUNTER, LENGTH)
+        mine = data.kept(columns, taken)
         if mine.any():
             yield from self._gpus.values(chunk, self._events(columns, mine, base, ts, state, clock), base)
-        columns = found.get(_STAGE, LENGTH)
-        mine = taken[columns.owner]
+        ids = found.get(_ROW, VARINT)
+        rows = (signed(ids.last(count)), ids.has(count)) if self.context.by_ktrace else None
+        columns = found.get(STAGE, LENGTH)
+        mine = data.kept(columns, taken)
         if mine.any():
-            yield from read_stages(
-                self.context, chunk, self._events(columns, mine, base, ts, state, clock), self._specifications
-            )
-        columns = found.get(_EVENT, LENGTH)
-        mine = taken[columns.owner]
-        events = self._events(columns, mine, base, ts, state, clock)
+            stages = self._events(columns, mine, base, ts, state, clock, rows)
+            yield from read_stages(self.context, chunk, stages, self._specifications)
+        columns = found.get(EVENT, LENGTH)
+        mine = data.kept(columns, taken)
+        events = self._events(columns, mine, base, ts, state, clock, rows)
         if not self.context.by_ktrace:
             if len(events):
                 yield from read_foreign_events(self.context, chunk, events)
@@ -185,12 +212,24 @@ class TraceReader:
             else:
                 self._open = None
 
-    def _events(self, column: Any, mine: Any, base: int, ts: Int64, state: Int64, clock: Int64 | None) -> Events:
+    def _events(
+        self,
+        column: Any,
+        mine: Any,
+        base: int,
+        ts: Int64,
+        state: Int64,
+        clock: Int64 | None,
+        rows: tuple[Int64, Bools] | None = None,
+    ) -> Events:
+        """The messages of some packets. `rows` has the ids that ktrace gave their rows, and which packets have one."""
         owner, start = column.owner[mine], column.start[mine]
         order = np.argsort(owner, kind="stable")
         owner, start, size = owner[order], start[order], signed(column.value)[mine][order]
         clocks = None if clock is None else clock[owner]
-        return Events(start + base, ts[owner], state[owner], start, start + size, clocks)
+        id_ = start + base
+        row = id_ if rows is None else np.where(rows[1][owner], rows[0][owner], id_)
+        return Events(id_, row, ts[owner], state[owner], start, start + size, clocks)
 
     def _states(self, chunk: Chunk, found: Fields, sequence: Int64, cleared: Any, machine: Int64) -> Int64:
         """Returns the index of each packet's state: a new state begins where it is cleared or its defaults change.
@@ -297,7 +336,7 @@ class TraceReader:
                 report.issue("bad-record", self.context.where(int(start[row]) + base), why)
             left &= ~rows
         rows = np.zeros(count, np.bool_)
-        for number in (_EVENT, _STAGE, _COUNTER):
+        for number in (EVENT, STAGE, COUNTER):
             rows[found.get(number, LENGTH).owner] = True
         taken = rows & left
         left &= ~rows
@@ -333,7 +372,7 @@ class TraceReader:
 def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, RareFields]]:
     """Yields the packets with a field of `_READ`, and these fields; of counter packets only those with a descriptor."""
     parts = {name: _places(found.get(_P[name], LENGTH)) for name in _READ}
-    counters = found.get(_COUNTER, LENGTH)
+    counters = found.get(COUNTER, LENGTH)
     described = parse(chunk.data, counters.start, counters.start + signed(counters.value))
     with_descriptor = described.get(f.GPU_COUNTER_EVENT["counter_descriptor"], LENGTH).owner
     keep = set(counters.owner[with_descriptor].tolist())
@@ -359,14 +398,15 @@ def _places(column: Column) -> dict[int, list[tuple[int, int]]]:
 
 def _appended(opened: Events, events: Events) -> Events:
     """The open events, then the new ones; their bytes are in the same order."""
-    id_, ts, state, start, end = (
-        np.concatenate([getattr(opened, name), getattr(events, name)]) for name in ("id", "ts", "state", "start", "end")
+    id_, row, ts, state, start, end = (
+        np.concatenate([getattr(opened, name), getattr(events, name)])
+        for name in ("id", "row", "ts", "state", "start", "end")
     )
     clock = None
     if opened.clock is not None or events.clock is not None:
         both = (np.full(len(part), -1) if part.clock is None else part.clock for part in (opened, events))
         clock = np.concatenate([*both])
-    return Events(id_, ts, state, start, end, clock)
+    return Events(id_, row, ts, state, start, end, clock)
 
 
 def _copied(chunk: Chunk, events: Events) -> tuple[UInt8, Events, list[SequenceState]]:
@@ -376,4 +416,4 @@ def _copied(chunk: Chunk, events: Events) -> tuple[UInt8, Events, list[SequenceS
     data = chunk.data[np.repeat(events.start - (end - size), size) + np.arange(int(end[-1]))]
     used, state = np.unique(events.state, return_inverse=True)
     states = [chunk.states[number] for number in used.tolist()]
-    return data, Events(events.id, events.ts, state, end - size, end), states
+    return data, Events(events.id, events.row, events.ts, state, end - size, end), states

@@ -154,7 +154,7 @@ def _rows(
     pool = chunk.chunk_texts if parsed.in_chunk_texts else chunk.trace_texts
     columns = context.tracks.columns(parsed.place[rows])
     columns |= {
-        "id": pa.array(events.id[rows]),
+        "id": pa.array(events.row[rows]),
         "ts": pa.array(events.ts[rows] + context.origin),
         "name": _names(context, chunk, parsed, rows),
         "cat": pool.column(parsed.category[rows]),

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.arrays import Bools, Int64, UInt8, UInt64
+from ktrace.model.arrays import Bools, Int64, UInt64
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_tag, double_tag, int_tag
-from .fields import Field, FixedField, NumberField, TextField, VarintField
+from .fields import Field, FixedField, NumberField, TextField
 from .message_columns import MessageColumns, binary_array, length_delimited, lengths
 
 _FLOW = double_tag(f.TRACK_EVENT["flow_ids"])
@@ -28,7 +28,6 @@ _CORRELATION = bytes_tag(f.TRACK_EVENT["gpu_correlation"])
 _SUBMISSION = int_tag(f.GPU_CORRELATION["submission_event_ids"])
 _HOST_WAIT = int_tag(f.GPU_CORRELATION["wait_event_ids"])
 _STAGE_WAIT = int_tag(f.GPU_RENDER_STAGE_EVENT["event_wait_ids"])
-_API = int_tag(f.TRACK_EVENT["gpu_api"])
 
 _LAUNCH = ARROW_KINDS.index("launch")
 
@@ -63,14 +62,13 @@ class HostArrows:
     flows: tuple[Int64, Int64]
     submissions: tuple[Int64, Int64]
     waits: tuple[Int64, Int64]
-    api: UInt8
 
     def of(self, rows: Int64) -> HostArrows:
         """The same by position in `rows`, which contains all rows with an arrow."""
         number = np.full(self.count, -1, np.int64)
         number[rows] = np.arange(len(rows))
         flows, starts, waits = ((number[at], value) for at, value in (self.flows, self.submissions, self.waits))
-        return HostArrows(len(rows), flows, starts, waits, self.api[rows])
+        return HostArrows(len(rows), flows, starts, waits)
 
     def fields(self) -> list[Field]:
         """The fields of TrackEvents."""
@@ -103,11 +101,6 @@ class HostArrows:
             found.append(
                 TextField(length_delimited(_CORRELATION, text), text.is_valid().to_numpy(zero_copy_only=False))
             )
-        starts = np.zeros(self.count, np.bool_)
-        starts[rows] = True
-        starts &= self.api > 0
-        if starts.any():
-            found.append(VarintField(_API, self.api.astype(np.uint64), starts))
         return found
 
 
@@ -118,7 +111,7 @@ class ArrowBook:
         self._started = BitSet()
         self._drawn = BitSet()
 
-    def split(self, batch: TimelineBatch, stage: Bools, api: UInt8) -> tuple[HostArrows, pa.Array, int]:
+    def split(self, batch: TimelineBatch, stage: Bools) -> tuple[HostArrows, pa.Array, int]:
         """Returns the arrows of slices by row of the batch, the fields of waiting stages, and the number of ends that
         can't be drawn.
         """
@@ -137,7 +130,6 @@ class ArrowBook:
             (row[flow], arrows.arrow[flow] << 3 | arrows.kind[flow]),
             (row[starting], peer[starting]),
             (row[~on_stage & ~out & work], peer[~on_stage & ~out & work]),
-            api,
         )
         waits = _joined([(row[waiting], peer[waiting], _STAGE_WAIT)], len(batch)) if waiting.any() else None
         return host, waits, int(np.count_nonzero(~kept))

@@ -53,6 +53,11 @@ class Gpu:
         return next((api for makers, api in _MAKERS if any(maker in words for maker in makers)), "")
 
     @property
+    def api_number(self) -> int:
+        """Perfetto's number of its API; that of UNDEFINED if Perfetto has none, such as for Metal."""
+        return _APIS.get(self.api, f.API["UNDEFINED"])
+
+    @property
     def arch(self) -> str | None:
         """The architecture that its kernels are compiled for, as its compilers call it."""
         for key in ("arch", "gcnArchName"):
@@ -149,7 +154,7 @@ class Gpus:
             body = (
                 int_field(f.INTERNED_GRAPHICS_CONTEXT["iid"], context)
                 + int_field(f.INTERNED_GRAPHICS_CONTEXT["pid"], pid)
-                + int_field(f.INTERNED_GRAPHICS_CONTEXT["api"], _APIS.get(gpu.api, f.API["UNDEFINED"]))
+                + int_field(f.INTERNED_GRAPHICS_CONTEXT["api"], gpu.api_number)
             )
             self._new(bytes_field(f.INTERNED_DATA["graphics_contexts"], body))
         iid = self.next_specification()
@@ -164,14 +169,6 @@ class Gpus:
     def _new(self, entry: bytes) -> None:
         self.fresh.append(entry)
         self._entries.append(entry)
-
-    def numbers(self) -> Iterator[int]:
-        """The indexes of the tracks on these devices."""
-        return iter(self._of)
-
-    def api(self, number: int) -> int:
-        """The number of the API of a track's device."""
-        return _APIS.get(self._of[number].api, f.API["UNDEFINED"])
 
     def info(self) -> bytes:
         """The packet's field that names the GPUs; empty if there are none."""

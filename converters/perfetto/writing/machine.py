@@ -5,6 +5,7 @@ A machine has two sequences, one for the host and one for the GPU. Interned entr
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -16,17 +17,27 @@ from ktrace.converters._shared.timelines.arguments import PLAIN, plain
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
 from ktrace.model.masks import slice_rows, words_in
+from ktrace.parallel.meanwhile import meanwhile
 from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import STAGE_RESERVED
 from ..proto.wire import bytes_tag, int_tag, varint
+from .argument_texts import ArgumentTexts
 from .arguments import TYPE_NAMES
 from .arrows import ArrowBook, HostArrows
 from .descriptors import root
 from .fields import CodedField
 from .gpu_tracks import Gpus
-from .kernel_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters, launch_arguments, metrics_of
+from .kernel_counters import (
+    DERIVED,
+    ESTIMATE,
+    OCCUPANCY,
+    KernelCounters,
+    KernelMetrics,
+    launch_arguments,
+    metrics_of,
+)
 from .message_columns import MessageColumns, Pieces
 from .render_stages import RenderStages, StageRows
 from .sequences import Packets, host_and_gpu, of_machine, packet
@@ -42,6 +53,9 @@ _BEGINS, _ENDS, _POINT, _COUNTS = (
     f.TRACK_EVENT_TYPE[name] for name in ("TYPE_SLICE_BEGIN", "TYPE_SLICE_END", "TYPE_INSTANT", "TYPE_COUNTER")
 )
 
+#: Fewer render stages aren't worth a thread.
+_FEW = 1 << 12
+
 
 class Machine:
     """Writes the events of one machine.
@@ -56,6 +70,7 @@ class Machine:
         self._machine = machine
         self._gpus = gpus
         self._stages = RenderStages(gpus)
+        self._texts = ArgumentTexts()
         self._events = TrackEvents()
         self._arrows = ArrowBook()
         self._counters = counters
@@ -77,11 +92,15 @@ class Machine:
         stage = batch.work
         metric = metrics_of(batch, stage)
         lost = _without_value(batch)
-        host_arrows, waits, dropped_ends = self._arrows.split(batch, stage, self._output.api[batch.track])
-        self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
-        if stage.any():
-            rows = np.flatnonzero(stage)
-            self._write_stages(batch, rows, waits, launch_arguments(batch, metric, rows))
+        host_arrows, waits, dropped_ends = self._arrows.split(batch, stage)
+        rows = np.flatnonzero(stage)
+        self._define_queues(np.unique(batch.track[rows]).tolist())
+        encode = partial(self._encoded_stages, batch, rows, waits, metric)
+        with meanwhile(encode, worthwhile=len(rows) >= _FEW) as stages:
+            self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
+        packets = stages()
+        self._write(self._gpu.interning(self._stages.fresh()))
+        self._write(packets)
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
         return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
@@ -99,10 +118,10 @@ class Machine:
         """Writes TrackEvents in the order of the edges."""
         edges = batch.edges
         is_row = edges.row >= 0
-        own = np.zeros(len(batch) + 1, np.bool_)  # the last one is for ends, whose row is -1
-        own[rows] = True
-        own[-1] = True
-        at = np.flatnonzero(own[edges.row])
+        mine = np.zeros(len(batch) + 1, np.bool_)  # the last one is for ends, whose row is -1
+        mine[rows] = True
+        mine[-1] = True
+        at = np.flatnonzero(mine[edges.row])
         place = self._placed_edges(batch, at)
         begins = np.flatnonzero(is_row[at])
         position = np.empty(len(batch), np.int64)
@@ -114,7 +133,10 @@ class Machine:
         place.put(end, ends, None)
         self._write_definitions()
         where = [position[rows][number] for number in numbers]
-        self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], edges.ts[at] - self._origin))
+        ids = host.batch.column("id").to_numpy()
+        own = [*(ids[number] for number in numbers), None]
+        ts = edges.ts[at] - self._origin
+        self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], ts, own))
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """Returns the fields of type and track of those edges."""
@@ -141,17 +163,22 @@ class Machine:
             pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
         return CodedField(Pieces(pieces), found.indices.to_numpy())
 
-    def _write_stages(
-        self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, measured: dict[str, pa.Array]
-    ) -> None:
-        part = _select(batch, rows)
-        track = batch.track[rows]
-        for number in np.unique(track).tolist():
+    def _define_queues(self, tracks: list[int]) -> None:
+        """Makes the queues of tracks with render stages."""
+        for number in tracks:
             stream = self._tracks.queue_track(number)
             if stream not in self._gpus.queues:
                 self._gpus.queue(stream, *self._tracks.process(stream), self._tracks.queue(stream))
             if number not in self._gpus.queues:
                 self._gpus.share(number, stream)
+
+    def _encoded_stages(
+        self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, metric: KernelMetrics
+    ) -> memoryview:
+        """Returns the packets of render stages, and keeps the estimates of their occupancy."""
+        if not len(rows):
+            return memoryview(b"")
+        part = _select(batch, rows)
         ts = part.column("ts").to_numpy()
         dur = pc.coalesce(part.column("dur"), pc.subtract(self._timeline.end, part.column("ts"))).to_numpy()
         columns = argument_columns(part)
@@ -159,14 +186,15 @@ class Machine:
             columns.pop(name, None)
         if part.has("cat"):
             columns["cat"] = part.column("cat")
-        columns |= source_columns(part, STAGE_RESERVED)
+        columns |= source_columns(part, STAGE_RESERVED, self._texts)
         own_waits = waits.take(pa.array(rows)) if waits is not None else None
-        stages = StageRows(part.columns, columns, track, batch.serial[rows], ts, dur, own_waits, measured)
+        measured = launch_arguments(batch, metric, rows)
+        stages = StageRows(part.columns, columns, batch.track[rows], batch.serial[rows], ts, dur, own_waits, measured)
         numbers, events = self._stages.events(stages)
-        self._write_definitions()
-        self._write(self._gpu.interning(self._stages.fresh()))
-        self._write(Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin))
         self._add_estimates(part, stages)
+        ids = part.column("id").to_numpy()
+        own = [ids[number] for number in numbers]
+        return Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin, own)
 
     def _add_estimates(self, part: Batch, stages: StageRows) -> None:
         if not part.has("occupancy") or part.column("occupancy").null_count == len(part):

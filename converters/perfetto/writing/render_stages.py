@@ -199,13 +199,15 @@ class RenderStages:
         return known
 
     def _kernel(self, name: bytes, arguments: bytes) -> bytes:
+        """The field that refers to a kernel. Only its demangled name is written: the engine makes an argument of each
+        name for each launch, and viewers show that one.
+        """
         known = self._kernels.get((name, arguments))
         if known is None:
             iid = len(self._kernels) + 1
             known = self._kernels[name, arguments] = int_field(f.GPU_RENDER_STAGE_EVENT["kernel_iid"], iid)
             entry = (
                 int_field(f.INTERNED_COMPUTE_KERNEL["iid"], iid)
-                + bytes_field(f.INTERNED_COMPUTE_KERNEL["name"], name)
                 + bytes_field(f.INTERNED_COMPUTE_KERNEL["demangled_name"], name)
                 + arguments
             )
@@ -224,7 +226,7 @@ class RenderStages:
                 "device": queue.track.device if queue.track.device is not None else queue.gpu.number,
                 "stream": queue.track.stream,
                 "context": queue.track.context,
-                "api": queue.gpu.api or None,
+                "api": None if queue.gpu.api_number else queue.gpu.api or None,  # else the context has it
             }
             bodies = [self._arguments.value(name, value) for name, value in values.items() if value is not None]
             known = b"".join(bytes_field(f.INTERNED_COMPUTE_KERNEL["args"], body) for body in bodies)

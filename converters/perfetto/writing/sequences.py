@@ -16,6 +16,7 @@ from .message_columns import MessageColumns
 
 _PACKET = bytes_tag(f.TRACE["packet"])
 _TIME = int_tag(f.TRACE_PACKET["timestamp"])
+_ROW = int_tag(f.TRACE_PACKET["ktrace_row"])
 
 
 class Sequence(NamedTuple):
@@ -83,16 +84,23 @@ class Packets:
         self._tag = tag
         self._later = sequence.later()
 
-    def of(self, positions: Several[Int64], messages: Several[MessageColumns], ts: Int64) -> memoryview:
+    def of(
+        self,
+        positions: Several[Int64],
+        messages: Several[MessageColumns],
+        ts: Int64,
+        ids: Several[Int64 | None] | None = None,
+    ) -> memoryview:
         """Returns the bytes of packets in order.
 
-        `positions` has the positions of each group of messages; `ts` has the timestamps by position.
+        `positions` has the positions of each group of messages, `ids` the ids of the rows that they show: None for a
+        group that shows none, or for all. `ts` has the timestamps by position.
         """
         if not len(ts):
             return memoryview(b"")
         parts = [
-            self._packets(message, ts[position].view(np.uint64))
-            for position, message in zip(positions, messages, strict=True)
+            self._packets(message, ts[position].view(np.uint64), own)
+            for position, message, own in zip(positions, messages, ids or [None] * len(messages), strict=True)
             if len(position)
         ]
         order = np.empty(len(ts), np.int64)
@@ -100,10 +108,12 @@ class Packets:
         rows = pa.concat_arrays(parts).take(pa.array(order))
         return _bytes(rows)
 
-    def _packets(self, message: MessageColumns, ts: UInt64) -> pa.LargeBinaryArray:
+    def _packets(self, message: MessageColumns, ts: UInt64, ids: Int64 | None) -> pa.LargeBinaryArray:
         inner = MessageColumns(len(ts))
         inner.varint(_TIME, ts)
         inner.constant(self._later)
+        if ids is not None:
+            inner.varint(_ROW, ids.view(np.uint64))
         inner.message(self._tag, message)
         whole = MessageColumns(len(ts))
         whole.message(_PACKET, inner)

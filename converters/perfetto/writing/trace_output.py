@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, BinaryIO
 
-from ktrace.model.arrays import UInt8
 from ktrace.model.tracks import Track
 from ktrace.report import Report
 from ktrace.stages.order.timeline import Timeline
@@ -22,8 +21,7 @@ from .sequences import of_machine, packet
 class TraceOutput:
     """The output of all machines.
 
-    `origin` is subtracted from all times, `api` has the number of the API of each track, and `machine` is the machine
-    of the sidecar's packets.
+    `origin` is subtracted from all times, and `machine` is the machine of the sidecar's packets.
     """
 
     stream: BinaryIO
@@ -31,7 +29,6 @@ class TraceOutput:
     timeline: Timeline
     origin: int
     tracks: Descriptors
-    api: UInt8
     machine: int
     #: How many tracks and counters the sidecar has described so far.
     _described: list[int] = field(default_factory=lambda: [0, 0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from ktrace.model.masks import words_in
 from ..proto import field_numbers as f
 from ..proto.sidecar import CATEGORY_KINDS, RESERVED, argument_name
 from ..proto.wire import bytes_tag, double_tag, int_tag
+from .argument_texts import ArgumentTexts
 from .arguments import HostArguments
 from .arrows import HostArrows
 from .fields import (
@@ -44,17 +46,26 @@ _COUNTER_DOUBLE = double_tag(f.TRACK_EVENT["double_counter_value"])
 
 
 def argument_columns(batch: Batch) -> dict[str, pa.Array]:
-    """Returns the arguments of events that are columns; `kind` only if the category doesn't imply it."""
-    return timeline_arguments.argument_columns(
+    """Returns the arguments of events that are columns; `kind` only if the category doesn't imply it.
+
+    Without `id`, which the packet has.
+    """
+    found = timeline_arguments.argument_columns(
         batch, _kind_not_implied(batch.column("cat"), batch.column("kind")) if batch.has("cat") else None
     )
+    found.pop("id", None)  # absent if there are no rows
+    return found
 
 
-def source_columns(batch: Batch, reserved: frozenset[str]) -> dict[str, pa.Array]:
-    """Returns the source's typed arguments by the name that is written, and its other arguments as texts `args`."""
+def source_columns(batch: Batch, reserved: Set[str], texts: ArgumentTexts) -> dict[str, pa.Array]:
+    """Returns the source's arguments by the name that is written; as texts `args` those that can't be columns."""
     columns = {argument_name(name.removeprefix("args."), reserved): batch.column(name) for name in batch.typed_args()}
     if batch.has("args"):
-        columns["args"] = batch.column("args")
+        split = texts.columns(batch.column("args"))
+        named = {argument_name(key, reserved): column for key, column in (split or {}).items()}
+        if split is None or len(named) < len(split) or not named.keys().isdisjoint(columns):
+            named = {"args": batch.column("args")}
+        columns |= named
     return {name: column for name, column in columns.items() if column.null_count < len(column)}
 
 
@@ -88,6 +99,7 @@ class TrackEvents:
 
     def __init__(self) -> None:
         self._arguments = HostArguments()
+        self._texts = ArgumentTexts()
         self._names = InternedTexts(f.INTERNED_DATA["event_names"], f.TRACK_EVENT["name_iid"], f.TRACK_EVENT["name"])
         self._categories = InternedTexts(
             f.INTERNED_DATA["event_categories"], f.TRACK_EVENT["category_iids"], f.TRACK_EVENT["categories"]
@@ -122,7 +134,7 @@ class TrackEvents:
         columns = argument_columns(batch)
         for axis in ("grid", "block"):
             fields += _dimensions(batch, axis, self._arguments)
-        source = source_columns(batch, RESERVED)
+        source = source_columns(batch, RESERVED, self._texts)
         texts = source.pop("args", None)
         for name, column in {**columns, **source}.items():
             field = argument_field(name, column, self._arguments, _TAG)

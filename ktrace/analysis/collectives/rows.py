@@ -20,7 +20,7 @@ from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.shapes import Shapes
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import encoded
+from ktrace.model.json_text import NOT_JSON, encoded
 from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.naming.collectives import is_collective, is_send, operation_in
 from ktrace.store.events import values
@@ -140,5 +140,5 @@ class CollectiveRows:
 def _facts(text: str | None) -> Facts:
     try:
         return facts_of(_DECODER.decode(text)) if text else Facts()
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return Facts()

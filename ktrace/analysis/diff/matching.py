@@ -31,7 +31,7 @@ from ktrace.naming.taxonomy import Taxonomy, taxonomy
 
 #: Names that end in a number or hash of a graph compiler: Inductor's, XLA's, names with a digest.
 _NUMBERED = re.compile(r"^(triton_\w+?)_\d+$|^(\w*fusion)[._]\d+$|^(.*\D)[._](?=[0-9a-f]*[0-9])[0-9a-f]{8,64}$")
-_LAYER = re.compile(r"\d+$")
+_LAYER = re.compile(r"(?<!\d)\d+$")
 
 #: Groups that match despite different names if each side has only one.
 _ONLY = ("stream", "device", "rank", "source", "run")

@@ -17,6 +17,7 @@ from ktrace.analysis.summary.compute import read_summary
 from ktrace.analysis.summary.model import Summary
 from ktrace.analysis.work.keys import NOT_KNOWN
 from ktrace.errors import InputError, UsageError
+from ktrace.input.limits import limited
 from ktrace.pipeline.selection import selected
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ Side = str | Path | Summarised | Summary
 _USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step")
 
 
+@limited
 def compare(
     a: Side,
     b: Side | None = None,

@@ -33,7 +33,7 @@ _INSTANCE = re.compile(r"_\d+$")
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 #: Operators of PyTorch by their namespaces, and what autograd calls.
-_OPERATOR = re.compile(r"(?:aten|prim|c10d|autograd::engine)::|[A-Za-z_][\w.]*(?:::\w+)+$|\w+Backward\w*$")
+_OPERATOR = re.compile(r"(?:aten|prim|c10d|autograd::engine)::|[A-Za-z_][\w.]*(?:::\w+)+$|(?=\w+$)\w+Backward")
 
 _ENGINE = "autograd::engine::evaluate_function"
 

@@ -37,7 +37,7 @@ OVERHEAD_NS = 10_000
 
 #: Calls that return when work is done. Copies whose name ends in Async return then, too, if memory is pageable.
 _WAITS = re.compile(
-    r"[a-z]+\w*Synchronize|(cuda|cu|hip)Memcpy(?!\w*Async)|clFinish|clWaitForEvents|urEventWait|urQueueFinish", re.ASCII
+    r"[a-z]\w*Synchronize|(cuda|cu|hip)Memcpy(?!\w*Async)|clFinish|clWaitForEvents|urEventWait|urQueueFinish", re.ASCII
 )
 
 _API = KINDS.index("api")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,8 +16,10 @@ from ktrace.analysis.query.plan import Plan, planned
 from ktrace.analysis.query.views import LAUNCHED, sql_type, table_name, table_schema
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
+from ktrace.input.limits import limited
 from ktrace.model.batch import RECORDS, Batch
 from ktrace.report import Report
+from ktrace.scratch import scratch_folder
 from ktrace.store.spill import Spill
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _ROWS = 65_536
 _WHOLE = pa.decimal128(38, 0)
 
 
+@limited
 def query(
     src: str | Path | Sequence[str | Path],
     sql: str,
@@ -144,9 +146,9 @@ def _answered(
     plan = planned(sql, params)
     spill = Spill(MEMORY)
     try:
-        with TemporaryDirectory(prefix="ktrace-", ignore_cleanup_errors=True) as folder:
+        with scratch_folder() as folder:
             tables = load(plan, spill) if plan.tables else {}
-            with connected(Path(folder), jobs) as connection:
+            with connected(folder, jobs) as connection:
                 for record in (*RECORDS, LAUNCHED):
                     _register(connection, record, tables.get(record))
                 create_views(connection)

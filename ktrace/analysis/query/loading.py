@@ -20,6 +20,7 @@ from ktrace.analysis.query.plan import Plan
 from ktrace.analysis.query.views import LAUNCHED, table_schema
 from ktrace.analysis.work.columns import by_source
 from ktrace.errors import KtraceError
+from ktrace.input.boundary import input_faults
 from ktrace.input.detection import by_name, choose
 from ktrace.input.expand import expanded
 from ktrace.input.source import Source
@@ -181,11 +182,13 @@ def _direct(paths: Sequence[str], plan: Plan, selection: Selection, report: Repo
     try:
         (one,) = expanded(paths, Report(), selection.from_)
         source = Source(one.path)
-        room = (by_name(selection.from_) if selection.from_ else one.format or choose(source)).capability("scan")
+        fmt = by_name(selection.from_) if selection.from_ else one.format or choose(source)
+        room = fmt.capability("scan")
     except (KtraceError, ValueError):  # raised again when it is read; or there are several
         return {}
     if room is None:
         return {}
     wanted = [record for record in plan.tables if record in RECORDS[:-1]]
-    found: Tables = room.scanned(source, wanted) or {}
+    with input_faults(source.path, fmt):
+        found: Tables = room.scanned(source, wanted) or {}
     return found

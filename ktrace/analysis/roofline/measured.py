@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ktrace.analysis.work.columns import StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch
-from ktrace.model.json_text import decoded
+from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.model.row_builder import to_rows
 from ktrace.store.spill import Spill
@@ -208,7 +208,7 @@ def _texts(batch: Batch, rows: Int64) -> tuple[Float64, Float64]:
     for place in np.flatnonzero(truth(pc.match_substring_regex(text, '"(?:model_)?flops"|"bytes_accessed"'))).tolist():
         try:
             one = _DECODER.decode(text[place].as_py())
-        except (msgspec.DecodeError, RecursionError):
+        except NOT_JSON:
             continue
         flops[place] = _number(one.flops if _number(one.flops) >= 0 else one.model_flops)
         moved[place] = _number(one.bytes_accessed)

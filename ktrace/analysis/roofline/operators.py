@@ -25,7 +25,7 @@ from ktrace.analysis.work.joining import innermost
 from ktrace.analysis.work.shapes import Shapes
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
-from ktrace.model.json_text import decoded
+from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import truth, words_in
 from ktrace.store.spill import Spill
 
@@ -162,7 +162,7 @@ def _decoded(texts: list[str]) -> dict[str, pa.Array]:
     for text in texts:
         try:
             one = _DECODER.decode(text)
-        except (msgspec.DecodeError, RecursionError):
+        except NOT_JSON:
             one = _Arguments()
         values = one.dims if bytes(one.dims) else one.earlier, one.types, one.concrete, one.strides
         for key, value in zip(SPELLINGS, values, strict=True):

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ktrace.model.json_text import NOT_JSON
+
 #: The name and the bytes of each type of elements, as PyTorch writes it.
 TYPES: dict[str, tuple[str, int]] = {
     "double": ("fp64", 8),
@@ -156,7 +158,7 @@ def _sizes(found: Any) -> bool:
 def _list(text: bytes | None) -> list[Any] | None:
     try:
         found = msgspec.json.decode(text) if text else None
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return None
     return found if isinstance(found, list) else None
 

@@ -25,6 +25,7 @@ from ktrace.analysis.work.labels import Key, Labels, Shape
 from ktrace.analysis.work.model import DeviceUse, Group
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
+from ktrace.input.limits import limited
 from ktrace.model.arrays import Int32
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from ktrace.stages.select.filter import Filter
 
 
+@limited
 def summarise(
     src: str | Path | Sequence[str | Path],
     *,

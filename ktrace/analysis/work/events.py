@@ -234,6 +234,7 @@ class _Places(NamedTuple):
         return Correlated(correlation, self.process[shape], self.machine[shape], self.known[shape])
 
 
-def natural(text: str) -> list[tuple[int, int | str]]:
+def natural(text: str) -> list[tuple[int, int, str]]:
     """A sort key that puts L2 before L10."""
-    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", text) if part]
+    parts = (part for part in re.split(r"([0-9]+)", text) if part)
+    return [(0, len(part.lstrip("0")), part.lstrip("0")) if part.isdigit() else (1, 0, part) for part in parts]

@@ -12,7 +12,6 @@ its launch, texts and notes are its arguments.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
-from ktrace.model.json_text import decoded, dump_json
+from ktrace.model.json_text import decoded, dump_json, load_object
 from ktrace.model.unique import unique_name
 from ktrace.report import Ledger
 from ktrace.store.joins import distinct_rows, positions
@@ -259,7 +258,7 @@ def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array
     for kernel, (kind, name, metric, value, args) in zip(of.tolist(), zip(*columns, strict=True), strict=True):
         if kernel < 0:  # a launch that was yielded before
             continue
-        extra = json.loads(args) if args else {}
+        extra = load_object(args)
         if kind == "note":
             notes[kernel].append({"text": name, **extra} if extra else name)
             continue

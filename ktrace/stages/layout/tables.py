@@ -12,14 +12,13 @@ each section a track. All figures of a row are arguments of its slice. Launches 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import dump_json
+from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.row_builder import to_batch, to_rows
 from ktrace.model.unique import unique_name
 from ktrace.report import Ledger, Report
@@ -37,6 +36,9 @@ TOTALS = "totals, not a timeline"
 
 #: Figures of a summary in the order in which an argument list shows them.
 FIGURES = ("value", "count", "total", "avg", "median", "min", "max", "stddev", "p95", "p99")
+
+#: Times from here on are out of range (docs/model.md): such widths have figures that can't be right.
+LIMIT = 1 << 62
 
 #: How many rows a batch has.
 BATCH_ROWS = 16_384
@@ -216,7 +218,8 @@ class _Plan:
             self._cursor[place] = start + span
         common = {"track": track, "timing": "synthetic", "run": first.get("run"), "device": device}
         if remarks:
-            self._events.append(_remark(remarks, start + span if "ts" in first else start) | common)
+            ts = start + span if "ts" in first else start
+            self._events.append(_remark(remarks, max(-LIMIT, min(ts, LIMIT))) | common)
         for piece in slices:
             _emit(piece, start, common, self._events)
             start += piece.extent
@@ -292,9 +295,10 @@ def _emit(piece: _Slice, start: int, common: Row, events: list[Row]) -> None:
         event["args"] = dump_json({"device": head["device"]} | _arguments(piece))
     else:
         event["args"] = dump_json(_arguments(piece))
-    drawn = {"kind": _event_kind(head["kind"], piece.width), "name": head["name"], "ts": start}
+    ts = max(-LIMIT, min(start, LIMIT))  # `order` reports those at the limit
+    drawn = {"kind": _event_kind(head["kind"], piece.width), "name": head["name"], "ts": ts}
     if piece.width:
-        drawn["dur"] = piece.width
+        drawn["dur"] = min(piece.width, LIMIT)
     events.append({name: value for name, value in (event | drawn).items() if value is not None})
     for child in piece.children:
         _emit(child, start, common, events)
@@ -313,7 +317,7 @@ def _arguments(piece: _Slice) -> Row:
     arguments: Row = {}
     for row in (piece.head, *piece.measures):
         figures = {name: _plain(row[name]) for name in FIGURES if name in row}
-        extra = json.loads(row.get("args", "{}"))
+        extra = load_object(row.get("args"))
         if row["kind"] == "note":
             extra = {"text": row["name"]} | extra
         if row is piece.head and row["metric"] == "duration":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 
 from ktrace.model.arrays import Int64, Structured
 from ktrace.model.batch import TRACK_COLUMNS, Batch
-from ktrace.model.json_text import dump_json
+from ktrace.model.json_text import dump_json, load_object
 from ktrace.store.events import EventStore
 from ktrace.store.gathered import GatheredRows
 from ktrace.store.spill import Runs
@@ -73,4 +72,4 @@ def _merge_args(found: dict[str, pa.Array], columns: pa.RecordBatch, texts: pa.A
 @lru_cache(maxsize=4096)
 def _merge(begin: str, end: str) -> str:
     """The arguments of both; the end's value where they differ."""
-    return dump_json(json.loads(begin) | json.loads(end))
+    return dump_json(load_object(begin) | load_object(end))

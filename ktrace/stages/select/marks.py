@@ -26,7 +26,9 @@ from ktrace.store.events import LIMIT, values
 Test = Callable[[str], bool]
 
 #: Names of steps in profilers and training loops: ProfilerStep#3, Iteration 3, train_step_3.
-_STEP = re.compile(r"(?:profiler\s?step|iteration|iter|(?:train(?:ing)?[ _]?)?step)\s*[#:=_]?\s*(\d+)", re.IGNORECASE)
+_STEP = re.compile(
+    r"(?:profiler\s?step|iteration|iter|(?:train(?:ing)?[ _]?)?step)\s*(?:[#:=_]\s*)?(\d+)", re.IGNORECASE
+)
 
 #: The most names that are remembered, to suggest similar ones for a name that isn't there.
 _NAMES = 20_000

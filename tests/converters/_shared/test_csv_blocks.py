@@ -208,6 +208,35 @@ def test_rows_are_those_of_the_module_csv(
     assert read.report.reader.given == 2000
 
 
+@pytest.mark.parametrize("rows", [0, 1, 9])
+@pytest.mark.parametrize("other", ["Start,Name,More", "Name,Calls"])
+def test_headings_that_repeat_cost_what_their_lines_cost(
+    path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, other: str
+) -> None:
+    """What is parsed in all is a few times the text, and Arrow, whose every call costs 0.3 ms, is asked seldom."""
+    parsed, calls = 0, 0
+    lines, fast = csv_blocks.parse_lines, csv_blocks.parse_fast
+
+    def count_lines(text: bytes, *more: Any) -> Any:
+        nonlocal parsed
+        parsed += len(text)
+        return lines(text, *more)
+
+    def count_calls(*more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return fast(*more)
+
+    monkeypatch.setattr(csv_blocks, "parse_lines", count_lines)
+    monkeypatch.setattr(csv_blocks, "parse_fast", count_calls)
+    tables = ["Start,Name,More\n" + "1,a,b\n" * rows, other + "\n" + "x,7\n" * rows]
+    text = "".join(tables) * 500
+    read = Read(path, text)
+    assert len(read.tables) == 1000
+    assert calls < 50
+    assert parsed < 16 * len(text)
+
+
 @pytest.mark.parametrize(
     ("line", "width", "cells"),
     [

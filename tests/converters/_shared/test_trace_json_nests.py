@@ -265,10 +265,8 @@ def test_a_window_grows_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_text_without_end_is_held_in_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "BLOCK", 1 << 12)
-    from ktrace.converters._shared.trace_json import salvage as module
-
-    monkeypatch.setattr(module, "LARGEST", 1 << 14)
     text = Text(io.BytesIO(b'{"ph":"X","name":"' + b"x" * (1 << 20)))
+    text.largest = 1 << 14
     found = salvage(text, 1 << 21)
     assert [loss.kind for loss in found.lost] == ["cut"]
     assert text.pos == (1 << 20) + 18

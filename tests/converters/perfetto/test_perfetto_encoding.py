@@ -152,7 +152,7 @@ COLUMNS = {
 
 
 def host_arguments(row: dict[str, Any]) -> list[str]:
-    columns: dict[str, Any] = {"id": row["id"]}
+    columns: dict[str, Any] = {}
     if row["cat"] is not None and (row["cat"], row["kind"]) != ("cpu_op", "op"):
         columns["kind"] = row["kind"]
     if row["timing"] != "measured":
@@ -192,12 +192,13 @@ def check_events(trace: list[dict[str, Any]], found: Decoded) -> None:
     by_id = {row["id"]: row for row in host}
     seen = []
     opened: Counter[Any] = Counter()
-    for ts, track, event in found.events:
+    for (ts, track, event), number in zip(found.events, found.rows, strict=True):
         place = (track.get("pid"), track.get("tid"), track.get("device"), track.get("stream"))
         if event.type == END:
             opened[ts, place] -= 1
+            assert number is None
             continue
-        (number,) = (note.int_value for note in event.debug_annotations if note.name == "id")
+        assert number is not None
         row = by_id[number]
         seen.append(number)
         assert ts == row["ts"]
@@ -233,7 +234,7 @@ STAGE_COLUMNS = COLUMNS | {
 
 
 def stage_arguments(row: dict[str, Any], dur: int) -> dict[str, tuple[str, Any]]:
-    columns: dict[str, Any] = {"id": row["id"], "device": 0, "stream": 7, "context": 1, "process_id": 7}
+    columns: dict[str, Any] = {"device": 0, "stream": 7, "context": 1, "process_id": 7}
     if row["timing"] != "measured":
         columns["timing"] = row["timing"]
     for name in ("cat", "external_id", "bytes"):
@@ -274,7 +275,7 @@ def check_stages(trace: list[dict[str, Any]], found: Decoded) -> None:
     by_id = {row["id"]: row for row in trace if is_stage(row)}
     assert len({stage.event.event_id for stage in found.stages}) == len(found.stages) == len(by_id)
     for stage in found.stages:
-        row = by_id.pop(stage.arguments["id"][1])
+        row = by_id.pop(stage.row)
         dur = end_of(trace) - row["ts"] if row["dur"] is None else row["dur"]
         assert (stage.ts, stage.event.duration) == (row["ts"], dur)
         assert stage.queue == {"source": "run", **GPU, "gpu": [0, 0]}

@@ -39,7 +39,7 @@ def two_kernels_in_a_step() -> list[Any]:
 
 def test_a_range_of_a_stream_is_on_the_queue_of_its_kernels() -> None:
     found = decode(written(two_kernels_in_a_step()))
-    stages = {stage.kernel.name: stage for stage in found.stages}
+    stages = {stage.kernel.demangled_name: stage for stage in found.stages}
     assert set(stages) == {"ProfilerStep#3", "gemm", "norm"}
     assert len({stage.event.hw_queue_iid for stage in found.stages}) == 1
     kinds = {name: (stage.stage.category, stage.stage.description) for name, stage in stages.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import SHARED
 from engine import FAULTS, query
-from perfetto_reference import API, BEGIN, CORRELATION, Trace, decode, written
+from perfetto_reference import BEGIN, CORRELATION, Trace, decode, written
 from scene import KERNEL, rows, scene, write
 
 from ktrace.converters.perfetto.writing.kernel_counters import KernelCounters
@@ -85,7 +85,7 @@ def test_an_allocation_without_duration_is_a_point(tmp_path: Path) -> None:
     assert "unfinished" in found["step"]
 
 
-def test_one_launch_of_many_kernels_names_the_api() -> None:
+def test_one_launch_of_many_kernels_names_them_all() -> None:
     made = rows()
     made.fact("device", device=0, name="NVIDIA H100", facts={"api": "cuda", "compute_capability": "9.0"})
     made.event("api", "cudaGraphLaunch", ts=0, dur=5, correlation=1, **HOST)
@@ -94,7 +94,8 @@ def test_one_launch_of_many_kernels_names_the_api() -> None:
     found = decode(written(list(made.rest())))
     (call,) = (event for _, _, event in found.events if event.type == BEGIN)
     assert sorted(call.Extensions[CORRELATION].submission_event_ids) == sorted(s.event.event_id for s in found.stages)
-    assert call.Extensions[API] == found.stages[0].context.api == 4
+    assert found.stages[0].context.api == 4
+    assert "api" not in found.stages[0].arguments  # which the context has
     assert {stage.kernel.arch for stage in found.stages} == {"sm_90"}
     assert {stage.context.pid for stage in found.stages} == {7}  # the only process of the source with threads
     assert len({stage.event.hw_queue_iid for stage in found.stages}) == 3

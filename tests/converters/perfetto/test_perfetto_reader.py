@@ -725,3 +725,21 @@ def test_damaged_bytes_are_reported_or_a_clear_error(tmp_path: Path) -> None:
             assert report.balanced()
             outcomes["issues" if report.issues else "fine"] += 1
     assert min(outcomes["issues"], outcomes["fine"]) > 10  # both ways are taken
+
+
+def test_of_a_packet_with_its_data_twice_the_last_counts(tmp_path: Path) -> None:
+    """The kinds of data of a packet are alternatives: protobuf keeps the last one of them."""
+    first, last = (trace.TrackEvent(type=3, name=name, track_uuid=1).SerializeToString() for name in ("first", "last"))
+    described = trace.TracePacket(track_descriptor=trace.TrackDescriptor(uuid=1, name="track"), timestamp=1)
+    counters = trace.GpuCounterEvent(counters=[trace.GpuCounterEvent.GpuCounter(counter_id=1, int_value=5)])
+    twice = int_field(8, 5) + bytes_field(11, first) + bytes_field(11, last)
+    mixed = int_field(8, 6) + bytes_field(52, counters.SerializeToString()) + bytes_field(11, last)
+    once = int_field(8, 7) + bytes_field(11, last)
+    path = tmp_path / "run.pftrace"
+    path.write_bytes(b"".join(bytes_field(1, part) for part in (described.SerializeToString(), twice, mixed, once)))
+    report = Report()
+    found = Trace(read_batches([str(path)], report), report).to_arrow()["events"].to_pylist()
+    assert [(row["ts"], row["name"]) for row in found] == [(5, "last"), (6, "last"), (7, "last")]
+    assert report.balanced()
+    assert report.issues["duplicate-key"].rows == 2
+    assert report.issues["duplicate-key"].places[0][0].startswith("byte ")

@@ -1,0 +1,189 @@
+"""Limits of what an input may make ktrace hold: no file of a few kilobytes fills the memory or the disk.
+
+    ktrace convert big.json -o big.perfetto --limits value=2GiB
+    ktrace.convert("big.json", "big.perfetto", limits="value=2GiB,ratio=none")
+
+line       bytes of one line of a text, and of one row of a CSV
+value      bytes of one value: an event of a JSON, a cell of a database, a compressed packet once it is decompressed
+unpacked   bytes that any compressed input may give
+ratio      bytes that it may give beyond these, for each byte that is stored
+depth      how deep compressed packets may be nested in compressed packets
+
+The defaults are far above what profilers write, and far below what one machine has. All are here, and here alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, BinaryIO, ParamSpec, TypeVar
+
+from ktrace.errors import DamagedInput, UsageError
+
+#: The value of a limit that is switched off.
+NONE = 1 << 62
+
+#: The deepest nesting that any limit allows: Python's own stack ends somewhere.
+_DEEPEST = 64
+
+#: Bytes that are read at once of what may be much.
+_PART = 1 << 20
+
+_UNITS = {
+    **{"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40},
+    **{"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
+}
+_EXAMPLE = "line=1GiB, value=2GiB, unpacked=4GiB, ratio=2000, depth=8; none switches a limit off"
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of one conversion; sizes in bytes.
+
+    JSON in gzip is stored in a tenth to a thirtieth of its size, repeated text in a hundredth. What is all zeros is
+    stored in a thousandth by gzip, and in even less by zstd. So a ratio of 500 is that of a bomb, above 256 MiB.
+    """
+
+    line: int = 128 << 20
+    value: int = 256 << 20
+    unpacked: int = 256 << 20
+    ratio: int = 500
+    depth: int = 4
+
+    def but(self, text: str) -> Limits:
+        """Returns these limits with those that a text names: `line=1GiB,ratio=none`. Raises UsageError."""
+        known = {one.name for one in fields(self)}
+        found: dict[str, int] = {}
+        for pair in filter(None, (part.strip() for part in text.split(","))):
+            name, _, value = (part.strip() for part in pair.partition("="))
+            if name not in known:
+                raise UsageError(f"there is no limit '{name}'", expected=", ".join(sorted(known)), remedy=_EXAMPLE)
+            found[name] = _parsed(name, value)
+        return replace(self, **found)
+
+    def check_line(self, size: int, path: str | None, number: int) -> None:
+        """Raises DamagedInput where a line, by its number from 1, has more bytes than allowed."""
+        if size > self.line:
+            raise exceeded("line", f"the line has more than {sized(self.line)}", path, f"line {number}", self)
+
+    def check_inflated(self, given: int, stored: int, path: str | None) -> None:
+        """Raises DamagedInput where `stored` bytes gave so many that they are a bomb."""
+        if given > self.unpacked and given > stored * self.ratio:
+            what = f"{sized(stored)} of compressed data give {sized(given)} and more"
+            raise exceeded("ratio", f"{what}, {given // max(stored, 1):,} times as much", path, None, self)
+
+    def lines(self, stream: BinaryIO, size: int, number: int = 1) -> bytes:
+        """Returns whole lines of about `size` bytes, b"" at the end; `number` is that of the first one.
+
+        Raises as `check_line` does.
+        """
+        text = stream.read(size)
+        last = self.readline(stream) if text[-1:] not in (b"", b"\n") else b""
+        if len(text) + len(last) > self.line:
+            begin = text.rfind(b"\n") + 1
+            self.check_line(len(text) - begin + len(last), None, number + text.count(b"\n"))
+        return text + last
+
+    def readline(self, stream: BinaryIO) -> bytes:
+        """Returns the next line of a stream; of a longer line than allowed a byte more than that."""
+        return stream.readline(self.line + 1)
+
+    def whole(self, stream: BinaryIO, path: str | None = None, where: str | None = None) -> bytes:
+        """Returns the rest of a stream, which is one value. Raises DamagedInput if it is larger than allowed."""
+        parts, size = [], 0
+        while size <= self.value and (part := stream.read(_PART)):
+            parts.append(part)
+            size += len(part)
+        if size > self.value:
+            raise exceeded("value", f"has more than {sized(self.value)} that are read as a whole", path, where, self)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def sized(size: int) -> str:
+    """Returns a number of bytes in words: `128 MiB`."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if size >= _UNITS[unit.upper()]:
+            return f"{size / _UNITS[unit.upper()]:.4g} {unit}"
+    return f"{size:,} bytes"
+
+
+def exceeded(
+    name: str, what: str, path: str | None = None, where: str | None = None, limits: Limits | None = None
+) -> DamagedInput:
+    """Returns the error for what exceeds a limit: what was met, the limit, the option that changes it."""
+    limits = limits or current()
+    limit = getattr(limits, name)
+    more = "none" if name in ("ratio", "depth") else sized(4 * limit).replace(" ", "").removesuffix("bytes")
+    shown = {"ratio": f"at most {limit:,} times what is stored, above {sized(limits.unpacked)}"}
+    shown |= {"depth": f"at most {limit:,} levels"}
+    return DamagedInput(
+        what,
+        path=path,
+        where=where,
+        expected=f"{shown.get(name, f'at most {sized(limit)}')} (the limit '{name}')",
+        remedy=f'if you trust the file, allow more: --limits {name}={more}, in Python limits="{name}={more}"',
+    )
+
+
+def _parsed(name: str, text: str) -> int:
+    if text.lower() == "none":
+        return _DEEPEST if name == "depth" else NONE
+    digits = text.rstrip("BbKkMmGgTtIi ")
+    unit = text[len(digits) :].strip().upper()
+    is_plain = name in ("ratio", "depth")
+    try:
+        size = float(digits) * _UNITS[unit]
+    except (ValueError, KeyError):
+        size = 0.0
+    if not 1 <= size < (_DEEPEST + 1 if name == "depth" else NONE) or (is_plain and unit):
+        expected = "a whole number from 1 on, or none" if is_plain else "a size, such as 512MiB or 4GB, or none"
+        raise UsageError(f"'{text}' isn't a value of the limit '{name}'", expected=expected, remedy=_EXAMPLE)
+    return int(size)
+
+
+DEFAULT = Limits()
+
+_current: ContextVar[Limits] = ContextVar("limits", default=DEFAULT)
+
+
+def current() -> Limits:
+    """Returns the limits in force."""
+    return _current.get()
+
+
+def limits_of(given: Limits | Mapping[str, Any] | str) -> Limits:
+    """Returns limits as they are written in calls: "line=1GiB", {"line": "1GiB"}. Raises UsageError."""
+    if isinstance(given, Limits):
+        return given
+    text = given if isinstance(given, str) else ",".join(f"{name}={value}" for name, value in given.items())
+    return current().but(text)
+
+
+@contextmanager
+def in_force(given: Limits | Mapping[str, Any] | str | None) -> Iterator[Limits]:
+    """Within this block these limits hold; those that hold already where none are given. Raises UsageError."""
+    token = _current.set(current() if given is None else limits_of(given))
+    try:
+        yield current()
+    finally:
+        _current.reset(token)
+
+
+def limited(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Makes a function work under the limits of its argument `limits`, or of that of its `selection`."""
+
+    @functools.wraps(function)
+    def under_limits(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        given: Any = kwargs.get("limits")
+        if given is None:
+            given = getattr(kwargs.get("selection"), "limits", None)
+        with in_force(given):
+            return function(*args, **kwargs)
+
+    return under_limits

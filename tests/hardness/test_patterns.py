@@ -1,0 +1,129 @@
+"""No regular expression costs more than in proportion to the length of the text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from ktrace.converters.nvprof.printed_traces import trace_shape
+from tests.helpers.patterns import Used, all_patterns
+from tests.helpers.pumps import Pump, cost, pumps
+
+# From short to long, so that an exponential pattern shows before it hangs.
+_LENGTHS = (18, 64, 500, 4_000)
+# Seconds of CPU time that no linear pattern needs for a character, and what is too short to be measured.
+_SUSPICIOUS, _FLOOR = 0.1e-6, 0.4e-3
+
+
+def worse_than_linear(pattern: re.Pattern[Any], method: str) -> tuple[Pump, float] | None:
+    """The first text whose cost grows faster than its length, and the ratio of costs for the fourfold length."""
+    for pump in pumps(pattern):
+        length = _suspicious(pattern, method, pump)
+        if length and (ratio := _growth(pattern, method, pump, length)) > 8:
+            return pump, ratio
+    return None
+
+
+def _text(pattern: re.Pattern[Any], pump: Pump, length: int) -> str | bytes:
+    text = pump.text(length)
+    return text.encode("latin-1", "replace") if isinstance(pattern.pattern, bytes) else text
+
+
+def _suspicious(pattern: re.Pattern[Any], method: str, pump: Pump) -> int:
+    """The first length whose cost is worth a closer look, 0 if there is none."""
+    for length in _LENGTHS:
+        text = _text(pattern, pump, length)
+        if cost(pattern, method, text) > max(_FLOOR, length * _SUSPICIOUS) and cost(pattern, method, text) > _FLOOR:
+            return length
+    return 0
+
+
+def _growth(pattern: re.Pattern[Any], method: str, pump: Pump, length: int) -> float:
+    """The cost of a text by that of a quarter of it, each the best of several; 4 if it is linear."""
+    ratio = 16.0
+    for _ in range(2):
+        short = min(cost(pattern, method, _text(pattern, pump, length)) for _ in range(5))
+        text = _text(pattern, pump, 2 * length)
+        middle = min(cost(pattern, method, text) for _ in range(3))
+        if middle > 1:
+            return (middle / short) ** 2
+        text = _text(pattern, pump, 4 * length)
+        ratio = min(ratio, min(cost(pattern, method, text) for _ in range(2)) / short)
+        if ratio <= 8:
+            break
+    return ratio
+
+
+PATTERNS, OPEN_CALLS = all_patterns()
+
+
+@pytest.mark.parametrize("used", PATTERNS, ids=lambda used: used.where)
+def test_a_pattern_takes_twice_the_time_for_twice_the_text(used: Used) -> None:
+    for method in sorted(used.methods):
+        found = worse_than_linear(used.pattern, method)
+        assert not found, (
+            f"{used.where}: {method} of {used.pattern.pattern!r} on {found[0]}: 4 times the text, {found[1]:.1f} times the cost"  # noqa: E501
+        )
+
+
+#: Patterns that arguments are part of, and why they can't be tried here.
+_OPEN = {
+    "ktrace/analysis/roofline/peaks.py device['name']": "names of devices, from our file or the user's",
+    "ktrace/naming/taxonomy.py text": "the user's own rules",
+    "ktrace/naming/taxonomy.py pattern": "the user's own rules",
+    "ktrace/naming/taxonomy.py f'(?:{text})|'": "the user's own rules",
+    "ktrace/output/parts.py re.escape(self._stem) + '\\\\.[0-9]{3}' + re.escape(self._suffix)": "no repetition without a bound",  # noqa: E501
+    "ktrace/stages/select/filter.py '|'.join(map(translate, wanted.names))": "the user's own wildcards",
+    "ktrace/stages/select/marks.py translate(pattern)": "the user's own wildcards",
+    "converters/_shared/sqlite/database.py f'(?:{pattern})(?:_V\\\\d+)?'": "names of tables, which a room gives",
+    "converters/closed/unread.py text.encode()": "found among the values of the module",
+    "converters/execution_trace/document.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + re.escape(key[1]) + b')'": "tried below",  # noqa: E501
+    "converters/nsys/rules.py pattern": "names of tables, which the module gives",
+    "converters/nsys_stats/columns.py f'(?:^|[^a-z0-9]){name}(?![a-z0-9])'": "no repetition",
+    "converters/nvprof/printed_traces.py '\\\\s*' + '\\\\s{2,}'.join(apart) + '\\\\s*'": "tried below",
+    "converters/nvprof/printed_traces.py '\\\\s*' + '\\\\s+'.join(cells) + '\\\\s*'": "tried below",
+    "converters/perfetto/writing/descriptors.py f'thread {tid}(?: \\\\((.+)\\\\))?'": "one repetition, before the end",
+    "converters/rocprofv3_json/walk.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + (re.escape(key[1]) if key else b'') + b')'": "tried below",  # noqa: E501
+}
+
+
+def test_patterns_with_arguments_are_explained() -> None:
+    assert {call.replace(call.split(" ")[0], call.split(":")[0], 1) for call in OPEN_CALLS} == _OPEN.keys()
+
+
+@pytest.mark.parametrize("key", [b"", rb"\"name\"", b"id"])
+def test_borders_of_objects(key: bytes) -> None:
+    found = worse_than_linear(re.compile(rb"\}\s*,\s*(?=\{\s*" + re.escape(key) + rb")"), "search")
+    assert not found, found
+
+
+@pytest.mark.parametrize(
+    "headings",
+    [
+        "Start  Duration  Grid Size  Block Size  Regs*  Src Dev  Dst Dev  Context  Name",
+        "Start  Duration  Unified Memory  Name",
+    ],
+)
+def test_rows_of_printed_traces(headings: str) -> None:
+    shape = trace_shape(headings)
+    assert shape
+    for pattern in shape.patterns:
+        found = worse_than_linear(pattern, "fullmatch")
+        assert not found, found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "method"),
+    [
+        (r"\s*x", "search"),
+        (r"(.*?)\s*", "fullmatch"),
+        (r"(?:\d+,?)*", "fullmatch"),
+        (r'"(?:[^"\\]|\\.)*":', "search"),
+        (r"\w+::", "finditer"),
+        (rb"\}\s*[\r\n]\s*\{", "match"),
+    ],
+)
+def test_the_test_finds_what_it_is_for(pattern: str | bytes, method: str) -> None:
+    assert worse_than_linear(re.compile(pattern), method)
