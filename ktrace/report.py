@@ -2,6 +2,7 @@
 
 The chain of accounts, each link of which `Report.balanced()` checks:
 
+    text     bytes          = bytes of records + structure + skipped
     reader   records read   = records that gave rows + records with another outcome or skipped
     stage    rows in + rows added = rows out + rows removed
     writer   rows in        = rows written + rows that the format can't represent
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple, NoReturn
 
+from ktrace.byte_account import ByteAccount
 from ktrace.errors import InputError, InternalError, StrictFailure
 
 
@@ -231,6 +233,7 @@ class Report:
         self.output: str | None = None
         self.path: str | None = None
         self.reader = Ledger("reader")
+        self.bytes = ByteAccount()
         self.rows: Counter[str] = Counter()
         self.timed: set[str] = set()  # labels of the inputs that have events
         self.issues: dict[str, Issue] = {}
@@ -274,6 +277,7 @@ class Report:
 
         Raises StrictFailure as `issue` does.
         """
+        self.bytes.merge(part.bytes)
         self.reader.taken += part.reader.taken
         self.reader.given += part.reader.given
         self.reader.removed.update(part.reader.removed)
@@ -328,19 +332,21 @@ class Report:
             if ledger.taken != rows or not ledger.balanced():
                 return False
             rows = ledger.given
-        return self.reader.balanced()
+        return self.reader.balanced() and self.bytes.balanced()
 
     def require_balance(self) -> None:
         """Raises InternalError if the account doesn't add up, which is a bug in ktrace."""
         if self.balanced():
             return
+        path = self.inputs[0]["path"] if len(self.inputs) == 1 else None
+        remedy = "report this bug in ktrace with the output of --debug, and the input if you can share it"
+        if not self.bytes.balanced():
+            found = self.bytes.read + self.bytes.structure + self.bytes.skipped
+            what = f"{found:,} of {self.bytes.size:,} bytes have an owner"
+            raise InternalError(f"the account of the input's bytes doesn't add up: {what}", path=path, remedy=remedy)
         rows = self.rows_read
         links = [f"reader {_sums(self.reader)}, {rows:,} rows"] + [f"{one.stage} {_sums(one)}" for one in self._stages]
-        raise InternalError(
-            f"the account of the rows doesn't add up: {'; '.join(links)}",
-            path=self.inputs[0]["path"] if len(self.inputs) == 1 else None,
-            remedy="report this bug in ktrace with the output of --debug, and the input if you can share it",
-        )
+        raise InternalError(f"the account of the rows doesn't add up: {'; '.join(links)}", path=path, remedy=remedy)
 
     @property
     def read(self) -> int:
@@ -384,6 +390,7 @@ class Report:
             "skipped": self.total(Severity.SKIP),
             "cut": bool(self.total(Severity.CUT)),
             "balanced": self.balanced(),
+            **({"bytes": self.bytes.to_dict()} if self.bytes.size else {}),
             **({"parts": self.parts} if self.parts else {}),
             "rows": dict(self.rows),
             "chain": [

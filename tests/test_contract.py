@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import tracemalloc
 from functools import cache
@@ -72,6 +73,64 @@ def with_mapping(path: Path, copy: Path) -> Path:
     if mapping := Source(str(path)).mapping:
         shutil.copy(mapping, str(copy) + MAPPING_SUFFIX)
     return copy
+
+
+#: Formats whose bytes aren't divided among records, structure and what is skipped -> why not.
+_BINARY = "not a text: its records have lengths or pages, and a byte more makes another file of it"
+_OWN = "its own reader follows a grammar of its own; what it can't follow is a skip of the account of records"
+NO_BYTES = {
+    **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "ascend-db"), _BINARY),
+    **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane", "torch-memory"), _BINARY),
+    **dict.fromkeys(("nccl-flight-recorder", "otlp", "xctrace"), _OWN),
+}
+
+#: The same for samples of other formats.
+NO_BYTES_OF = {"page-and-raw-table-of-a-summary-and-a-trace.html": _OWN, "runtime-model.xml": _OWN}
+
+#: What comes between the bytes of a sample: no record of any format.
+GARBAGE = (b'\n@@ \x07 no record }] "\xff\n', b"{[" * 40, b"\n" + b"lost block of a disk \0" * 50 + b"\n")
+
+
+def text_of(path: Path) -> bytes:
+    """The text of a sample as the account of bytes counts it: without its compression, UTF-16 as UTF-8."""
+    data = path.read_bytes()
+    data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+    return data.decode("utf-16").encode() if data.startswith((b"\xff\xfe", b"\xfe\xff")) else data
+
+
+TEXTS = [
+    param
+    for param in SAMPLE_FILES
+    if param.values[0] not in NO_BYTES and param.values[1].is_file() and param.values[1].name not in NO_BYTES_OF
+]
+
+
+@pytest.mark.parametrize(("name", "path"), TEXTS)
+def test_every_byte_of_a_text_has_an_owner(name: str, path: Path) -> None:
+    account = whole(path, name).report.bytes
+    assert account.size == len(text_of(path))
+    assert account.read + account.structure + account.skipped == account.size
+    assert account.skipped < account.size
+
+
+@pytest.mark.parametrize(("name", "path"), TEXTS)
+def test_bytes_in_the_middle_of_a_text_are_accounted_for(name: str, path: Path, tmp_path: Path) -> None:
+    """Refused, or counted: the sum of the account is the size of the damaged file."""
+    text = text_of(path)
+    middle = len(text) // 2
+    damaged = with_mapping(path, tmp_path / path.name.removesuffix(".gz"))
+    for place in (middle, text.find(b"\n", middle) + 1):
+        for garbage in GARBAGE:
+            damaged.write_bytes(text[:place] + garbage + text[place:])
+            report = Report()
+            try:
+                for _ in read_batches([str(damaged)], report, format=name):
+                    pass
+            except KtraceError as error:
+                assert error.path == str(damaged), error
+                continue
+            assert report.balanced()
+            assert report.bytes.size == len(text) + len(garbage)
 
 
 @cache

@@ -12,13 +12,14 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.csv
 
+from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.encode import table_texts
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.converters._shared.text.lines import quoted_cells
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current, exceeded, sized
-from ktrace.input.source import Source, utf8
+from ktrace.input.source import Source, mark_size, utf8
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.record_texts import Fault, RecordRun
 
@@ -35,6 +36,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     Raises DamagedInput where the column heads aren't those of the model.
     """
     with source.open() as raw:
+        mark = mark_size(raw)
         cells = Cells(utf8(raw), source.path)
         rows = FlatRows(conversion, table_record(cells.heads, source.path))
         for first, part in cells.parts():
@@ -44,6 +46,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         _account_broken(cells, conversion)
         for byte in cells.replaced:
             conversion.report.issue("encoding", f"byte {byte}")
+        cells.account(conversion.report.bytes, mark)
 
 
 def texts(source: Source) -> Iterator[RecordRun | Fault]:
@@ -88,7 +91,9 @@ class Cells:
         self._path = path
         self.broken: list[tuple[int, int]] = []
         self.rows = 0
+        self._broken_bytes = 0
         line = self._stream.readline().decode(errors="replace").rstrip("\r\n")
+        self._head_bytes = self._stream.size
         self.heads = [name.strip() for name in quoted_cells(line)]
 
     @property
@@ -139,7 +144,17 @@ class Cells:
             ),
         )
 
+    def account(self, account: ByteAccount, mark: int) -> None:
+        """Divides the bytes of the table, and those of the mark before it, among their owners. Rows have no places."""
+        rows = self._stream.size - self._head_bytes
+        broken = min(self._broken_bytes, rows)  # U+FFFD is longer than the byte that it replaces
+        account.size += mark + self._stream.size
+        account.own("structure", mark + self._head_bytes)
+        account.skipped += broken
+        account.own("read", rows - broken)
+
     def _skip(self, row: Any) -> str:
+        self._broken_bytes += len(row.text.encode("utf-8", "replace"))
         self.broken.append((row.number or 0, row.actual_columns))
         return "skip"
 
@@ -155,7 +170,7 @@ class _Ending:
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._place = 0
+        self.size = 0
         self.replaced: list[int] = []
         self._limits = current()  # Arrow reads in a thread of its own
         self.last = b"\n"
@@ -179,13 +194,13 @@ class _Ending:
     def readline(self) -> bytes:
         line = self._line()
         self.last = line[-1:] or self.last
-        self._place += len(line)
+        self.size += len(line)
         return line
 
     def _sound(self, data: bytes) -> bytes:
         """The bytes with U+FFFD in place of those that aren't UTF-8. A character that isn't complete comes later."""
         before = self._decoder.getstate()[0]
-        self._place += len(data)
+        self.size += len(data)
         if not before and data.isascii():
             return data
         sound = self._decoder.decode(data, final=not data).encode()
@@ -195,7 +210,7 @@ class _Ending:
             common = next(
                 (at for at, (ours, own) in enumerate(zip(sound, given, strict=False)) if ours != own), len(given)
             )
-            self.replaced.append(self._place - len(given) + common)
+            self.replaced.append(self.size - len(given) + common)
         return sound
 
     def close(self) -> None:

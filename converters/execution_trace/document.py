@@ -52,13 +52,14 @@ class Document:
         text = self._text
         if text.peek(3) == b"\xef\xbb\xbf":
             text.pos += 3
+            text.own("structure", 0)
         if text.skip_blank() != b"{":
             raise self._damaged(f"{text.peek(20)!r} where an object should begin")
-        text.pos += 1
+        text.step()
         has_nodes = False
         while (key := self._key()) is not None:
             if key == "nodes" and text.skip_blank() == b"[":
-                text.pos += 1
+                text.step()
                 has_nodes = True
                 yield from self._nodes()
             elif not self._member(key):
@@ -67,6 +68,9 @@ class Document:
             raise self._damaged("it has no list of nodes")
         if text.skip_blank() != b"}":
             self._report.issue("cut", f"byte {text.pos}", "the document has no end", 0)
+        else:
+            text.step()
+        text.skip_rest(self._report)
 
     def _damaged(self, what: str) -> DamagedInput:
         where = f"byte {self._text.pos}"
@@ -79,16 +83,21 @@ class Document:
         self._skip_separators()
         if text.peek() != b'"':
             return None
+        start = text.pos
         key = self._value(1 << 16)
         if key is None or text.skip_blank() != b":":
             return None
         text.pos += 1
+        text.own("structure", start)
         return key if isinstance(key, str) else None
 
     def _member(self, key: str) -> bool:
         """Reads a member; returns False if it has no end."""
-        self._text.skip_blank()
+        text = self._text
+        text.skip_blank()
+        start = text.pos
         value = self._value(LARGEST)
+        text.own("read", start)
         if value is not None and key in HEADER:
             self.header[key] = value
         return value is not None
@@ -109,7 +118,8 @@ class Document:
     def _skip_separators(self) -> None:
         text = self._text
         while True:
-            text.pos = text.match(_SEPARATORS, text.pos)
+            start, text.pos = text.pos, text.match(_SEPARATORS, text.pos)
+            text.own("structure", start)
             if text.pos < text.end or not text.more():
                 return
 
@@ -123,7 +133,7 @@ class Document:
             self._skip_separators()
             first = text.peek()
             if first == b"]":
-                text.pos += 1
+                text.step()
                 return
             if not first:
                 return
@@ -152,7 +162,8 @@ class Document:
             nodes = nodes_of(b"".join((b"[", self._text.view(self._text.pos, end), b"]")))
         except NOT_JSON:
             return None
-        self._text.pos = end
+        start, self._text.pos = self._text.pos, end
+        self._text.own("read", start)
         self._report.record(len(nodes))
         return nodes
 
@@ -171,6 +182,7 @@ class Document:
                 text.pos = found.end
             else:
                 content = self._broken(start)
+            text.own("read" if content else "skipped", start)
             if content:
                 yield from self._node(content, start)
 

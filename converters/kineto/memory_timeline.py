@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
@@ -27,6 +28,9 @@ from ktrace.model.row_builder import RowBuilder
 from ktrace.model.whole import whole
 
 _ROW = re.compile(rb"\[([^\[\]]*)\]")
+#: An element that isn't a flat list, or a part of it; the end of the list.
+_OTHER = re.compile(rb"\](?=[\s,\]]*(?:\[|\Z))|\[(?:[^\[\]]|\[[^\[\]]*\]){0,4000}\]|\[?[^\[\],]{1,4000}|[\[\]]")
+_BLANK = re.compile(rb"[\s,]*")
 _CELLS = re.compile(
     rb"\s*(-?[0-9]{1,18}|-?[1-8][0-9]{18})\s*,\s*([1-4])\s*,\s*(-?[0-9]{1,18})\s*,\s*(-?[0-9]{1,18})\s*"
 )
@@ -51,7 +55,7 @@ def read_memory_timeline(source: Source, conversion: Conversion) -> Iterator[Bat
     """
     rows, report, used = RowBuilder(conversion, first_id=0), conversion.report, 0
     ended = False
-    for place, text in _row_texts(source):
+    for place, text in _row_texts(source, report.bytes):
         if place < 0:
             ended = True
             continue
@@ -84,6 +88,7 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
     rows, report = RowBuilder(conversion, first_id=0), conversion.report
     with source.open() as stream:
         text = current().whole(stream, source.path)
+    report.bytes.take_whole(len(text))
     try:
         times, sizes = msgspec.convert(decode_document(text), tuple[list[Any], list[Any]])
     except NOT_JSON as error:
@@ -111,22 +116,36 @@ def _are_sizes(row: Any) -> bool:
     return isinstance(row, list) and all(whole(size) is not None for size in row)
 
 
-def _row_texts(source: Source) -> Iterator[tuple[int, bytes]]:
-    """Yields (byte offset, inner text) of each innermost list, and (-1, b"") for the end of the outer one."""
+def _row_texts(source: Source, account: ByteAccount) -> Iterator[tuple[int, bytes]]:
+    """Yields (byte offset, text) of each element, a flat list without its brackets; (-1, b"") after the last one."""
     with source.open() as stream:
         text = stream.read(_CHUNK)
-        start = text.find(b"[") + 1
-        text = text[start:]
-        while text:
-            end = 0
-            for found in _ROW.finditer(text):
-                yield start + found.start(), found[1]
-                end = found.end()
-            if b"]" in text[end:]:
-                yield -1, b""
-            rest = text[end:]
-            more = stream.read(_CHUNK)
-            if not more or len(rest) > _LONGEST_ROW:
-                start, text = start + len(text), more
+        at = text.find(b"[") + 1
+        start, ended = 0, False
+        account.own("structure", at)
+        while True:
+            blank = _BLANK.match(text, at)
+            account.own("structure", (blank.end() if blank else at) - at)
+            at = blank.end() if blank else at
+            row = _ROW.match(text, at) or _OTHER.match(text, at)
+            if (not row or row.re is not _ROW) and len(text) - at < _LONGEST_ROW:
+                more = stream.read(_CHUNK)
+                if more:
+                    account.size += at
+                    start, text, at = start + at, text[at:] + more, 0
+                    continue
+            if not row:
+                break
+            ended = row[0] == b"]"
+            if ended:
+                account.own("structure", 1)
+            elif row.re is _ROW:
+                account.own("read", row.end() - at)
+                yield start + at, row[1]
             else:
-                start, text = start + end, rest + more
+                account.skip(start + at, start + row.end())
+                yield start + at, row[0]
+            at = row.end()
+        account.size += len(text)
+        if ended:
+            yield -1, b""

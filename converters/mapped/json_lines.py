@@ -25,7 +25,7 @@ from ktrace.converters._shared.columnar.decoding import is_utf8, no_gc
 from ktrace.converters._shared.columnar.text_cells import by_distinct
 from ktrace.converters._shared.text.line_account import LineAccount
 from ktrace.input.limits import current
-from ktrace.input.source import Source, utf8
+from ktrace.input.source import Source, mark_size, utf8
 from ktrace.model.json_text import NOT_JSON
 
 #: Bytes of lines that are decoded at once.
@@ -47,9 +47,13 @@ class JsonLines(LineAccount):
         self._rows_at_once = conversion.batch_rows
         self._columns = tuple(dict.fromkeys(columns))
         self._line = 1
+        self._pos = 0  # of the next line, in bytes
 
     def __iter__(self) -> Iterator[Block]:
         with self._source.open() as stream:
+            self._report.bytes.open += 1
+            self._pos = mark_size(stream)
+            self.pass_over("structure", self._pos)
             whole = utf8(stream)
             lines = self._coming(whole, 1)
             while lines:
@@ -62,6 +66,7 @@ class JsonLines(LineAccount):
                     yield Block("line", pa.array(numbers[part], pa.int64()), self._blocks(records[part]))
                 self._line += len(lines)
                 lines = coming
+        self._report.bytes.open -= 1
         self.finish()
 
     def _coming(self, stream: BinaryIO, number: int) -> list[bytes]:
@@ -77,6 +82,8 @@ class JsonLines(LineAccount):
             except NOT_JSON:
                 records = []
             if len(records) == len(lines):
+                self.pass_over("read", len(text))
+                self._pos += len(text)
                 return records, range(self._line, self._line + len(lines))
         return self._one_by_one(lines, last=last)
 
@@ -84,18 +91,20 @@ class JsonLines(LineAccount):
         records: list[Record] = []
         numbers: list[int] = []
         for number, line in enumerate(lines, self._line):
+            self._pos += len(line)
             if not line.strip():
-                self.begin(number)
+                self.begin(number, len(line), self._pos - len(line))
                 self.structure()
                 continue
             try:
                 records.append(_RECORD.decode(self._text(line, number)))
             except NOT_JSON as error:
-                self.begin(number)
+                self.begin(number, len(line), self._pos - len(line))
                 is_cut = last and number == self._line + len(lines) - 1 and not line.endswith(b"\n")
                 self.skip("cut" if is_cut else "bad-record", "isn't a JSON object" if not is_cut else str(error))
             else:
                 numbers.append(number)
+                self.pass_over("read", len(line))
         return records, numbers
 
     def _text(self, line: bytes, number: int) -> bytes:

@@ -22,7 +22,7 @@ from ktrace.converters._shared.text.layouts import Delimited
 from ktrace.converters._shared.text.line_account import LineAccount
 from ktrace.converters._shared.text.tables import REFUSED, Recogniser, Row, Table, Text
 from ktrace.converters._shared.text.window import CHUNK, TextWindow
-from ktrace.input.source import Source, utf8
+from ktrace.input.source import Source, mark_size, utf8
 from ktrace.report import Report
 
 #: The most characters of an object.
@@ -61,15 +61,18 @@ def json_tables(
     Skips an object that isn't JSON, and one that breaks off at the end.
     """
     with source.open() as stream:
-        text, listed, table, tables, number = _TextStream(utf8(stream), report), False, None, 0, 0
+        mark = mark_size(stream)
+        text, listed, table, tables, number = _TextStream(utf8(stream), report, mark), False, None, 0, 0
         while text.next():
             if not listed and text.starts_with(_LIST):
                 listed, table = True, None
                 text.at += 1
+                text.own("structure")
                 continue
             if listed and text.text[text.at] == "]":
                 listed = False
                 text.at += 1
+                text.own("structure")
                 continue
             number += 1
             account.begin(number)
@@ -77,9 +80,12 @@ def json_tables(
             if not listed or text.text[text.at] != "{":
                 listed = False
                 yield Text(number, text.line(), ())
+                text.own(account.owner)
             elif (pairs := text.object()) is None:
+                text.own("skipped")
                 account.skip("cut" if text.ended else "bad-record", "" if text.ended else "not a JSON object")
             else:
+                text.own("read")
                 keys = [key for key, _ in pairs]
                 if table is None or keys != [head.text for head in table.headings]:
                     headings = tuple(heading(key) for key in keys)
@@ -92,6 +98,7 @@ def json_tables(
                     account.skip("unrecognised", REFUSED)
                 else:
                     yield Row(table, number, [_cell(value) for _, value in pairs])
+        text.finish()
         account.finish()
         if listed:
             report.issue("cut", "the end", "the list isn't closed", 0)

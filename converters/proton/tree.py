@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
@@ -39,7 +40,7 @@ _VENDORS = {"CUDA": ("NVIDIA", "cuda"), "HIP": ("AMD", "hip")}
 def read_tree(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a summary for each node with a time or cycles, and its other metrics. Raises DamagedInput."""
     rows = RowBuilder(conversion)
-    tree = _decoded(source)
+    tree = _decoded(source, conversion.report.bytes)
     rows.fact("source", facts={"tool": "Triton Proton"})
     reading = _Reading(rows, conversion)
     for item in tree:
@@ -54,9 +55,10 @@ def read_tree(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _decoded(source: Source) -> list[Any]:
+def _decoded(source: Source, account: ByteAccount) -> list[Any]:
     with source.open() as stream:
         data = stream.read(MOST_BYTES + 1)
+    account.take_whole(len(data))
     if len(data) > MOST_BYTES:
         raise _damaged(source, f"is a tree of more than {MOST_BYTES:,} bytes")
     try:

@@ -77,10 +77,13 @@ class Walk:
         text = self._text
         if text.peek(3) == b"\xef\xbb\xbf":
             text.pos += 3
+            text.own("structure", 0)
         if text.skip_blank() != b"{":
             raise self._damaged("not a JSON object")
-        text.pos += 1
+        text.step()
         yield from self._object(())
+        if not self._members_only:
+            text.skip_rest(self._report)
 
     def _damaged(self, what: str) -> DamagedInput:
         return DamagedInput(
@@ -102,10 +105,10 @@ class Walk:
         while not self._cut:
             first = text.skip_blank()
             if first == b"}":
-                text.pos += 1
+                text.step()
                 return
             if first == b",":
-                text.pos += 1
+                text.step()
                 continue
             key = self._key() if first else None
             if key is None:
@@ -119,10 +122,12 @@ class Walk:
         text = self._text
         if text.peek() != b'"':
             return None
+        start = text.pos
         value = self._value()
         if value is None or text.skip_blank() != b":":
             return None
         text.pos += 1
+        text.own("structure", start)
         try:
             return msgspec.json.decode(value, type=str)
         except NOT_JSON:
@@ -132,22 +137,23 @@ class Walk:
         text = self._text
         first = text.skip_blank()
         if path == (TOOL,) and first == b"[":
-            text.pos += 1
+            text.step()
             yield from self._entries()
         elif path == (TOOL,) and first == b"{":
-            text.pos += 1
+            text.step()
             self._entry += 1
             yield from self._object(path)
         elif first == b"{" and len(path) == 2 and path[1] in (*_RECORDS, "strings"):
-            text.pos += 1
+            text.step()
             yield Member(max(self._entry, 0), path[1:], b"")
             yield from self._object(path)
         elif len(path) == 3 and path[1] in _RECORDS and first == b"[":
-            text.pos += 1
+            text.step()
             yield from self._list(path[1:])
         else:
             start = text.pos
             value = self._value()
+            text.own("skipped" if value is None else "read", start)
             if value is None:
                 self._report_cut()
             elif path[0] == TOOL and len(path) > 1 and (len(value) < 3 or _is_json(value)):
@@ -160,13 +166,13 @@ class Walk:
         while not self._cut:
             first = text.skip_blank()
             if first == b"{":
-                text.pos += 1
+                text.step()
                 self._entry += 1
                 yield from self._object((TOOL,))
             elif first == b",":
-                text.pos += 1
+                text.step()
             elif first == b"]":
-                text.pos += 1
+                text.step()
                 return
             elif first:
                 raise self._damaged(f"{text.peek(20)!r} where an entry should begin")
@@ -210,10 +216,10 @@ class Walk:
         while True:
             first = text.skip_blank()
             if first == b",":
-                text.pos += 1
+                text.step()
                 continue
             if first == b"]":
-                text.pos += 1
+                text.step()
                 return
             if not first:
                 self._report_cut()
@@ -226,6 +232,7 @@ class Walk:
             if text.pos == start:
                 self._report.issue("unrecognised", f"byte {start}", f"{text.peek(40)!r} in {path[-1]}", 0)
                 text.pos += 1
+                text.own("skipped", start)
             if not self._members_only and rows:
                 self._report.record(len(rows))
                 yield Records(max(self._entry, 0), path, count, len(rows), shape.columns(rows))
@@ -266,7 +273,8 @@ class Walk:
         with no_gc():
             try:
                 rows = [] if self._members_only and _is_json(whole) else shape.decode(whole)
-                text.pos = end
+                start, text.pos = text.pos, end
+                text.own("read", start)
                 return rows
             except RecursionError:
                 return None
@@ -278,7 +286,8 @@ class Walk:
                     rows = shape.decode(whole[: at + 1])
                 except NOT_JSON:
                     continue
-                text.pos += at - 1
+                start, text.pos = text.pos, text.pos + at - 1
+                text.own("read", start)
                 return rows
         return None
 

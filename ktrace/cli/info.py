@@ -48,6 +48,8 @@ def command(path: str, from_: str | None, map_: str | None) -> None:
     if info.tables:
         tell(f"  tables: {info.tables:,}")
     tell(f"  {info.report.line()}")
+    if info.report.bytes.skipped:
+        tell(f"  {harmless(info.report.bytes.line())}")
     heading("contents")
     rows = [(record, kind, f"{count:,}") for (record, kind), count in sorted(info.kinds.items())]
     print_table(("record", "kind", "rows"), rows, right=[2])

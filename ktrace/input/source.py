@@ -121,6 +121,11 @@ def text_encoding(head: bytes) -> str | None:
     return None if control * 50 > len(start) else "utf-8"
 
 
+def mark_size(stream: BinaryIO) -> int:
+    """The number of bytes of the mark of UTF-8 at the begin of a stream, which `utf8` leaves out."""
+    return 3 if stream.peek(4)[:3] == b"\xef\xbb\xbf" else 0  # type: ignore[attr-defined]
+
+
 def utf8(stream: BinaryIO) -> BinaryIO:
     """The stream in UTF-8, without its byte order mark."""
     head: bytes = stream.peek(4)[:4]  # type: ignore[attr-defined]

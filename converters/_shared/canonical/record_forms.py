@@ -14,7 +14,7 @@ import msgspec
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
-from ktrace.input.source import Source, utf8
+from ktrace.input.source import Source, mark_size, utf8
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.record_texts import Fault, RecordRun
@@ -47,15 +47,19 @@ def read_records(source: Source, conversion: Conversion, form: Form) -> Iterator
     Raises DamagedInput where the header is missing or the document isn't JSON with "ktrace" and "records",
     VersionError where its major version isn't ours.
     """
+    account = conversion.report.bytes
     with source.open() as raw:
+        mark = mark_size(raw)
+        account.own("structure", mark)
+        account.size += mark
         stream = utf8(raw)
         first = current().readline(stream)
         if _is_on_lines(first, form):
-            yield from read_lines(stream, first, conversion, source.path, document=form.document)
+            yield from read_lines(stream, first, conversion, source.path, document=form.document, mark=mark)
         else:
-            yield from _read_whole(
-                _decode_whole(first + current().whole(stream, source.path), source.path), conversion, source.path
-            )
+            text = first + current().whole(stream, source.path)
+            account.take_whole(len(text))
+            yield from _read_whole(_decode_whole(text, source.path), conversion, source.path)
 
 
 def record_texts(source: Source, form: Form) -> Iterator[RecordRun | Fault]:

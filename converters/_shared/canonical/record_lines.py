@@ -89,20 +89,26 @@ def line_blocks(stream: BinaryIO, first: bytes, *, document: bool) -> Iterator[B
 
 
 def read_lines(
-    stream: BinaryIO, first: bytes, conversion: Conversion, path: str, *, document: bool = False
+    stream: BinaryIO, first: bytes, conversion: Conversion, path: str, *, document: bool = False, mark: int = 0
 ) -> Iterator[Batch]:
     """Yields the batches of records on lines; `first` is the first line, read already.
 
-    Each line is counted before it is parsed. A line that can't be read is skipped as "bad-record"; a last line
-    without a line end, and a `document` without its closing bracket, are reported as cut.
+    `mark` is the size of a byte order mark before it. Each line is counted before it is parsed. A line that can't be
+    read is skipped as "bad-record"; a last line without a line end, and a `document` without its closing bracket, are
+    reported as cut.
     Raises DamagedInput where the header is missing and VersionError where its major version isn't ours.
     """
     lines, report = _Lines(conversion, path, document), conversion.report
+    lines.byte = mark
     for block in line_blocks(stream, first, document=document):
         report.record(block.count)
         many = lines.headed and block.count >= FEW_LINES
-        if not many or not lines.batches.take_block(block.text, block.count, document):
+        report.bytes.size += len(block.text)
+        if many and lines.batches.take_block(block.text, block.count, document):
+            report.bytes.own("read", len(block.text))
+        else:
             lines.one_by_one(block)
+        lines.byte += len(block.text)
         lines.last += block.count
         yield from lines.batches.ready()
     if not lines.headed:
@@ -121,6 +127,7 @@ class _Lines:
         self._document = document
         self.batches = RecordBatches(conversion)
         self.last = 0
+        self.byte = 0  # of the next block
         self.headed = False
         self.closed = not document
         self.whole = True
@@ -128,32 +135,41 @@ class _Lines:
     def one_by_one(self, block: Block) -> None:
         """Reads lines that may contain anything."""
         report = self._conversion.report
+        byte = self.byte
         for role, line, lines in block.runs():
             if role == "blank" or (role == "closing" and self._document and self.headed):
                 report.used(outcome="structure")
+                report.bytes.own("structure", len(lines[0]))
                 self.closed = self.closed or role == "closing"
             elif role == "header" or not self.headed:
                 _check_header(lines[0].strip(b" \t\r\n,"), self._conversion, self._path, f"line {line}")
                 report.used(outcome="structure")
+                report.bytes.own("structure", len(lines[0]))
                 self.headed = True
             else:
-                self._take(lines, line)
+                self._take(lines, line, byte)
+            byte += sum(map(len, lines))
 
-    def _take(self, lines: list[bytes], first: int) -> None:
-        """Reads records one by one; `first` is the number of the first line."""
+    def _take(self, lines: list[bytes], first: int, byte: int) -> None:
+        """Reads records one by one; `first` is the number of the first line, which begins at `byte`."""
         report = self._conversion.report
         used = 0
         for number, line in enumerate(lines, first):
             text = line.strip(b" \t\r\n,")
+            byte += len(line)
             try:
                 if not text:
                     report.used(outcome="structure")
-                elif self.batches.take(text, f"line {number}") == "catalog":
+                    report.bytes.own("structure", len(line))
+                    continue
+                if self.batches.take(text, f"line {number}") == "catalog":
                     report.used(outcome="catalog")
                 else:
                     used += 1
+                report.bytes.own("read", len(line))
             except BadRecord as bad:
                 self.whole = line.endswith(b"\n")
+                report.bytes.skip(byte - len(line), byte)
                 report.issue("bad-record" if self.whole else "cut", f"line {number}", str(bad))
         report.used(used)
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.input.limits import current
-from ktrace.input.source import Source, utf8
+from ktrace.input.source import Source, mark_size, utf8
 
 from ..text.line_account import LineAccount
 from ..text.lines import Line
@@ -70,6 +70,15 @@ class CsvRows:
     block: Block
 
 
+class _Other(NamedTuple):
+    """A line that isn't a row: its number, its text, its first byte, its size with the line end."""
+
+    number: int
+    line: str
+    byte: int
+    size: int
+
+
 class CsvBlocks(LineAccount):
     """The tables of a source, their rows in blocks, and the lines outside of them, in the order of the text.
 
@@ -100,6 +109,7 @@ class CsvBlocks(LineAccount):
         self._tables = 0
         self._line = 1
         self._kept = b""
+        self._pos = 0  # in bytes, of the text that is next
 
     def at(self) -> str:
         """Where the reading is, for an error: the rows are read some at once."""
@@ -107,6 +117,9 @@ class CsvBlocks(LineAccount):
 
     def __iter__(self) -> Iterator[CsvTable | CsvRows | Line]:
         with self._source.open() as stream:
+            self._report.bytes.open += 1
+            self._pos = mark_size(stream)
+            self.pass_over("structure", self._pos)
             whole = utf8(stream)
             text, number = _chunk(whole, 1), 1
             while text:
@@ -116,6 +129,7 @@ class CsvBlocks(LineAccount):
                 self._report.record(lines)
                 yield from self._items(text, last=not coming, small=len(text) < PIECE)
                 text = coming
+        self._report.bytes.open -= 1
         self.finish()
 
     def _items(self, text: bytes, *, last: bool, small: bool) -> Iterator[CsvTable | CsvRows | Line]:
@@ -133,9 +147,11 @@ class CsvBlocks(LineAccount):
             if part is not None and again is None:
                 count = line_count(head) - part.left
                 self._line += count
+                end = _offset(head, count) if part.left else len(head)
+                others = self._placed(part.others, head, end, self._line - count)
                 yield from self._blocks(self._table, part)
-                yield from self._others(part.others, last and whole and not text.endswith(b"\n"))
-                text = text[_offset(head, count) if part.left else len(head) :]
+                yield from self._others(others, last and whole and not text.endswith(b"\n"))
+                text = text[end:]
                 if whole:
                     self._kept = text
                     return
@@ -145,12 +161,13 @@ class CsvBlocks(LineAccount):
                 for piece, is_last in _pieces(text):
                     yield from self._items(piece, last=last and is_last, small=True)
                 return
+            end = _offset(head, again - self._line)
+            others = self._placed([other for other in part.others if other[0] < again], head, end, self._line)
             yield from self._blocks(self._table, part.rows(0, int(np.searchsorted(part.numbers, again))))
-            yield from self._others([other for other in part.others if other[0] < again], False)
-            begin = _offset(head, again - self._line)
-            text = text[begin:]
+            yield from self._others(others, False)
+            text = text[end:]
             self._line, self._table = again, None
-            window = max(_WINDOW, 2 * begin)  # the next table is likely to be as short
+            window = max(_WINDOW, 2 * end)  # the next table is likely to be as short
 
     def _parsed(self, table: CsvTable, text: bytes, last: bool, *, small: bool) -> ParsedLines | None:
         """The rows of some lines; None if they have to be read in pieces. For a few lines Arrow doesn't pay."""
@@ -169,7 +186,7 @@ class CsvBlocks(LineAccount):
                 if end == len(text) and not last:
                     self._kept = text[start:]  # units may follow in the next chunk
                     return b""
-                self.begin(self._line)
+                self._begin(self._line, end - start)
                 self.structure()
                 self._line += 1
                 table, size = self._opened(*found, text[end : text.find(b"\n", end) + 1 or len(text)])
@@ -178,13 +195,32 @@ class CsvBlocks(LineAccount):
                 return text[end + size :]
             if "\ufffd" in line and "\ufffd".encode() not in text[start:end]:
                 self._report.issue("encoding", f"{self._place}line {self._line}")
+            self._begin(self._line, end - start)
             yield from self._other(self._line, line)
             self._line += 1
             start = end
         return b""
 
+    def _begin(self, number: int, size: int) -> None:
+        """Begins the line at the current position."""
+        self.begin(number, size, self._pos)
+        self._pos += size
+
+    def _placed(self, others: list[tuple[int, str]], text: bytes, end: int, first: int) -> list[_Other]:
+        """The lines that aren't rows, with their bytes; accounts for the rows in the text up to `end`.
+
+        `first` is the number of the first line of the text.
+        """
+        found, at, line = [], 0, first
+        for number, content in others:
+            at, line = _offset(text, number - line, at), number
+            size = (text.find(b"\n", at) + 1 or len(text)) - at
+            found.append(_Other(number, content, self._pos + at, size))
+        self.pass_over("read", end - sum(other.size for other in found))
+        self._pos += end
+        return found
+
     def _other(self, number: int, line: str) -> Iterator[Line]:
-        self.begin(number)
         if line.strip():
             yield Line(number, line)
         else:
@@ -202,7 +238,7 @@ class CsvBlocks(LineAccount):
         table = CsvTable(self._tables, self._line - 1, _distinct(cells), units, what, dialect._replace(bare=self._bare))
         self._tables += 1
         if has_units:
-            self.begin(self._line)
+            self._begin(self._line, len(following))
             self.structure()
             self._line += 1
         return table, len(following) if has_units else 0
@@ -230,11 +266,11 @@ class CsvBlocks(LineAccount):
             columns = dict(zip(table.headings, rows.columns, strict=True))
             yield CsvRows(table, Block(f"{self._place}line", pa.array(rows.numbers), columns))
 
-    def _others(self, others: list[tuple[int, str]], broken: bool) -> Iterator[Line]:
+    def _others(self, others: list[_Other], broken: bool) -> Iterator[Line]:
         """Yields the lines that aren't rows. `broken`: the last of all lines is a row that is cut."""
-        for number, line in others:
+        for number, line, byte, size in others:
+            self.begin(number, size, byte)
             if broken and number == self._line - 1 and line.strip():
-                self.begin(number)
                 self.skip("cut", "the last row breaks off")
             else:
                 yield from self._other(number, line)
@@ -282,9 +318,8 @@ def _pieces(text: bytes, size: int = PIECE // 2) -> Iterator[tuple[bytes, bool]]
         start = end
 
 
-def _offset(text: bytes, lines: int) -> int:
-    """Where the line after that many lines begins."""
-    start = 0
+def _offset(text: bytes, lines: int, start: int = 0) -> int:
+    """Where the line after that many lines begins, counted from a line that begins at `start`."""
     for _ in range(lines):
         start = text.find(b"\n", start) + 1
     return start

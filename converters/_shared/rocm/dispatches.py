@@ -319,24 +319,37 @@ class DispatchRows:
 def _in_order(batches: list[Batch], size: int) -> Iterator[Batch]:
     """Yields the rows of several batches in the order of their ids."""
     for record in dict.fromkeys(batch.record for batch in batches):
-        parts = [pa.table(_plain(batch.columns)) for batch in batches if batch.record == record]
-        try:
-            whole = pa.concat_tables(parts, promote_options="permissive")
-        except pa.ArrowTypeError:  # numbers in one batch, texts in another
-            whole = pa.concat_tables(map(_as_json, parts), promote_options="permissive")
+        parts = [
+            pa.table(columns) for columns in _of_one_type([_plain(b.columns) for b in batches if b.record == record])
+        ]
+        whole = pa.concat_tables(parts, promote_options="permissive")
         order = np.argsort(whole["id"].to_numpy(), kind="stable")
         for start in range(0, len(order), size):
             part = whole.take(pa.array(order[start : start + size])).combine_chunks()
             yield Batch(record, part.to_batches()[0])
 
 
-def _as_json(part: pa.Table) -> pa.Table:
-    """The rows with each argument as JSON text."""
-    columns = {
-        name: json_cells(column.combine_chunks()).cast(pa.binary()) if name.startswith("args.") else column
-        for name, column in zip(part.column_names, part.columns, strict=True)
-    }
-    return pa.table(columns)
+def _of_one_type(parts: list[dict[str, pa.Array]]) -> list[dict[str, pa.Array]]:
+    """The same columns; an argument of types that have none in common but JSON text is JSON text in all parts."""
+    kinds: dict[str, set[pa.DataType]] = {}
+    for part in parts:
+        for name, column in part.items():
+            kinds.setdefault(name, set()).add(column.type)
+    texts = {name for name, types in kinds.items() if name.startswith("args.") and _differ(types)}
+    return [
+        {name: json_cells(column).cast(pa.binary()) if name in texts else column for name, column in part.items()}
+        for part in parts
+    ]
+
+
+def _differ(types: set[pa.DataType]) -> bool:
+    """Whether values of these types have no type in common but that of JSON text."""
+    plain = {one for one in types if not pa.types.is_null(one)}
+    return pa.binary() in plain or (len(plain) > 1 and not all(map(_is_number, plain)))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _plain(columns: pa.RecordBatch) -> dict[str, pa.Array]:

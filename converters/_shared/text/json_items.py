@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ktrace.input.source import Source, text_encoding, utf8
+from ktrace.input.source import Source, mark_size, text_encoding, utf8
 from ktrace.model.json_text import deeper_stack
 from ktrace.report import Report
 
@@ -67,7 +67,10 @@ def json_items(source: Source, report: Report) -> Iterator[Item]:
     Reports "cut" for a document that isn't closed.
     """
     with source.open() as stream:
-        yield from _Walk(_Text(utf8(stream), report), report).items()
+        mark = mark_size(stream)
+        text = _Text(utf8(stream), report, mark)
+        yield from _Walk(text, report).items()
+        text.finish()
 
 
 def plain_value(value: Any, depth: int = 0) -> Any:
@@ -104,7 +107,7 @@ class _Text(TextWindow):
         """
         spent = 0
         if self.at > CHUNK:  # an error of the decoder counts the lines above it
-            self.text, self.at = self.text[self.at :], 0
+            self.drop()
         while True:
             try:
                 value, end = _DECODER.raw_decode(self.text, self.at)
@@ -174,10 +177,12 @@ class _Walk:
             if first in "[{":
                 self._document += 1
                 text.at += 1
+                text.own("structure")
                 yield from self._list("") if first == "[" else self._object()
             else:
                 self._number += 1
                 stray = text.line()
+                text.own("skipped")
                 yield Item(self._number, self._document, "", None, True, "unrecognised", stray)
 
     def _list(self, key: str) -> Iterator[Item]:
@@ -185,6 +190,7 @@ class _Walk:
         while first := text.next():
             if first == "]":
                 text.at += 1
+                text.own("structure")
                 return
             if first == "}":
                 return
@@ -196,16 +202,20 @@ class _Walk:
         while first := text.next():
             if first in "}]":
                 text.at += 1
+                text.own("structure")
                 return
             sound, key = text.value() if first == '"' else (False, "")
             if not sound or text.next(_SPACE) != ":":
                 self._number += 1
                 left = text.skip_value()
+                text.own("skipped")
                 yield self._broken("", left)
                 continue
             text.at += 1
+            text.own("structure")
             if text.next(_SPACE) == "[":
                 text.at += 1
+                text.own("structure")
                 self._number = 0
                 yield from self._list(key)
             else:
@@ -216,8 +226,11 @@ class _Walk:
         self._number += 1
         sound, value = self._text.value()
         if sound:
+            self._text.own("read")
             return Item(self._number, self._document, key, value, listed)
-        return self._broken(key, self._text.skip_value(), listed=listed)
+        left = self._text.skip_value()
+        self._text.own("skipped")
+        return self._broken(key, left, listed=listed)
 
     def _broken(self, key: str, text: str, *, listed: bool = True) -> Item:
         """An item that can't be decoded: cut if the input ends in it."""

@@ -44,15 +44,23 @@ class Lines(LineAccount):
         super().__init__(conversion.report)
         self.path = source.path
         self._coming = _split(source, self._bad_bytes)
-        self._ahead: deque[tuple[int, str]] = deque()
+        self._unread = False
+        self._ahead: deque[tuple[int, str, int]] = deque()
 
     def __iter__(self) -> Iterator[Line]:
+        self._open(True)
         while self.peek() is not None:
-            number, text = self._ahead.popleft()
-            self.begin(number)
+            number, text, size = self._ahead.popleft()
+            self.begin(number, size)
             self._report.record()
             yield Line(number, text)
+        self._open(False)
         self.finish()
+
+    def _open(self, unread: bool) -> None:
+        """States whether there are lines that weren't read; a reader may iterate several times."""
+        self._report.bytes.open += unread - self._unread
+        self._unread = unread
 
     def peek(self, ahead: int = 1) -> str | None:
         """Returns the text of the line `ahead` lines after this one, None past the end; doesn't count it."""
@@ -67,17 +75,17 @@ class Lines(LineAccount):
         self._report.issue("encoding", f"line {number}")
 
 
-def _split(source: Source, on_bad: Callable[[int], None]) -> Iterator[tuple[int, str]]:
-    """Yields (number from 1, text) of each line, in any encoding and with any line ends."""
+def _split(source: Source, on_bad: Callable[[int], None]) -> Iterator[tuple[int, str, int]]:
+    """Yields (number from 1, text, number of bytes) of each line, in any encoding and with any line ends."""
     limits = current()
     with source.open() as stream:
         head = stream.peek(4096) if hasattr(stream, "peek") else b""
         encoding = text_encoding(head) or "utf-8"
         if encoding != "utf-8":
-            text = io.TextIOWrapper(stream, encoding, errors="replace")
+            text = io.TextIOWrapper(stream, encoding, errors="replace", newline="")
             for number, line in enumerate(iter(partial(text.readline, limits.line + 1), ""), 1):
                 limits.check_line(len(line), source.path, number)
-                yield number, line.rstrip("\r\n")
+                yield number, line.rstrip("\r\n"), len(line.encode())
             return
         most = limits.line
         for number, raw in enumerate(iter(partial(stream.readline, most + 1), b""), 1):
@@ -88,7 +96,7 @@ def _split(source: Source, on_bad: Callable[[int], None]) -> Iterator[tuple[int,
             except UnicodeDecodeError:
                 line = raw.decode(errors="replace")
                 on_bad(number)
-            yield number, (line.removeprefix("\ufeff") if number == 1 else line).rstrip("\r\n")
+            yield number, (line.removeprefix("\ufeff") if number == 1 else line).rstrip("\r\n"), len(raw)
 
 
 def quoted_cells(line: str) -> list[str]:

@@ -60,6 +60,7 @@ def read_range(
     decoder = Decoder(report, MOST_EVENTS, folded, quoted=quoted)
     reading = List(text, decoder, report, CHUNK)
     yield from chain(reading.read(part.stop), decoder.flush())
+    text.finish(report)
     part.end, part.closed = text.pos, reading.ended
 
 
@@ -67,14 +68,15 @@ def begin(text: Text, part: ByteRange) -> None:
     """Goes to the begin of a range; if that is a guess, to the first boundary between events after it."""
     text.jump(part.start)
     if part.guessed:
-        text.pos = first = text.cut(part.start)
+        first = text.cut(part.start)
+        text.begin_at(first)
         for _ in range(_MOST_BEGINS):
             if _between_events(text):
                 break
-            text.pos = text.cut(text.pos)
+            text.begin_at(text.cut(text.pos))
         else:
             text.jump(part.start)
-            text.pos = first
+            text.begin_at(first)
     part.begun = text.pos
 
 

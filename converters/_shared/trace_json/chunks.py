@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import BinaryIO
 
+from ktrace.byte_account import ByteAccount, Owner
 from ktrace.input.limits import current, exceeded, sized
+from ktrace.report import Report
 
 #: Bytes of a chunk of events: small enough for the processor's cache (chunks of 1 MiB take a tenth longer).
 CHUNK = 1 << 19
@@ -34,9 +36,16 @@ _BLANK = re.compile(rb"\s*")
 
 
 class Text:
-    """A window onto a stream. `pos` is the current position, in bytes of the document; text before it is discarded."""
+    """A window onto a stream. `pos` is the current position, in bytes of the document; text before it is discarded.
+
+    Whoever moves `pos` states by `own` what the bytes before it are: `account` divides the text among its owners. Bytes
+    that nobody stated are skipped there, and `unowned` has their ranges.
+    """
 
     def __init__(self, stream: BinaryIO, pos: int = 0) -> None:
+        self.account = ByteAccount()
+        self.unowned: list[tuple[int, int]] = []
+        self.owned = pos
         self._stream = stream
         self._start = pos
         self._data = bytearray()
@@ -75,8 +84,60 @@ class Text:
         """Goes to a position of a seekable stream."""
         self._stream.seek(pos)
         self._data = bytearray()
-        self._start = self.pos = pos
+        self._start = self.pos = self.owned = pos
         self.ended = False
+
+    def own(self, owner: Owner, start: int) -> None:
+        """States what the text from `start` to the current position is."""
+        start = max(start, self.owned)  # of a range whose begin was guessed wrong, text may come twice
+        if start > self.owned:
+            self._disown(start)
+        if self.pos < start:
+            return
+        if owner == "skipped":
+            self.account.skip(start, self.pos)
+        else:
+            self.account.own(owner, self.pos - start)
+        self.account.size += self.pos - start
+        self.owned = self.pos
+
+    def _disown(self, start: int) -> None:
+        """Skips the text before `start` that nobody owns."""
+        self.unowned.append((self.owned, start))
+        self.account.skip(self.owned, start)
+        self.account.size += start - self.owned
+
+    def finish(self, report: Report) -> None:
+        """Adds the account of the text to a report. Bytes that nobody owns are reported as skipped."""
+        if self.pos > self.owned:
+            self._disown(self.pos)
+            self.owned = self.pos
+        for start, end in self.unowned:
+            report.record()
+            report.issue("unrecognised", f"bytes {start}-{end - 1}", "text that no record owns")
+        report.bytes.merge(self.account)
+        self.account, self.unowned = ByteAccount(), []
+
+    def skip_rest(self, report: Report) -> None:
+        """Skips what follows the end of a document, and ends the account; blanks are structure."""
+        self.skip_blank()
+        start, shown = self.pos, self.peek(40)
+        while self.pos < self.end or self.more():
+            self.pos = self.end
+        if self.pos > start:
+            self.own("skipped", start)
+            report.record()
+            report.issue("unrecognised", f"byte {start}", f"{shown!r} after the document")
+        self.finish(report)
+
+    def begin_at(self, pos: int) -> None:
+        """Goes to a position of the window; the text before it is somebody else's."""
+        self.pos = self.owned = pos
+
+    def step(self) -> None:
+        """Goes past a byte of structure: a bracket, a comma."""
+        self.pos += 1
+        self.own("structure", self.pos - 1)
 
     @property
     def end(self) -> int:
@@ -111,7 +172,10 @@ class Text:
     def skip_blank(self) -> bytes:
         """Goes to the next byte that isn't white space, and returns it; b"" at the end of the document."""
         while True:
-            self.pos = self.match(_BLANK, self.pos)
+            start = self.pos
+            self.pos = self.match(_BLANK, start)
+            if self.pos > start == self.owned:
+                self.own("structure", start)
             if self.pos < self.end or not self.more():
                 return self.part(self.pos, self.pos + 1)
 

@@ -67,18 +67,22 @@ class Document:
     def __iter__(self) -> Generator[Events | Member | Batch, None, None]:
         text = self._text
         if text.peek(3) == b"\xef\xbb\xbf":
-            text.pos += 3
+            text.pos = 3
+            text.own("structure", 0)
+        self._report.bytes.open += 1
         while first := text.skip_blank():
             if first == b"[":
-                text.pos += 1
+                text.step()
                 yield from self._events()
             elif first == b"{" and is_event(text):
                 yield from self._events(lines=True)
             elif first == b"{":
-                text.pos += 1
+                text.step()
                 yield from self._object()
             else:
                 self._stray()
+        text.finish(self._report)
+        self._report.bytes.open -= 1
         yield from self._decoder.flush()
         if not self._found:
             raise self._no_trace("it contains no list of events")
@@ -108,6 +112,7 @@ class Document:
             text.pos = text.match(_SURPLUS if surplus else _STRAY, text.pos)
             if text.pos < text.end or not text.more():
                 break
+        text.own("structure" if surplus else "skipped", start)
         if surplus:
             several = detail[1:].lstrip()[:1] in ("]", "}", ",")
             what = f"{text.pos - start:,} bytes of surplus brackets and commas" if several else f"a surplus {detail[0]}"
@@ -121,10 +126,10 @@ class Document:
         text = self._text
         while first := text.skip_blank():
             if first == b"}":
-                text.pos += 1
+                text.step()
                 return
             if first == b",":
-                text.pos += 1
+                text.step()
                 continue
             start = text.pos
             key = self._key()
@@ -135,13 +140,16 @@ class Document:
                     yield from self._events(lines=self._on_lines)
                     continue
                 key = "traceEvents"
+            else:
+                text.own("structure", start)
             text.skip_blank()
             if key == "traceEvents" and text.peek() == b"[":
-                text.pos += 1
+                text.step()
                 yield from self._events()
             else:
                 start = text.pos
                 value = self._sound(self._value(), key, start)
+                text.own("skipped" if value is None else "read", start)
                 if value is not None and key != "traceEvents":
                     yield Member(key, value, start)
         self._report.issue("cut", f"byte {text.pos}", "the document has no end", 0)
@@ -177,7 +185,10 @@ class Document:
                     raise self._no_trace("the members of the document are damaged")
                 text.pos = max(text.pos, searched)
             text.pos = found
-        text.pos = text.match(_TRACE_EVENTS, text.pos)
+        end = text.pos
+        text.own("skipped", start)
+        text.pos = text.match(_TRACE_EVENTS, end)
+        text.own("structure", end)
         self._report.record()
         self._report.issue("unrecognised", f"byte {start}", f"members of the document, {text.pos - start:,} bytes")
 
@@ -252,7 +263,7 @@ class Document:
                     self._report.issue("cut", f"byte {text.pos}", "the list of events has no end", 0)
                 return
             place = text.pos
-            text.pos += 1
+            text.step()
             again = not lines and self._continues()
             if not again:
                 return
@@ -276,6 +287,7 @@ class Document:
         if found:
             text.pos += found.end()
             if is_event(text):
+                text.own("structure", start)
                 return True
         text.pos = start
         return False

@@ -75,7 +75,7 @@ class List:
         text = self._text
         if text.skip_blank() != b"," or self._lines:
             return False
-        text.pos += 1
+        text.step()
         text.skip_blank()
         return True
 
@@ -154,6 +154,7 @@ class List:
             except msgspec.DecodeError:  # nested too deeply
                 return _WITHIN
             self._text.pos = start + close - 2  # before the bracket
+        self._text.own("read", start)
         self._report_repairs(repairs or [], start)
         return _NONE
 

@@ -90,11 +90,13 @@ class Ranges:
             stream.seek(start)
             text = Text(stream, start)
             if guessed:
-                text.pos = start = text.cut(start)
+                start = text.cut(start)
+                text.begin_at(start)
             decoder = Decoder(
                 report, MOST_EVENTS, self._decoder.folded, self._decoder.shapes, quoted=self._decoder.quoted
             )
             events = List(text, decoder, report, self._chunk)
             for some in chain(events.read(stop), decoder.flush()):
                 yield from self._rows(some, conversion)
+            text.finish(report)
             return RangeResult(start, text.pos, events.ended, report)

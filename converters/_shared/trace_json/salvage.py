@@ -67,8 +67,10 @@ def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = 
             found.ended = True
             break
         found.resumed = False
+        start, lost = text.pos, len(found.lost)
         if first == b'"':
             _take_headless(text, found)
+            text.own("read" if lost == len(found.lost) else "skipped", start)
             continue
         value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, text.largest))
         whole = None
@@ -79,13 +81,16 @@ def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = 
         if first == b"{" and (inner := _list_within(text, value)) > 0:
             found.repairs.append(Repair("json-repair", text.pos, "a document begins within the list"))
             text.pos = inner
+            text.own("structure", start)
             found.resumed = True
-        elif not value.fault:
+            continue
+        if not value.fault:
             _take_whole(text, value, found)
         elif first == b"{":
             _take_broken(text, value, found, whole)
         else:
             _take_stray(text, found)
+        text.own("read" if lost == len(found.lost) else "skipped", max(start, text.owned))
     return found
 
 
@@ -145,7 +150,8 @@ def _separators(text: Text) -> int:
     while True:
         after = text.match(_SEPARATORS, text.pos)
         commas += text.part(text.pos, after).count(b",")
-        text.pos = after
+        start, text.pos = text.pos, after
+        text.own("structure", start)
         if after < text.end or not text.more():
             return commas
 
@@ -178,6 +184,7 @@ def _take_broken(text: Text, value: Value, found: Salvaged, whole: Value | None 
             return
         if whole and -end > whole.end:
             _take_whole(text, whole, found)
+            text.own("read", start)
             start = whole.end
             shown = _shown(text.part(start, min(start + 60, text.end)))
     elif value.fault == "deep":

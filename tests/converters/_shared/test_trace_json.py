@@ -39,6 +39,8 @@ class Reading:
         assert not list(read_document(Source(str(path)), conversion, self._rows, self._member))
         self.events.sort(key=lambda event: event["$at"])
         assert self.report.balanced()
+        if path.suffix == ".json":
+            assert self.report.bytes.size == path.stat().st_size
 
     def _rows(self, events: Events, conversion: Conversion) -> Iterator[Batch]:
         self.parts += 1
