@@ -65,11 +65,11 @@ def swap(moves: Sequence[Move], stale: Iterable[Path], *, overwrite: bool) -> No
     """
     targets = [target for _, target in moves]
     old = [path for path in dict.fromkeys([*targets, *stale]) if os.path.lexists(path)]
+    if len(moves) == 1 and (not old or (old == targets and not overwrite)):
+        place(*moves[0])  # replaces nothing but an empty folder
+        return
     if old and not overwrite:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(old[0]))
-    if len(moves) == 1 and not old:
-        place(*moves[0])
-        return
     base = f".{targets[0].name[:50]}.{token_hex(8)}"
     folder = targets[0].parent
     aside = [(path, folder / f"{base}.{number}{_OLD}") for number, path in enumerate(old)]
