@@ -83,6 +83,11 @@ class ByteAccount:
         """Returns whether every byte has an owner, and every text was read to its end."""
         return self.size == self.read + self.structure + self.skipped and not self.open
 
+    def fault(self) -> str:
+        """Returns what is wrong with an account that isn't balanced."""
+        unread = f"; {self.open:,} texts weren't read to their end" if self.open else ""
+        return f"bytes doesn't add up: {self.line()}{unread}"
+
     def line(self) -> str:
         """Returns the account as a line for users."""
         shown = ", ".join(map(str, self.ranges[:SHOWN]))

@@ -338,15 +338,13 @@ class Report:
         """Raises InternalError if the account doesn't add up, which is a bug in ktrace."""
         if self.balanced():
             return
-        path = self.inputs[0]["path"] if len(self.inputs) == 1 else None
-        remedy = "report this bug in ktrace with the output of --debug, and the input if you can share it"
-        if not self.bytes.balanced():
-            found = self.bytes.read + self.bytes.structure + self.bytes.skipped
-            what = f"{found:,} of {self.bytes.size:,} bytes have an owner"
-            raise InternalError(f"the account of the input's bytes doesn't add up: {what}", path=path, remedy=remedy)
-        rows = self.rows_read
-        links = [f"reader {_sums(self.reader)}, {rows:,} rows"] + [f"{one.stage} {_sums(one)}" for one in self._stages]
-        raise InternalError(f"the account of the rows doesn't add up: {'; '.join(links)}", path=path, remedy=remedy)
+        rows = f"rows doesn't add up: reader {_sums(self.reader)}, {self.rows_read:,} rows"
+        rows += "".join(f"; {one.stage} {_sums(one)}" for one in self._stages)
+        raise InternalError(
+            f"the account of the {rows if self.bytes.balanced() else self.bytes.fault()}",
+            path=self.inputs[0]["path"] if len(self.inputs) == 1 else None,
+            remedy="report this bug in ktrace with the output of --debug, and the input if you can share it",
+        )
 
     @property
     def read(self) -> int:

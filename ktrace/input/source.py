@@ -128,11 +128,9 @@ def mark_size(stream: BinaryIO) -> int:
 
 def utf8(stream: BinaryIO) -> BinaryIO:
     """The stream in UTF-8, without its byte order mark."""
-    head: bytes = stream.peek(4)[:4]  # type: ignore[attr-defined]
-    if text_encoding(head) == "utf-16":
+    if text_encoding(stream.peek(4)[:4]) == "utf-16":  # type: ignore[attr-defined]
         return io.BufferedReader(Recoded(stream, "utf-16"), 1 << 16)
-    if head.startswith(b"\xef\xbb\xbf"):
-        stream.read(3)
+    stream.read(mark_size(stream))
     return stream
 
 
