@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,9 +73,7 @@ def _rows(fmt: str, path: Path) -> int | None:
 
 
 def _json(text: str) -> Any:
-    if hasattr(sys, "set_int_max_str_digits"):
-        sys.set_int_max_str_digits(0)  # numbers of any length are JSON; this process ends with the case
-    return json.loads(text, parse_constant=_refuse)
+    return json.loads(text, parse_constant=_refuse, parse_int=str)  # numbers of any length are JSON
 
 
 def _refuse(word: str) -> None:

@@ -22,7 +22,7 @@ BEGIN = re.compile(rb"[^\[:]" + EVENT.pattern)
 _IMPOSSIBLE = re.compile(rb"[^\s\[:,](?=\s*" + EVENT.pattern + rb")")
 #: The same in place of a value.
 _IN_PLACE = re.compile(rb":(?=\s*" + EVENT.pattern + rb")")
-_NEXT = re.compile(rb"\s*,?\s*\{")
+_NEXT = re.compile(rb"\s*(?:,\s*)?\{")
 PHASE = frozenset((b"ph",))
 
 
