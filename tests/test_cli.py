@@ -323,7 +323,7 @@ def test_info_of_several_inputs_and_of_a_pipe_gives_no_reason_that_is_none(tmp_p
 
 def test_options_that_commands_share_are_called_and_ordered_alike() -> None:
     first = ["output", "format_", "from_", "map_", "to"]
-    last = ["rules", "classify", "explain", "split_by", "gpu", "strict", "report", "overwrite", "jobs"]
+    last = ["rules", "classify", "explain", "split_by", "gpu", "strict", "report", "overwrite", "jobs", "limits"]
     said: dict[str, str] = {}
     for name in COMMANDS:
         command = import_module(f"ktrace.cli.{name.replace('-', '_')}").command

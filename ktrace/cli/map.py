@@ -118,7 +118,8 @@ def _show_guesses(proposal: Proposal, map_: str | None) -> None:
 def _show_rows(trial: Trial) -> None:
     """Prints the first rows, with times as people read them."""
     shown = trial.rows[:_ROWS]
-    heading("\nthe first rows, read so")
+    tell()
+    heading("the first rows, read so")
     names = list(
         dict.fromkeys(name for row in shown for name in row if name not in _HIDDEN and not name.startswith("args"))
     )

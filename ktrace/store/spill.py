@@ -6,6 +6,7 @@ Files are read through a memory map, whose pages the system may reclaim at any t
 
 from __future__ import annotations
 
+import weakref
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
@@ -53,6 +54,7 @@ class Spill:
             self._used += nbytes
             if self._used > self._limit and self._folder is None:
                 self._folder = new_folder()
+                weakref.finalize(self, self._folder.remove)
 
     @property
     def folder(self) -> Path | None:

@@ -141,8 +141,19 @@ def sampled(name: str) -> Callable[[Path], None]:
 RANKS = {f"rank{number}.json.gz": partial(rank, number) for number in range(4)}
 FLEET = {f"runs/{day}/rank{number}.json.gz": partial(rank, number) for day in ("mon", "tue") for number in (0, 1)}
 
+
 #: What a command names -> what makes it; a dict makes several files.
+def bomb(path: Path) -> None:
+    """A name of 256 MiB and more, compressed."""
+    with gzip.open(path, "wb") as file:
+        file.write(b'{"traceEvents": [{"ph": "X", "ts": 1, "dur": 1, "pid": 1, "tid": 1, "cat": "kernel", "name": "')
+        for _ in range(260):
+            file.write(b"a" * (1 << 20))
+
+
 FILES: dict[str, Callable[[Path], None] | dict[str, Callable[[Path], None]]] = {
+    "big.pt.trace.json.gz": partial(sample, STEP),
+    "bomb.pt.trace.json.gz": bomb,
     "run.sqlite": nsys,
     "nsys.sqlite": nsys,
     "h100.sqlite": nsys,
