@@ -8,7 +8,7 @@ from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
 _ROOT = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--.{0,4000}?-->\s*)*<(trace-query-result|trace-toc)\b",
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--(?:(?!-->).){0,4000}-->\s*)*<(trace-query-result|trace-toc)\b",
     re.DOTALL,
 )
 
