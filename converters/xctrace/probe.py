@@ -14,7 +14,7 @@ _ROOT = re.compile(
 
 #: The table that a folder of exports must have, and the names of tables of the GPU.
 INTERVALS = "metal-gpu-intervals"
-TABLE_FILE = re.compile(r"(?:.*[/._-])?((?:metal|gpu)-[a-z-]+[a-z])[^/]*\.xml(?:\.gz|\.zst)?")
+TABLE_FILE = re.compile(r"(?:.*[/._-])?((?:metal|gpu)-[a-z-]{1,60}[a-z])[^/]{0,120}\.xml(?:\.gz|\.zst)?")
 
 
 def probe(sample: Sample) -> Match | None:
