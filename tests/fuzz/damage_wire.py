@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from ktrace.converters.perfetto.proto.wire import varint
+
 _VARINTS = (0, 1, 2, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 _TEXTS = (
     b"",
@@ -16,15 +18,6 @@ _TEXTS = (
     b"\x08",
     b"\x0a\xff\xff\x03x",
 )
-
-
-def varint(value: int) -> bytes:
-    """Encodes a number as a varint."""
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import ktrace
+from ktrace.converters.perfetto.proto.wire import bytes_field, varint
 from ktrace.input.limits import DEFAULT, NONE, Limits, current, in_force, limits_of
 
 MIB = 1 << 20
@@ -129,38 +130,28 @@ def test_the_ratio_holds_for_every_compression_and_honest_ones_pass(
     assert ktrace.convert(path, tmp_path / "out.jsonl", limits="unpacked=1MiB,ratio=60").written == 40_000
 
 
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def message(number: int, data: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
 def nested(packets: bytes, levels: int = 1) -> bytes:
     """A packet with these packets compressed in it."""
     for _ in range(levels):
-        packets = message(1, message(50, zlib.compress(packets, 9)))
+        packets = bytes_field(1, bytes_field(50, zlib.compress(packets, 9)))
     return packets
 
 
-SLICES = message(1, message(60, message(2, b"thread") + b"\x08\x01")) + b"".join(
-    message(1, b"\x40" + varint(ts) + message(11, b"\x48" + varint(kind) + b"\x58\x01" + message(23, b"k")))
+SLICES = bytes_field(1, bytes_field(60, bytes_field(2, b"thread") + b"\x08\x01")) + b"".join(
+    bytes_field(1, b"\x40" + varint(ts) + bytes_field(11, b"\x48" + varint(kind) + b"\x58\x01" + bytes_field(23, b"k")))
     for ts, kind in ((10, 1), (20, 2))
 )
 
 
 def test_compressed_packets_of_perfetto_have_a_size_a_ratio_and_a_depth(tmp_path: Path) -> None:
     path = tmp_path / "run.perfetto"
-    padding = message(1, message(99, b"\0" * (8 * MIB)))
+    padding = bytes_field(1, bytes_field(99, b"\0" * (8 * MIB)))
     path.write_bytes(SLICES + nested(padding))
     assert ": compressed packets give more than 4 MiB" in refused(path, "value", limits="value=4MiB")
     refused(path, "ratio", limits="unpacked=4MiB")
-    path.write_bytes(SLICES + b"".join(nested(nested(message(1, message(99, b"\0" * 65536)) * 16) * 20) for _ in "ab"))
+    path.write_bytes(
+        SLICES + b"".join(nested(nested(bytes_field(1, bytes_field(99, b"\0" * 65536)) * 16) * 20) for _ in "ab")
+    )
     assert path.stat().st_size < 2000
     refused(path, "ratio", limits="unpacked=8MiB")
     for levels, limits in ((4, None), (9, "depth=9"), (40, "depth=none")):
@@ -177,8 +168,8 @@ def test_zstd_packets_of_perfetto_have_the_same_limits(tmp_path: Path) -> None:
     path = tmp_path / "run.perfetto"
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(message(1, message(99, b"\0" * (8 * MIB))))
-    path.write_bytes(SLICES + message(1, message(133, sink.getvalue().to_pybytes())))
+        stream.write(bytes_field(1, bytes_field(99, b"\0" * (8 * MIB))))
+    path.write_bytes(SLICES + bytes_field(1, bytes_field(133, sink.getvalue().to_pybytes())))
     refused(path, "value", limits="value=4MiB")
     assert ktrace.convert(path, tmp_path / "out.csv").written == 1
 
