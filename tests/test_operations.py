@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, SHARED, seed_path
+from real_traces import at_hand
 
 import ktrace
 
@@ -100,10 +101,7 @@ def test_the_seeds(number: int) -> None:
 
 @pytest.mark.parametrize("name", CORPUS)
 def test_real_traces(name: str) -> None:
-    path = SHARED / "corpus" / name
-    if not path.exists():
-        pytest.skip("the real traces are not at hand (../shared/corpus)")
-    found = shares(path)
+    found = shares(at_hand(SHARED / "corpus" / name))
     print(told(name.partition("/")[2], found))
     assert found[1]["operation"] >= ENOUGH
     if OF_LIBRARIES.search(name):

@@ -11,6 +11,7 @@ from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder
+from ktrace.model.whole import whole
 
 #: Times are below this: 2^62 ns, here in us.
 _LIMIT = (1 << 62) // 1000
@@ -106,4 +107,4 @@ def _member(record: Any, key: str) -> dict[str, Any]:
 
 def _whole(value: Any) -> int | None:
     """A whole number that can be used, None for another value."""
-    return value if type(value) is int and 0 <= value < _LIMIT else None
+    return whole(value, 0, _LIMIT - 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ktrace.model.whole import whole
 from ktrace.naming.collectives import SENDS, operation_in
 
 #: Bytes of an element, by the names of torch and HCCL.
@@ -109,7 +110,7 @@ def _text(args: dict[str, Any], *keys: str) -> str | None:
 
 
 def _whole(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < _LIMIT else None
+    return whole(value, 0, _LIMIT - 1)
 
 
 def _width(args: dict[str, Any], *keys: str) -> int | None:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import SAMPLES, SHARED
 from path_timelines import Timeline, pieces
+from real_traces import at_hand
 
 import ktrace
 from ktrace.analysis.critical_path import SPANS, explain
@@ -46,9 +47,7 @@ WHOLE = [
 
 
 def answer_of(path: Path) -> CriticalPathAnswer:
-    if not path.exists():
-        pytest.skip("the real traces are not at hand (../shared/corpus)")
-    found = ktrace.summary(path, by=["critical-path"]).answers["critical-path"]
+    found = ktrace.summary(at_hand(path), by=["critical-path"]).answers["critical-path"]
     assert isinstance(found, CriticalPathAnswer)
     return found
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from conftest import SAMPLES, SHARED
 from plain import ns, percentile
+from real_traces import NSYS, at_hand, kineto
 
 import ktrace
 from ktrace.analysis.hosts.calls import ApiTable
@@ -23,22 +24,12 @@ from ktrace.analysis.hosts.tables import HostCosts
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 KINETO = [
     STEP,
-    *(
-        SHARED / "corpus/pytorch_kineto" / name
-        for name in (
-            "nccl_data.json.gz",
-            "sglang_Qwen3-8B_decode.json.gz",
-            "mi250_minitoy_train_ROCm6_2_kineto.json.gz",
-        )
+    *kineto(
+        "nccl_data.json.gz",
+        "sglang_Qwen3-8B_decode.json.gz",
+        "mi250_minitoy_train_ROCm6_2_kineto.json.gz",
     ),
 ]
-SQLITE = SHARED / "corpus/nsys_sqlite/h100_2gpu_1s.sqlite"
-
-
-def at_hand(path: Path) -> Path:
-    if not path.exists():
-        pytest.skip("the real traces are not at hand (../shared/corpus)")
-    return path
 
 
 class Spans:
@@ -109,7 +100,7 @@ def test_operators_of_kineto(path: Path) -> None:
 
 
 def rows_of(query: str) -> list[tuple[Any, ...]]:
-    with sqlite3.connect(f"file:{at_hand(SQLITE)}?mode=ro", uri=True) as database:
+    with sqlite3.connect(f"file:{at_hand(NSYS)}?mode=ro", uri=True) as database:
         return database.execute(query).fetchall()
 
 
@@ -129,7 +120,7 @@ def test_ranges_of_nsys() -> None:
             " and r.globalTid >> 24 = k.globalPid >> 24"
         )
     expected = costs_of(work, spans, "no range")
-    summary = ktrace.summary(SQLITE, by=["range", "op"])
+    summary = ktrace.summary(NSYS, by=["range", "op"])
     assert told(summary.answers["range"]) == expected
     assert expected["aten::mm"][3] == 264 and expected["no range"][3] == 2_276
     assert {row.name: row.calls for row in _costs(summary.answers["range"]).rows if row.level} == {
@@ -162,7 +153,7 @@ def test_calls_of_nsys() -> None:
         ):
             if tuple(key) in by_id:
                 launched[by_id[tuple(key)]].append(dur)
-    answer = ktrace.summary(SQLITE, by=["api"]).answers["api"]
+    answer = ktrace.summary(NSYS, by=["api"]).answers["api"]
     assert isinstance(answer, ApiTable)
     assert {row.calls.key: (row.launched, row.device) for row in answer.rows if row.launched} == {
         name: (len(work), sum(work)) for name, work in launched.items()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from conftest import SAMPLES, SHARED
 from idle_traces import Row, end_of, gaps, host, work, written
+from real_traces import at_hand
 
 import ktrace
 from ktrace.analysis.idle.gaps import CAUSES
@@ -217,9 +218,7 @@ def test_a_random_trace_against_plain_loops(tmp_path: Path, seed: int, crossing:
 
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.name[:20])
 def test_causes_add_up_to_the_idle_time(path: Path) -> None:
-    if not path.exists():
-        pytest.skip("the real traces are not at hand (../shared/corpus)")
-    summary = ktrace.summary(path, by=["idle"])
+    summary = ktrace.summary(at_hand(path), by=["idle"])
     found = summary.answers["idle"]
     assert isinstance(found, IdleAnswer)
     assert [(one.label, one.idle, one.span) for one in found.devices] == [

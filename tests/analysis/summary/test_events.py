@@ -10,6 +10,7 @@ from pathlib import Path
 import plain
 import pytest
 from conftest import SAMPLES, SHARED
+from real_traces import NSYS, at_hand, kineto
 
 import ktrace
 from ktrace.analysis.work.keys import OTHER
@@ -17,24 +18,14 @@ from ktrace.analysis.work.model import DeviceUse, Group, Spread
 
 KINETO = [
     SAMPLES / "kineto/one-step-of-training.pt.trace.json",
-    *(
-        SHARED / "corpus/pytorch_kineto" / name
-        for name in (
-            "nccl_data.json.gz",
-            "rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
-            "worker0.1623143089861.pt.trace.json.gz",
-            "sglang_Qwen3-8B_decode.json.gz",
-            "mi250_minitoy_train_ROCm6_2_kineto.json.gz",
-        )
+    *kineto(
+        "nccl_data.json.gz",
+        "rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
+        "worker0.1623143089861.pt.trace.json.gz",
+        "sglang_Qwen3-8B_decode.json.gz",
+        "mi250_minitoy_train_ROCm6_2_kineto.json.gz",
     ),
 ]
-SQLITE = SHARED / "corpus/nsys_sqlite/h100_2gpu_1s.sqlite"
-
-
-def at_hand(path: Path) -> Path:
-    if not path.exists():
-        pytest.skip("the real traces are not at hand (../shared/corpus)")
-    return path
 
 
 def keyed(groups: list[Group]) -> dict[str, Group]:
@@ -160,8 +151,8 @@ def test_steps_of_kineto(path: Path) -> None:
 
 
 def test_nsys_by_sql() -> None:
-    summary = ktrace.summary(at_hand(SQLITE), by=["kernel", "device", "layer"])
-    with sqlite3.connect(f"file:{SQLITE}?mode=ro&immutable=1", uri=True) as base:
+    summary = ktrace.summary(at_hand(NSYS), by=["kernel", "device", "layer"])
+    with sqlite3.connect(f"file:{NSYS}?mode=ro&immutable=1", uri=True) as base:
         tables = ("KERNEL", "MEMCPY", "MEMSET")
         every = " union all ".join(
             f"select start, end, deviceId, correlationId, globalPid from CUPTI_ACTIVITY_KIND_{table}"
