@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import ncu_pages
 import runs
 from conftest import SAMPLES
 from nsys_samples import Strings, call, environment, gpu, kernel, make, nvtx
@@ -76,24 +77,13 @@ def nsys(path: Path) -> None:
 
 def ncu(path: Path) -> None:
     """What Nsight Compute measured of the kernels of `nsys`, two launches a step."""
-    heads = [
-        "ID",
-        "Process ID",
-        "Process Name",
-        "Host Name",
-        "Kernel Name",
-        "Context",
-        "Stream",
-        "Block Size",
-        "Grid Size",
-    ]
-    heads += ["Device", "CC", "sm__throughput.avg.pct_of_peak_sustained_elapsed", "dram__bytes.sum"]
+    heads = [*ncu_pages.HEADS, "sm__throughput.avg.pct_of_peak_sustained_elapsed", "dram__bytes.sum"]
     lines = [heads, [""] * 11 + ["%", "byte"]]
     for number in range(10):
         name = ("ampere_sgemm_128x64_nn", "softmax_warp_forward")[number % 2]
         place = [number, 4711, "app", "127.0.0.1", name, 1, 7, "(256, 1, 1)", "(128, 2, 1)", 0, "9.0"]
         lines.append([*map(str, place), str(80 - 30 * (number % 2)), "1048576"])
-    path.write_text("\n".join(",".join(f'"{cell}"' for cell in line) for line in lines) + "\n")
+    ncu_pages.write(path, lines)
 
 
 def rocprofv3(path: Path) -> None:

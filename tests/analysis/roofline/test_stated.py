@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import ncu_pages
 import pytest
 from conftest import SAMPLES
 
@@ -35,27 +36,14 @@ def details(path: Path, *kernels: tuple[str, dict[str, float]]) -> Path:
     """A page of raw metrics as ncu prints it with --csv --page raw."""
     names = sorted({name for _, metrics in kernels for name in metrics})
     units = {"gpu__time_duration.sum": "nsecond", "dram__bytes.sum": "byte"}
-    head = [
-        "ID",
-        "Process ID",
-        "Process Name",
-        "Host Name",
-        "Kernel Name",
-        "Context",
-        "Stream",
-        "Block Size",
-        "Grid Size",
-        "Device",
-        "CC",
-    ]
     lines = [
-        [*head, *names],
+        [*ncu_pages.HEADS, *names],
         ["", "", "", "", "", "", "", "block", "block", "", "", *(units.get(n, "inst") for n in names)],
     ]
     for number, (kernel, metrics) in enumerate(kernels):
         place = [str(number), "7", "bench", "node7", kernel, "1", "7", "(128, 1, 1)", "(16, 1, 1)", "0", "8.0"]
         lines.append([*place, *(str(metrics.get(name, "")) for name in names)])
-    path.write_text("".join(",".join(f'"{cell}"' for cell in line) + "\n" for line in lines))
+    ncu_pages.write(path, lines)
     return path
 
 
