@@ -10,6 +10,9 @@ import os
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 
 def _compiled() -> Any:
     if os.environ.get("KTRACE_NATIVE", "1") == "0":
@@ -21,3 +24,11 @@ def _compiled() -> Any:
 
 
 compiled: Any = _compiled()
+
+
+def address(array: npt.NDArray[np.generic]) -> int:
+    """Where the values of an array begin in memory. The caller keeps the array until they were used."""
+    if not array.flags.c_contiguous:
+        raise ValueError("values with gaps between them")
+    found: int = array.__array_interface__["data"][0]
+    return found

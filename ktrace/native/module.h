@@ -8,5 +8,7 @@
 #include <Python.h>
 
 int add_events(PyObject *module);
+PyObject *join_words(PyObject *module, PyObject *args);
+PyObject *lanes(PyObject *module, PyObject *args);
 
 #endif
