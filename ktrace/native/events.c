@@ -87,6 +87,11 @@ static Shape *shape_of(Events *events, Text at, Text end) {
     return phase ? shape_with(events, BY_PHASE, phase, phase_size) : NULL;
 }
 
+/* Whether the text is the key of a column, up to its quote. */
+static inline int is_key(const Column *column, Text text, Text end) {
+    return (size_t)(end - text) > column->size && text[column->size] == '"' && !memcmp(column->key, text, column->size);
+}
+
 /* The column of a key, searched from `next` on, where the keys of the last event lead one to expect it; -1: none. */
 static inline int find_column(const Shape *shape, int next, int first, int stop, Text key, size_t size) {
     for (int tried = first, number = next; tried < stop; tried++, number++) {
@@ -111,14 +116,16 @@ static Text read_object(Shape *shape, int first, int stop, Text at, Text end, in
         if (*at != '"')
             return NULL;
         Text key = at + 1;
-        if (!(at = skip_string(at, end)))
+        int number = next < stop && is_key(&shape->columns[next], key, end) ? next : -1;
+        if (!(at = number < 0 ? skip_string(at, end) : key + shape->columns[number].size + 1))
             return NULL;
         size_t size = (size_t)(at - 1 - key);
         at = skip_blank(at);
         if (*at++ != ':')
             return NULL;
         at = skip_blank(at);
-        int number = find_column(shape, next, first, stop, key, size);
+        if (number < 0)
+            number = find_column(shape, next, first, stop, key, size);
         if (number >= 0) {
             uint64_t bit = (uint64_t)1 << (number & 63);
             if (shape->seen[number >> 6] & bit) /* a key twice */
