@@ -21,10 +21,11 @@ import numpy as np
 from ktrace.report import Report
 
 from ..columnar.decoding import no_gc
+from .compiled_events import CompiledEvents, can_read, may_fold
 from .events import Events
 from .gather import Gather, Group
 from .json_values import Raw, elements_of, members_of
-from .shapes import Shapes
+from .shapes import Shapes, Struct
 
 #: Greatest number of events that are gathered, so that the order of rows doesn't depend on the size of batches.
 MOST_EVENTS = 1 << 17
@@ -32,9 +33,8 @@ MOST_EVENTS = 1 << 17
 #: Greatest number of bytes of text whose events are gathered.
 MOST_GATHERED = 24 << 20
 
-#: The phases of flows, and the members that they have.
+#: The phases of flows.
 _FLOWS = {"s", "t", "f"}
-_OF_FLOWS = {"ph", "name", "pid", "tid", "ts", "dur", "id", "bp"}
 
 #: How often a chunk is decoded with ever wider shapes, and how many of its events widen them at a time.
 _ATTEMPTS = 10
@@ -76,6 +76,8 @@ class Decoder:
         self.shapes = shapes or (Shapes("cat"), Shapes("ph"))
         self._by_cat, self._by_phase = self.shapes
         self._gathers: dict[Any, Gather] = {}
+        self._compiled: list[CompiledEvents] = []
+        self.compiled = False  # whether compiled code took the last list
         self._gathered = 0
         self._bytes = 0
         self._look_closely = False
@@ -90,7 +92,7 @@ class Decoder:
         """
         with no_gc():
             try:
-                groups, count, strange = self._groups(text, salvaged=salvaged)
+                groups, count, strange = self._groups(text, byte, salvaged=salvaged)
             except RecursionError:
                 raise msgspec.DecodeError("nested too deeply") from None
             self._report.record(count)
@@ -108,21 +110,31 @@ class Decoder:
         return self._gathered >= self._rows or self._bytes >= MOST_GATHERED
 
     def flush(self) -> Iterator[Events]:
-        """Yields all gathered events."""
+        """Yields all gathered events, a shape at a time, in the order of their first events."""
         self._gathered = self._bytes = 0
+        found: list[Events] = []
         for key, gather in list(self._gathers.items()):
             if gather.ats:
-                yield gather.finish()
+                found.append(gather.finish())
             else:  # a shape that was widened since, or that doesn't occur any more
                 del self._gathers[key]
+        for compiled in self._compiled:
+            found += compiled.finish()
+        current = self._structs()
+        self._compiled = [compiled for compiled in self._compiled if compiled.structs == current]
+        yield from sorted(found, key=lambda events: int(events.at[0]))
 
-    def _groups(self, text: bytes, *, salvaged: bool) -> tuple[list[Group], int, list[Strange]]:
-        """The events by shape, the number of elements, and the elements that aren't events."""
+    def _groups(self, text: bytes, byte: int, *, salvaged: bool) -> tuple[list[Group], int, list[Strange]]:
+        """The events by shape, the number of elements, and the elements that aren't events.
+
+        Events that compiled code took aren't among them.
+        """
         self._look_closely = self._repeats
         before = -1
         for attempt in range(_ATTEMPTS):
             try:
-                return *self._typed(text), []
+                taken = self._take_compiled(text, byte)
+                return ([], taken, []) if taken else (*self._typed(text), [])
             except msgspec.ValidationError as error:
                 self._look_closely = True
                 place = _element_of(error)
@@ -133,6 +145,29 @@ class Decoder:
                     break
                 before = _LAST if last else place
         return _one_by_one(text)
+
+    def _take_compiled(self, text: bytes, byte: int) -> int:
+        """The number of events that compiled code took; 0 if it isn't at hand, or refuses the list."""
+        events = self._compiled_for_all()
+        count, folded = (events and events.take(text, byte)) or (0, 0)
+        if folded:
+            self._report.used(folded, outcome="folded")
+        self.compiled = count > 0
+        return count
+
+    def _compiled_for_all(self) -> CompiledEvents | None:
+        """What reads events of all known shapes."""
+        structs = self._structs()
+        for events in reversed(self._compiled):
+            if events.structs == structs:
+                return events
+        if not can_read(structs):
+            return None
+        self._compiled.append(CompiledEvents(structs, self.folded))
+        return self._compiled[-1]
+
+    def _structs(self) -> list[Struct]:
+        return [struct for shapes in self.shapes if shapes.usable for struct in shapes.current()]
 
     def _typed(self, text: bytes) -> tuple[list[Group], int]:
         """The events by shape, and their number. Raises msgspec.ValidationError if one doesn't match."""
@@ -214,11 +249,7 @@ class Decoder:
         struct = group.struct
         if struct is None or struct.tag_field != "cat" or struct.tag not in self.folded:
             return False
-        if struct.args or struct.loose:
-            return False
-        if ("ph", "str") not in struct.members or not _OF_FLOWS.issuperset(key for key, _ in struct.members):
-            return False
-        return set(map(struct.get("ph"), group.events)) <= _FLOWS
+        return may_fold(struct) and set(map(struct.get("ph"), group.events)) <= _FLOWS
 
     def _report_times(self, gather: Gather, text: bytes, byte: int) -> None:
         """Reports times that were rounded or in quotes."""
