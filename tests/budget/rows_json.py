@@ -32,7 +32,7 @@ HATCHET = _event(
 
 SNAPSHOT = _event(
     "torch-memory/two-devices-earlier-allocations-oom.pickle",
-    '{"action": "alloc", "addr": «id», "size": «size», "stream": «track», "time_us": «start», "frames": [{"name": "«name»", …}',
+    '{"action": "alloc", "addr": «id», "size": 512, "stream": «track», "time_us": «start», "frames": [{"name": "«name»", …}',
 )
 
 FLIGHT = _event(
