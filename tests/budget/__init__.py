@@ -12,5 +12,6 @@ and `messages` write them as text, as a database or a table of Arrow, and as mes
 `measure` converts an input in a process of its own and returns its CPU time and the greatest anonymous memory. The size
 is doubled until a conversion takes long enough to be compared. `judge` compares an input with one of twice its size;
 what is over the budget is measured again with the double of that, so that neither noise nor a step that ends (such as
-a buffer that fills up) counts. The exceptions are listed in `judge`, each with its reason.
+a buffer that fills up) counts. `held` lists what conversions hold in memory by their nature, with figures and reasons:
+the only exceptions. `selection` is what the suite measures (`--selection`).
 """

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .held import covered
 from .measure import MOST_CPU, Cost, measure
 from .shapes import SHAPES, records
 from .source import Source
@@ -41,7 +42,7 @@ class Effort:
 
 @dataclass
 class Verdict:
-    """What came of a row, a shape and an output: what each size cost beyond a tiny input, and what is over the budget."""
+    """What each size of a row, a shape and an output cost beyond a tiny input, and what is over the budget."""
 
     sample: str
     shape: str
@@ -65,11 +66,10 @@ class Verdict:
         once = self.once
         time, memory = self.ratio(once)
         small, large = self.costs[once], self.costs[2 * once]
-        return (
-            f"{self.sample:75} {self.shape:8} {self.output:8} {once:>10,} {small.cpu:6.2f} s {large.cpu:6.2f} s {time:5.2f}"
-            f" {small.memory >> 20:5} MB {large.memory >> 20:5} MB {memory:5.2f} {large.memory / (2 * once):8.1f} B/unit"
-            f"  {large.outcome[:60]}{''.join(f'  OVER: {what}' for what in self.over)}"
-        )
+        figures = f"{once:>10,} {small.cpu:6.2f} s {large.cpu:6.2f} s {time:5.2f} {small.memory >> 20:5} MB"
+        figures += f" {large.memory >> 20:5} MB {memory:5.2f} {large.memory / (2 * once):8.1f} bytes each"
+        over = "".join(f"  OVER: {what}" for what in self.over)
+        return f"{self.sample:75} {self.shape:8} {self.output:8} {figures}  {large.outcome[:60]}{over}"
 
 
 class Trial:
@@ -104,7 +104,8 @@ class Trial:
         if self._is_large(once) and self._is_large(2 * once):
             costs = self.verdict.costs
             unit = (costs[4 * once].memory - costs[2 * once].memory) / (2 * once)
-            self.verdict.over.append(f"memory {unit:.1f} bytes more for each unit more")
+            if not covered(self._shape, unit):
+                self.verdict.over.append(f"memory {unit:.1f} bytes more for each unit more")
 
     def _is_slow(self, size: int) -> bool:
         large = self.verdict.costs[2 * size]

@@ -32,7 +32,8 @@ HATCHET = _event(
 
 SNAPSHOT = _event(
     "torch-memory/two-devices-earlier-allocations-oom.pickle",
-    '{"action": "alloc", "addr": «id», "size": 512, "stream": «track», "time_us": «start», "frames": [{"name": "«name»", …}',
+    '{"action": "alloc", "addr": «id», "size": 512, "stream": «track», "time_us": «start», "frames": '
+    '[{"name": "«name»", …}]«filling»}',
 )
 
 FLIGHT = _event(
@@ -48,7 +49,8 @@ JSON = (
     _event(
         "kineto/one-step-of-training.pt.trace.json",
         '{"ph": "X", "cat": "cpu_op", "name": "«name»", "pid": 4242, "tid": «track», "ts": «start», "dur": «dur»,'
-        ' "args": {"External id": «id», "Record function id": 0, "Ev Idx": 0, "Input Dims": [[8, 512], []]«filling»}}',
+        ' "args": {"External id": «id», "Record function id": 0, "Ev Idx": 0, "Input Dims": [[8, 512],'
+        " []]«filling»}}",
     ),
     _event(
         "kineto/base-after-the-events-graph-of-three-kernels.pt.trace.json",
@@ -130,12 +132,14 @@ DOCUMENTS = (
     FLIGHT,
     _line(
         "jsonl/all-records.jsonl",
-        '{"record":"event","source":"run","id":«id»,"pid":4321,"tid":«track»,"ts":«start»,"cat":"cuda_runtime","args":'
+        '{"record":"event","source":"run","id":«id»,"pid":4321,"tid":«track»,"ts":«start»'
+        ',"cat":"cuda_runtime","args":'
         '{"cbid":211«filling»},"kind":"api","name":"«name»","dur":«dur»,"timing":"measured","correlation":77}',
     ),
     _event(
         "json/a-record-a-line.json",
-        '{"record":"event","source":"run","id":«id»,"pid":4321,"tid":«track»,"ts":«start»,"cat":"cuda_runtime","args":'
+        '{"record":"event","source":"run","id":«id»,"pid":4321,"tid":«track»,"ts":«start»'
+        ',"cat":"cuda_runtime","args":'
         '{"cbid":211«filling»},"kind":"api","name":"«name»","dur":«dur»,"timing":"measured","correlation":77}',
     ),
     _event(
@@ -146,7 +150,8 @@ DOCUMENTS = (
     _event(
         "rocprofv3-json/records-before-the-names-two-processes_results.json",
         '{\n"size": 80,\n"kind": 3,\n"operation": 0,\n"thread_id": 4001,\n"correlation_id": {\n"internal": «id»,\n'
-        '"external": 0\n},\n"start_timestamp": «start»,\n"end_timestamp": «end»,\n…"stream_id": {\n"handle": «track»\n}'
+        '"external": 0\n},\n"start_timestamp": «start»,\n"end_timestamp": «end»,\n…"stream_id":'
+        ' {\n"handle": «track»\n}'
         "«filling»\n}",
     ),
     _event(

@@ -19,11 +19,16 @@ TEXT = (
     _line("kineto/stacks-with-underscores-and-single-frames.txt", "«name»«filling» 4"),
     _line(
         "torch-table/kernels-annotations-on-both-sides-two-tables-amid-output.txt",
-        "                                               «name»        20.00%       2.000ms        35.00%       3.500ms"
-        "     875.000us       2.500ms        66.67%       2.500ms     625.000us           0 B           0 B       2.00 MB"
+        "                                               «name»        20.00%       2.000ms        35.00%   "
+        "    3.500ms"
+        "     875.000us       2.500ms        66.67%       2.500ms     625.000us           0 B           0 B"
+        "       2.00 MB"
         "             4  ",
     ),
-    _line("torch-flops/indented-and-rounded-after-log-lines.txt", "[rank1]   - «name»                        540.003B     66.50%"),
+    _line(
+        "torch-flops/indented-and-rounded-after-log-lines.txt",
+        "[rank1]   - «name»                        540.003B     66.50%",
+    ),
     _line(
         "nsys-stats/traces-of-a-copy-two-kernels-and-their-calls.csv",
         '«start»,«dur»,«id»,132,1,1,256,2,1,128,0.002,0.164,,,,,NVIDIA H100 80GB HBM3 (0),1,3,«track»,"«name»"',
@@ -66,12 +71,14 @@ TEXT = (
     ),
     _line(
         "rocprofv3/77_guid-first-never-run-and-backwards_kernel_trace.csv",
-        '"0000ddb5-8903","KERNEL_DISPATCH","Agent 1",1,«track»,77,1,10,"«name»",«id»,«start»,«end»,0,0,8,0,16,64,1,1,1025'
+        '"0000ddb5-8903","KERNEL_DISPATCH","Agent'
+        ' 1",1,«track»,77,1,10,"«name»",«id»,«start»,«end»,0,0,8,0,16,64,1,1,1025'
         ",1,1",
     ),
     _line(
         "rocprofv3/summary-on-the-console.txt",
-        "| «name» | KERNEL_DISPATCH |     4 |             800 |      2.000e+02 |     80.000000 |        150 |        250 |"
+        "| «name» | KERNEL_DISPATCH |     4 |             800 |      2.000e+02 |     80.000000 |        150"
+        " |        250 |"
         " 4.082e+01 |",
     ),
     _line(
@@ -80,8 +87,10 @@ TEXT = (
     ),
     _line(
         "rocprof/printed-dispatches-with-counters-below.txt",
-        "dispatch[«id»], gpu-id(0), queue-id(«track»), queue-index(0), pid(4545), tid(4546), grd(262144), wgr(64), lds(0),"
-        ' scr(0), vgpr(8), sgpr(16), fbar(0), sig(0x0), obj(0x7f00), kernel-name("«name»"), time(100,«start»,«end»,950)'
+        "dispatch[«id»], gpu-id(0), queue-id(«track»), queue-index(0), pid(4545), tid(4546), grd(262144),"
+        " wgr(64), lds(0),"
+        ' scr(0), vgpr(8), sgpr(16), fbar(0), sig(0x0), obj(0x7f00), kernel-name("«name»"),'
+        " time(100,«start»,«end»,950)"
         "«filling»\n  SQ_WAVES (4096.0000000000)",
     ),
     _line(
@@ -112,7 +121,8 @@ TEXT = (
     ),
     _line(
         "xctrace/two-processes-a-nested-row-and-blits.xml",
-        '<row><start-time id="20" fmt="00:01.000.130">«start»</start-time><duration id="21" fmt="7.00 µs">«dur»</duration>'
+        '<row><start-time id="20" fmt="00:01.000.130">«start»</start-time><duration id="21" fmt="7.00'
+        ' µs">«dur»</duration>'
         '…<string ref="8"/>…«filling»</row>',
     ),
     _line(
@@ -126,13 +136,14 @@ TEXT = (
     ),
     _line(
         "ort-web/webgpu-jsep-of-several-versions.log",
-        '[profiling] kernel "7001|Conv|«name»|Conv2DMatMul" input[0]: [1,3,64,64] | float32, input[1]: [16,3,3,3] | float32,'
+        '[profiling] kernel "7001|Conv|«name»|Conv2DMatMul" input[0]: [1,3,64,64] | float32, input[1]:'
+        " [16,3,3,3] | float32,"
         " output[0]: [1,16,32,32] | float32, start time: «start» ns, execution time: «dur» ns",
     ),
     _line("tvm/report-as-csv-with-empty-cells.csv", ',1,"cpu0",499.75,,"«name»",24.9875'),
     _line(
         "tvm/table-with-separated-thousands.txt",
-        '«name»          765,432.11    38.27   cuda1      7                                float32[4]  bb22          ',
+        "«name»          765,432.11    38.27   cuda1      7                                float32[4]  bb22          ",
     ),
     _line(
         "tvm/debug-executor-with-two-outputs-of-a-node.txt",
@@ -140,19 +151,27 @@ TEXT = (
     ),
     _line(
         "llama/server-two-slots-with-times.log",
-        "0.02.796.165 I slot print_timing: id  0 | task «id» | prompt eval time =     250.50 ms /    40 tokens (    6.26 ms"
+        "0.02.796.165 I slot print_timing: id  0 | task «id» | prompt eval time =     250.50 ms /    40"
+        " tokens (    6.26 ms"
         " per token,   159.68 tokens per second)",
     ),
     _line("llama/vulkan-blocks-and-backend-ops.txt", "«name»: 2598 x 4.25 us = 11041.5 us"),
     _line("ggml-opencl/cl_profiling.csv", "inp_embd,«name»,0.012500,64x1x1,64x1x1,2048x1x1x1"),
-    _line("mlc/two-dialects-and-a-peak-that-disagrees.md", "| «name» | 1,200.00        | 100        | 12.00         | 20.50          | 92.31%     | 92.31%       |"),
+    _line(
+        "mlc/two-dialects-and-a-peak-that-disagrees.md",
+        "| «name» | 1,200.00        | 100        | 12.00         | 20.50          | 92.31%     | 92.31%       |",
+    ),
     _line("doppler/prefill-and-three-decodes.log", "«name»                   9.03    17.0"),
     _line(
         "metallic/repeated-and-nested-totals.txt",
-        "  generation_loop :: «name»: count=4 | total=20.00ms | avg=5.000ms | min=4.000ms | max=6.000ms | p95_ms=6.000ms,"
+        "  generation_loop :: «name»: count=4 | total=20.00ms | avg=5.000ms | min=4.000ms | max=6.000ms |"
+        " p95_ms=6.000ms,"
         " p99_ms=6.000ms",
     ),
-    _line("latencyprism/comparison-as-csv.csv", '"«name»",gpu_link_transmit,GPU 7,0.5,0.1,0.2,0.1,1.5,0.1,0.2,0,0,0,0,0,,1'),
+    _line(
+        "latencyprism/comparison-as-csv.csv",
+        '"«name»",gpu_link_transmit,GPU 7,0.5,0.1,0.2,0.1,1.5,0.1,0.2,0,0,0,0,0,,1',
+    ),
     _line(
         "latencyprism/pipes-in-a-name-fillers-nan.md",
         "|           1 | 1601.0                   |                 2,500.25 | 899.25   | 56.17%  |",
@@ -171,6 +190,9 @@ TEXT = (
         "table/starts-of-an-accelerator-quoted-with-tabs.csv",
         '«name»,«id»,«track»,AI_VECTOR_CORE,"1699529622793969.5012\t",0.001,0,"""8"""',
     ),
-    _line("console/webgpu-page-of-many-forms.log", "[gpu] step=0 kernel=«name» begin=«start» end=«end» gpu_ms=0.5000 grid=128x1x1"),
+    _line(
+        "console/webgpu-page-of-many-forms.log",
+        "[gpu] step=0 kernel=«name» begin=«start» end=«end» gpu_ms=0.5000 grid=128x1x1",
+    ),
     _line("console/tables-of-console-table.txt", "│ 0       │ '«name»' │ 12.5     │ 5     │ 'warm' │"),
 )

@@ -67,13 +67,14 @@ class Database(Source):
             places = ", ".join("?" * len(columns))
             names: list[str] = []
             database.executemany(
-                f"INSERT INTO {self.table} VALUES ({places})", self._rows(dict(zip(columns, row, strict=True)), records, names)
+                f"INSERT INTO {self.table} VALUES ({places})",
+                self._rows(dict(zip(columns, row, strict=True)), records, names),
             )
             if self.names is not None:
                 keys = (self.names.id, self.names.text, *(key for key, _ in self.names.more))
                 more = tuple(value for _, value in self.names.more)
                 database.executemany(
-                    f'INSERT INTO {self.names.table} ({", ".join(keys)}) VALUES ({", ".join("?" * len(keys))})',
+                    f"INSERT INTO {self.names.table} ({', '.join(keys)}) VALUES ({', '.join('?' * len(keys))})",
                     ((_FIRST + number, name, *more) for number, name in enumerate(names)),
                 )
             database.execute("COMMIT")

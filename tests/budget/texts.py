@@ -28,8 +28,8 @@ _NUMBERS: dict[str, Callable[[Record], int]] = {
 class Texts(Source):
     """A row of a text.
 
-    `row` is the row as it is in the sample, with names of fields in the place of their values: «name», «start», «end» or
-    «dur», «track», «id», and «filling» where more may be inserted. A field may be there twice. "…" stands for any text.
+    `row` is the row as it is in the sample, with names of fields in the place of their values: «name», «start», «end»
+    or «dur», «track», «id», and «filling» where more may be inserted. A field may be there twice. "…" is any text.
     Numbers with a fraction get one of the same length. `between` is what stands between two rows.
     """
 

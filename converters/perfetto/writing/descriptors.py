@@ -317,13 +317,16 @@ def _tids(process: Node) -> dict[int, int]:
     }
 
 
+_THREAD = re.compile(r"thread ([0-9]+)(?: \((.+)\))?")
+
+
 def _thread_name(name: str, tid: int) -> str:
     """The name of a thread without its id, which the viewer adds; empty if nothing else is left.
 
     PyTorch calls a thread "thread 4243 (pt_autograd_0)".
     """
-    match = re.fullmatch(rf"thread {tid}(?: \((.+)\))?", name)
-    return (match[1] or "") if match else name
+    match = _THREAD.fullmatch(name)
+    return (match[2] or "") if match and match[1] == str(tid) else name
 
 
 def in_order_of_names(names: Sequence[str]) -> list[str]:
