@@ -23,7 +23,7 @@ class Held(NamedTuple):
 HELD = (
     Held(
         frozenset(name for name, shape in SHAPES.items() if shape.is_long) - {"empty", "quotes", "lines"},
-        30,
+        40,
         "a value is read whole, and is then a text, a cell of a column and a part of the output at the same time",
     ),
     Held(frozenset(("empty",)), 80, "as other values; an empty cell or list is an object where its text is a byte"),
