@@ -46,6 +46,9 @@ _LAST = -2
 #: The element in the path of msgspec's error: "... - at `$[17].args.stream`".
 _ELEMENT = re.compile(r"`\$\[(\d+)\]")
 
+#: Bytes of an event that is searched for repeated keys part by part.
+_LONG = 1 << 20
+
 #: The end of a key; within a text, too, so that there are never fewer than keys.
 _KEYS = re.compile(rb'"\s*:')
 
@@ -186,8 +189,8 @@ class Decoder:
 
     def _mixed(self, text: bytes) -> tuple[list[Group], int]:
         """As `_typed`, if some events have a `cat` and others don't."""
-        elements = list(map(bytes, elements_of(text)))
-        has_cat = np.array([b'"cat"' in element for element in elements])
+        elements = elements_of(text)
+        has_cat = np.array([b'"cat"' in bytes(element) for element in elements])
         groups: list[Group] = []
         for shapes, rows in (
             (self._by_cat, np.flatnonzero(has_cat)),
@@ -196,6 +199,7 @@ class Decoder:
             if len(rows):
                 part = b"[" + b",".join([elements[row] for row in rows.tolist()]) + b"]"
                 found = _by_type(shapes.decode(part), shapes)
+                del part  # it may be one long event
                 groups += (Group(group.struct, rows[group.rows], group.events) for group in found)
         return groups, len(elements)
 
@@ -267,12 +271,12 @@ class Decoder:
         so throughout.
         """
         place = 1
-        for element in map(bytes, elements_of(text)):
+        for element in map(_view, elements_of(text)):  # not copied: it may be long
             place = text.find(element, place)
             found: list[str] = []
             with suppress(RecursionError):
                 if _may_repeat(element):
-                    json.loads(element, object_pairs_hook=partial(_add_twice, found), parse_int=str)
+                    json.loads(bytes(element), object_pairs_hook=partial(_add_twice, found), parse_int=str)
             for key in found:
                 self._repeats = True
                 self._report.issue("duplicate-key", f"byte {byte + place - 1}", key)
@@ -296,12 +300,35 @@ def _element_of(error: msgspec.ValidationError) -> int:
     return int(found[1]) if found else 0
 
 
-def _may_repeat(element: bytes) -> bool:
+def _may_repeat(element: Any) -> bool:
     """Whether a key may occur twice in an object of an element."""
+    if len(element) > _LONG:
+        return _may_repeat_in_parts(element)
     try:
-        return _key_count(msgspec.json.decode(element)) < len(_KEYS.findall(element))
+        return _key_count(msgspec.json.decode(element)) < _ends_of_keys(element)
     except msgspec.DecodeError:  # a number that is too long for it
         return True
+
+
+def _may_repeat_in_parts(value: Any) -> bool:
+    """As `_may_repeat`, of a long value: one part of it at a time, since its objects take twenty times its memory."""
+    keys, parts = _ends_of_keys(value), list[Raw]()
+    if value[:1] == b"{":
+        parts = list(members_of(value).values())
+        if len(parts) + sum(_ends_of_keys(_view(part)) for part in parts) < keys:
+            return True
+    elif value[:1] == b"[" and keys:
+        parts = elements_of(value)
+    return any(_may_repeat(_view(part)) for part in parts)
+
+
+def _view(value: Raw) -> Any:
+    """A view of the text of a value, since `bytes` copies it."""
+    return memoryview(value)
+
+
+def _ends_of_keys(text: Any) -> int:
+    return sum(1 for _ in _KEYS.finditer(text))
 
 
 def _key_count(value: Any) -> int:
