@@ -60,7 +60,7 @@ def read(source: Source, conversion: Conversion, pushdown: Pushdown = _ALL) -> I
     """
     files = _files(source, conversion, pushdown.ranks)
     batches = chain.from_iterable(_read_file(file, shown, conversion, pushdown) for file, shown in files)
-    return with_unique_ids(batches, conversion.report)
+    return with_unique_ids(batches, conversion.report, told=pushdown.ids is not None)
 
 
 def texts(source: Source) -> Iterator[RecordRun | Fault]:

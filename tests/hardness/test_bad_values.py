@@ -214,19 +214,6 @@ def test_cells_of_csv_beyond_64_bits_cost_their_rows(tmp_path: Path) -> None:
         assert all(detail.startswith("ts: ") for detail in details(report, "bad-record"))
 
 
-def test_a_negative_count_is_an_argument(tmp_path: Path) -> None:
-    path = tmp_path / "totals.csv"
-    path.write_text("op,calls,total\ngemm,-3,12.5\nsoftmax,4,3\n")
-    target = tmp_path / "out.jsonl"
-    ktrace.convert(path, target, map="name=op,count=calls,total=total:us")
-    rows = [json.loads(line) for line in target.read_text().splitlines()[2:]]
-    assert [(row.get("count"), row["total"], row.get("args")) for row in rows] == [
-        (None, 12500.0, {"$count": -3}),
-        (4, 3000.0, None),
-    ]
-    assert not ktrace.validate(target).faults
-
-
 def test_bytes_that_are_not_utf8_cost_a_broken_row_of_csv_alone(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

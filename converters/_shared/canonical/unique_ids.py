@@ -22,8 +22,11 @@ from ktrace.report import Report
 MOST_RANGES = 1 << 20
 
 
-def with_unique_ids(batches: Iterable[Batch], report: Report) -> Iterator[Batch]:
-    """Yields the batches of a canonical reader without rows that repeat an id; the reader has counted them as used."""
+def with_unique_ids(batches: Iterable[Batch], report: Report, *, told: bool = False) -> Iterator[Batch]:
+    """Yields the batches of a canonical reader without rows that repeat an id; the reader has counted them as used.
+
+    With `told`, an earlier reading of the same input has reported these rows, and they aren't counted.
+    """
     known: dict[str, _Known] = {}
     for batch in batches:
         if batch.record == "catalog":
@@ -33,8 +36,11 @@ def with_unique_ids(batches: Iterable[Batch], report: Report) -> Iterator[Batch]
         if not again.any():
             yield batch
             continue
-        report.used(-int(again.sum()))
-        for row in np.flatnonzero(again).tolist():
+        rows = np.flatnonzero(again).tolist()
+        report.used(-len(rows))
+        if told:
+            report.record(-len(rows))
+        for row in rows if not told else ():
             source, identity = (batch.column(name)[row].as_py() for name in ("source", "id"))
             report.issue("bad-record", f"{WORD[batch.record]} {identity} of {source}", "another row has the same id")
         if not again.all():

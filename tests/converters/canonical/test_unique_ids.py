@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ktrace
@@ -14,6 +15,7 @@ from ktrace.converters._shared.canonical.unique_ids import MOST_RANGES, _Known, 
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Report
+from ktrace.stages.select.crop import Crop
 
 
 def event(number: int, source: str = "run", **columns: object) -> dict[str, object]:
@@ -63,8 +65,6 @@ def _with_twice(source: Path, path: Path) -> Path:
         assert changed != text
         path.write_text(changed)
         return path
-    import pyarrow.parquet as pq
-
     table = pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
     ids = pa.array([1 if number == 4 else number for number in table.column("id").to_pylist()], pa.int64())
     table = table.set_column(table.schema.get_field_index("id"), table.schema.field("id"), ids)
@@ -74,6 +74,16 @@ def _with_twice(source: Path, path: Path) -> Path:
         with pa.ipc.new_file(path, table.schema) as file:
             file.write_table(table)
     return path
+
+
+def test_a_crop_that_reads_parquet_twice_reports_the_row_once(tmp_path: Path) -> None:
+    rows = [event(number) | {"ts": 1_000_000 * number, "dur": 5} for number in (1, 2, 3)]
+    path = tmp_path / "run.parquet"
+    table = pa.Table.from_batches([to_batch("events", [*rows, rows[1]]).columns])
+    pq.write_table(table.replace_schema_metadata({"ktrace.version": "1.0"}), path)
+    for interval, written in (("0ms..", 3), ("1ms..1.5ms", 1), ("2ms..", 1)):
+        report = ktrace.convert(path, tmp_path / "out.jsonl", crop=Crop(interval), overwrite=True)
+        assert (report.read, report.written, report.issues["bad-record"].rows) == (4, written, 1)
 
 
 def test_ids_are_compared_within_a_source_and_across_records_and_batches() -> None:
