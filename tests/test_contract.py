@@ -90,7 +90,6 @@ NO_BYTES_OF = {
     "hung-all-gather_trace_rank_1": _BINARY,
     "collector-messages-after-their-lengths.pb": _BINARY,
     "page-and-raw-table-of-a-summary-and-a-trace.html": _OWN,
-    "runtime-model.xml": _OWN,
 }
 
 #: What comes between the bytes of a sample: no record of any format.
