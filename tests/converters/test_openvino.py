@@ -280,7 +280,7 @@ def test_the_bytes_of_a_runtime_model_are_those_of_its_layers_and_of_what_is_aro
     for changed, skipped in (
         (text, []),
         (text.replace("<edges>", "lost <edges>"), ["\tlost "]),
-        (text[: text.index("<edges>") + 3], ["<ed"]),
+        (text[: text.index("<edges>") + 3], ["\t<ed"]),
         (fault, [fault[fault.index("</layer>\n\t<edges>") - len("\n\t") :]]),
     ):
         account = read(written(tmp_path, changed, "graph.xml"), "openvino").report.bytes
