@@ -89,7 +89,6 @@ NO_BYTES_OF = {
     "two-devices-earlier-allocations-oom.pickle": _BINARY,
     "hung-all-gather_trace_rank_1": _BINARY,
     "collector-messages-after-their-lengths.pb": _BINARY,
-    "page-and-raw-table-of-a-summary-and-a-trace.html": _OWN,
 }
 
 #: What comes between the bytes of a sample: no record of any format.
