@@ -77,11 +77,9 @@ def with_mapping(path: Path, copy: Path) -> Path:
 
 #: Formats whose bytes aren't divided among records, structure and what is skipped -> why not.
 _BINARY = "not a text: its records have lengths or pages, and a byte more makes another file of it"
-_OWN = "its own reader follows a grammar of its own; what it can't follow is a skip of the account of records"
 NO_BYTES = {
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "ascend-db"), _BINARY),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _BINARY),
-    "xctrace": _OWN,
 }
 
 #: The same for samples of other formats.
