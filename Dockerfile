@@ -1,5 +1,5 @@
 # docker build -t ktrace . && docker run --rm -v "$PWD:/data" ktrace summary run.sqlite
-FROM python:3.12-slim AS build
+FROM python:3.12 AS build
 COPY . /src
 RUN pip wheel --no-cache-dir --no-deps -w /wheels /src
 

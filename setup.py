@@ -1,6 +1,6 @@
-"""Computes which folders are packages: the given top-level folders install below `ktrace`."""
+"""Computes which folders are packages: the given top-level folders install below `ktrace`. Builds `ktrace.native`."""
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 GIVEN = ("converters", "schema", "proto")
 
@@ -12,4 +12,18 @@ for folder in GIVEN:
     packages += [f"ktrace.{folder}", *(f"ktrace.{folder}.{name}" for name in find_packages(folder))]
     package_dir[f"ktrace.{folder}"] = folder
 
-setup(packages=packages, package_dir=package_dir)
+# Where it can't be compiled, pip says so in its log, and ktrace runs without it.
+native = Extension(
+    "ktrace.native.compiled",
+    [f"ktrace/native/{name}.c" for name in ("events", "module", "nesting", "words")],
+    depends=[f"ktrace/native/{name}.h" for name in ("columns", "json_scan", "module", "texts")],
+    py_limited_api=True,
+    optional=True,
+)
+
+setup(
+    packages=packages,
+    package_dir=package_dir,
+    ext_modules=[native],
+    options={"bdist_wheel": {"py_limited_api": "cp310"}},
+)

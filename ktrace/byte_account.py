@@ -70,6 +70,14 @@ class ByteAccount:
         elif end > start and len(self.ranges) < RANGES:
             self.ranges.append(Range(start, end, place))
 
+    def take_back(self, surplus: int) -> None:
+        """Takes back bytes that the text hasn't: one that isn't UTF-8 became U+FFFD, which has three."""
+        self.size -= surplus
+        if self.read >= surplus:
+            self.read -= surplus
+        else:
+            self.skipped -= surplus
+
     def merge(self, part: ByteAccount) -> None:
         """Adds the account of a part of the text, or of another text."""
         self.size += part.size

@@ -68,7 +68,7 @@ KINDS: dict[str, Kind] = {
     "unknown-version": Kind(
         Severity.NOTE, "The file has a version that ktrace doesn't know; the parts that match known versions were read."
     ),
-    "unknown-field": Kind(Severity.NOTE, "A field that the format's description doesn't define was left out."),
+    "unknown-field": Kind(Severity.NOTE, "A field that no row needs, or that the format doesn't define, was left out."),
     "mapped": Kind(
         Severity.NOTE,
         "The table was read by the mapping in the file next to it; --map or --from with another format overrides it.",

@@ -78,15 +78,17 @@ def with_mapping(path: Path, copy: Path) -> Path:
 
 #: Formats whose bytes aren't divided among records, structure and what is skipped -> why not.
 _BINARY = "not a text: its records have lengths or pages, and a byte more makes another file of it"
-_OWN = "its own reader follows a grammar of its own; what it can't follow is a skip of the account of records"
 NO_BYTES = {
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "ascend-db"), _BINARY),
-    **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane", "torch-memory"), _BINARY),
-    **dict.fromkeys(("nccl-flight-recorder", "otlp", "xctrace"), _OWN),
+    **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _BINARY),
 }
 
 #: The same for samples of other formats.
-NO_BYTES_OF = {"page-and-raw-table-of-a-summary-and-a-trace.html": _OWN, "runtime-model.xml": _OWN}
+NO_BYTES_OF = {
+    "two-devices-earlier-allocations-oom.pickle": _BINARY,
+    "hung-all-gather_trace_rank_1": _BINARY,
+    "collector-messages-after-their-lengths.pb": _BINARY,
+}
 
 #: What comes between the bytes of a sample: no record of any format.
 GARBAGE = (b'\n@@ \x07 no record }] "\xff\n', b"{[" * 40, b"\n" + b"lost block of a disk \0" * 50 + b"\n")

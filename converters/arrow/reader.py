@@ -13,6 +13,7 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.converters._shared.canonical.records import check_version
+from ktrace.converters._shared.canonical.unique_ids import with_unique_ids
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
@@ -23,6 +24,10 @@ _FAULTS = (OSError, EOFError, MemoryError, UnicodeDecodeError, pa.ArrowException
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the batches of the file. Raises DamagedInput where it isn't a canonical Arrow file, and VersionError."""
+    return with_unique_ids(_read(source, conversion), conversion.report)
+
+
+def _read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     with source.open() as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
             raise _damaged(source, "it doesn't begin with ARROW1")

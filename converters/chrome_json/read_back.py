@@ -27,6 +27,7 @@ from ktrace.converters._shared.trace_json.places import plain
 from ktrace.input.source import Source
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.model.fitting import fitted_facts
 from ktrace.model.json_text import dump_json, encoded, load_json
 from ktrace.model.row_builder import to_batch
 
@@ -67,7 +68,7 @@ class Head:
             for row in self.about.get("catalog", [])
         ]
         if rows:
-            yield to_batch("catalog", rows)
+            yield to_batch("catalog", fitted_facts(rows))
 
     def number(self, pid: int, tid: int) -> int:
         """Returns the index of the row that (pid, tid) is, or a lane of; -1 if it is unknown."""

@@ -15,6 +15,7 @@ from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source, printable
 from ktrace.model.batch import Batch
+from ktrace.model.fitting import fitted_facts
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import RowBuilder, to_batch
 
@@ -63,7 +64,8 @@ def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
     else:
         rows = [{"entity": "source", "facts": {found.key: value}}]
     fixed = {"source": conversion.label, "id": found.byte}
-    return [to_batch("catalog", [fixed | row | {"facts": dump_json(row["facts"])} for row in rows])] if rows else []
+    whole = [fixed | row | {"facts": dump_json(row["facts"])} for row in rows]
+    return [to_batch("catalog", fitted_facts(whole))] if rows else []
 
 
 def _samples(found: list[Any], byte: int, conversion: Conversion) -> Iterable[Batch]:

@@ -16,6 +16,7 @@ from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.encode import table_texts
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
+from ktrace.converters._shared.canonical.unique_ids import with_unique_ids
 from ktrace.converters._shared.text.lines import quoted_cells
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current, exceeded, sized
@@ -35,6 +36,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
     Raises DamagedInput where the column heads aren't those of the model.
     """
+    return with_unique_ids(_read(source, conversion), conversion.report)
+
+
+def _read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     with source.open() as raw:
         mark = mark_size(raw)
         cells = Cells(utf8(raw), source.path)

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ktrace.converters._shared.columnar.decoding import is_utf8
 from ktrace.converters._shared.trace_json.chunks import CHUNK, Text
 from ktrace.converters._shared.trace_json.grammar import value_at
 from ktrace.converters._shared.trace_json.repair import mend_value
@@ -157,9 +158,12 @@ class Document:
                 return -1
 
     def _decoded(self, end: int) -> list[Node] | None:
-        """Decodes the nodes up to a position, None if they aren't JSON."""
+        """Decodes the nodes up to a position, None if they aren't JSON, or not UTF-8: nodes have undecoded values."""
+        content = b"".join((b"[", self._text.view(self._text.pos, end), b"]"))
+        if not is_utf8(content):
+            return None
         try:
-            nodes = nodes_of(b"".join((b"[", self._text.view(self._text.pos, end), b"]")))
+            nodes = nodes_of(content)
         except NOT_JSON:
             return None
         start, self._text.pos = self._text.pos, end
@@ -178,13 +182,20 @@ class Document:
             start = text.pos
             found = value_at(text, start, LARGEST)
             if not found.fault:
-                content = text.part(start, found.end)
+                content = self._utf8(text.part(start, found.end), start)
                 text.pos = found.end
             else:
                 content = self._broken(start)
             text.own("read" if content else "skipped", start)
             if content:
                 yield from self._node(content, start)
+
+    def _utf8(self, content: bytes, start: int) -> bytes:
+        """Returns the text of a node with U+FFFD for bytes that aren't UTF-8, which are reported."""
+        if is_utf8(content):
+            return content
+        self._report.issue("encoding", f"byte {start}")
+        return content.decode(errors="replace").encode()
 
     def _broken(self, start: int) -> bytes:
         """Returns the repaired text of an object that isn't JSON, b"" if it can't be repaired."""

@@ -12,6 +12,7 @@ from ktrace.errors import ClosedFormat
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
+from ktrace.model.fitting import fitted_facts
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
 
@@ -69,7 +70,7 @@ def _read_trace(source: Source, conversion: Conversion, part: ByteRange | None) 
 def _facts(member: Member, conversion: Conversion) -> Iterable[Batch]:
     """Returns the facts in a member of the document."""
     rows = [_row(row, conversion, member.byte) for row in facts_of(member.key, member.value())]
-    return [to_batch("catalog", rows)] if rows else []
+    return [to_batch("catalog", fitted_facts(rows))] if rows else []
 
 
 def _row(row: dict[str, object], conversion: Conversion, identity: int) -> dict[str, object]:

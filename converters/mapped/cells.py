@@ -160,8 +160,15 @@ def _scaled_floats(numbers: pa.StringArray, unit: str) -> pa.DoubleArray:
     if power and not pc.any(pc.match_substring_regex(numbers, "[eE]")).as_py():
         numbers = pc.binary_join_element_wise(numbers, pa.scalar(f"e{power}"), "")
     elif power:
-        return by_distinct(numbers, lambda text: float(Decimal(text).scaleb(power)), pa.float64())
+        return by_distinct(numbers, lambda text: _scaled_float(text, power), pa.float64())
     return pc.cast(numbers, pa.float64())
+
+
+def _scaled_float(number: str, power: int) -> float | None:
+    try:
+        return float(Decimal(number).scaleb(power))
+    except ArithmeticError:  # beyond the exponents of Decimal
+        return None
 
 
 def _dates(cells: pa.StringArray) -> pa.Int64Array:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.torch.members import note_unknown_members
 from ktrace.converters._shared.torch.pickles import BEGIN, is_small, read_pickle
 from ktrace.converters._shared.torch.stacks import Stacks
 from ktrace.errors import DamagedInput
@@ -14,11 +15,15 @@ from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder
+from ktrace.report import Report
 
 from .collective import Collective, collective
 
 #: Greatest number of bytes of a dump as JSON, which is decoded whole.
 LARGEST_JSON = 256 << 20
+
+#: Members of a dump.
+_MEMBERS = frozenset({"entries", "pg_config", "pg_status", "version", "comm_lib_version", "nccl_version"})
 
 _RANK = re.compile(r"rank[_-]?([0-9]{1,9})(?:\.\w{1,8})?", re.IGNORECASE)
 _RANKS = re.compile(r"\[[0-9, ]*\]")
@@ -28,8 +33,9 @@ _REMEDY = "take what PyTorch writes to TORCH_FR_DUMP_TEMP_FILE, or torch._C._dis
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a row for each collective, then summaries of durations and groups. Raises DamagedInput for other files."""
-    dump, is_cut = _dump(source)
     rows, report = RowBuilder(conversion), conversion.report
+    dump, is_cut = _dump(source, report)
+    note_unknown_members(dump, _MEMBERS, report)
     stacks = Stacks(rows)
     durations: dict[tuple[str, str | None], list[int]] = {}
     entries: Any = dump.get("entries")
@@ -57,14 +63,16 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _dump(source: Source) -> tuple[dict[str, Any], bool]:
+def _dump(source: Source, report: Report) -> tuple[dict[str, Any], bool]:
     """The dump, and whether it is cut."""
     with source.open() as stream:
         head = stream.peek(2) if hasattr(stream, "peek") else b""
         if head[:2] in BEGIN:
             value, is_cut = read_pickle(stream, source.path, _REMEDY)
         else:
-            value, is_cut = _json(stream.read(LARGEST_JSON + 1), source.path), False
+            text = stream.read(LARGEST_JSON + 1)
+            report.bytes.take_whole(len(text))
+            value, is_cut = _json(text, source.path), False
     if not isinstance(value, dict) or not value.keys() & {"entries", "pg_config", "pg_status"}:
         what = "it ends before its first value" if is_cut else "it has neither entries nor process groups"
         raise DamagedInput(what, path=source.path, expected=_EXPECTED, remedy=_REMEDY)

@@ -16,7 +16,7 @@ import re
 #: Words in the heading of a stack of ranges, and of ranges that don't form a stack.
 PUSHED, STARTED = "Push/Pop_Range", "Start/Stop_Range"
 
-_RANGE = re.compile(r'"((?:[^"]|"")*)"')
+_RANGE = re.compile(r'"([^"]*(?:""[^"]*)*)"')
 _DEFAULT = "<default domain>"
 _PARTS = 6
 _LEVEL = re.compile(r"<\s*\d+\s*,(.*)>")

@@ -12,8 +12,8 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from html.parser import HTMLParser
-from typing import NamedTuple
 
 from ktrace.converters._shared.text.headings import heading
 from ktrace.converters._shared.text.layouts import Delimited
@@ -21,7 +21,7 @@ from ktrace.converters._shared.text.line_account import LineAccount
 from ktrace.converters._shared.text.tables import REFUSED, Recogniser, Row, Table, Text
 from ktrace.converters._shared.text.titles import Title
 from ktrace.errors import DamagedInput
-from ktrace.input.source import Source, utf8
+from ktrace.input.source import Source, mark_size, utf8
 from ktrace.report import Report
 
 #: Bytes that are read at once, and the most characters of a tag or cell.
@@ -33,11 +33,16 @@ _UNSEEN = frozenset({"title", "style", "script"})
 _CELLS = frozenset({"th", "td"})
 
 
-class _Element(NamedTuple):
-    """A part of the page: a `title`, the `headings`, a `row` or the `end` of a table, or a line of `text`."""
+@dataclass
+class _Element:
+    """A part of the page: a `title`, the `headings`, a `row` or the `end` of a table, a line of `text`; or a `cut`.
+
+    `size` counts its bytes, with the markup before it.
+    """
 
     kind: str
     cells: list[str]
+    size: int = 0
 
 
 class _Parser(HTMLParser):
@@ -52,6 +57,28 @@ class _Parser(HTMLParser):
         self._text: list[str] | None = None
         self._unseen = False
         self._outside = ""
+        self._sized = 0  # elements whose size is known
+        self.loose = 0  # bytes that no element has
+
+    def updatepos(self, i: int, j: int) -> int:
+        """Gives the bytes of a token, which has been handled, to the elements that it ended.
+
+        html.parser calls it once for each piece of the text, in their order.
+        """
+        self.loose += len(self.rawdata[i:j].encode())
+        ended = self.elements[self._sized :]
+        for element in ended[:-1]:  # lines of one text
+            element.size = min(self.loose, len("".join(element.cells).encode()) + 1)
+            self.loose -= element.size
+        if ended:
+            ended[-1].size, self.loose = self.loose, 0
+        self._sized = len(self.elements)
+        return super().updatepos(i, j)
+
+    def taken(self) -> list[_Element]:
+        """Returns the elements so far, and forgets them."""
+        found, self.elements, self._sized = self.elements, [], 0
+        return found
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.end_line()
@@ -142,14 +169,18 @@ def html_tables(
     number, tables = 0, 0
     table: Table | None = None
     path: tuple[Title, ...] = ()
-    for kind, cells in _elements(source, report):
+    for element in _elements(source, account, report):
+        kind, cells = element.kind, element.cells
         if kind == "end":
             table, path = None, ()
+            account.pass_over("structure", element.size)
             continue
         number += 1
-        account.begin(number)
+        account.begin(number, element.size)
         report.record()
-        if kind == "title":
+        if kind == "cut":
+            account.skip("cut", "the last row breaks off")
+        elif kind == "title":
             path = (Title(7, cells[0], number),)
             account.structure()
         elif kind == "text":
@@ -170,16 +201,18 @@ def html_tables(
             account.skip("bad-record", f"{len(cells)} cells below {len(table.headings)} headings")
         else:
             yield Row(table, number, cells)
-    account.finish()
 
 
-def _elements(source: Source, report: Report) -> Iterator[_Element]:
+def _elements(source: Source, account: LineAccount, report: Report) -> Iterator[_Element]:
     parser = _Parser()
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    surplus = 0  # of bytes that aren't UTF-8, as U+FFFD
     with source.open() as stream:
+        account.pass_over("structure", mark_size(stream))
         text = utf8(stream)
         while raw := text.read(_CHUNK):
             more = decoder.decode(raw)
+            surplus += len(more.encode()) - len(raw)
             if "\ufffd" in more and "\ufffd".encode() not in raw:
                 report.issue("encoding", "a cell of the HTML")
             parser.feed(more)
@@ -190,12 +223,18 @@ def _elements(source: Source, report: Report) -> Iterator[_Element]:
                     expected=f"cells and tags of at most {_LONGEST:,} characters",
                     remedy="write the report again: nsys stats --format csv",
                 )
-            yield from parser.elements
-            parser.elements.clear()
-    if parser.is_open or parser.rawdata.strip():
-        report.record()
-        report.issue("cut", "the end", "the last row breaks off")
-    elif parser.depth:
-        report.issue("cut", "the end", "the table isn't closed", 0)
+            yield from parser.taken()
     parser.end_line()
-    yield from parser.elements
+    rest = parser.loose + len(parser.rawdata.encode())
+    for element in parser.taken():
+        element.size = min(rest, len(element.cells[0].encode()))
+        rest -= element.size
+        yield element
+    if parser.is_open or parser.rawdata.strip():
+        yield _Element("cut", [], rest)
+    else:
+        account.pass_over("structure", rest)
+        if parser.depth:
+            report.issue("cut", "the end", "the table isn't closed", 0)
+    account.finish()
+    report.bytes.take_back(surplus)

@@ -24,8 +24,8 @@ TableBatch = tuple[str, pa.RecordBatch]
 #: What Arrow raises for what it can't read; names of columns may be of any bytes.
 _FAULTS = (pa.ArrowException, OSError, UnicodeDecodeError)
 
-#: Bytes that are read to see whether another stream follows.
-_PEEK = 4
+#: Bytes that are read to see whether another stream follows, and at once.
+_PEEK, _BLOCK = 4, 16 << 20
 
 
 def arrow(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
@@ -68,7 +68,7 @@ def _require_sound(batch: pa.RecordBatch) -> None:
 
 
 class _PutBack(io.RawIOBase):
-    """A stream with the bytes put back that were read from it."""
+    """A stream with the bytes put back that were read from it; of great lengths it reads what there is."""
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
         self._head = head
@@ -80,8 +80,15 @@ class _PutBack(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         taken = self._head if size < 0 else self._head[:size]
         self._head = self._head[len(taken) :]
-        wanted = -1 if size < 0 else size - len(taken)
-        return taken + (self._stream.read(wanted) if wanted else b"")
+        return taken + (self._stream.read() if size < 0 else self._more(size - len(taken)))
+
+    def _more(self, size: int) -> bytes:
+        """Up to `size` bytes. A damaged length may be any: memory is taken for what there is."""
+        parts = []
+        while size and (part := self._stream.read(min(size, _BLOCK))):
+            parts.append(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def folder(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
@@ -93,7 +100,7 @@ def folder(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
         file = Source(f"{source.path.rstrip('/')}/{name}", source.label, source.on_cut, source.progress)
         if path.suffix == ".arrow":
             with file.open() as stream:
-                yield from _stream(stream, name, file, conversion, path.stem)
+                yield from _stream(_PutBack(b"", stream), name, file, conversion, path.stem)
         else:
             yield from _parquet(file, path.stem, conversion)
 

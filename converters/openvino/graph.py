@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 from xml.parsers import expat
 
+from ktrace.byte_account import Owner
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
@@ -30,11 +31,10 @@ def read_graph(source: Source, conversion: Conversion) -> Iterator[Batch]:
     rows.fact("source", facts={"tool": "OpenVINO"})
     graph = _Graph(source, conversion, rows)
     with source.open() as stream:
-        while graph.sound and (chunk := stream.read(_CHUNK)):
+        while chunk := stream.read(_CHUNK):
             graph.feed(chunk)
             yield from rows.ready()
-    if graph.sound:
-        graph.feed(b"", final=True)
+    graph.feed(b"", final=True)
     graph.end()
     yield from rows.rest()
 
@@ -48,27 +48,57 @@ class _Graph:
         self._layer: dict[str, str] | None = None
         self._data: dict[str, str] = {}
         self._count = 0
-        self.sound = True
+        self._sound = True
+        self._size = 0  # bytes that were read
+        self._owned = 0  # and those of them that have an owner
+        self._owner: Owner = "structure"  # of the bytes that follow
         self._parser = expat.ParserCreate()
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.StartDoctypeDeclHandler = self._refuse
+        self._parser.DefaultHandler = self._between
 
     def feed(self, chunk: bytes, *, final: bool = False) -> None:
         """Reads on. After a fault the rest of the document is left out."""
+        self._size += len(chunk)
+        if not self._sound:
+            return
         try:
             self._parser.Parse(chunk, final)
         except expat.ExpatError as error:
-            self.sound = False
+            self._sound = False
             kind = "cut" if error.code in (3, 5) or final else "bad-record"
             self._report.record()
             self._report.issue(kind, f"line {error.lineno}", expat.ErrorString(error.code))
 
     def end(self) -> None:
-        """Accounts for a layer that breaks off."""
+        """Accounts for the bytes that are left, and for a layer that breaks off."""
+        if not self._sound:
+            self._owner = "skipped"
+        self._own("structure", self._size)
+        self._report.bytes.size += self._size
         if self._layer is not None:
             self._report.record()
             self._report.issue("cut", "the end", self._layer.get("name", ""))
+
+    def _own(self, following: Owner, end: int | None = None) -> None:
+        """Gives the bytes up to here their owner, and states who owns those that follow."""
+        at = self._parser.CurrentByteIndex if end is None else end
+        if self._owner == "skipped":
+            self._report.bytes.skip(self._owned, at)
+        else:
+            self._report.bytes.own(self._owner, at - self._owned)
+        self._owned, self._owner = at, following
+
+    def _between(self, data: str) -> None:
+        """Text, comments and declarations. The model has no text outside of layers."""
+        if self._layer is not None:
+            return
+        stray = data.strip() and not data.startswith("<")
+        self._own("skipped" if stray else "structure")
+        if stray:
+            line = f"line {self._parser.CurrentLineNumber}"
+            self._report.issue("unrecognised", line, f"{data.strip()[:40]!r} between elements", 0)
 
     def _refuse(self, *_: Any) -> None:
         raise DamagedInput(
@@ -79,6 +109,8 @@ class _Graph:
         )
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        if self._layer is None:
+            self._own("read" if tag == "layer" else "structure")
         if tag == "layer":
             self._layer, self._data = attributes, {}
         elif tag == "data" and self._layer is not None:
@@ -88,6 +120,8 @@ class _Graph:
             self._rows.fact("source", facts=facts)
 
     def _end(self, tag: str) -> None:
+        if self._layer is None:
+            self._own("structure")
         if tag != "layer" or self._layer is None:
             return
         about, data = self._layer, dict(self._data)

@@ -57,9 +57,10 @@ class Documents:
         text = self._text
         if text.peek(3) == b"\xef\xbb\xbf":
             text.pos += 3
+            text.own("structure", 0)
         while first := text.skip_blank():
             if first in (b"[", b"]", b","):  # objects may be elements of a list
-                text.pos += 1
+                text.step()
             elif first == b"{":
                 yield from self._object()
             else:
@@ -81,24 +82,27 @@ class Documents:
                 found = text.end
                 break
         text.pos = found
+        text.own("skipped", start)
         if text.peek() != b"{":
             self._report.record()
             self._report.issue("unrecognised", f"byte {start}", shown.decode("utf-8", "replace"))
 
     def _object(self) -> Iterator[Found]:
         """Reads the object that begins here."""
-        where = self._where()
+        where, start = self._where(), self._text.pos
         whole = self._value(WHOLE)
         if whole is None:
             yield from self._large()
             return
         found = _decoded(whole)
+        has_spans = isinstance(found, dict) and (is_console(found) or any(key in found for key in RESOURCES))
+        self._text.own("read" if has_spans else "skipped", start)
         if isinstance(found, dict) and is_console(found):
             yield Found(as_otlp(found), scope_of(found), where)
         elif isinstance(found, dict) and (lists := _resource_lists(found)):
             for resource in lists:
                 yield from _of_resource(resource, where)
-        elif not isinstance(found, dict) or not any(key in found for key in RESOURCES):
+        elif not has_spans:
             self._report.record()
             detail = "an object without spans" if isinstance(found, dict) else "can't be decoded"
             if isinstance(found, dict) and (signal := next((key for key in found if key.startswith("resource")), "")):
@@ -133,19 +137,23 @@ class Documents:
 
     def _large(self) -> Iterator[Found]:
         """Reads a document member by member. Where its structure is lost, the rest of the line is reported."""
+        text = self._text
         try:
             for key in self._members():
-                if key in RESOURCES and self._text.peek() == b"[":
+                if key in RESOURCES and text.peek() == b"[":
                     for _ in self._elements():
                         yield from self._resource()
-                elif key in SCOPES and self._text.peek() == b"[":  # resource spans without a list around them
+                elif key in SCOPES and text.peek() == b"[":  # resource spans without a list around them
                     yield from self._scopes(Scope(), None)
-                elif self._value() is None:
-                    raise _Lost
+                else:
+                    start = text.pos
+                    if self._value() is None:
+                        raise _Lost
+                    text.own("read", start)
         except _Lost:
-            text = self._text
             self._report.record()
             if not text.peek():
+                text.own("skipped", text.owned)
                 self._report.issue("cut", self._where(), "the object has no end")
                 return
             shown = text.peek(40).decode("utf-8", "replace")
@@ -154,12 +162,14 @@ class Documents:
             while (end := text.match(_LINE, text.pos)) == text.end and text.more():
                 text.pos = end
             text.pos = end
+            text.own("skipped", text.owned)
 
     def _resource(self) -> Iterator[Found]:
         """Reads an element of the list of resource spans."""
-        where = self._where()
+        where, start = self._where(), self._text.pos
         whole = self._value(WHOLE)
         if whole is not None:
+            self._text.own("read", start)
             yield from _of_resource(_decoded(whole), where)
             return
         resource: object = None
@@ -173,9 +183,10 @@ class Documents:
 
     def _scopes(self, default: Scope, resource: object) -> Iterator[Found]:
         for _ in self._elements():
-            where = self._where()
+            where, start = self._where(), self._text.pos
             whole = self._value(WHOLE)
             if whole is not None:
+                self._text.own("read", start)
                 yield from _of_scope(_decoded(whole), resource, where)
                 continue
             scope = default
@@ -191,9 +202,10 @@ class Documents:
         """Reads a list of spans; a damaged one is reported, and reading goes on at the next that can be recognised."""
         text = self._text
         for _ in self._elements():
-            where = self._where()
+            where, start = self._where(), text.pos
             value = self._value()
             if value is not None:
+                text.own("read", start)
                 yield Found(_decoded(value), scope, where)
                 continue
             at = text.pos + 1
@@ -207,13 +219,17 @@ class Documents:
             self._report.record()
             self._report.issue("bad-record", where, "a span that isn't valid JSON")
             text.pos = found
+            text.own("skipped", start)
 
     def _needed(self) -> bytes:
+        """Reads the value that begins here. Raises _Lost."""
+        start = self._text.pos
         value = self._value()
         if value is None:
             if self._text.ended:
                 self._text.pos = self._text.end
             raise _Lost
+        self._text.own("read", start)
         return value
 
     def _members(self) -> Iterator[str]:
@@ -221,31 +237,31 @@ class Documents:
         text = self._text
         if text.peek() != b"{":
             raise _Lost
-        text.pos += 1
+        text.step()
         while (first := text.skip_blank()) != b"}":
             if first == b",":
-                text.pos += 1
+                text.step()
                 continue
             key = _decoded(self._needed()) if first == b'"' else None
             if not isinstance(key, str) or text.skip_blank() != b":":
                 raise _Lost
-            text.pos += 1
+            text.step()
             text.skip_blank()
             yield key
-        text.pos += 1
+        text.step()
 
     def _elements(self) -> Iterator[None]:
         """Goes to each element of the list that begins here; the caller reads it. Raises _Lost."""
         text = self._text
-        text.pos += 1
+        text.step()
         while (first := text.skip_blank()) != b"]":
             if first == b",":
-                text.pos += 1
+                text.step()
             elif first == b"{":
                 yield
             else:
                 raise _Lost
-        text.pos += 1
+        text.step()
 
 
 def _decoded(text: bytes) -> Any:

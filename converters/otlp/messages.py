@@ -31,6 +31,9 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 
 _CONTROL = re.compile(rb"[\x00-\x07\x0e-\x1a]")
 
+#: How JSON begins. "{" and a line end are also the length of a message and its first tag.
+_JSON = re.compile(rb'\s*(?:\[\s*)?\{\s*"')
+
 
 class Damaged(Exception):
     """Bytes that aren't the message. `cut`: they end too early."""
@@ -181,9 +184,9 @@ def varint(data: bytes, pos: int) -> tuple[int, int]:
 def framing(head: bytes) -> str:
     """How the file begins: "message", "length" (4 bytes), "varint", or "" for text.
 
-    A message has control characters, such as the tag 12 of its second field; text hasn't.
+    A message has control characters, such as the tag 12 of its second field; text hasn't, unless it is damaged.
     """
-    if not _CONTROL.search(head):
+    if not _CONTROL.search(head) or _JSON.match(head):
         return ""
     if len(head) >= 5 and head[0] < 4 and (head[4:5] in (b"\x0a", b"{") or head[4:8] == ZSTD):
         return "length"

@@ -43,9 +43,8 @@ def _spans(source: Source, report: Report, *, quiet: bool = False) -> Iterator[S
     with source.open(quiet=quiet) as stream:
         head = stream.peek(4096)[:4096]  # type: ignore[attr-defined]
         frames = messages.framing(head)
-        found = (
-            _in_messages(messages.Bytes(stream), frames, source, report) if frames else Documents(Text(stream), report)
-        )
+        text = None if frames else Text(stream)
+        found = Documents(text, report) if text else _in_messages(messages.Bytes(stream), frames, source, report)
         for item in found:
             try:
                 if not isinstance(item.span, dict):
@@ -60,6 +59,8 @@ def _spans(source: Source, report: Report, *, quiet: bool = False) -> Iterator[S
             for part in span.bad:
                 report.issue(part.kind, item.where, part.detail)
             yield span
+        if text:
+            text.finish(report)
 
 
 def _in_messages(data: messages.Bytes, frames: str, source: Source, report: Report) -> Iterator[Found]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +20,7 @@ from ktrace.converters._shared.canonical.encode import embedded, is_json, table_
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.converters._shared.canonical.record_batches import RecordBatches
 from ktrace.converters._shared.canonical.records import BadRecord, check_version
+from ktrace.converters._shared.canonical.unique_ids import with_unique_ids
 from ktrace.errors import DamagedInput
 from ktrace.input.capabilities import Pushdown
 from ktrace.input.source import Source
@@ -56,8 +58,9 @@ def read(source: Source, conversion: Conversion, pushdown: Pushdown = _ALL) -> I
 
     Raises DamagedInput for a file that is cut, or that isn't canonical, and VersionError.
     """
-    for file, shown in _files(source, conversion, pushdown.ranks):
-        yield from _read_file(file, shown, conversion, pushdown)
+    files = _files(source, conversion, pushdown.ranks)
+    batches = chain.from_iterable(_read_file(file, shown, conversion, pushdown) for file, shown in files)
+    return with_unique_ids(batches, conversion.report, told=pushdown.ids is not None)
 
 
 def texts(source: Source) -> Iterator[RecordRun | Fault]:

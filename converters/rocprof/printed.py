@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-_CELL = re.compile(r'(?P<key>[\w-]+)(?:\((?P<cell>"(?:[^"]|"")*"|[^()]*)\)|\[(?P<number>\d+)\])(?:, *|\s*$)')
+_CELL = re.compile(r'(?P<key>[\w-]+)(?:\((?P<cell>"[^"]*(?:""[^"]*)*"|[^()]*)\)|\[(?P<number>\d+)\])(?:, *|\s*$)')
 #: Cells without quotes that may contain brackets, and the text after them.
 _OPEN = re.compile(r"(?P<key>Kernel_Name|ROCTX_Message)\((?!\")")
 _ENDS = {"Kernel_Name": ("), Start_Timestamp(", "), Begin_Timestamp("), "ROCTX_Message": ()}

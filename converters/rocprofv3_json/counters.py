@@ -184,6 +184,8 @@ def _sums(values: list[Any]) -> tuple[Int64, Int64, Float64, Int64]:
     for row, items in enumerate(values):
         sums: dict[int, list[float]] = {}
         for item in items if isinstance(items, list) else ():
+            if not isinstance(item, dict):
+                continue
             handle, value = item.get("counter_id"), item.get("value")
             handle = handle.get("handle") if isinstance(handle, dict) else handle
             if (

@@ -44,7 +44,7 @@ _SEGMENT = (
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields an event for each action, counters of bytes, and summaries. Raises DamagedInput for another file."""
-    snapshot = read_snapshot(source)
+    snapshot = read_snapshot(source, conversion.report)
     reading = _Reading(snapshot, conversion)
     yield from reading.traces()
     reading.annotations()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ktrace.converters._shared.torch.members import note_unknown_members
 from ktrace.converters._shared.torch.pickles import BEGIN, read_pickle
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.json_text import NOT_JSON, decode_document
+from ktrace.report import Report
 
 #: Greatest number of bytes of a snapshot as JSON, which is decoded whole.
 LARGEST_JSON = 256 << 20
@@ -17,6 +19,9 @@ _LIMIT = 1 << 62
 
 _EXPECTED = 'a dict with "segments" and "device_traces"'
 _REMEDY = "write it with torch.cuda.memory._dump_snapshot(), with a smaller max_entries if it is too big"
+
+#: Members of a snapshot.
+_MEMBERS = frozenset({"segments", "device_traces", "external_annotations", "allocator_settings"})
 
 #: Fields of an entry that have a place of their own; the others are arguments.
 _OWN = frozenset({"action", "addr", "size", "stream", "time_us", "frames"})
@@ -44,19 +49,22 @@ class Snapshot(NamedTuple):
     is_cut: bool
 
 
-def read_snapshot(source: Source) -> Snapshot:
+def read_snapshot(source: Source, report: Report) -> Snapshot:
     """Reads a snapshot. Raises DamagedInput for anything else."""
     with source.open() as stream:
         head = stream.peek(2) if hasattr(stream, "peek") else b""
         if head[:2] in BEGIN:
             value, is_cut = read_pickle(stream, source.path, _REMEDY, _compact)
         else:
-            value, is_cut = _json(stream.read(LARGEST_JSON + 1), source.path), False
+            text = stream.read(LARGEST_JSON + 1)
+            report.bytes.take_whole(len(text))
+            value, is_cut = _json(text, source.path), False
     if isinstance(value, list) and value:  # memory_snapshot() of early versions: only segments
         value = {"segments": value}
     if not isinstance(value, dict) or not value.keys() & {"segments", "device_traces"}:
         what = "it ends before its first value" if is_cut else "it has neither segments nor traces"
         raise DamagedInput(what, path=source.path, expected=_EXPECTED, remedy=_REMEDY)
+    note_unknown_members(value, _MEMBERS, report)
     traces = [_entries(trace) for trace in _list(value, "device_traces")]
     if is_cut and traces and traces[-1] and traces[-1][-1] is None:
         traces[-1].pop()  # the entry that was cut

@@ -86,9 +86,9 @@ def head_and_measures(row: Row, on_both_sides: bool) -> HeadAndMeasures:
     head: dict[str, Any] = {"kind": kind, "copy_kind": copy_kind}
     head |= _figures(row, *_main(row, device or HOST), used)
     count = row.columns.at.get("count")
-    if count is not None:
+    if count is not None and (number := whole_of(row.cells[count])) is not None:
         used.add(count)
-        head["count"] = int(row.cells[count])
+        head["count"] = number
     measures = [] if device else _measures(row, used)
     args: dict[str, Any] = {"Source Location": row.frames} if row.frames else {}
     for index, (column, cell) in enumerate(zip(row.columns.columns, row.cells, strict=True)):

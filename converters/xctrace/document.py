@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 
+from ktrace.byte_account import Owner
 from ktrace.errors import DamagedInput
 from ktrace.model.arrays import Int64
 from ktrace.report import Report
@@ -20,6 +21,7 @@ _CHUNK = 1 << 20
 #: A row or a schema that is longer isn't one.
 _LONGEST = 64 << 20
 
+_TAGS = (b"<schema", b"<trace-query-result", b"</trace-query-result", b"<node", b"</node", b"<trace-toc")
 _STOPS = (b"</node", b"<node", b"<schema", b"</trace-query-result", b"<?")
 _PATH = re.compile(rb"run\[(?:@number=[\"'])?(\d+)")
 _ENCODING = re.compile(rb"encoding\s*=\s*[\"']([^\"']+)")
@@ -36,31 +38,43 @@ class Node(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The text of whole rows, from `<row>` to `</row>`; the codes of their cells, if they have the regular form."""
+    """The text of whole rows, from `<row>` to `</row>`; the codes of their cells, if they have the regular form.
+
+    `start` is the position of the text in the stream.
+    """
 
     text: bytes
     codes: Int64 | None
+    start: int
+
+
+class Reader(NamedTuple):
+    """What a document asks of its reader: the codes of rows, who owns the rows of this table; the place in reports."""
+
+    scan: Callable[[bytes], Int64 | None]
+    owner: Callable[[], Owner]
+    place: str
 
 
 class Document:
-    """Yields the parts of a stream; reports its end if it comes too early."""
+    """Yields the parts of a stream; reports its end if it comes too early. Divides its bytes among their owners."""
 
-    def __init__(self, stream: BinaryIO, path: str, report: Report, scan: Callable[[bytes], Int64 | None]) -> None:
+    def __init__(self, stream: BinaryIO, path: str, report: Report, reader: Reader) -> None:
         self.read_bytes = 0
         self.is_contents = False
         self._stream = stream
         self._path = path
         self._report = report
-        self._scan = scan
+        self._reader = reader
         self._text = b""
         self._pos = 0
-        self._ended = False
+        self._ended = self._cut = False
 
     def __iter__(self) -> Iterator[Begin | Node | Schema | Rows]:
         inside = False
         self._more()
         if self._text.startswith(b"\xef\xbb\xbf"):
-            self._pos = 3
+            self._pass(3, "structure")
         while self._skip_to_tag():
             tag = self._text[self._pos : self._pos + 24]
             if tag.startswith(b"<row>"):
@@ -72,8 +86,8 @@ class Document:
                 if not self._aside(tag):
                     break
                 continue
-            end = b"</schema>" if tag.startswith(b"<schema") else b">"
-            text = self._to(end)
+            known = tag.startswith(_TAGS)
+            text = self._to(b"</schema>" if tag.startswith(b"<schema") else b">", "structure" if known else "skipped")
             if not text:
                 break
             if tag.startswith(b"<schema"):
@@ -88,20 +102,44 @@ class Document:
                 yield Node(int(run[1]) if run and len(run[1]) < 10 else 1)
             elif tag.startswith(b"<trace-toc"):
                 self.is_contents = True
+                self._pass_rest("structure")
                 return
-            elif not tag.startswith(b"</node"):
+            elif not known:
                 self._report.issue("unrecognised", self._where(), f"the tag {text[:40].decode(errors='replace')}", 0)
-        if inside:
-            self._report.issue("cut", self._where(), "the document has no end", 0)
+        where = self._where()
+        if self._pass_rest("skipped") or self._cut or inside:
+            self._report.issue("cut", where, "the document has no end", 0)
+
+    @property
+    def _at(self) -> int:
+        """The position in the stream."""
+        return self.read_bytes - len(self._text) + self._pos
 
     def _where(self) -> str:
-        return f"byte {self.read_bytes - len(self._text) + self._pos}"
+        return f"byte {self._at}"
+
+    def _pass(self, size: int, owner: Owner) -> None:
+        """Goes on by some bytes, and states what they are."""
+        if owner == "skipped":
+            self._report.bytes.skip(self._at, self._at + size, self._reader.place)
+        else:
+            self._report.bytes.own(owner, size)
+        self._pos += size
+
+    def _pass_rest(self, owner: Owner) -> bool:
+        """Goes to the end of the stream; returns whether there was anything."""
+        start = self._at
+        self._pass(len(self._text) - self._pos, owner)
+        while self._more():
+            self._pass(len(self._text) - self._pos, owner)
+        return self._at > start
 
     def _more(self) -> bool:
         """Reads on; returns whether there was more."""
         data = b"" if self._ended else self._stream.read(_CHUNK)
         self._ended = not data
         self.read_bytes += len(data)
+        self._report.bytes.size += len(data)
         self._text = self._text[self._pos :] + data
         self._pos = 0
         return bool(data)
@@ -113,13 +151,13 @@ class Document:
             stray = self._text[self._pos : found if found >= 0 else len(self._text)].strip()
             if stray:
                 self._report.issue("unrecognised", self._where(), f"{stray[:40].decode(errors='replace')!r}", 0)
-            self._pos = found if found >= 0 else len(self._text)
+            self._pass((found if found >= 0 else len(self._text)) - self._pos, "skipped" if stray else "structure")
             if found >= 0 and (len(self._text) - found >= 24 or not self._more()):
                 return True
             if found < 0 and not self._more():
                 return False
 
-    def _to(self, end: bytes) -> bytes:
+    def _to(self, end: bytes, owner: Owner = "structure") -> bytes:
         """Takes the text up to an end; returns nothing if the document ends before."""
         start = 0
         while True:
@@ -130,7 +168,7 @@ class Document:
                     found, end = close, b">"
             if found >= 0:
                 text = self._text[self._pos : found + len(end)]
-                self._pos = found + len(end)
+                self._pass(len(text), owner)
                 return text
             start = max(0, len(self._text) - self._pos - len(end))
             if len(self._text) - self._pos > _LONGEST:
@@ -162,24 +200,26 @@ class Document:
             if len(self._text) - self._pos > _LONGEST:
                 raise self._damaged("a row without an end")
             if not self._more():
-                self._pos = len(self._text)
+                self._pass_rest("skipped")
+                self._cut = True
                 return None
         rows = self._text[self._pos : last + 6]
-        codes = self._scan(rows)
+        codes = self._reader.scan(rows)
         if codes is None:  # other tags between rows, or rows of another form
             stops = [found for stop in _STOPS if (found := rows.find(stop)) >= 0]
             if stops:
                 rows = rows[: rows.rfind(b"</row>", 0, min(stops)) + 6] if b"</row>" in rows[: min(stops)] else b""
-                codes = self._scan(rows) if rows else None
+                codes = self._reader.scan(rows) if rows else None
             if b"<!DOCTYPE" in rows or b"<!ENTITY" in rows:
                 raise self._damaged("declares a document type or entities, which no export of xctrace does")
             if not rows:
                 self._report.record()
                 self._report.issue("bad-record", self._where(), "a row without an end")
-                self._pos += min(stops)
+                self._pass(min(stops), "skipped")
                 return None
-        self._pos += len(rows)
-        return Rows(rows, codes)
+        start = self._at
+        self._pass(len(rows), self._reader.owner())
+        return Rows(rows, codes, start)
 
     def _damaged(self, what: str) -> DamagedInput:
         return DamagedInput(

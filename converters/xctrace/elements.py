@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -10,6 +11,8 @@ import numpy as np
 from ktrace.model.arrays import Int64
 
 from .values import Values
+
+_BETWEEN = re.compile(rb"</row>([^<]*)")
 
 
 class Schema(NamedTuple):
@@ -34,10 +37,11 @@ class _Element:
 
 
 class _Rows:
-    """The handlers of expat: gathers the codes of the cells of each row."""
+    """The handlers of expat: gathers the codes of the cells of each row, and whether text is between them."""
 
     def __init__(self, values: Values) -> None:
         self.rows: list[list[int]] = []
+        self.has_stray = False
         self._values = values
         self._open: list[_Element] = []
 
@@ -48,6 +52,7 @@ class _Rows:
 
     def data(self, text: str) -> None:
         self._open[-1].text.append(text)
+        self.has_stray |= len(self._open) == 1 and bool(text.strip())
 
     def end(self, _tag: str) -> None:
         element = self._open.pop()
@@ -84,8 +89,16 @@ def _parse(text: bytes, rows: _Rows) -> None:
     parser.Parse(b"</rows>", True)
 
 
-def read_rows(chunk: bytes, width: int, values: Values) -> tuple[Int64, dict[int, str]]:
-    """Returns the codes of the cells of whole rows, and why rows are damaged, by their index."""
+class RowsRead(NamedTuple):
+    """The codes of the cells of rows; why rows are damaged, by their index; begins and ends of text between rows."""
+
+    codes: Int64
+    damage: dict[int, str]
+    stray: list[tuple[int, int]]
+
+
+def read_rows(chunk: bytes, width: int, values: Values) -> RowsRead:
+    """Returns the cells of whole rows."""
     damage: dict[int, str] = {}
     whole = _Rows(values)
     try:
@@ -93,13 +106,20 @@ def read_rows(chunk: bytes, width: int, values: Values) -> tuple[Int64, dict[int
         rows = whole.rows
     except expat.ExpatError:
         rows = _one_by_one(chunk, values, damage)
+        whole.has_stray = True  # perhaps
     codes = np.zeros((len(rows), width), np.int64)
     for index, cells in enumerate(rows):
         if len(cells) == width:
             codes[index] = cells
         else:
             damage.setdefault(index, f"{len(cells)} cells, the table has {width} columns")
-    return codes, damage
+    return RowsRead(codes, damage, _stray(chunk) if whole.has_stray else [])
+
+
+def _stray(chunk: bytes) -> list[tuple[int, int]]:
+    """Where text is between rows, blanks aside."""
+    found = (piece.span(1) for piece in _BETWEEN.finditer(chunk))
+    return [(start, end) for start, end in found if chunk[start:end].strip()]
 
 
 def _one_by_one(chunk: bytes, values: Values, damage: dict[int, str]) -> list[list[int]]:

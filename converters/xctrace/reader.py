@@ -9,6 +9,7 @@ from pathlib import PurePath
 import numpy as np
 import pyarrow as pa
 
+from ktrace.byte_account import Owner
 from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat, DamagedInput
 from ktrace.input.source import Source
@@ -17,7 +18,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from .columns import block_of
-from .document import Begin, Document, Node, Rows
+from .document import Begin, Document, Node, Reader, Rows
 from .elements import Schema, read_rows
 from .gpu import Gpu
 from .probe import INTERVALS, TABLE_FILE
@@ -101,7 +102,7 @@ class _File:
         report = self._conversion.report
         begun = False
         with self._source.open() as stream:
-            document = Document(stream, self._source.path, report, self._scan)
+            document = Document(stream, self._source.path, report, Reader(self._scan, self._owner, self._place))
             for part in document:
                 begun = True
                 self._values.read_bytes = document.read_bytes
@@ -146,6 +147,13 @@ class _File:
     def _scan(self, text: bytes) -> Int64 | None:
         return scan(text, len(self._schema.columns), self._values) if self._schema else None
 
+    def _is_read(self) -> bool:
+        """Whether the rows of the current table are read."""
+        return not self._other_run and self._tables.reads(self._schema.name if self._schema else "")
+
+    def _owner(self) -> Owner:
+        return "read" if self._is_read() else "skipped"
+
     def _rows(self, rows: Rows) -> Iterator[Batch]:
         """Gathers rows of the regular form up to a good size; reads others at once."""
         if rows.codes is not None:
@@ -155,8 +163,17 @@ class _File:
             return
         yield from self._gathered()
         schema = self._schema or Schema("", ())
-        codes, damage = read_rows(rows.text, len(schema.columns), self._values)
+        codes, damage, stray = read_rows(rows.text, len(schema.columns), self._values)
+        for start, end in stray if self._is_read() else ():
+            self._skip(rows, start, end)
         yield from self._batches(schema, codes, damage)
+
+    def _skip(self, rows: Rows, start: int, end: int) -> None:
+        """Reports text between rows, which were counted as read with it."""
+        report, shown = self._conversion.report, rows.text[start:end].strip()[:40].decode(errors="replace")
+        report.issue("unrecognised", f"{self._place}byte {rows.start + start}", repr(shown), 0)
+        report.bytes.own("read", start - end)
+        report.bytes.skip(rows.start + start, rows.start + end, self._place)
 
     def _gathered(self) -> Iterator[Batch]:
         """Yields the rows that wait, all of them of the table now being read."""
@@ -169,7 +186,7 @@ class _File:
         report, first = self._conversion.report, self._row
         self._row += len(codes)
         report.record(len(codes))
-        if self._other_run or not self._tables.reads(schema.name):
+        if not self._is_read():
             name = schema.name or "table without a schema"
             self._unread[f"{name} of another run" if self._other_run else name] += len(codes)
             return

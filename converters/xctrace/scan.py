@@ -58,6 +58,7 @@ def _scan(chunk: bytes, width: int, values: Values) -> Int64:
     _require(after[-1] == 0 and after.min() >= 0)
     top = (before == 0) & ~closes
     _require_rows(buffer, begin[top], end[top])
+    _require_nothing_between(chunk, end[closes & (after == 0)], begin[top])
     rows = int(top.sum())
     cell = (before == 1) & ~closes
     per_row = np.bincount((np.cumsum(top) - 1)[cell], minlength=rows)
@@ -72,6 +73,14 @@ def _require_rows(buffer: UInt8, begin: Int64, end: Int64) -> None:
     _require(bool((end - begin == 4).all()))
     for offset, letter in enumerate(b"row", 1):
         _require(bool((buffer[begin + offset] == letter).all()))
+
+
+def _require_nothing_between(chunk: bytes, closed: Int64, opened: Int64) -> None:
+    """Requires that only blanks are between rows; most exports have nothing there."""
+    after, before = closed[:-1] + 1, opened[1:]
+    apart = np.flatnonzero(before > after)
+    for start, end in zip(after[apart].tolist(), before[apart].tolist(), strict=True):
+        _require(chunk[start:end].isspace())
 
 
 def _element_codes(

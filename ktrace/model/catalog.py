@@ -40,6 +40,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self._entries: dict[Key, Entry] = {}
+        self._of: dict[str, list[Entry]] = {}
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
@@ -55,15 +56,21 @@ class Catalog:
     def _merge(self, row: dict[str, Any]) -> None:
         known = arrow_schema("catalog").names
         key = {column: row[column] for column in TRACK_COLUMNS if row.get(column) is not None}
-        entry = self._entries.setdefault(
-            _key(row["entity"], key, row.get("name")), Entry(row["entity"], key, row["id"])
-        )
+        whole_key = _key(row["entity"], key, row.get("name"))
+        entry = self._entries.get(whole_key)
+        if entry is None:
+            entry = Entry(row["entity"], key, row["id"])
+            self._insert(whole_key, entry)
         for column in ("parent", "name", "order"):
             if row.get(column) is not None:
                 setattr(entry, column, row[column])
         if row.get("facts"):
             entry.facts.update(load_object(row["facts"]))
         entry.extra.update({name: value for name, value in row.items() if name not in known and value is not None})
+
+    def _insert(self, key: Key, entry: Entry) -> None:
+        self._entries[key] = entry
+        self._of.setdefault(entry.entity, []).append(entry)
 
     def get(self, entity: str, name: str | None = None, **key: Any) -> Entry | None:
         """The entry of an entity: `catalog.get("stream", source="run", device=0, stream=7)`."""
@@ -72,12 +79,14 @@ class Catalog:
     def where(self, test: Callable[[Entry], bool]) -> Catalog:
         """A catalog with the entries that pass the test."""
         some = Catalog()
-        some._entries = {key: entry for key, entry in self._entries.items() if test(entry)}
+        for key, entry in self._entries.items():
+            if test(entry):
+                some._insert(key, entry)
         return some
 
     def of(self, entity: str) -> list[Entry]:
         """All entries of one kind of entity."""
-        return [entry for entry in self if entry.entity == entity]
+        return list(self._of.get(entity, ()))
 
     def rank(self, source: str) -> int | None:
         """The rank of a source in its distributed job, None if the source doesn't have a whole number as rank."""

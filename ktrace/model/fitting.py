@@ -10,6 +10,7 @@ JSON and pickles have such values, Arrow columns don't. A batch is examined row 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -52,6 +53,11 @@ def fitted(record: str, row: dict[str, Any]) -> Fitted:
         own = load_json(found[home]) if found.get(home) else {}
         found[home] = whole_text(dump_json((own if isinstance(own, dict) else {"$": own}) | moved))
     return Fitted(found, replaced=replaced)
+
+
+def fitted_facts(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns rows of the catalog with values that fit their columns; a row that can't fit is left out."""
+    return [found.row for row in rows if (found := fitted("catalog", row)).row is not None]
 
 
 def whole_text(value: Any) -> Any:

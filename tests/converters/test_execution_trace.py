@@ -178,3 +178,16 @@ def test_the_nodes_of_a_real_file_are_all_counted(tmp_path: Path) -> None:
     assert (counted.total(), with_schema) == (212, 182)
     shutil.copy(MADE, tmp_path / "renamed.txt")
     assert choose(Source(str(tmp_path / "renamed.txt"))).name == "execution-trace"
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"), [(b"\xff", "encoding"), (b"\\ud800", "json-repair")], ids=["bytes", "surrogate"]
+)
+def test_an_attribute_that_is_no_text_is_replaced(tmp_path: Path, bad: bytes, kind: str) -> None:
+    path = tmp_path / "trace.json"
+    odd = node(2).replace('"attrs": [', '"attrs": [{"name": "pg_name", "type": "string", "value": "odd"}, ')
+    path.write_bytes(trace(node(1), odd, node(3)).encode().replace(b'"odd"', b'"' + bad + b'"'))
+    found = ktrace.read(path, from_="execution-trace")
+    rows = found.to_arrow()["summaries"].to_pylist()
+    assert {name: issue.rows for name, issue in found.report.issues.items()} == {kind: 1}
+    assert [(row["count"], row["comm"]) for row in rows] == [(2, None), (1, "\ufffd")]

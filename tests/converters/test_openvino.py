@@ -270,3 +270,20 @@ def test_utf_16_as_powershell_writes_it(tmp_path: Path, name: str) -> None:
     copy.write_bytes(path.read_text("utf-8").encode("utf-16"))
     assert choose(Source(str(copy))).name == "openvino"
     assert list(read(copy).summaries.total.dropna()) == list(read(path).summaries.total.dropna())
+
+
+def test_the_bytes_of_a_runtime_model_are_those_of_its_layers_and_of_what_is_around_them(tmp_path: Path) -> None:
+    text = (SAMPLES / "openvino/runtime-model.xml").read_text()
+    begin, end = text.index("<layer id"), text.rindex("</layer>") + len("</layer>")
+    layers = end - begin - 3 * len("\n\t\t")
+    fault = text.replace("</layers>", "</layer>")
+    for changed, skipped in (
+        (text, []),
+        (text.replace("<edges>", "lost <edges>"), ["\tlost "]),
+        (text[: text.index("<edges>") + 3], ["\t<ed"]),
+        (fault, [fault[fault.index("\t</layer>\n\t<edges>") :]]),
+    ):
+        account = read(written(tmp_path, changed, "graph.xml"), "openvino").report.bytes
+        assert account.balanced()
+        assert (account.size, account.read) == (len(changed), layers)
+        assert [changed[piece.start : piece.end] for piece in account.ranges] == skipped

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import ktrace
+from ktrace.byte_account import ByteAccount
 from ktrace.converters.xctrace.columns import process, thread
 from ktrace.converters.xctrace.elements import read_rows
 from ktrace.converters.xctrace.scan import scan
@@ -266,7 +267,7 @@ def test_the_fast_scan_gives_what_expat_gives(rows: str) -> None:
     one, other = Values(), Values()
     codes = scan(rows.encode(), 2, one)
     assert codes is not None
-    expected, damage = read_rows(rows.encode(), 2, other)
+    expected, damage, _ = read_rows(rows.encode(), 2, other)
     assert not damage
     assert texts(codes, one) == texts(expected, other)
     assert ((codes > 0) == (expected > 0)).all()
@@ -276,7 +277,7 @@ def test_the_fast_scan_gives_what_expat_gives(rows: str) -> None:
 def test_what_is_not_regular_is_left_to_expat(rows: str) -> None:
     assert scan(rows.encode(), 2, Values()) is None
     values = Values()
-    codes, damage = read_rows(rows.encode(), 2, values)
+    codes, damage, _ = read_rows(rows.encode(), 2, values)
     assert not damage
     first, second = texts(codes, values)[0]
     assert (first, second) in {("5", "5"), ("x", "x"), ("a > b", "a > b"), ("<x>", "7"), ("5", "7")}
@@ -325,3 +326,31 @@ def test_channels_are_streams_of_a_gpu_and_other_columns_arguments() -> None:
     completed = read(TABLES).events
     times = [int(row["timestamp"] or 0) for row in resolved(TABLES, "metal-command-buffer-completed")]
     assert completed[completed["kind"] == "instant"]["ts"].tolist() == times and len(times) == 4
+
+
+@pytest.mark.parametrize("irregular", [False, True])
+def test_every_byte_of_an_export_has_an_owner(tmp_path: Path, irregular: bool) -> None:
+    text = NESTED.read_text()
+    if irregular:  # expat reads the rows
+        text = text.replace("</row>", "<!-- c --></row>")
+    sound = _account(tmp_path, text)
+    assert (sound.size, sound.skipped) == (len(text.encode()), 0)
+    assert sound.structure > 0 and sound.read > 0.5 * sound.size
+    row = text.index("<row>", text.index("</row>"))
+    for place, lost in ((row, "lost &amp; "), (text.index("<row>"), "<lost/>"), (text.index("<schema"), "lost ")):
+        changed = text[:place] + lost + text[place:]
+        damaged = _account(tmp_path, changed)
+        assert damaged.size == sound.size + len(lost)
+        [skipped] = damaged.ranges
+        assert changed.encode()[skipped.start : skipped.end].strip() == lost.strip().encode()
+        assert damaged.skipped == skipped.end - skipped.start
+    cut = _account(tmp_path, text[: row + 9])
+    assert (cut.skipped, cut.ranges[0].start) == (9, len(text[:row].encode()))
+
+
+def _account(folder: Path, text: str) -> ByteAccount:
+    path = folder / "export.xml"
+    path.write_text(text)
+    report = ktrace.read(path, from_="xctrace").report
+    assert report.balanced() and report.bytes.balanced()
+    return report.bytes

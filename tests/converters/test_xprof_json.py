@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from decimal import ROUND_HALF_EVEN, Decimal
-from json import loads
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +107,20 @@ def test_a_duration_that_is_no_number_is_reported_or_kept(dur: str, tmp_path: Pa
     trace = ktrace.read(path)
     assert trace.report.reader.balanced() and len(trace.to_arrow()["events"]) == 8
     assert set(trace.report.issues) - {"rounded"}
+
+
+@pytest.mark.parametrize("odd", [17, [17], "regs:a"], ids=str)
+@pytest.mark.parametrize("alone", [True, False])
+def test_details_that_are_no_text_cost_no_file(tmp_path: Path, odd: object, alone: bool) -> None:
+    document = loads(GPU.read_text())
+    [kernel] = [event for event in document["traceEvents"] if "kernel_details" in event.get("args", {})]
+    later = kernel | {"ts": kernel["ts"] + 1000, "args": kernel["args"] | {"kernel_details": odd}}
+    document["traceEvents"].append(later)
+    if alone:
+        document["traceEvents"].remove(kernel)
+    path = tmp_path / GPU.name
+    path.write_text(dumps(document))
+    rows = [row for row in events(path) if row["name"] == kernel["name"]]
+    assert [row.get("registers") for row in rows] == ([None] if alone else [40, None])
+    args = loads(rows[-1]["args"])
+    assert args["regs"] == "a" if isinstance(odd, str) else args["kernel_details"] == odd

@@ -174,10 +174,14 @@ def run(lay: Lay, order: Order, folder: Path, limits: Limits) -> Outcome:
 
 def _answer(pipe: int, pid: int, wall: int) -> bytes | None:
     """Returns what a child sends before it ends; None if it takes too long, and is then made to say where it is."""
-    data, end = b"", time.monotonic() + wall
+    data, left = b"", float(wall)
     with os.fdopen(pipe, "rb", buffering=0) as answers:
         while True:
-            if not select.select([answers], [], [], max(0, end - time.monotonic()))[0]:
+            begin = time.monotonic()
+            if not select.select([answers], [], [], 1)[0]:
+                left -= min(1, time.monotonic() - begin)  # longer if the fuzzer itself was stopped meanwhile
+                if left > 0:
+                    continue
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGXCPU)
                 time.sleep(0.5)

@@ -4,4 +4,5 @@ records             JSON rows as batches: `record_lines` finds them, `record_bat
                     `record_forms` is what differs between JSON Lines and JSON documents
 encode              batches as JSON
 flat_table          batches as one table, for Parquet and CSV; `flat_rows` reads it back
+unique_ids          what all readers of these leave out: rows that repeat an id
 """

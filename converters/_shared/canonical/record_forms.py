@@ -24,6 +24,7 @@ from .encode import encode
 from .record_batches import RecordBatches
 from .record_lines import HEADER, line_texts, read_lines
 from .records import BadRecord, check_version
+from .unique_ids import with_unique_ids
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,10 @@ def read_records(source: Source, conversion: Conversion, form: Form) -> Iterator
     Raises DamagedInput where the header is missing or the document isn't JSON with "ktrace" and "records",
     VersionError where its major version isn't ours.
     """
+    return with_unique_ids(_read_records(source, conversion, form), conversion.report)
+
+
+def _read_records(source: Source, conversion: Conversion, form: Form) -> Iterator[Batch]:
     account = conversion.report.bytes
     with source.open() as raw:
         mark = mark_size(raw)

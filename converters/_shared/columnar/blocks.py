@@ -204,6 +204,9 @@ class Batches:
                     arrays[name] = _array(value, rows, kind)
                 except pa.ArrowInvalid:
                     arrays[name], arrays[f"args.${name}"] = _narrowed(value, kind)
+        if (counts := arrays.get("count")) is not None and pc.any(negative := pc.less(counts, 0)).as_py():
+            arrays["count"] = pc.if_else(negative, None, counts)
+            arrays["args.$count"] = pc.if_else(negative, counts, None)
         if record in ("events", "summaries"):
             arrays["name"] = self._named(arrays.get("name"), rows)
         return Batch(record, pa.RecordBatch.from_pydict(arrays))

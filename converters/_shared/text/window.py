@@ -54,14 +54,8 @@ class TextWindow:
             self.own("skipped")
             self._report.record()
             self._report.issue("unrecognised", f"bytes {start}-{self._place - 1}", "text that no record owns")
-        account = self._report.bytes
-        surplus = self._place - self._delivered  # of bytes that aren't UTF-8, and of repairs
-        account.size -= surplus
-        if account.read >= surplus:
-            account.read -= surplus
-        else:
-            account.skipped -= surplus
-        account.open -= 1
+        self._report.bytes.take_back(self._place - self._delivered)  # of bytes that aren't UTF-8, and of repairs
+        self._report.bytes.open -= 1
 
     def drop(self) -> None:
         """Drops the text before `at`."""

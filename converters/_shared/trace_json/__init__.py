@@ -13,7 +13,8 @@ The data flows through these modules; memory is bounded by the batch, whatever t
     lists               a list -> chunks of its events; `chunks` reads the text through a window
     ranges              reads a list with several processes; `byte_ranges` are parts of a file read on their own
     decode              a chunk -> `Events` (`events`), columns of one shape: `shapes` are learnt from the
-                        events, `gather` collects `cells`; `numbers` converts times, `json_values` other values
+                        events, `gather` collects `cells`; `numbers` converts times, `json_values` other values;
+                        `compiled_events` does the same in C where every event has a known shape
     phases              `Events` -> canonical batches, by the rules of a dialect (`dialect`): `slices`, `counters`,
                         `arrows`, `metadata` make rows of a `draft`; `places` finds the track; `gpus` moves processes
                         that are GPUs to devices

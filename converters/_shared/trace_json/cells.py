@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.arrays import Int32
+from ktrace.model.arrays import Bools as Truths
+from ktrace.model.arrays import Int32, Int64
 from ktrace.model.json_text import decode_document, json_cells
 
 from .json_values import Raw, kind_of, same_spelling
@@ -68,7 +69,7 @@ class Texts:
         self._pieces = []
         if self._known is None or len(self._known) < len(self._codes) - 1:
             self._known = pa.array(self._codes.texts(), pa.string())
-        column = _dictionary(codes, self._known)
+        column = dictionary_of(codes, self._known)
         if len(self._codes) > MOST_DISTINCT:
             self._codes, self._known = Codes(), None
         return column
@@ -101,32 +102,10 @@ class Raws:
         """Returns the column of all cells since the last call."""
         codes = _joined(self._pieces)
         self._pieces = []
-        used = np.unique(codes)
-        used = used[used >= 0]
-        every = self._codes.texts()
-        place = np.full(len(every) + 1, -1, np.int32)  # the last entry is for -1
-        place[used] = np.arange(len(used), dtype=np.int32)
-        column = self._column(place[codes], [every[code] for code in used.tolist()])
+        column = raw_column(codes, self._codes.texts(), as_text=self._as_text, null=self._null)
         if len(self._codes) > MOST_DISTINCT:
             self._codes = Codes()
         return column
-
-    def _column(self, codes: Int32, texts: list[bytes]) -> pa.Array:
-        if self._as_text:
-            return _dictionary(codes, pa.array([_as_text(text) for text in texts], pa.string()), nulls=True)
-        if not self._null and b"null" in texts:
-            codes = np.where(codes == texts.index(b"null"), np.int32(-1), codes)
-        kinds = {"raw" if text[:1] in _NESTED else kind_of(text) for text in texts if self._null or text != b"null"}
-        if kinds == {"str"}:
-            return _dictionary(codes, pa.array([_as_text(text) for text in texts], pa.string()))
-        if kinds in ({"int"}, {"float"}, {"bool"}):
-            scalars = [decode_document(text) for text in texts]
-            try:
-                plain = pa.array(scalars, {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}[kinds.pop()])
-                return plain.take(pa.array(codes, mask=codes < 0))
-            except (OverflowError, TypeError, pa.ArrowInvalid):
-                pass
-        return _dictionary(codes, pa.array([_spelled(text) for text in texts], pa.binary()))
 
 
 class Sparse(Raws):
@@ -227,9 +206,43 @@ class Clock:
             codes = np.full(self._rows, -1, np.int32)
             rows, texts = zip(*self._kept, strict=True)
             codes[list(rows)] = np.arange(len(rows), dtype=np.int32)
-            kept = _dictionary(codes, pa.array(texts, pa.binary()))
+            kept = dictionary_of(codes, pa.array(texts, pa.binary()))
         self._pieces, self._kept, self._rows = [], [], 0
         return column, kept
+
+
+def raw_column(codes: Int32, every: list[bytes], *, as_text: bool, null: bool) -> pa.Array:
+    """A column of any JSON values by their codes; -1 is absent. `as_text` and `null` as for `Raws`."""
+    used = np.unique(codes)
+    used = used[used >= 0]
+    place = np.full(len(every) + 1, -1, np.int32)  # the last entry is for -1
+    place[used] = np.arange(len(used), dtype=np.int32)
+    codes, texts = place[codes], [every[code] for code in used.tolist()]
+    if as_text:
+        return dictionary_of(codes, pa.array([_as_text(text) for text in texts], pa.string()), nulls=True)
+    if not null and b"null" in texts:
+        codes = np.where(codes == texts.index(b"null"), np.int32(-1), codes)
+    kinds = {"raw" if text[:1] in _NESTED else kind_of(text) for text in texts if null or text != b"null"}
+    if kinds == {"str"}:
+        return dictionary_of(codes, pa.array([_as_text(text) for text in texts], pa.string()))
+    if kinds in ({"int"}, {"float"}, {"bool"}):
+        scalars = [decode_document(text) for text in texts]
+        try:
+            plain = pa.array(scalars, {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}[kinds.pop()])
+            return plain.take(pa.array(codes, mask=codes < 0))
+        except (OverflowError, TypeError, pa.ArrowInvalid):
+            pass
+    return dictionary_of(codes, pa.array([_spelled(text) for text in texts], pa.binary()))
+
+
+def numbers_of(values: Int64, whole: Truths, real: Truths) -> pa.Array:
+    """A column of numbers, of which some are `whole` and the values of others the bits of doubles; both as JSON."""
+    if not real.any():
+        return pa.array(values, mask=~whole)
+    parts = pa.array(values.view(np.float64), mask=~real)
+    if not whole.any():
+        return parts
+    return pc.coalesce(json_cells(pa.array(values, mask=~whole)), json_cells(parts)).cast(pa.binary())
 
 
 def _codes(codes: Iterable[int], count: int) -> Int32:
@@ -262,7 +275,7 @@ def _joined(pieces: list[Int32]) -> Int32:
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
-def _dictionary(codes: Int32, values: pa.Array, *, nulls: bool = False) -> pa.DictionaryArray:
+def dictionary_of(codes: Int32, values: pa.Array, *, nulls: bool = False) -> pa.DictionaryArray:
     """A column from codes and values; -1 is null, and so is the code of a null value if there may be `nulls`."""
     if nulls and values.null_count:
         away = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))

@@ -21,10 +21,11 @@ import numpy as np
 from ktrace.report import Report
 
 from ..columnar.decoding import no_gc
+from .compiled_events import CompiledEvents, can_read, may_fold
 from .events import Events
 from .gather import Gather, Group
 from .json_values import Raw, elements_of, members_of
-from .shapes import Shapes
+from .shapes import Shapes, Struct
 
 #: Greatest number of events that are gathered, so that the order of rows doesn't depend on the size of batches.
 MOST_EVENTS = 1 << 17
@@ -32,9 +33,8 @@ MOST_EVENTS = 1 << 17
 #: Greatest number of bytes of text whose events are gathered.
 MOST_GATHERED = 24 << 20
 
-#: The phases of flows, and the members that they have.
+#: The phases of flows.
 _FLOWS = {"s", "t", "f"}
-_OF_FLOWS = {"ph", "name", "pid", "tid", "ts", "dur", "id", "bp"}
 
 #: How often a chunk is decoded with ever wider shapes, and how many of its events widen them at a time.
 _ATTEMPTS = 10
@@ -45,6 +45,9 @@ _LAST = -2
 
 #: The element in the path of msgspec's error: "... - at `$[17].args.stream`".
 _ELEMENT = re.compile(r"`\$\[(\d+)\]")
+
+#: Bytes of an event that is searched for repeated keys part by part.
+_LONG = 1 << 20
 
 #: The end of a key; within a text, too, so that there are never fewer than keys.
 _KEYS = re.compile(rb'"\s*:')
@@ -76,6 +79,8 @@ class Decoder:
         self.shapes = shapes or (Shapes("cat"), Shapes("ph"))
         self._by_cat, self._by_phase = self.shapes
         self._gathers: dict[Any, Gather] = {}
+        self._compiled: list[CompiledEvents] = []
+        self.compiled = False  # whether compiled code took the last list
         self._gathered = 0
         self._bytes = 0
         self._look_closely = False
@@ -90,7 +95,7 @@ class Decoder:
         """
         with no_gc():
             try:
-                groups, count, strange = self._groups(text, salvaged=salvaged)
+                groups, count, strange = self._groups(text, byte, salvaged=salvaged)
             except RecursionError:
                 raise msgspec.DecodeError("nested too deeply") from None
             self._report.record(count)
@@ -108,21 +113,31 @@ class Decoder:
         return self._gathered >= self._rows or self._bytes >= MOST_GATHERED
 
     def flush(self) -> Iterator[Events]:
-        """Yields all gathered events."""
+        """Yields all gathered events, a shape at a time, in the order of their first events."""
         self._gathered = self._bytes = 0
+        found: list[Events] = []
         for key, gather in list(self._gathers.items()):
             if gather.ats:
-                yield gather.finish()
+                found.append(gather.finish())
             else:  # a shape that was widened since, or that doesn't occur any more
                 del self._gathers[key]
+        for compiled in self._compiled:
+            found += compiled.finish()
+        current = self._structs()
+        self._compiled = [compiled for compiled in self._compiled if compiled.structs == current]
+        yield from sorted(found, key=lambda events: int(events.at[0]))
 
-    def _groups(self, text: bytes, *, salvaged: bool) -> tuple[list[Group], int, list[Strange]]:
-        """The events by shape, the number of elements, and the elements that aren't events."""
+    def _groups(self, text: bytes, byte: int, *, salvaged: bool) -> tuple[list[Group], int, list[Strange]]:
+        """The events by shape, the number of elements, and the elements that aren't events.
+
+        Events that compiled code took aren't among them.
+        """
         self._look_closely = self._repeats
         before = -1
         for attempt in range(_ATTEMPTS):
             try:
-                return *self._typed(text), []
+                taken = self._take_compiled(text, byte)
+                return ([], taken, []) if taken else (*self._typed(text), [])
             except msgspec.ValidationError as error:
                 self._look_closely = True
                 place = _element_of(error)
@@ -133,6 +148,29 @@ class Decoder:
                     break
                 before = _LAST if last else place
         return _one_by_one(text)
+
+    def _take_compiled(self, text: bytes, byte: int) -> int:
+        """The number of events that compiled code took; 0 if it isn't at hand, or refuses the list."""
+        events = self._compiled_for_all()
+        count, folded = (events and events.take(text, byte)) or (0, 0)
+        if folded:
+            self._report.used(folded, outcome="folded")
+        self.compiled = count > 0
+        return count
+
+    def _compiled_for_all(self) -> CompiledEvents | None:
+        """What reads events of all known shapes."""
+        structs = self._structs()
+        for events in reversed(self._compiled):
+            if events.structs == structs:
+                return events
+        if not can_read(structs):
+            return None
+        self._compiled.append(CompiledEvents(structs, self.folded))
+        return self._compiled[-1]
+
+    def _structs(self) -> list[Struct]:
+        return [struct for shapes in self.shapes if shapes.usable for struct in shapes.current()]
 
     def _typed(self, text: bytes) -> tuple[list[Group], int]:
         """The events by shape, and their number. Raises msgspec.ValidationError if one doesn't match."""
@@ -151,8 +189,8 @@ class Decoder:
 
     def _mixed(self, text: bytes) -> tuple[list[Group], int]:
         """As `_typed`, if some events have a `cat` and others don't."""
-        elements = list(map(bytes, elements_of(text)))
-        has_cat = np.array([b'"cat"' in element for element in elements])
+        elements = elements_of(text)
+        has_cat = np.array([b'"cat"' in bytes(element) for element in elements])
         groups: list[Group] = []
         for shapes, rows in (
             (self._by_cat, np.flatnonzero(has_cat)),
@@ -161,6 +199,7 @@ class Decoder:
             if len(rows):
                 part = b"[" + b",".join([elements[row] for row in rows.tolist()]) + b"]"
                 found = _by_type(shapes.decode(part), shapes)
+                del part  # it may be one long event
                 groups += (Group(group.struct, rows[group.rows], group.events) for group in found)
         return groups, len(elements)
 
@@ -214,11 +253,7 @@ class Decoder:
         struct = group.struct
         if struct is None or struct.tag_field != "cat" or struct.tag not in self.folded:
             return False
-        if struct.args or struct.loose:
-            return False
-        if ("ph", "str") not in struct.members or not _OF_FLOWS.issuperset(key for key, _ in struct.members):
-            return False
-        return set(map(struct.get("ph"), group.events)) <= _FLOWS
+        return may_fold(struct) and set(map(struct.get("ph"), group.events)) <= _FLOWS
 
     def _report_times(self, gather: Gather, text: bytes, byte: int) -> None:
         """Reports times that were rounded or in quotes."""
@@ -236,12 +271,12 @@ class Decoder:
         so throughout.
         """
         place = 1
-        for element in map(bytes, elements_of(text)):
+        for element in map(_view, elements_of(text)):  # not copied: it may be long
             place = text.find(element, place)
             found: list[str] = []
             with suppress(RecursionError):
                 if _may_repeat(element):
-                    json.loads(element, object_pairs_hook=partial(_add_twice, found), parse_int=str)
+                    json.loads(bytes(element), object_pairs_hook=partial(_add_twice, found), parse_int=str)
             for key in found:
                 self._repeats = True
                 self._report.issue("duplicate-key", f"byte {byte + place - 1}", key)
@@ -265,12 +300,35 @@ def _element_of(error: msgspec.ValidationError) -> int:
     return int(found[1]) if found else 0
 
 
-def _may_repeat(element: bytes) -> bool:
+def _may_repeat(element: Any) -> bool:
     """Whether a key may occur twice in an object of an element."""
+    if len(element) > _LONG:
+        return _may_repeat_in_parts(element)
     try:
-        return _key_count(msgspec.json.decode(element)) < len(_KEYS.findall(element))
+        return _key_count(msgspec.json.decode(element)) < _ends_of_keys(element)
     except msgspec.DecodeError:  # a number that is too long for it
         return True
+
+
+def _may_repeat_in_parts(value: Any) -> bool:
+    """As `_may_repeat`, of a long value: one part of it at a time, since its objects take twenty times its memory."""
+    keys, parts = _ends_of_keys(value), list[Raw]()
+    if value[:1] == b"{":
+        parts = list(members_of(value).values())
+        if len(parts) + sum(_ends_of_keys(_view(part)) for part in parts) < keys:
+            return True
+    elif value[:1] == b"[" and keys:
+        parts = elements_of(value)
+    return any(_may_repeat(_view(part)) for part in parts)
+
+
+def _view(value: Raw) -> Any:
+    """A view of the text of a value, since `bytes` copies it."""
+    return memoryview(value)
+
+
+def _ends_of_keys(text: Any) -> int:
+    return sum(1 for _ in _KEYS.finditer(text))
 
 
 def _key_count(value: Any) -> int:

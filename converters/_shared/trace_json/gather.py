@@ -18,7 +18,7 @@ from .events import MEMBERS, ONE_ROW, ROOM, TEXTS, Events
 from .json_values import Raw, members_of
 from .shapes import Struct, column_name
 
-_CLOCKS = ("ts", "dur")
+CLOCKS = ("ts", "dur")
 _as_tuple = msgspec.structs.astuple
 
 
@@ -38,10 +38,10 @@ class Gather:
         self.ats: list[Int64] = []
         self._struct = struct
         self._rows = 0
-        self._clocks = {key: Clock() for key in _CLOCKS}
+        self._clocks = {key: Clock() for key in CLOCKS}
         self._odd_times: list[tuple[str, list[bytes]]] = []
         members, args = (struct.members, struct.args) if struct else ((), ())
-        self._members: dict[str, Any] = {key: _member(key, kind) for key, kind in members if key not in _CLOCKS}
+        self._members: dict[str, Any] = {key: _member(key, kind) for key, kind in members if key not in CLOCKS}
         self._args: dict[str, Any] = {key: column_of(kind) for key, kind in args}
         self._few_members: dict[str, Sparse] = {}
         self._few_args: dict[str, Sparse] = {}
@@ -61,21 +61,14 @@ class Gather:
         """Returns all events since the last call as columns, without columns that no event has."""
         count, self._rows = self._rows, 0
         ats, self.ats = np.concatenate(self.ats), []
-        found: dict[str, pa.Array] = {}
-        if self._struct:
-            found[self._struct.tag_field] = constant(self._struct.tag, count)
-        found |= {column_name(key): column.finish() for key, column in self._members.items()}
-        found |= {column_name(key): column.spread(count) for key, column in self._few_members.items()}
+        members = {key: column.finish() for key, column in self._members.items()}
+        members |= {key: column.spread(count) for key, column in self._few_members.items()}
         kept = {}
         for key, clock in self._clocks.items():
-            found[key], kept[f"args.${key}"] = clock.finish()
-        columns = {key: found.pop(key) for key in MEMBERS if key in found}
-        columns |= {f"args.{key}": column.finish() for key, column in self._args.items()}
-        columns |= {f"args.{key}": column.spread(count) for key, column in self._few_args.items()}
-        for key, column in (*found.items(), *kept.items()):
-            if column is not None:
-                columns[_unused_name(key, columns)] = column
-        return Events(ats, {key: column for key, column in columns.items() if column.null_count < count})
+            members[key], kept[f"args.${key}"] = clock.finish()
+        args = {key: column.finish() for key, column in self._args.items()}
+        args |= {key: column.spread(count) for key, column in self._few_args.items()}
+        return joined_columns(ats, self._struct, members, args, kept)
 
     def _add_structs(self, struct: Struct, events: Sequence[Any]) -> Int64 | None:
         *members, args = zip(*map(_as_tuple, events), strict=True)
@@ -109,10 +102,10 @@ class Gather:
         return rows
 
     def _add_objects(self, events: Sequence[dict[str, Raw]]) -> Int64 | None:
-        clocks: dict[str, list[Raw | None]] = {key: [] for key in _CLOCKS}
+        clocks: dict[str, list[Raw | None]] = {key: [] for key in CLOCKS}
         filled, phases = [], []
         for row, event in enumerate(events, self._rows):
-            for key in _CLOCKS:
+            for key in CLOCKS:
                 clocks[key].append(event.get(key))
             filled.append(self._put_args(row, event.get("args")))
             phases.append(bytes(event.get("ph", b"")))
@@ -150,6 +143,29 @@ class Gather:
         for kind, rows in (("rounded", clock.rounded), ("text-number", clock.texts)):
             if len(rows):
                 self._odd_times.append((kind, [bytes(cells[row]) for row in rows]))  # type: ignore[arg-type]
+
+
+def joined_columns(
+    ats: Int64,
+    struct: Struct | None,
+    members: dict[str, pa.Array],
+    args: dict[str, pa.Array],
+    kept: dict[str, pa.Array | None] | None = None,
+) -> Events:
+    """Events of a shape from the columns of their members and args, without those that no event has.
+
+    `kept`: source texts of times that their columns don't represent.
+    """
+    count = len(ats)
+    found: dict[str, pa.Array] = {column_name(key): column for key, column in members.items()}
+    if struct:
+        found[struct.tag_field] = constant(struct.tag, count)
+    columns = {key: found.pop(key) for key in MEMBERS if key in found}
+    columns |= {f"args.{key}": column for key, column in args.items()}
+    for key, column in (*found.items(), *(kept or {}).items()):
+        if column is not None:
+            columns[_unused_name(key, columns)] = column
+    return Events(ats, {key: column for key, column in columns.items() if column.null_count < count})
 
 
 def _member(key: str, kind: str) -> Any:

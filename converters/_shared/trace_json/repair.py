@@ -34,7 +34,9 @@ _TOKEN = re.compile(
 )
 _ODD = re.compile(rb"[\\\x00-\x1f]")
 _CONTROL = re.compile(rb"[\x00-\x1f]")
+_CONTROLS = [bytes([byte]) for byte in range(0x20)]
 _ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}|)')
+_RIGHT_ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _SURROGATES = re.compile(rb"(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\ud[89a-f][0-9a-f]{2}")
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _LOOSE_NUMBER = re.compile(rb"\+?(-?)(\d*)(?:\.(\d*))?([eE][-+]?\d+)?")
@@ -49,15 +51,30 @@ def mend_words(text: bytes) -> tuple[bytes, list[Repair]]:
     """Turns bare nan and inf into texts: as `mend` does, but ten times as fast if nothing else is wrong."""
     repairs: list[Repair] = []
     pieces: list[bytes] = []
+    words = _bare_words(text)
+    if not words:
+        return text, []
     quotes = unescaped_quotes(np.frombuffer(text, np.uint8))
     after = 0
-    for found in _BARE_WORD.finditer(text):
+    for found in words:
         if np.searchsorted(quotes, found.start()) % 2 == 0:
             better = _scalar(found[0])
             pieces += (text[after : found.start()], better)
             after = found.end()
             repairs.append(Repair("json-repair", found.start(), f"{found[0].decode()} read as {better.decode()}"))
     return b"".join((*pieces, text[after:])), repairs
+
+
+def _bare_words(text: bytes) -> list[re.Match[bytes]]:
+    """The matches of `_BARE_WORD`, found by their letters: a search for the pattern takes fifty times as long."""
+    found: list[re.Match[bytes]] = []
+    for word in (b"nan", b"NaN", b"inf", b"Infinity"):
+        at = text.find(word)
+        while at >= 0:
+            if match := _BARE_WORD.match(text, at - (text[at - 1 : at] == b"-")):
+                found.append(match)
+            at = text.find(word, at + 1)
+    return sorted(found, key=lambda match: match.start())
 
 
 def mend(text: bytes) -> tuple[bytes, list[Repair]]:
@@ -93,7 +110,11 @@ def mend_quotes(text: bytes, bare: list[tuple[int, int]]) -> tuple[bytes, list[R
     pieces: list[bytes] = []
     after = 0
     for start, end in bare:
-        better = _BARE_QUOTE.sub(lambda quote: quote[1] or b'\\"', text[start:end])
+        better = text[start:end]
+        if b"\\" in better:
+            better = _BARE_QUOTE.sub(lambda quote: quote[1] or b'\\"', better)
+        else:  # as above, without an object for each quote
+            better = better.replace(b'"', b'\\"')
         if (len(better) - len(better.rstrip(b"\\"))) % 2:
             better += b"\\"
         repairs.append(Repair("json-repair", start, "a quote within a text"))
@@ -120,9 +141,13 @@ def mend_value(text: bytes) -> Iterator[tuple[bytes, list[Repair]]]:
 
 def _text(token: bytes) -> tuple[bytes, str]:
     """Repairs raw control bytes and wrong escapes in a quoted text."""
-    better = _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else b"\\\\", token)
+    better = token
+    if b"\\" in _RIGHT_ESCAPE.sub(b"", token):
+        better = _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else b"\\\\", token)
     detail = "a backslash that doesn't begin an escape" if better != token else ""
-    controlled = _CONTROL.sub(lambda byte: b"\\u%04x" % byte[0][0], better)
+    controlled = better
+    for byte in _CONTROLS if _CONTROL.search(better) else ():
+        controlled = controlled.replace(byte, b"\\u%04x" % byte[0])
     detail = "a control byte within a text" if controlled != better else detail
     paired = _SURROGATES.sub(_pair, controlled)
     detail = "half of a surrogate pair" if paired != controlled else detail

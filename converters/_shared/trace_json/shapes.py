@@ -120,12 +120,16 @@ class Shapes:
                 return
         self._decoder = None
 
+    def current(self) -> list[Struct]:
+        """The structs of all that is known."""
+        if self._decoder is None and self.shapes:
+            self._decoder = self._compile()
+        return list(self.structs.values())
+
     def decode(self, text: bytes) -> list[Any]:
         """Returns the events of a JSON list as structs. Raises msgspec.ValidationError for one that doesn't match."""
-        if self._decoder is None:
-            if not self.shapes:
-                raise msgspec.ValidationError("nothing is known yet")
-            self._decoder = self._compile()
+        if not self.current() or self._decoder is None:
+            raise msgspec.ValidationError("nothing is known yet")
         return self._decoder.decode(text)
 
     def _compile(self) -> msgspec.json.Decoder[list[Any]]:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools
+from ktrace.model.json_text import NOT_JSON
 
 Values = dict[str, "int | float | str"]
 
@@ -100,7 +102,7 @@ DETAILS: dict[str, Callable[[str], Values]] = {
 def spread_details(columns: dict[str, pa.Array], work: Bools) -> dict[str, pa.Array]:
     """Replaces details in the arguments of rows by their parts, and returns those with a column of the model.
 
-    `work` are the rows with device work; others keep their texts.
+    `work` are the rows with device work; others keep their details, and so do rows whose details aren't text.
     """
     made: dict[str, pa.Array] = {}
     rows = pa.array(work)
@@ -108,16 +110,33 @@ def spread_details(columns: dict[str, pa.Array], work: Bools) -> dict[str, pa.Ar
         column = columns.get(name)
         if column is None or not pa.types.is_dictionary(column.type):
             continue
-        for key, part in _spread(pc.if_else(rows, column, None).cast(column.type), read).items():
+        texts = _texts(column)
+        texts = pc.if_else(rows, texts, None).cast(texts.type)
+        for key, part in _spread(texts, read).items():
             place, short = (columns, key.removeprefix("args.")) if key.startswith("args.") else (made, key)
             if short in place and place[short].type != part.type:
                 place, short = columns, f"{name}.{short}"
             place[short] = pc.coalesce(place[short], part) if short in place else part
-        if work.all():
+        rest = pc.if_else(texts.is_valid(), None, column).cast(column.type)
+        if rest.null_count == len(rest):
             del columns[name]
         else:
-            columns[name] = pc.if_else(rows, None, column).cast(column.type)
+            columns[name] = rest
     return made
+
+
+def _texts(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The column with null for values that aren't text. A binary column has JSON values, of which some are texts."""
+    if pa.types.is_string(column.type.value_type):
+        return column
+    return pa.array(map(_text, column.dictionary.to_pylist()), pa.string()).take(column.indices).dictionary_encode()
+
+
+def _text(value: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(value, type=str)
+    except NOT_JSON:
+        return None
 
 
 def _spread(column: pa.Array, read: Callable[[str], Values]) -> dict[str, pa.Array]:

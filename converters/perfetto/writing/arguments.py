@@ -1,8 +1,8 @@
 """Arguments as messages: DebugAnnotations on the tracks of the host, ExtraComputeArgs on render stages.
 
 An argument on a host track keeps its JSON type. Values without a protobuf type are texts with the type name `json`:
-integers beyond 64 bits, empty objects and lists, values nested too deep, null in a list. Any other null is an
-argument of that type without a value, which viewers leave out. An argument of a stage is a number or a text; if its
+integers beyond 64 bits, empty objects and lists, values nested too deep or too long, null in a list. Any other null is
+an argument of that type without a value, which viewers leave out. An argument of a stage is a number or a text; if its
 name is spelled out instead of interned, it is JSON text.
 """
 
@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from ktrace.model.json_text import dump_json
 
@@ -20,6 +23,10 @@ from .interning import InternedTexts
 
 #: Levels of an argument that are nested messages; deeper values are JSON texts.
 _DEEPEST = 32
+
+#: Bytes of JSON of a list or object that is nested messages; a longer one is JSON text. The engine makes a row of each
+#: element, and the messages take twenty times the memory of the text.
+_LONGEST = 1 << 20
 
 #: The cache of messages is limited to this many bytes.
 _REMEMBERED = 16 << 20
@@ -51,6 +58,9 @@ _STAGE_UINT = int_tag(f.EXTRA_COMPUTE_ARG["uint_value"])
 _STAGE_DOUBLE = double_tag(f.EXTRA_COMPUTE_ARG["double_value"])
 _STAGE_TEXT = f.EXTRA_COMPUTE_ARG["string_value"]
 _STAGE_NAME = f.EXTRA_COMPUTE_ARG["name"]
+
+_NESTED = (b"{", b"[")
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 #: Key of the source's `args` -> the name that is written.
 Naming = Callable[[str], str]
@@ -104,10 +114,15 @@ class HostArguments:
 
     def json(self, name: str, value: bytes) -> bytes:
         """An argument that is any JSON value."""
+        if len(value) > _LONGEST and value[:1] in _NESTED:
+            return self._field(self.head(name) + _JSON + self.texts.field(value, often=False))
         return self._remembered.get(name, value, self._json)
 
     def object(self, value: bytes, naming: Naming) -> bytes:
         """The arguments of a whole `args` object."""
+        if len(value) > _LONGEST:
+            with suppress(msgspec.DecodeError, RecursionError):
+                return b"".join(self.json(naming(key), bytes(part)) for key, part in _members(value).items())
         return self._remembered.get("", value, lambda _, text: self._object(text, naming))
 
     def _json(self, name: str, text: bytes) -> bytes:

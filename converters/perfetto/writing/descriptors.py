@@ -277,11 +277,13 @@ def _shared_queues(device: Node) -> Iterator[tuple[Node, Node]]:
     Kineto records the context of kernels, but not of the ranges that it draws around them on the same stream.
     """
     streams = [(node, node.key) for node in device.children if node.kind == "stream" and isinstance(node.key, Track)]
+    in_contexts: dict[int | None, list[Node]] = {}
     for node, key in streams:
-        if key.context is None:
-            others = [other for other, at in streams if at.stream == key.stream and at.context is not None]
-            if len(others) == 1:
-                yield node, others[0]
+        if key.context is not None:
+            in_contexts.setdefault(key.stream, []).append(node)
+    for node, key in streams:
+        if key.context is None and len(others := in_contexts.get(key.stream, [])) == 1:
+            yield node, others[0]
 
 
 def _pids(processes: Sequence[Node], machine_of: Sequence[int]) -> dict[int, int]:
@@ -315,13 +317,16 @@ def _tids(process: Node) -> dict[int, int]:
     }
 
 
+_THREAD = re.compile(r"thread ([0-9]+)(?: \((.+)\))?")
+
+
 def _thread_name(name: str, tid: int) -> str:
     """The name of a thread without its id, which the viewer adds; empty if nothing else is left.
 
     PyTorch calls a thread "thread 4243 (pt_autograd_0)".
     """
-    match = re.fullmatch(rf"thread {tid}(?: \((.+)\))?", name)
-    return (match[1] or "") if match else name
+    match = _THREAD.fullmatch(name)
+    return (match[2] or "") if match and match[1] == str(tid) else name
 
 
 def in_order_of_names(names: Sequence[str]) -> list[str]:

@@ -15,11 +15,14 @@ Varints are as short as possible: the bytes equal those of the protobuf library.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int32, Int64, UInt8, UInt64
+from ktrace.native import address, compiled
 
 #: UInt8 between two rows while they are written: the last word of a row may extend so far.
 _GAP = 8
@@ -124,6 +127,21 @@ class MessageColumns:
     def rows(self) -> pa.LargeBinaryArray:
         """Returns the bytes of each message."""
         length = self._length()
+        rows = self._joined(length) if compiled else self._scattered(length)
+        return join_columns([rows, *self._texts])
+
+    def _joined(self, length: Int64) -> pa.LargeBinaryArray:
+        """The words of all rows, one row after the other, by compiled code."""
+        bounds = np.zeros(self.count + 1, np.int64)
+        np.cumsum(length, out=bounds[1:])
+        buffer = np.empty(int(bounds[-1]) + _GAP, np.uint8)
+        columns = [(_repeated(words, np.uint64), _repeated(part, np.uint8)) for words, part in self._words]
+        fields = [(address(words), step, address(part), size) for (words, step), (part, size) in columns]
+        compiled.join_words(fields, self.count, address(buffer))
+        return binary_array(bounds, buffer)
+
+    def _scattered(self, length: Int64) -> pa.LargeBinaryArray:
+        """The same by numpy, one column of words after the other."""
         bounds = np.empty(2 * self.count + 1, np.int64)
         bounds[0] = 0
         ends = np.cumsum(length + _GAP)
@@ -136,8 +154,13 @@ class MessageColumns:
             anywhere[at] = word
             at += part
         gapped = binary_array(bounds, buffer)
-        rows = gapped.take(pa.array(np.arange(0, 2 * self.count, 2)))
-        return join_columns([rows, *self._texts])
+        return gapped.take(pa.array(np.arange(0, 2 * self.count, 2)))
+
+
+def _repeated(values: UInt64 | UInt8 | np.uint64 | int, kind: type[np.unsignedinteger[Any]]) -> tuple[Any, int]:
+    """Values without gaps, and the bytes from one row's value to the next: 0 where all rows have the same."""
+    array = np.ascontiguousarray(values, kind)
+    return array, array.itemsize if np.ndim(values) else 0
 
 
 class Pieces:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.native import address, compiled
 
 
 def around(track: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int32]:
@@ -70,6 +71,14 @@ def around_crossing(begin: Int64, end: Int64) -> Int64:
 
 def lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
     """Fills `lane` for the slices of one track from position `first` on; those before are open and have one."""
+    if compiled:
+        compiled.lanes(address(begin), address(end), address(lane), first, len(lane))
+    else:
+        _lanes(begin, end, lane, first)
+
+
+def _lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
+    """As `lanes`, in Python."""
     lane[first:] = 0
     some = first + np.flatnonzero(_enclose_an_edge(begin, end)[first:])  # others don't cross any
     stacks: list[list[int]] = [[_NEVER]]  # for each lane the ends of its open slices, innermost last

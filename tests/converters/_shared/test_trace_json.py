@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterable, Iterator
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
@@ -18,7 +19,7 @@ from ktrace.converters._shared.trace_json import containers
 from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.events import MEMBERS, Events
 from ktrace.converters._shared.trace_json.member import Member
-from ktrace.converters._shared.trace_json.repair import mend, mend_words
+from ktrace.converters._shared.trace_json.repair import _BARE_WORD, _bare_words, mend, mend_words
 from ktrace.errors import DamagedInput, StrictFailure
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
@@ -378,3 +379,15 @@ def test_words_within_texts_stay(text: str, before: int) -> None:
     whole = ("[" + " " * before + '"b":' + text + '"c":-inf]').encode()
     if len(mend(whole)[1]) == 1 or text.count('"') % 2 == 0:
         assert mend_words(whole) == mend(whole)
+
+
+def test_bare_words_found_by_their_letters_are_those_of_the_pattern() -> None:
+    rng = random.Random(3)
+    words = [b"nan", b"-nan", b"NaN", b"inf", b"Infinity", b"(ind)", b"-", b"x", *3 * [b" ", b",", b":", b"[", b"}"]]
+    several = 0
+    for _ in range(5000):
+        text = b"".join(rng.choices(words, k=rng.randrange(30)))
+        found = [match.span() for match in _BARE_WORD.finditer(text)]
+        assert [match.span() for match in _bare_words(text)] == found
+        several += len(found) > 1
+    assert several > 100

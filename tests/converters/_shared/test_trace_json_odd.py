@@ -11,6 +11,9 @@ import pytest
 
 import ktrace
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.trace_json import decode
+from ktrace.converters._shared.trace_json.repair import mend, mend_quotes
+from ktrace.converters.perfetto.writing import arguments
 from ktrace.input.source import Source
 from ktrace.report import Report
 
@@ -125,3 +128,49 @@ def test_text_that_is_no_utf8_in_an_event_after_a_fault(tmp_path: Path) -> None:
         for text in (b"[%b, %b%b, %b]", b"[%b, %b%b %b]", b'[%b, "%b%b, %b'):
             report, _ = convert(tmp_path, text % (SLICE.encode(), broken, odd, SLICE.encode()), "chrome")
             assert report.balanced()
+
+
+@pytest.mark.parametrize(
+    ("element", "repeats"),
+    [
+        ('{"a":1,"b":{"c":[{"d":1},{"d":2}]}}', False),
+        ('{"a":1,"b":{"c":[{"d":1},{"d":2,"d":3}]}}', True),
+        ('{"a":1,"b":[[],[],{}],"a":2}', True),
+        ('{"a":{"x":1,"y":{"x":[[{"x":2}]]}},"x":"no: key"}', False),
+        ('{"a":[[{"p":1,"q":2,"p":3}]]}', True),
+    ],
+)
+@pytest.mark.parametrize("long", [1, 12, 30, 1 << 20])
+def test_repeated_keys_are_found_in_long_events_part_by_part(
+    element: str, repeats: bool, long: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "_LONG", long)
+    assert decode._may_repeat(memoryview(element.encode())) is repeats
+
+
+def test_control_bytes_and_bare_quotes_of_a_text_are_escaped() -> None:
+    raw = bytes(range(0x20)) + b"end"
+    mended, repairs = mend(b'{"a": "' + raw + b'"}')
+    assert json.loads(mended) == {"a": raw.decode()}
+    assert [repair.detail for repair in repairs] == ["a control byte within a text"]
+    for text, wanted in ((b'f<"b">', 'f<"b">'), (b'f<"b\\n">', 'f<"b\n">'), (b'f\\"<"b">', 'f"<"b">')):
+        mended, repairs = mend_quotes(b'["' + text + b'"]', [(2, 2 + len(text))])
+        assert json.loads(mended) == [wanted]
+        assert len(repairs) == 1
+
+
+def test_a_long_list_becomes_json_text_in_perfetto_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = {"list": [{"a": [1, 2.5, None]}] * 9, "text": "x" * 99, "few": [1, 2], "number": 7}
+    (tmp_path / "a.json").write_text(json.dumps([json.loads(SLICE) | {"args": args}]))
+    sizes = []
+    for longest in (1 << 20, 50):
+        monkeypatch.setattr(arguments, "_LONGEST", longest)
+        ktrace.convert(tmp_path / "a.json", tmp_path / "a.perfetto", from_="chrome", overwrite=True)
+        sizes.append((tmp_path / "a.perfetto").stat().st_size)
+        ktrace.convert(tmp_path / "a.perfetto", tmp_path / "a.jsonl", overwrite=True)
+        rows = map(json.loads, (tmp_path / "a.jsonl").read_text("utf-8").splitlines())
+        [event] = [row for row in rows if row.get("record") == "event"]
+        assert event["args"] == args
+    assert sizes[0] != sizes[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,9 @@ def record(number: int, chance: random.Random) -> dict[str, Any]:
 def lines(count: int, odd: int, seed: int) -> list[bytes]:
     chance = random.Random(seed)
     made = [json.dumps(record(number, chance), ensure_ascii=False).encode() for number in range(1, count + 1)]
-    for _ in range(odd):
-        made.insert(chance.randrange(len(made)), chance.choice(ODD))
+    for number in range(odd):
+        line = re.sub(rb'"id":[0-9]+', b'"id":%d' % (count + number + 1), chance.choice(ODD))
+        made.insert(chance.randrange(len(made)), line)
     return made
 
 

@@ -341,3 +341,16 @@ def test_other_encodings(tmp_path: Path, damage: str) -> None:
     trace = ktrace.read(path, map=MAPPING)
     assert [(row["ts"], row["dur"]) for row in rows(trace)] == [(12500, 3250), (15750, 500)]
     assert ("encoding" in trace.report.issues) == (damage == "a byte that isn't UTF-8")
+
+
+def test_a_negative_count_is_an_argument(tmp_path: Path) -> None:
+    path = tmp_path / "totals.csv"
+    path.write_text("op,calls,total\ngemm,-3,12.5\nsoftmax,4,3\n")
+    target = tmp_path / "out.jsonl"
+    ktrace.convert(path, target, map="name=op,count=calls,total=total:us")
+    rows = [json.loads(line) for line in target.read_text().splitlines()[2:]]
+    assert [(row.get("count"), row["total"], row.get("args")) for row in rows] == [
+        (None, 12500.0, {"$count": -3}),
+        (4, 3000.0, None),
+    ]
+    assert not ktrace.validate(target).faults

@@ -63,6 +63,25 @@ def test_html_of_a_page_and_a_bare_table() -> None:
     assert not severe(trace) and trace.report.reader.balanced()
 
 
+def test_the_bytes_of_a_page_are_those_of_its_rows_of_markup_and_of_what_is_left_out(tmp_path: Path) -> None:
+    data = (SAMPLES / "nsys-stats/page-and-raw-table-of-a-summary-and-a-trace.html").read_bytes()
+    row, last = data.index(b"<tr>", data.index(b"</thead>")), data.rindex(b"</tr>")
+    for damaged, lost in (
+        (data, b""),
+        (data[:row] + b"lost &amp; found\nlost again\n" + data[row:], b"lost again\n"),
+        (data[:row] + b"lost \xff\xfe" + data[row:], b"lost \xff\xfe"),
+        (data[: last - 9], data[data.rindex(b"<td>6000") : last - 9]),
+    ):
+        path = tmp_path / "page.html"
+        path.write_bytes(damaged)
+        account = read(path, "nsys-stats").report.bytes
+        assert account.balanced()
+        assert account.size == len(damaged)
+        skipped = b"".join(damaged[piece.start : piece.end] for piece in account.ranges)
+        assert lost in skipped
+        assert account.skipped < len(lost) + 60
+
+
 def test_quotes_that_are_not_doubled_and_ranges_without_a_name() -> None:
     trace = sample("quotes-not-doubled-and-no-name_nvtx_sum.csv")
     rows = trace.summaries

@@ -184,7 +184,27 @@ def test_a_large_document_is_read_span_by_span(tmp_path: Path, monkeypatch: pyte
     whole = rows_of(ONE)
     monkeypatch.setattr("ktrace.converters.otlp.documents.WHOLE", 16)
     monkeypatch.setattr("ktrace.converters._shared.trace_json.chunks.BLOCK", 64)
-    assert rows_of(ONE) == whole
+    report = Report()
+    assert rows_of(ONE, report) == whole
+    size = ONE.stat().st_size
+    assert (report.bytes.size, report.bytes.skipped) == (size, 0)
+    assert report.bytes.read + report.bytes.structure == size
+    assert report.bytes.structure > 100  # the brackets around resources, and the keys of their lists
+
+
+@pytest.mark.parametrize("begin", [None, 1], ids=["one line", "indented"])
+def test_a_control_character_makes_no_message_of_a_document(tmp_path: Path, begin: int | None) -> None:
+    """ "{" and a line end are also the length of a message and its first tag."""
+    path = tmp_path / "a.json"
+    text = json.dumps(document(*(span(n, n, n + 1) for n in range(1, 10))), indent=begin)
+    path.write_text(text.replace('"s5"', '"s5\x07"'))
+    report = Report()
+    assert len(rows_of(path, report)["events"]) == 8
+    assert {kind: issue.rows for kind, issue in report.issues.items()} == {"bad-record": 1}
+    assert [report.bytes.size, report.bytes.ranges] == [len(text) + 1, report.bytes.ranges[:1]]
+    skipped = path.read_bytes()[report.bytes.ranges[0].start : report.bytes.ranges[0].end]
+    assert b"s5\x07" in skipped
+    assert b"s4" not in skipped and b"s6" not in skipped
 
 
 def test_a_damaged_span_in_a_large_document_loses_only_itself(tmp_path: Path) -> None:

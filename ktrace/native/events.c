@@ -1,0 +1,426 @@
+/* Reads lists of trace events into columns: converters/_shared/trace_json/native.py has the contract and uses it.
+
+   A text is taken whole, or refused as a whole: whatever doesn't match a known shape exactly, or is rare, is left to the
+   reader in Python, which decides what it means. So there is no second opinion about faults here. */
+
+#include "module.h"
+
+#include "columns.h"
+
+/* Ids reserved for the rows of an event, except for phases that become one row. */
+#define ROOM 5
+#define ONE_ROW "stfMC"
+#define FLOWS "stf"
+
+/* The members whose texts are tags, in the order of preference. */
+static const char *const TAG_FIELDS[] = {"cat", "ph"};
+enum { BY_CATEGORY, BY_PHASE, TAGS };
+
+typedef struct {
+    PyObject_HEAD
+    Shape *shapes;
+    int count;
+    int last;        /* the shape of the last event */
+    int only_phases; /* there are no shapes by category */
+} Events;
+
+/* ---- reading ---- */
+
+/* The tag field that a key is; `TAGS` if it is none. */
+static inline int tag_of(Text key, size_t size) {
+    int tag = 0;
+    while (tag < TAGS && (size != strlen(TAG_FIELDS[tag]) || memcmp(key, TAG_FIELDS[tag], size)))
+        tag++;
+    return tag;
+}
+
+/* The shape with a tag, which begins with its quote; NULL if there is none. */
+static Shape *shape_with(Events *events, int field, Text tag, size_t size) {
+    for (int tried = 0, number = events->last; tried < events->count; tried++, number++) {
+        if (number >= events->count)
+            number = 0;
+        Shape *shape = &events->shapes[number];
+        if (shape->tag_field == field && shape->tag_size == size && !memcmp(shape->tag, tag + 1, size)) {
+            events->last = number;
+            return shape;
+        }
+    }
+    return NULL;
+}
+
+/* The shape of the event whose object begins here: by its category, or by its phase if it has none; NULL if none fits. */
+static Shape *shape_of(Events *events, Text at, Text end) {
+    Text phase = NULL;
+    size_t phase_size = 0;
+    at = skip_blank(at + 1);
+    while (*at == '"') {
+        Text key = at + 1;
+        if (!(at = skip_string(at, end)))
+            return NULL;
+        size_t size = (size_t)(at - 1 - key);
+        at = skip_blank(at);
+        if (*at++ != ':')
+            return NULL;
+        at = skip_blank(at);
+        Text value = at;
+        if (!(at = skip_value(at, end, 0)))
+            return NULL;
+        int tag = tag_of(key, size);
+        if (tag < TAGS) {
+            if (*value != '"')
+                return NULL;
+            size = (size_t)(at - value - 2);
+            if (tag == BY_CATEGORY && !events->only_phases)
+                return shape_with(events, tag, value, size);
+            if (tag == BY_PHASE) {
+                phase = value;
+                phase_size = size;
+                if (events->only_phases)
+                    break;
+            }
+        }
+        at = skip_blank(at);
+        if (*at != ',')
+            break;
+        at = skip_blank(at + 1);
+    }
+    return phase ? shape_with(events, BY_PHASE, phase, phase_size) : NULL;
+}
+
+/* Whether the text is the key of a column, up to its quote. */
+static inline int is_key(const Column *column, Text text, Text end) {
+    return (size_t)(end - text) > column->size && text[column->size] == '"' && !memcmp(column->key, text, column->size);
+}
+
+/* The column of a key, searched from `next` on, where the keys of the last event lead one to expect it; -1: none. */
+static inline int find_column(const Shape *shape, int next, int first, int stop, Text key, size_t size) {
+    for (int tried = first, number = next; tried < stop; tried++, number++) {
+        if (number >= stop)
+            number = first;
+        const Column *column = &shape->columns[number];
+        if (column->size == size && !memcmp(column->key, key, size))
+            return number;
+    }
+    return -1;
+}
+
+/* Reads an object into the columns from `first` to `stop` of the last row, and counts its values. */
+static Text read_object(Shape *shape, int first, int stop, Text at, Text end, int *values) {
+    int next = first, nested = 0, tagged = 0;
+    if (*at != '{')
+        return NULL;
+    at = skip_blank(at + 1);
+    if (*at == '}')
+        return at + 1;
+    for (;;) {
+        if (*at != '"')
+            return NULL;
+        Text key = at + 1;
+        int number = next < stop && is_key(&shape->columns[next], key, end) ? next : -1;
+        if (!(at = number < 0 ? skip_string(at, end) : key + shape->columns[number].size + 1))
+            return NULL;
+        size_t size = (size_t)(at - 1 - key);
+        at = skip_blank(at);
+        if (*at++ != ':')
+            return NULL;
+        at = skip_blank(at);
+        if (number < 0)
+            number = find_column(shape, next, first, stop, key, size);
+        if (number >= 0) {
+            uint64_t bit = (uint64_t)1 << (number & 63);
+            if (shape->seen[number >> 6] & bit) /* a key twice */
+                return NULL;
+            shape->seen[number >> 6] |= bit;
+            if (!(at = put_value(&shape->columns[number], shape->rows, at, end)))
+                return NULL;
+            next = number + 1;
+            ++*values;
+        } else if (!first && size == 4 && !memcmp(key, "args", 4) && !nested++) {
+            if (!(at = read_object(shape, shape->members, shape->count, at, end, values)))
+                return NULL;
+        } else if (!first && tag_of(key, size) == shape->tag_field && !tagged++) {
+            if (!(at = skip_string(at, end)))
+                return NULL;
+        } else {
+            return NULL;
+        }
+        at = skip_blank(at);
+        if (*at == '}')
+            return at + 1;
+        if (*at++ != ',')
+            return NULL;
+        at = skip_blank(at);
+    }
+}
+
+/* The phase of the last row: one letter, or 0 for anything else. */
+static char phase_of(const Shape *shape) {
+    if (shape->phase < 0)
+        return shape->tag_size == 1 ? shape->tag[0] : 0;
+    const Column *column = &shape->columns[shape->phase];
+    int32_t code = column->codes[shape->rows];
+    if (code < 0 || column->texts.entries[code].size != 3)
+        return 0;
+    const unsigned char *text = column->texts.bytes + column->texts.entries[code].at;
+    return *text == '"' ? (char)text[1] : 0;
+}
+
+/* How many rows the last row's event may become, where `values` members of its args have a value. */
+static int64_t rooms_of(const Shape *shape, int values) {
+    char phase = phase_of(shape);
+    if (!phase || !strchr(ONE_ROW, phase))
+        return ROOM;
+    return phase == 'C' ? 1 + values : 1;
+}
+
+/* Reads the events of a list. Returns 0 if it is refused. */
+static int read_list(Events *events, Text at, Text end, int64_t byte, Py_ssize_t *count, Py_ssize_t *folded) {
+    at = skip_blank(at);
+    if (*at++ != '[')
+        return 0;
+    at = skip_blank(at);
+    if (*at == ']')
+        return skip_blank(at + 1) == end;
+    for (;; ++*count) {
+        Shape *shape = *at == '{' ? shape_of(events, at, end) : NULL;
+        if (!shape || !make_room(shape))
+            return 0;
+        memset(shape->seen, 0, sizeof(shape->seen));
+        int values = 0;
+        if (!(at = read_object(shape, 0, shape->members, at, end, &values)))
+            return 0;
+        fill_row(shape, values);
+        if (shape->folded) {
+            char phase = phase_of(shape);
+            if (!phase || !strchr(FLOWS, phase))
+                return 0;
+            ++*folded;
+            byte++;
+        } else {
+            int of_args = values;
+            for (int number = 0; number < shape->members; number++)
+                of_args -= (int)(shape->seen[number >> 6] >> (number & 63) & 1);
+            shape->ats[shape->rows] = byte;
+            byte += rooms_of(shape, of_args);
+            shape->rows++;
+        }
+        at = skip_blank(at);
+        if (*at == ']') {
+            ++*count;
+            return skip_blank(at + 1) == end;
+        }
+        if (*at++ != ',')
+            return 0;
+        at = skip_blank(at);
+    }
+}
+
+static PyObject *take(Events *events, PyObject *args) {
+    PyObject *text;
+    long long byte;
+    char *start;
+    Py_ssize_t size, count = 0, folded = 0;
+    if (!PyArg_ParseTuple(args, "SL:take", &text, &byte) || PyBytes_AsStringAndSize(text, &start, &size) < 0)
+        return NULL;
+    for (int number = 0; number < events->count; number++)
+        begin_text(&events->shapes[number]);
+    Text end = (Text)start + size;
+    if (read_list(events, (Text)start, end, byte, &count, &folded))
+        return Py_BuildValue("nn", count, folded);
+    for (int number = 0; number < events->count; number++)
+        if (!take_back(&events->shapes[number]))
+            return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+/* ---- results ---- */
+
+static PyObject *new_texts(Texts *texts) {
+    PyObject *list = PyList_New(texts->count - texts->told);
+    for (int32_t code = texts->told; list && code < texts->count; code++) {
+        const Entry *entry = &texts->entries[code];
+        PyObject *text = PyBytes_FromStringAndSize((const char *)texts->bytes + entry->at, entry->size);
+        if (!text || PyList_SetItem(list, code - texts->told, text) < 0) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    }
+    texts->told = texts->count;
+    return list;
+}
+
+static PyObject *finished_column(Column *column, Py_ssize_t rows, int32_t most) {
+    if (!is_coded(column))
+        return Py_BuildValue("y#y#", (char *)column->numbers, (Py_ssize_t)(rows * sizeof(int64_t)),
+                             (char *)column->states, rows);
+    PyObject *list = new_texts(&column->texts);
+    if (!list)
+        return NULL;
+    if (column->texts.count > most) {
+        if (!forget_texts(&column->texts, 0)) {
+            Py_DECREF(list);
+            return PyErr_NoMemory();
+        }
+        column->texts.told = 0;
+    }
+    return Py_BuildValue("y#N", (char *)column->codes, (Py_ssize_t)(rows * sizeof(int32_t)), list);
+}
+
+static PyObject *finished_shape(Shape *shape, int number, int32_t most) {
+    PyObject *columns = PyList_New(shape->count);
+    for (int at = 0; columns && at < shape->count; at++) {
+        PyObject *column = finished_column(&shape->columns[at], shape->rows, most);
+        if (!column || PyList_SetItem(columns, at, column) < 0) {
+            Py_DECREF(columns);
+            return NULL;
+        }
+    }
+    if (!columns)
+        return NULL;
+    Py_ssize_t size = shape->rows * (Py_ssize_t)sizeof(int64_t);
+    shape->rows = 0;
+    return Py_BuildValue("iy#N", number, (char *)shape->ats, size, columns);
+}
+
+/* Forgets the texts of events that were dropped. */
+static void forget_all(Shape *shape) {
+    for (int number = 0; number < shape->count; number++)
+        forget_texts(&shape->columns[number].texts, 0);
+}
+
+static PyObject *finish(Events *events, PyObject *args) {
+    int most;
+    if (!PyArg_ParseTuple(args, "i:finish", &most))
+        return NULL;
+    PyObject *list = PyList_New(0);
+    for (int number = 0; list && number < events->count; number++) {
+        if (!events->shapes[number].rows) {
+            if (events->shapes[number].folded)
+                forget_all(&events->shapes[number]);
+            continue;
+        }
+        PyObject *shape = finished_shape(&events->shapes[number], number, most);
+        if (!shape || PyList_Append(list, shape) < 0) {
+            Py_XDECREF(shape);
+            Py_DECREF(list);
+            return NULL;
+        }
+        Py_DECREF(shape);
+    }
+    return list;
+}
+
+/* ---- the type ---- */
+
+static char *copied(const char *text, Py_ssize_t size) {
+    char *copy = PyMem_Malloc((size_t)size + 1);
+    if (copy)
+        memcpy(copy, text, (size_t)size + 1);
+    else
+        PyErr_NoMemory();
+    return copy;
+}
+
+static int add_column(Column *column, PyObject *pair) {
+    const char *key;
+    Py_ssize_t size;
+    int kind;
+    if (!PyArg_ParseTuple(pair, "y#i", &key, &size, &kind) || !(column->key = copied(key, size)))
+        return 0;
+    column->size = (size_t)size;
+    column->kind = (Kind)kind;
+    return 1;
+}
+
+/* (number of the tag's field, tag, folded, [(key, kind) of members], [(key, kind) of args]) */
+static int add_shape(Shape *shape, PyObject *given) {
+    const char *tag;
+    Py_ssize_t size;
+    PyObject *members, *args;
+    if (!PyArg_ParseTuple(given, "iy#pO!O!", &shape->tag_field, &tag, &size, &shape->folded, &PyList_Type, &members,
+                          &PyList_Type, &args))
+        return 0;
+    shape->members = (int)PyList_Size(members);
+    int count = shape->members + (int)PyList_Size(args);
+    if (count > MOST_COLUMNS) {
+        PyErr_SetString(PyExc_ValueError, "too many columns");
+        return 0;
+    }
+    shape->tag_size = (size_t)size;
+    shape->phase = -1;
+    if (!(shape->tag = copied(tag, size)))
+        return 0;
+    if (!(shape->columns = PyMem_Calloc((size_t)count + 1, sizeof(Column)))) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    shape->count = count;
+    for (int number = 0; number < count; number++) {
+        int of_args = number >= shape->members;
+        Column *column = &shape->columns[number];
+        if (!add_column(column, PyList_GetItem(of_args ? args : members, of_args ? number - shape->members : number)))
+            return 0;
+        if (!of_args && is_coded(column) && column->size == 2 && !memcmp(column->key, "ph", 2))
+            shape->phase = number;
+    }
+    return 1;
+}
+
+static PyObject *new_events(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords)) {
+    PyObject *shapes;
+    if (!PyArg_ParseTuple(args, "O!:Events", &PyList_Type, &shapes))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Events *events = (Events *)allocate(type, 0);
+    if (!events)
+        return NULL;
+    size_t count = (size_t)PyList_Size(shapes);
+    if (!(events->shapes = PyMem_Calloc(count + 1, sizeof(Shape)))) {
+        Py_DECREF(events);
+        return PyErr_NoMemory();
+    }
+    events->only_phases = 1;
+    for (; (size_t)events->count < count; events->count++)
+        if (!add_shape(&events->shapes[events->count], PyList_GetItem(shapes, events->count))) {
+            events->count++;
+            Py_DECREF(events);
+            return NULL;
+        } else if (events->shapes[events->count].tag_field == BY_CATEGORY) {
+            events->only_phases = 0;
+        }
+    return (PyObject *)events;
+}
+
+static void free_events(Events *events) {
+    PyTypeObject *type = Py_TYPE((PyObject *)events);
+    for (int number = 0; number < events->count; number++)
+        free_shape(&events->shapes[number]);
+    PyMem_Free(events->shapes);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(events);
+    Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"take", (PyCFunction)take, METH_VARARGS, NULL},
+    {"finish", (PyCFunction)finish, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, new_events},
+    {Py_tp_dealloc, free_events},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {"ktrace.native.compiled.Events", sizeof(Events), 0, Py_TPFLAGS_DEFAULT, slots};
+
+int add_events(PyObject *module) {
+    PyObject *type = PyType_FromSpec(&spec);
+    if (!type)
+        return -1;
+    int failed = PyModule_AddObjectRef(module, "Events", type);
+    Py_DECREF(type);
+    return failed;
+}

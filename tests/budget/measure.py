@@ -1,0 +1,91 @@
+"""Converts an input in a process of its own, and says what that cost."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import signal
+import time
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+from typing import NamedTuple
+
+import ktrace
+from ktrace.errors import KtraceError
+from ktrace.pipeline.convert import convert
+
+#: Seconds of CPU time after which a conversion is ended.
+MOST_CPU = 100
+
+
+class Cost(NamedTuple):
+    """Seconds of CPU time, bytes of anonymous memory above those at the begin, and what came of it."""
+
+    cpu: float
+    memory: int
+    outcome: str
+
+
+def warm() -> None:
+    """Imports all of ktrace, so that no conversion has to."""
+    for module in walk_packages(ktrace.__path__, "ktrace."):
+        if not any(part in module.name for part in ("__main__", "_templates", "closed")):
+            import_module(module.name)
+    gc.collect()
+    gc.freeze()
+
+
+def measure(path: Path, out: Path, fmt: str) -> Cost:
+    """Converts an input in a forked process."""
+    out.unlink(missing_ok=True)
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(reading)
+        _work(path, out, fmt, writing)
+    os.close(writing)
+    begun, peak = 0, 0
+    while True:
+        ended, status, usage = os.wait4(pid, os.WNOHANG)
+        if ended:
+            break
+        anonymous = _anonymous(pid)
+        begun = begun or anonymous
+        peak = max(peak, anonymous)
+        time.sleep(0.003)
+    with os.fdopen(reading, "rb") as answer:
+        outcome = answer.read().decode("utf-8", "replace")
+    if os.WIFSIGNALED(status):
+        outcome = f"ended by {signal.Signals(os.WTERMSIG(status)).name}"
+    return Cost(usage.ru_utime + usage.ru_stime, max(0, peak - begun), outcome)
+
+
+def _work(path: Path, out: Path, fmt: str, pipe: int) -> None:
+    """The child: converts, sends what came of it and ends."""
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU, MOST_CPU + 5))
+    quiet = os.open(os.devnull, os.O_RDWR)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    outcome = "failed"
+    try:
+        report = convert(path, out, from_=fmt, jobs=1)
+        outcome = f"{report.written} rows"
+    except KtraceError as error:
+        outcome = f"refused: {error}"
+    except BaseException as error:
+        outcome = f"failed: {type(error).__name__}: {error}"
+    finally:
+        os.write(pipe, outcome.encode("utf-8", "replace")[:4000])
+        os._exit(0)
+
+
+def _anonymous(pid: int) -> int:
+    """Bytes of anonymous memory of a process, without files that it maps."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text("ascii")
+    except OSError:
+        return 0
+    found = status.partition("RssAnon:")[2].split(None, 1)
+    return int(found[0]) << 10 if found else 0

@@ -1,0 +1,122 @@
+"""What is compiled gives what its equal in Python gives, byte by byte; and ktrace runs without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import golden
+import numpy as np
+import pytest
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ktrace.converters.perfetto.writing import message_columns
+from ktrace.converters.perfetto.writing.message_columns import MessageColumns, Pieces
+from ktrace.input.format import builtin_formats
+from ktrace.native import address, compiled
+from ktrace.pipeline.convert import convert
+from ktrace.stages.order import nesting
+
+built = pytest.mark.skipif(compiled is None, reason="ktrace.native isn't built here")
+
+USERS = (
+    "ktrace.converters._shared.trace_json.compiled_events",
+    "ktrace.converters.perfetto.writing.message_columns",
+    "ktrace.stages.order.nesting",
+)
+
+
+def with_events() -> list[Path]:
+    """The samples that are Trace Event JSON, in whatever dialect."""
+    paths = [path for fmt in builtin_formats() if fmt.reads and not fmt.closed for path in golden.samples_of(fmt.name)]
+    return [path for path in paths if path.suffix == ".json" and b'"ph"' in path.read_bytes()]
+
+
+@built
+@pytest.mark.parametrize("path", with_events(), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_outputs_are_the_same_without_it(path: Path, tmp_path: Path) -> None:
+    ways = [tmp_path / "compiled", tmp_path / "python"]
+    for way in ways:
+        way.mkdir()
+        with pytest.MonkeyPatch.context() as context:
+            if way.name == "python":
+                for name in USERS:
+                    context.setattr(sys.modules[name], "compiled", None)
+            for output in ("x.perfetto", "x.jsonl"):
+                convert(str(path), str(way / output), jobs=1)
+    assert (ways[0] / "x.perfetto").read_bytes() == (ways[1] / "x.perfetto").read_bytes()
+    rows = [sorted((way / "x.jsonl").read_bytes().splitlines()) for way in ways]
+    assert rows[0] == rows[1]  # sorted, since rows of a list that C left to Python come apart
+
+
+def test_it_can_be_left_out(tmp_path: Path) -> None:
+    code = "from ktrace.native import compiled; assert compiled is None"
+    environment = os.environ | {"KTRACE_NATIVE": "0"}
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=environment)
+
+
+@built
+def test_an_array_with_gaps_has_no_address() -> None:
+    with pytest.raises(ValueError, match="gaps"):
+        address(np.arange(10)[::2])
+
+
+_SLICES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=40)
+
+
+@built
+@settings(max_examples=300, deadline=None)
+@given(_SLICES, st.integers(0, 40))
+def test_lanes_are_the_same(slices: list[tuple[int, int]], border: int) -> None:
+    """Also where the first slices are open ones of the range before, which have lanes."""
+    rows = sorted(slices, key=lambda row: (row[0], -row[1]))
+    begin = np.array([start for start, _ in rows], np.int64)
+    end = begin + np.array([dur for _, dur in rows], np.int64)
+    whole = np.zeros(len(rows), np.int32)
+    nesting._lanes(begin, end, whole, 0)
+    ours = np.zeros(len(rows), np.int32)
+    nesting.lanes(begin, end, ours, 0)
+    assert ours.tolist() == whole.tolist()
+    before = np.flatnonzero(
+        (np.arange(len(rows)) < border) & (end > begin[min(border, len(rows) - 1)] if rows else True)
+    )
+    after = np.arange(min(border, len(rows)), len(rows))
+    place = np.concatenate([before, after])
+    results = []
+    for fill in (nesting.lanes, nesting._lanes):
+        lane = np.concatenate([whole[before], np.full(len(after), 7, np.int32)])
+        fill(begin[place], end[place], lane, len(before))
+        results.append(lane.tolist())
+    assert results[0] == results[1]
+
+
+@built
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 5), st.lists(st.tuples(st.integers(0, 5), st.integers(0, (1 << 64) - 1)), max_size=12), st.data())
+def test_messages_are_the_same(count: int, fields: list[tuple[int, int]], data: st.DataObject) -> None:
+    """Constants, varints of any length, doubles and coded pieces, each in all rows or in some."""
+    message = MessageColumns(count)
+    for kind, value in fields:
+        where = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), np.bool_)
+        values = np.array([value >> data.draw(st.integers(0, 63)) for _ in range(count)], np.uint64)
+        if kind == 0:
+            message.constant(b"constant bytes"[: value % 15], where)
+        elif kind == 1:
+            message.constant(b"all")
+        elif kind == 2:
+            message.varint(b"\x08", values, where)
+        elif kind == 3:
+            message.fixed(b"\x09", values)
+        elif kind == 4:
+            message.number(b"\x12", b"head", values, where)
+        else:
+            message.coded(Pieces([b"", b"abc", b"twelve bytes"], 16), np.array(values % np.uint64(4), np.int32) - 1)
+    ours = message.rows().to_pylist()
+    with patch.object(message_columns, "compiled", None):
+        assert message.rows().to_pylist() == ours
+    assert [len(row) for row in ours] == message.size().tolist()
