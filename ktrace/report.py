@@ -235,6 +235,7 @@ class Report:
         self.reader = Ledger("reader")
         self.bytes = ByteAccount()
         self.rows: Counter[str] = Counter()
+        self.answers: dict[str, list[Any]] = {}  # path of an input -> what the formats that were asked said of it
         self.timed: set[str] = set()  # labels of the inputs that have events
         self.issues: dict[str, Issue] = {}
         self.unmatched: InputError | None = None  # why nothing passed the filter, or got metrics
@@ -314,8 +315,7 @@ class Report:
         mine = {ledger.stage: ledger for ledger in self._stages}
         for ledger in part.stages:
             known = mine.get(ledger.stage) or self.stage(ledger.stage)
-            known.taken += ledger.taken
-            known.given += ledger.given
+            known.taken, known.given = known.taken + ledger.taken, known.given + ledger.given
             known.added.update(ledger.added)
             known.removed.update(ledger.removed)
         self.merge(part)

@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine makes one example take a second; what an example may cost is tested where it is the point.
+settings.register_profile("busy", deadline=None)
+settings.load_profile("busy")
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"

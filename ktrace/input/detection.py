@@ -106,6 +106,7 @@ def choose(source: Source, report: Report | None = None) -> Format:
     Other packages' formats are asked where none of ours is sure; those of a small file, which is to be read at once,
     only where none of ours knows its words. `--from` names them all. Formats that couldn't be asked are left out and
     noted in the report, as `note_failures` does.
+    The report keeps the answers of those that were asked.
     Raises UnknownFormat, AmbiguousFormat, ClosedFormat or InputError (empty input, unclaimed folder).
     """
     sample = source.sample()
@@ -117,6 +118,8 @@ def choose(source: Source, report: Report | None = None) -> Format:
     if not matches or matches[0].score < enough:
         matches = _best_first([*matches, *detect_sample(sample, plugin_formats()), *plugin_failures()])
     chosen = decide(source, sample, matches)
+    if report is not None:
+        report.answers[source.path] = matches
     note_failures(matches, source, report)
     return chosen
 

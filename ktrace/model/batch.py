@@ -156,7 +156,9 @@ class Batch:
     def full(self) -> pa.RecordBatch:
         """All columns of the record in the order of the model, with folded arguments and without internal columns."""
         schema = arrow_schema(self.record)
-        arrays = [
-            self.args_text() if field.name == "args" else self.column(field.name).cast(field.type) for field in schema
+        arrays = [self.args_text() if field.name == "args" else self.column(field.name) for field in schema]
+        typed = [
+            array if array.type.equals(field.type) else array.cast(field.type)
+            for array, field in zip(arrays, schema, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return pa.RecordBatch.from_arrays(typed, schema=schema)

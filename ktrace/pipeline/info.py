@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +20,7 @@ from ktrace.input.source import Source
 from ktrace.input.stand_in import kept_stand_ins
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.catalog import Catalog, Entry
-from ktrace.model.json_text import decoded
+from ktrace.model.json_text import decoded, encoded
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 from ktrace.stages.layout.launch_tables import is_sampled
@@ -33,10 +34,11 @@ _Work = defaultdict[str, list[float]]
 class Info:
     """The description of an input.
 
-    `matches` is what the formats say of it, best first; empty for several inputs and for standard input, which can't be
-    read twice. `kinds` counts the rows that a conversion writes by (record, kind). `span` is first begin and last end
-    of its events in ns. `device_work` maps the name of device work to (how often, ns); of tables it counts the rows of
-    kind kernel. `about` is what the format itself says of the input, heading -> lines.
+    `matches` is what the formats say of it, best first; once one is sure, no others are asked, unless `from_` names it.
+    It is empty for several inputs and for standard input. `kinds` counts the rows that a conversion writes by (record,
+    kind). `span` is first begin and last end of its events in ns. `device_work` maps the name of device work to (how
+    often, ns); of tables it counts the rows of kind kernel. `about` is what the format itself says, heading ->
+    lines.
     """
 
     path: str
@@ -112,16 +114,17 @@ def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> I
             info.catalog.add(batch)
             continue
         if batch.record != "links":
-            info.kinds.update((batch.record, kind) for kind in batch.column("kind").to_pylist())
+            for one in pc.value_counts(batch.column("kind")).to_pylist():
+                info.kinds[batch.record, one["values"]] += one["counts"]
         if batch.record == "events" and not is_sampled(batch):
             info.span = _widen(info.span, batch)
             _add_work(work["events"], batch, "dur")
         if batch.record == "summaries":
-            tables.update(batch.column("table").drop_null().to_pylist())
+            tables.update(pc.unique(batch.column("table").drop_null()).to_pylist())
             _add_work(work["summaries"], batch, "total")
     if str(path) != "-" and len(report.inputs) == 1:
         [only] = report.inputs
-        info.matches = detect(only["path"])
+        info.matches = report.answers.get(only["path"]) or detect(only["path"])
         with input_faults(only["path"], fmt := by_name(only["format"])):
             info.about = fmt.about(Source(only["path"]))
     info.tables = len(tables)
@@ -146,9 +149,15 @@ def _add_work(work: _Work, batch: Batch, column: str) -> None:
     mine = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
     if column == "total":
         mine = pc.and_(mine, pc.equal(decoded(batch.column("metric")), "duration"))
-    counts = batch.column("count") if column == "total" else pa.nulls(len(batch), pa.int64())
-    columns = [batch.column("name"), counts, batch.column(column)]
-    for name, count, total in zip(*(values.filter(mine).to_pylist() for values in columns), strict=True):
+    names = encoded(batch.column("name").filter(mine))
+    place = names.indices.fill_null(len(names.dictionary)).to_numpy(zero_copy_only=False)
+    total = batch.column(column).filter(mine).fill_null(0).to_numpy(zero_copy_only=False)
+    totals, times = np.bincount(place, total), np.bincount(place)
+    used = np.flatnonzero(times)
+    if column == "total":
+        times = np.bincount(place, batch.column("count").filter(mine).fill_null(1).to_numpy(zero_copy_only=False))
+    texts = pa.concat_arrays([names.dictionary, pa.nulls(1, names.dictionary.type)]).take(pa.array(used)).to_pylist()
+    for name, count, ns in zip(texts, times[used].tolist(), totals[used].tolist(), strict=True):
         entry = work[name]
-        entry[0] += 1 if count is None else count
-        entry[1] += total or 0
+        entry[0] += count
+        entry[1] += ns
