@@ -148,6 +148,10 @@ def punctuation(data: bytes, rng: Random) -> bytes:
     return b"".join(tokens)
 
 
+#: A line that is there several times has at most so many bytes together: a case is about faults, not about sizes.
+_MOST_REPEATED = 4 << 20
+
+
 def lines(data: bytes, rng: Random) -> bytes:
     """Lines change places, get lost, are there several times, or are joined."""
     found = data.splitlines(keepends=True)
@@ -161,7 +165,8 @@ def lines(data: bytes, rng: Random) -> bytes:
             case 1:
                 del found[one : one + rng.choice((1, 1, 3, 20))]
             case 2:
-                found[one:one] = [found[one]] * rng.choice((1, 2, 50))
+                room = _MOST_REPEATED // (len(found[one]) + 1)
+                found[one:one] = [found[one]] * min(rng.choice((1, 2, 50)), max(room, 1))
             case 3:
                 found[one] = found[one].rstrip(b"\r\n")
             case 4:
