@@ -58,12 +58,8 @@ static Shape *shape_of(Events *events, Text at, Text end) {
         if (!(at = skip_string(at, end)))
             return NULL;
         size_t size = (size_t)(at - 1 - key);
-        at = skip_blank(at);
-        if (*at++ != ':')
-            return NULL;
-        at = skip_blank(at);
-        Text value = at;
-        if (!(at = skip_value(at, end, 0)))
+        Text value = skip_colon(at);
+        if (!value || !(at = skip_value(value, end, 0)))
             return NULL;
         int tag = tag_of(key, size);
         if (tag < TAGS) {
@@ -120,10 +116,8 @@ static Text read_object(Shape *shape, int first, int stop, Text at, Text end, in
         if (!(at = number < 0 ? skip_string(at, end) : key + shape->columns[number].size + 1))
             return NULL;
         size_t size = (size_t)(at - 1 - key);
-        at = skip_blank(at);
-        if (*at++ != ':')
+        if (!(at = skip_colon(at)))
             return NULL;
-        at = skip_blank(at);
         if (number < 0)
             number = find_column(shape, next, first, stop, key, size);
         if (number >= 0) {

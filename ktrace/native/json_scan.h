@@ -123,6 +123,12 @@ static inline Text skip_number(Text at, Number *number) {
     return at;
 }
 
+/* The colon after a key, and the blanks around it. */
+static inline Text skip_colon(Text at) {
+    at = skip_blank(at);
+    return *at == ':' ? skip_blank(at + 1) : NULL;
+}
+
 static inline Text skip_word(Text at, const char *word, size_t size) {
     return strncmp((const char *)at, word, size) ? NULL : at + size;
 }
@@ -139,12 +145,8 @@ static inline Text skip_nested(Text at, Text end, int depth) {
         return at + 1;
     for (;;) {
         if (close == '}') {
-            if (*at != '"' || !(at = skip_string(at, end)))
+            if (*at != '"' || !(at = skip_string(at, end)) || !(at = skip_colon(at)))
                 return NULL;
-            at = skip_blank(at);
-            if (*at++ != ':')
-                return NULL;
-            at = skip_blank(at);
         }
         if (!(at = skip_value(at, end, depth + 1)))
             return NULL;

@@ -42,6 +42,9 @@ static int make_lanes(Lanes *all, size_t count) {
     return 1;
 }
 
+/* Slices between two looks for Ctrl-C. */
+#define BETWEEN_LOOKS 0xFFF
+
 /* The first lane in which a slice nests, where it is put; -1 if there is no memory. */
 static int64_t put(Lanes *all, int64_t begin, int64_t end) {
     for (size_t number = 0; number < all->count; number++) {
@@ -62,6 +65,8 @@ static int fill(Lanes *all, const int64_t *begin, const int64_t *end, int32_t *l
         if (lane[row] < 0 || !make_lanes(all, (size_t)lane[row] + 1) || !push(&all->lanes[lane[row]], end[row]))
             return 0;
     for (Py_ssize_t row = first; row < count; row++) {
+        if ((row & BETWEEN_LOOKS) == 0 && PyErr_CheckSignals() < 0)
+            return 0;
         int64_t number = put(all, begin[row], end[row]);
         if (number < 0 || number > INT32_MAX)
             return 0;
@@ -83,6 +88,6 @@ PyObject *lanes(PyObject *Py_UNUSED(module), PyObject *args) {
         PyMem_Free(all.lanes[number].ends);
     PyMem_Free(all.lanes);
     if (!filled)
-        return PyErr_NoMemory();
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     Py_RETURN_NONE;
 }

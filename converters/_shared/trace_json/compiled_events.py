@@ -62,7 +62,7 @@ class CompiledEvents:
     def take(self, text: bytes, byte: int) -> tuple[int, int] | None:
         """Takes the events of a JSON list at `byte` of the document: how many there are, and how many of them folded.
 
-        None if it is refused; then nothing was taken.
+        The list must be UTF-8. None if it is refused; then nothing was taken.
         """
         if self._refused == _MOST_REFUSED:
             return None

@@ -136,7 +136,7 @@ class Decoder:
         before = -1
         for attempt in range(_ATTEMPTS):
             try:
-                taken = self._take_compiled(text, byte)
+                taken = 0 if salvaged else self._take_compiled(text, byte)
                 return ([], taken, []) if taken else (*self._typed(text), [])
             except msgspec.ValidationError as error:
                 self._look_closely = True

@@ -135,7 +135,7 @@ class MessageColumns:
         bounds = np.zeros(self.count + 1, np.int64)
         np.cumsum(length, out=bounds[1:])
         buffer = np.empty(int(bounds[-1]) + _GAP, np.uint8)
-        columns = [(_repeated(words, np.uint64), _repeated(part, np.uint8)) for words, part in self._words]
+        columns = [(_repeated(words, "<u8"), _repeated(part, "u1")) for words, part in self._words]
         fields = [(address(words), step, address(part), size) for (words, step), (part, size) in columns]
         compiled.join_words(fields, self.count, address(buffer))
         return binary_array(bounds, buffer)
@@ -157,7 +157,7 @@ class MessageColumns:
         return gapped.take(pa.array(np.arange(0, 2 * self.count, 2)))
 
 
-def _repeated(values: UInt64 | UInt8 | np.uint64 | int, kind: type[np.unsignedinteger[Any]]) -> tuple[Any, int]:
+def _repeated(values: UInt64 | UInt8 | np.uint64 | int, kind: str) -> tuple[Any, int]:
     """Values without gaps, and the bytes from one row's value to the next: 0 where all rows have the same."""
     array = np.ascontiguousarray(values, kind)
     return array, array.itemsize if np.ndim(values) else 0
