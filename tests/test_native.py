@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
@@ -93,6 +95,23 @@ def test_lanes_are_the_same(slices: list[tuple[int, int]], border: int) -> None:
         fill(begin[place], end[place], lane, len(before))
         results.append(lane.tolist())
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(("fill", "count"), [(nesting.lanes, 200_000), (nesting._lanes, 10_000)])
+def test_many_slices_that_all_cross_take_linear_time(fill: Callable[..., None], count: int) -> None:
+    """Each has a lane of its own: 10,000 took 2.2 s while lanes were searched one by one."""
+    took = []
+    for size in (count, 2 * count):
+        begin = np.arange(size, dtype=np.int64)
+        lane = np.zeros(size, np.int32)
+        runs = []
+        for _ in range(3):
+            start = time.process_time()
+            fill(begin, begin + size, lane, 0)
+            runs.append(time.process_time() - start)
+        assert (lane == np.arange(size)).all()
+        took.append(min(runs))
+    assert took[1] < 3 * took[0]
 
 
 @built

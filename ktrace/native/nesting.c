@@ -4,71 +4,116 @@
 
 #include <stdint.h>
 
+/* Slices between two looks for Ctrl-C. */
+#define BETWEEN_LOOKS 0xFFF
+
 /* The ends of a lane's open slices, innermost last. */
 typedef struct {
     int64_t *ends;
     size_t count, room;
 } Lane;
 
+/* Lanes, and a tree over the ends of their innermost slices: node n has the nodes 2n and 2n + 1 below it, node
+   `room + number` is a lane. A lane without open slices has INT64_MAX. */
 typedef struct {
     Lane *lanes;
-    size_t count, room;
+    int64_t *least, *most;
+    size_t room; /* a power of two */
 } Lanes;
 
-static int push(Lane *lane, int64_t end) {
+static int grow(void **items, size_t count, size_t size) {
+    void *grown = count > PY_SSIZE_T_MAX / size ? NULL : PyMem_Realloc(*items, count * size);
+    if (grown)
+        *items = grown;
+    return grown != NULL;
+}
+
+static void look_below(Lanes *all, size_t node) {
+    size_t left = 2 * node, right = left + 1;
+    all->least[node] = all->least[left] < all->least[right] ? all->least[left] : all->least[right];
+    all->most[node] = all->most[left] > all->most[right] ? all->most[left] : all->most[right];
+}
+
+/* Tells the tree the end of a lane's innermost slice. */
+static void tell(Lanes *all, size_t number) {
+    const Lane *lane = &all->lanes[number];
+    size_t node = all->room + number;
+    all->least[node] = all->most[node] = lane->count ? lane->ends[lane->count - 1] : INT64_MAX;
+    while (node >>= 1)
+        look_below(all, node);
+}
+
+/* Makes room for that many lanes. */
+static int make_lanes(Lanes *all, size_t count) {
+    size_t room = all->room ? all->room : 1, before = all->room;
+    while (room < count)
+        room *= 2;
+    if (room == before)
+        return 1;
+    if (!grow((void **)&all->lanes, room, sizeof(Lane)) || !grow((void **)&all->least, 2 * room, sizeof(int64_t)) ||
+        !grow((void **)&all->most, 2 * room, sizeof(int64_t)))
+        return 0;
+    for (size_t number = before; number < room; number++)
+        all->lanes[number] = (Lane){NULL, 0, 0};
+    all->room = room;
+    for (size_t number = 0; number < room; number++) {
+        const Lane *lane = &all->lanes[number];
+        all->least[room + number] = all->most[room + number] = lane->count ? lane->ends[lane->count - 1] : INT64_MAX;
+    }
+    for (size_t node = room - 1; node; node--)
+        look_below(all, node);
+    return 1;
+}
+
+static int push(Lanes *all, size_t number, int64_t end) {
+    Lane *lane = &all->lanes[number];
     if (lane->count == lane->room) {
-        size_t room = lane->room ? 2 * lane->room : 8;
-        int64_t *ends = PyMem_Realloc(lane->ends, room * sizeof(int64_t));
-        if (!ends)
+        size_t room = lane->room ? 2 * lane->room : 4;
+        if (!grow((void **)&lane->ends, room, sizeof(int64_t)))
             return 0;
-        lane->ends = ends;
         lane->room = room;
     }
     lane->ends[lane->count++] = end;
+    tell(all, number);
     return 1;
 }
 
-static int make_lanes(Lanes *all, size_t count) {
-    if (count > all->room) {
-        size_t room = 2 * count + 8;
-        Lane *lanes = PyMem_Realloc(all->lanes, room * sizeof(Lane));
-        if (!lanes)
-            return 0;
-        all->lanes = lanes;
-        all->room = room;
-    }
-    for (; all->count < count; all->count++)
-        all->lanes[all->count] = (Lane){NULL, 0, 0};
-    return 1;
+/* Whether a lane below the node is free for a slice, or has slices that ended before it begins. */
+static int may_have(const Lanes *all, size_t node, int64_t begin, int64_t end) {
+    return all->most[node] >= end || all->least[node] <= begin;
 }
 
-/* Slices between two looks for Ctrl-C. */
-#define BETWEEN_LOOKS 0xFFF
-
-/* The first lane in which a slice nests, where it is put; -1 if there is no memory. */
-static int64_t put(Lanes *all, int64_t begin, int64_t end) {
-    for (size_t number = 0; number < all->count; number++) {
+/* The first lane in which a slice nests; `room` if there is none. */
+static size_t first_lane(Lanes *all, int64_t begin, int64_t end) {
+    while (may_have(all, 1, begin, end)) {
+        size_t node = 1;
+        while (node < all->room) {
+            node *= 2;
+            node += !may_have(all, node, begin, end);
+        }
+        size_t number = node - all->room;
+        if (all->least[node] > begin)
+            return number;
         Lane *lane = &all->lanes[number];
         while (lane->count && lane->ends[lane->count - 1] <= begin)
             lane->count--;
-        if (!lane->count || lane->ends[lane->count - 1] >= end)
-            return push(lane, end) ? (int64_t)number : -1;
+        tell(all, number);
     }
-    if (!make_lanes(all, all->count + 1) || !push(&all->lanes[all->count - 1], end))
-        return -1;
-    return (int64_t)all->count - 1;
+    return all->room;
 }
 
 static int fill(Lanes *all, const int64_t *begin, const int64_t *end, int32_t *lane, Py_ssize_t first,
                 Py_ssize_t count) {
+    if (!make_lanes(all, 1))
+        return 0;
     for (Py_ssize_t row = 0; row < first; row++) /* open slices, which have a lane */
-        if (lane[row] < 0 || !make_lanes(all, (size_t)lane[row] + 1) || !push(&all->lanes[lane[row]], end[row]))
+        if (lane[row] < 0 || !make_lanes(all, (size_t)lane[row] + 1) || !push(all, (size_t)lane[row], end[row]))
             return 0;
     for (Py_ssize_t row = first; row < count; row++) {
         if ((row & BETWEEN_LOOKS) == 0 && PyErr_CheckSignals() < 0)
             return 0;
-        int64_t number = put(all, begin[row], end[row]);
-        if (number < 0 || number > INT32_MAX)
+        size_t number = first_lane(all, begin[row], end[row]);
+        if (number >= INT32_MAX || !make_lanes(all, number + 1) || !push(all, number, end[row]))
             return 0;
         lane[row] = (int32_t)number;
     }
@@ -81,12 +126,14 @@ PyObject *lanes(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_ssize_t first, count;
     if (!PyArg_ParseTuple(args, "LLLnn:lanes", &begin, &end, &lane, &first, &count))
         return NULL;
-    Lanes all = {NULL, 0, 0};
+    Lanes all = {NULL, NULL, NULL, 0};
     int filled = fill(&all, (const int64_t *)(intptr_t)begin, (const int64_t *)(intptr_t)end,
                       (int32_t *)(intptr_t)lane, first, count);
-    for (size_t number = 0; number < all.count; number++)
+    for (size_t number = 0; all.lanes && number < all.room; number++)
         PyMem_Free(all.lanes[number].ends);
     PyMem_Free(all.lanes);
+    PyMem_Free(all.least);
+    PyMem_Free(all.most);
     if (!filled)
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     Py_RETURN_NONE;

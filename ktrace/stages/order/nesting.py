@@ -81,21 +81,17 @@ def _lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
     """As `lanes`, in Python."""
     lane[first:] = 0
     some = first + np.flatnonzero(_enclose_an_edge(begin, end)[first:])  # others don't cross any
-    stacks: list[list[int]] = [[_NEVER]]  # for each lane the ends of its open slices, innermost last
+    open_ = _Lanes()
     for number, stops in zip(lane[:first].tolist(), end[:first].tolist(), strict=True):
-        while number >= len(stacks):
-            stacks.append([_NEVER])
-        stacks[number].append(stops)
+        open_.push(number, stops)
     found = []
-    lowest = stacks[0]
+    lowest = open_.stacks[0]
     for starts, stops in zip(begin[some].tolist(), end[some].tolist(), strict=True):
         while lowest[-1] <= starts:
             lowest.pop()
-        if lowest[-1] >= stops:
-            lowest.append(stops)
-            found.append(0)
-        else:
-            found.append(_free_lane(stacks, starts, stops))
+        number = 0 if lowest[-1] >= stops else open_.first(starts, stops)
+        open_.push(number, stops)
+        found.append(number)
     lane[some] = found
 
 
@@ -110,13 +106,57 @@ def _enclose_an_edge(begin: Int64, end: Int64) -> Bools:
 _NEVER = 1 << 63
 
 
-def _free_lane(stacks: list[list[int]], starts: int, stops: int) -> int:
-    """Puts the slice into the first lane in which it nests, and returns that lane."""
-    for number, stack in enumerate(stacks):
-        while stack[-1] <= starts:
-            stack.pop()
-        if stack[-1] >= stops:
-            stack.append(stops)
-            return number
-    stacks.append([_NEVER, stops])
-    return len(stacks) - 1
+class _Lanes:
+    """The ends of open slices by lane, innermost last, and a tree over the innermost ones, to find a lane in few steps.
+
+    Node n of the tree has the nodes 2n and 2n + 1 below it; the nodes from `room` on are lanes. Lane 0, where most
+    slices are, isn't kept in the tree: the caller looks at it first.
+    """
+
+    def __init__(self) -> None:
+        self.stacks: list[list[int]] = [[_NEVER]]
+        self._room = 1
+        self._least = [_NEVER, _NEVER]
+        self._most = [0, 0]
+
+    def push(self, number: int, stops: int) -> None:
+        """Opens a slice on a lane."""
+        while number >= len(self.stacks):
+            self.stacks += [[_NEVER] for _ in range(self._room)]
+            self._room *= 2
+            ends = [stack[-1] for stack in self.stacks[1:]]
+            self._least = [0] * self._room + [_NEVER, *ends]
+            self._most = [0] * self._room + [0, *ends]
+            for node in range(self._room - 1, 0, -1):
+                self._look_below(node)
+        self.stacks[number].append(stops)
+        if number:
+            self._tell(number)
+
+    def first(self, starts: int, stops: int) -> int:
+        """The first lane but lane 0 in which a slice nests; the next one if there is none."""
+        while self._may_have(1, starts, stops):
+            node = 1
+            while node < self._room:
+                node = 2 * node if self._may_have(2 * node, starts, stops) else 2 * node + 1
+            if self._least[node] > starts:
+                return node - self._room
+            stack = self.stacks[node - self._room]
+            while stack[-1] <= starts:
+                stack.pop()
+            self._tell(node - self._room)
+        return len(self.stacks)
+
+    def _may_have(self, node: int, starts: int, stops: int) -> bool:
+        """Whether a lane below the node is free for a slice, or has slices that ended before it begins."""
+        return self._most[node] >= stops or self._least[node] <= starts
+
+    def _tell(self, number: int) -> None:
+        node = self._room + number
+        self._least[node] = self._most[node] = self.stacks[number][-1]
+        while node := node >> 1:
+            self._look_below(node)
+
+    def _look_below(self, node: int) -> None:
+        self._least[node] = min(self._least[2 * node], self._least[2 * node + 1])
+        self._most[node] = max(self._most[2 * node], self._most[2 * node + 1])
