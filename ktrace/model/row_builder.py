@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ktrace.model.batch import INTERNAL, RECORDS, Batch, arrow_schema
 from ktrace.model.fitting import MISFITS, fitted
-from ktrace.model.json_text import decoded, dump_json
+from ktrace.model.json_text import decoded, dump_json, load_json
 
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion
@@ -51,6 +51,9 @@ class RowBuilder:
     def add(self, record: str, **columns: Any) -> int:
         """Adds a row of any record. Columns are those of the model; None is the same as absent."""
         row = {name: value for name, value in columns.items() if value is not None}
+        if isinstance(row.get("count"), int) and row["count"] < 0:  # the model has none
+            own = row.get("args") or {}
+            row["args"] = (load_json(own) if isinstance(own, str) else own) | {"$count": row.pop("count")}
         for name in ("args", "facts"):
             if isinstance(row.get(name), dict):
                 row[name] = dump_json(row[name]) if row[name] else None

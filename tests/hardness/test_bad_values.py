@@ -149,6 +149,15 @@ def test_a_row_keeps_values_that_do_not_fit_their_columns_as_arguments() -> None
     assert report.issues["encoding"].rows == 1
 
 
+def test_a_negative_count_of_a_row_is_an_argument() -> None:
+    builder = RowBuilder(Conversion(Report()))
+    builder.summary("kernel", "gemm", count=-2, args={"own": 1})
+    builder.summary("kernel", "gemm", count=-3, args='{"own":2}')
+    builder.summary("kernel", "gemm", count=0)
+    found = [(row.get("count"), json.loads(row.get("args") or "{}")) for row in rows_of(builder)]
+    assert found == [(None, {"own": 1, "$count": -2}), (None, {"own": 2, "$count": -3}), (0, {})]
+
+
 def test_rows_that_fit_are_not_examined_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ktrace.model.row_builder.fitted", None)
     builder = RowBuilder(Conversion(Report()))
