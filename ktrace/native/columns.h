@@ -14,6 +14,9 @@ enum { ABSENT, IS_WHOLE, IS_DOUBLE };
 
 #define MOST_COLUMNS 256
 
+/* So many digits fit into 64 bits, whatever they are. */
+#define MOST_DIGITS 19
+
 typedef struct {
     char *key;
     size_t size;
@@ -116,10 +119,11 @@ static inline int to_double(const Number *number, Text text, size_t size, double
     return *value - *value == 0; /* neither infinite nor NaN */
 }
 
-/* Microseconds in nanoseconds. Returns 0 if digits would be lost, or for more than 18 digits. */
+/* Microseconds in nanoseconds. Returns 0 if digits would be lost, or beyond int64. */
 static inline int to_nanoseconds(const Number *number, int64_t *value) {
     static const int64_t by[] = {1000, 100, 10, 1};
-    if (number->exponent || number->decimals > 3 || number->count > 15 + number->decimals)
+    if (number->exponent || number->decimals > 3 || number->count > MOST_DIGITS ||
+        number->digits > (uint64_t)INT64_MAX / (uint64_t)by[number->decimals])
         return 0;
     int64_t size = (int64_t)number->digits * by[number->decimals];
     *value = number->negative ? -size : size;
@@ -127,7 +131,8 @@ static inline int to_nanoseconds(const Number *number, int64_t *value) {
 }
 
 static inline int to_whole(const Number *number, int64_t *value) {
-    if (!number->whole || number->count > 18 || (number->negative && !number->digits))
+    if (!number->whole || number->count > MOST_DIGITS || number->digits > INT64_MAX ||
+        (number->negative && !number->digits))
         return 0;
     *value = number->negative ? -(int64_t)number->digits : (int64_t)number->digits;
     return 1;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -133,6 +134,23 @@ def test_a_list_with_a_fault_is_refused(fault: str) -> None:
 @pytest.mark.parametrize("end", ["", "]]", "] x", ",]", "[]"])
 def test_a_list_ends_with_its_bracket(end: str) -> None:
     assert same([listed(*TEACHING), listed(*TEACHING)[:-1] + end.encode()]) == [True, False]
+
+
+@pytest.mark.parametrize(
+    "number", ["1712195495893105.991", "1712867402348256", "9223372036854775.807", "-0.001", "0.1"]
+)
+def test_times_since_1970_are_exact(number: str) -> None:
+    """PyTorch before 2.4 wrote such: 19 digits in ns."""
+    event = f'{{"ph":"X","cat":"kernel","name":"gemm","ts":{number},"dur":1}}'
+    assert same([listed(*TEACHING), listed(event)]) == [True, True]
+    ((_, row),) = read([listed(event)])[0][0]
+    assert dict(row)["ts"] == int(Decimal(number) * 1000)
+
+
+@pytest.mark.parametrize("number", ["9223372036854775.808", "18446744073709551616", "1e3", "1.0005"])
+def test_times_beyond_int64_and_below_1_ns_are_left_to_python(number: str) -> None:
+    event = f'{{"ph":"X","cat":"kernel","name":"gemm","ts":{number},"dur":1}}'
+    assert same([listed(*TEACHING), listed(event)]) == [True, False]
 
 
 def test_texts_in_two_spellings_are_one() -> None:
