@@ -162,7 +162,7 @@ def test_workflows_run_ci_and_have_only_the_rights_that_they_need() -> None:
     assert (ROOT / ".ci/run").stat().st_mode & 0o111
     jobs = WORKFLOWS["release"]["jobs"]
     assert jobs["publish"]["permissions"] == {"id-token": "write"}
-    assert jobs["publish"]["needs"] == "build"
+    assert jobs["publish"]["needs"] == ["build", "wheels"]
     # YAML reads the key `on` as true.
     assert WORKFLOWS["release"][True] == {"push": {"tags": ["v*"]}}
 
