@@ -15,6 +15,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -197,11 +198,16 @@ class TableReading:
         return Block(f"{self._table} row", numbers, dict(zip(self._types, columns[: len(self._types)], strict=True)))
 
     def _slow(self, size: int, high: int | None = None) -> Iterator[Block]:
-        """Yields the next rows up to the rowid `high`, without those that have a value of another type."""
+        """Yields the next rows up to the rowid `high`, without those that have a value of another type.
+
+        Raises sqlite3.DatabaseError for a damaged table whose rowids go back: it would be read for ever.
+        """
         select = self._select(self.last + 1 if self.last > _FIRST else None, high)
         rows = self._connection.execute(f"{select} LIMIT {size}").fetchall()
         if not rows:
             return
+        if self._rowid and any(one >= other for (one, *_), (other, *_) in pairwise([(self.last,), *rows])):
+            raise sqlite3.DatabaseError("rows are there twice, or not in the order of their rowids")
         fields = list(self._types.items())
         whole: list[tuple[Any, ...]] = []
         for number, row in enumerate(rows, self._read + 1):
