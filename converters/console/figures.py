@@ -133,7 +133,9 @@ def _of_pairs(text: str) -> list[Figure]:
     pairs = {key: value.strip('"') for key, value in _PAIR.findall(text)}
     if len(pairs) < 2:
         return []
-    numbers = {key: Decimal(value) for key, value in pairs.items() if re.fullmatch(rf"-?(?:{_NUMBER})", value)}
+    numbers = {
+        key: Decimal(value.replace(",", "")) for key, value in pairs.items() if re.fullmatch(rf"-?(?:{_NUMBER})", value)
+    }
     others = " ".join(_PAIR.sub(" ", text).split()).strip(" :,;|")
     figure = _of_members(pairs, numbers, others)
     return [figure] if figure else []

@@ -184,3 +184,10 @@ def test_great_and_odd_numbers_become_arguments(tmp_path: Path) -> None:
     path.write_text('[gpu] {"name": "a", "ms": 1, "x": 1e999999999, "y": Infinity, "z": 1.5, "w": null}\n')
     row = rows(path, "summaries", "console")[0]
     assert json.loads(row["args"]) == {"x": "1E+999999999", "y": "Infinity", "z": 1.5, "w": None}
+
+
+def test_a_pair_may_have_thousands_apart(tmp_path: Path) -> None:
+    log = tmp_path / "page.log"
+    log.write_text("kernel=fill gpu_ms=1,250.5 grid=8x1x1\n")
+    (row,) = rows(log, "events", "console") or rows(log, "summaries", "console")
+    assert row.get("dur", row.get("total")) == 1_250_500_000
