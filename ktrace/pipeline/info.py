@@ -155,7 +155,8 @@ def _add_work(work: _Work, batch: Batch, column: str) -> None:
     totals, times = np.bincount(place, total), np.bincount(place)
     used = np.flatnonzero(times)
     if column == "total":
-        times = np.bincount(place, batch.column("count").filter(mine).fill_null(1).to_numpy(zero_copy_only=False))
+        times = np.zeros(len(times), np.int64)  # not bincount, whose weights are floats
+        np.add.at(times, place, batch.column("count").filter(mine).fill_null(1).to_numpy(zero_copy_only=False))
     texts = pa.concat_arrays([names.dictionary, pa.nulls(1, names.dictionary.type)]).take(pa.array(used)).to_pylist()
     for name, count, ns in zip(texts, times[used].tolist(), totals[used].tolist(), strict=True):
         entry = work[name]
