@@ -17,7 +17,7 @@ from .text_tables import Table, runs_of
 _PROCESS = re.compile(r"\s*\[(\d{1,18})\] (.*)@(\S+)\s*")
 _RULER = re.compile(r"\s*-{3,}(?: +-{3,})+\s*")
 _ADVICE = re.compile(r"\s*(INF|WRN|OPT|ERR|MSG|OK)\s{2,}(\S(?:.*\S)?)\s*")
-_SPEEDUP = re.compile(r"Est(?:\.|imated) (?:(Local|Global) )?Speedup: ([\d.,]+)%\s*(.*)", re.DOTALL)
+_SPEEDUP = re.compile(r"Est(?:\.|imated) (?:(Local|Global) )?Speedup: (\d+(?:[.,]\d*)?)%\s*(.*)", re.DOTALL)
 _FIGURE = re.compile(r"[-+]?[\d.,]+|(?:\(!\) )?n/a")
 _NVTX = re.compile(r"\s*NVTX .*")
 

@@ -29,7 +29,7 @@ _SUMMARY = re.compile(r"\s*(?:Type\s+)?Time ?\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+
 _METRICS = re.compile(r"\s*Invocations\s+(Metric|Event) Name\s.*\bMin\s+Max\s+Avg\b.*", re.DOTALL)
 _MEMORY = re.compile(r"\s*Count\s+Avg Size\s+Min Size\s+Max Size\s+Total Size\s+Total Time\s+Name\s*")
 _SUMMARY_ROW = re.compile(
-    r"\s*(?:(?P<type>[A-Za-z][\w ()]*?):\s*)?(?P<percent>\d[\d.]*%?)\s+(?P<total>\d\S*)\s+(?P<calls>\d+)"
+    r"\s*(?:(?P<type>[A-Za-z][\w ()]*?):\s*)?(?P<percent>\d+(?:\.\d*)?%?)\s+(?P<total>\d\S*)\s+(?P<calls>\d+)"
     r"\s+(?P<avg>\d\S*)\s+(?P<min>\d\S*)\s+(?P<max>\d\S*)\s+(?P<name>\S.*)"
 )
 #: Each line of headings contains one of these words.
@@ -37,9 +37,9 @@ _WORD = re.compile(r"\bName\b|\bKernel\b|\bInvocations\b")
 #: Headings of launches with a column for each metric.
 _LAUNCHES = frozenset({"Device", "Context", "Stream", "Kernel"})
 _PATH = re.compile(r"\s*Critical path ?\(%\)\s+Critical path\s+Waiting time\s+Name\s*")
-_PATH_ROW = re.compile(r"\s*(\d[\d.]*%)\s+(\d\S*)\s+(\d\S*)\s+(\S.*)")
+_PATH_ROW = re.compile(r"\s*(\d+(?:\.\d*)?%)\s+(\d\S*)\s+(\d\S*)\s+(\S.*)")
 _SAMPLES = re.compile(r"\s*Time ?\(%\)\s+Time\s+Name\s*")
-_SAMPLES_ROW = re.compile(r"(\s*)(\d[\d.]*)%\s+(?=\S)(?:(\d[\d.]*[mun]?s)\s\s?)?([| ]*)(\S.*)", re.DOTALL)
+_SAMPLES_ROW = re.compile(r"(\s*)(\d+(?:\.\d*)?)%\s+(?=\S)(?:(\d[\d.]*[mun]?s)\s\s?)?([| ]*)(\S.*)", re.DOTALL)
 _FIGURE = r"(?:-?[\d.]\S*|[+-]?(?:nan|inf)%?|-|\w+ \(\d+\)|N/A|<OVERFLOW>)"
 _METRIC_ROW = re.compile(
     rf"\s*(?P<invocations>\d+)\s+(?P<metric>[\w.]+)\s+(?P<description>\S(?:.*?\S)??)\s+(?P<min>{_FIGURE})\s+(?P<max>{_FIGURE})"
