@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Iterator
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -239,7 +239,7 @@ def _duration(data: dict[str, Any]) -> int:
         if isinstance(value, bool):
             raise _Bad("bad-record", "no duration_us")
         duration = int((Decimal(str(value)) * 1000).quantize(Decimal(1), ROUND_HALF_EVEN))
-    except (InvalidOperation, ValueError, OverflowError):
+    except (ArithmeticError, ValueError):
         raise _Bad("bad-record", "no duration_us") from None
     if duration < 0:
         raise _Bad("negative-duration", f"{value} us")

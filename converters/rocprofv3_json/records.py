@@ -19,6 +19,7 @@ from ktrace.converters._shared.columnar.dictionaries import constant
 from ktrace.converters._shared.rocm.common import copy_kind, executed, launch, short_name
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
+from ktrace.model.fitting import whole_text
 
 from .columns import block_of
 from .counters import COUNTERS, Counters
@@ -243,4 +244,4 @@ def whole(block: Block, *names: str) -> pa.Array | None:
 def mapped(column: pa.Array, value: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
     """Maps a column, computing the value once for each distinct cell."""
     coded = column.dictionary_encode()
-    return pa.array([value(cell) for cell in coded.dictionary.to_pylist()], kind).take(coded.indices)
+    return pa.array([whole_text(value(cell)) for cell in coded.dictionary.to_pylist()], kind).take(coded.indices)

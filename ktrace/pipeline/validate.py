@@ -41,6 +41,9 @@ COUNTED_IDS = 10_000_000
 #: The longest reason shown, in characters; jsonschema repeats the whole value in its reasons.
 LONGEST_REASON = 300
 
+#: Digits of an integer that are looked at: Python refuses more than 4,300, which are far beyond every bound.
+_MOST_DIGITS = 1000
+
 
 @dataclass
 class Validation:
@@ -216,7 +219,7 @@ class _Check:
     def _decode_slowly(self, text: bytes, number: int, line: int | None) -> Any:
         """Decodes JSON that msgspec refuses: a number beyond a double, a lone surrogate. Else None, with a fault."""
         try:
-            return json.loads(text, parse_constant=_refuse)
+            return json.loads(text, parse_constant=_refuse, parse_int=lambda digits: int(digits[:_MOST_DIGITS]))
         except (ValueError, RecursionError) as error:
             self.fault(number, "$", f"isn't JSON: {error}", line)
             return None

@@ -116,6 +116,13 @@ def test_numbers_beyond_a_double_are_json(tmp_path: Path) -> None:
     assert check(tmp_path, HEADER, json.dumps(EVENT)[:-1] + ',"args":{"a":1e400}}').faults == []
 
 
+def test_integers_of_any_length_are_json(tmp_path: Path) -> None:
+    """In arguments; as a time it is out of bounds."""
+    row = json.dumps(EVENT | {"args": {"n": 0}})
+    assert check(tmp_path, HEADER, row.replace('"n": 0', '"n": ' + "9" * 5000)).faults == []
+    assert pairs(check(tmp_path, HEADER, row.replace('"ts": 5', '"ts": ' + "9" * 5000))) == [(1, "$.ts")]
+
+
 def test_the_header_comes_first(tmp_path: Path) -> None:
     result = check(tmp_path, json.dumps(EVENT, separators=(",", ":")), HEADER)
     assert [(fault.record, fault.line) for fault in result.faults] == [(0, 1)]
