@@ -13,7 +13,8 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
 BEGIN = """
-import gc, os, queue, sys, threading, time
+import gc, os, queue, signal, sys, threading, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a test run below nohup ignores it
 from ktrace.cli import _signals
 _signals.PATIENCE, _signals.AGAIN = 3.0, 0.3
 told = _signals.Interruption()
