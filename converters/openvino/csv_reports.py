@@ -76,10 +76,11 @@ class _Tables:
             self._lines.skip("bad-record", "the total isn't a number")
             return
         self._closed = True
+        table = max(self._table, 0)
         if name == "Total time":
-            self._layers.total(name, value, table=self._table)
+            self._layers.total(name, value, table=table)
         else:
-            self._rows.summary("metric", name, unit="ns", value=value, table=self._table)
+            self._rows.summary("metric", name, unit="ns", value=value, table=table)
         self._lines.used()
 
     def _row(self, text: str) -> None:
