@@ -219,6 +219,13 @@ class Ledger:
         """Returns whether everything that came in went out or was reported."""
         return self.taken + self.added.total() == self.given + self.removed.total()
 
+    def add(self, part: Ledger) -> None:
+        """Adds the account of the same stage of a part."""
+        self.taken += part.taken
+        self.given += part.given
+        self.added.update(part.added)
+        self.removed.update(part.removed)
+
 
 class Report:
     """The account of a conversion. Readers, stages and writers fill it; users read it.
@@ -274,14 +281,9 @@ class Report:
             self._refuse(sentence, where, detail)
 
     def merge(self, part: Report) -> None:
-        """Adds the reader's account and the issues of a byte range that another process read.
-
-        Raises StrictFailure as `issue` does.
-        """
+        """Adds the reader's account and the issues of a range that another process read. Raises as `issue` does."""
         self.bytes.merge(part.bytes)
-        self.reader.taken += part.reader.taken
-        self.reader.given += part.reader.given
-        self.reader.removed.update(part.reader.removed)
+        self.reader.add(part.reader)
         for kind, found in part.issues.items():
             issue = self.issues.setdefault(kind, Issue(kind, found.severity, found.sentence))
             issue.rows += found.rows
@@ -314,10 +316,7 @@ class Report:
         """Adds the stages and issues of one of several outputs that took their rows from here."""
         mine = {ledger.stage: ledger for ledger in self._stages}
         for ledger in part.stages:
-            known = mine.get(ledger.stage) or self.stage(ledger.stage)
-            known.taken, known.given = known.taken + ledger.taken, known.given + ledger.given
-            known.added.update(ledger.added)
-            known.removed.update(ledger.removed)
+            (mine.get(ledger.stage) or self.stage(ledger.stage)).add(ledger)
         self.merge(part)
 
     @property
