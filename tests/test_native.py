@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +56,14 @@ def test_outputs_are_the_same_without_it(path: Path, tmp_path: Path) -> None:
     assert (ways[0] / "x.perfetto").read_bytes() == (ways[1] / "x.perfetto").read_bytes()
     rows = [sorted((way / "x.jsonl").read_bytes().splitlines()) for way in ways]
     assert rows[0] == rows[1]  # sorted, since rows of a list that C left to Python come apart
+
+
+def test_it_is_built_where_a_compiler_is() -> None:
+    """The build may fail without a word, and then the tests of what is compiled are skipped."""
+    headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    if not shutil.which("cc") or not headers.exists() or os.environ.get("KTRACE_NATIVE") == "0":
+        pytest.skip("there is no compiler, or no headers of Python, or KTRACE_NATIVE=0")
+    assert compiled is not None
 
 
 def test_it_can_be_left_out(tmp_path: Path) -> None:

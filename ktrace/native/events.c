@@ -1,4 +1,4 @@
-/* Reads lists of trace events into columns: converters/_shared/trace_json/native.py has the contract and uses it.
+/* Reads lists of trace events into columns: converters/_shared/trace_json/compiled_events.py uses it.
 
    A text is taken whole, or refused as a whole: whatever doesn't match a known shape exactly, or is rare, is left to the
    reader in Python, which decides what it means. So there is no second opinion about faults here. */
@@ -7,7 +7,7 @@
 
 #include "columns.h"
 
-/* Ids reserved for the rows of an event, except for phases that become one row. */
+/* Ids reserved for the rows of an event, except for phases that become one row: as in trace_json/events.py. */
 #define ROOM 5
 #define ONE_ROW "stfMC"
 #define FLOWS "stf"

@@ -7,6 +7,14 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+/* Makes room for so many items. Returns 0 if there is no memory; then they are where they were. */
+static inline int grow(void **items, size_t count, size_t size) {
+    void *grown = count > PY_SSIZE_T_MAX / size ? NULL : PyMem_Realloc(*items, count * size);
+    if (grown)
+        *items = grown;
+    return grown != NULL;
+}
+
 int add_events(PyObject *module);
 PyObject *join_words(PyObject *module, PyObject *args);
 PyObject *lanes(PyObject *module, PyObject *args);

@@ -21,13 +21,6 @@ typedef struct {
     size_t room; /* a power of two */
 } Lanes;
 
-static int grow(void **items, size_t count, size_t size) {
-    void *grown = count > PY_SSIZE_T_MAX / size ? NULL : PyMem_Realloc(*items, count * size);
-    if (grown)
-        *items = grown;
-    return grown != NULL;
-}
-
 static void look_below(Lanes *all, size_t node) {
     size_t left = 2 * node, right = left + 1;
     all->least[node] = all->least[left] < all->least[right] ? all->least[left] : all->least[right];

@@ -3,7 +3,7 @@
 #ifndef KTRACE_TEXTS_H
 #define KTRACE_TEXTS_H
 
-#include <Python.h>
+#include "module.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -38,13 +38,6 @@ static inline uint32_t hash_text(const unsigned char *text, size_t size) {
     hash ^= hash >> 29;
     hash *= 0xC4CEB9FE1A85EC53u;
     return (uint32_t)(hash >> 32);
-}
-
-static inline int grow(void **items, size_t count, size_t size) {
-    void *grown = count > PY_SSIZE_T_MAX / size ? NULL : PyMem_Realloc(*items, count * size);
-    if (grown)
-        *items = grown;
-    return grown != NULL;
 }
 
 /* Makes the table of slots anew, for at least twice as many texts as there are. */

@@ -83,7 +83,7 @@ class CompiledEvents:
 
 def can_read(structs: list[Struct]) -> bool:
     """Whether there is compiled code, and it can read events of these shapes."""
-    return compiled is not None and not any(struct.loose for struct in structs)
+    return compiled is not None and bool(structs) and not any(struct.loose for struct in structs)
 
 
 def may_fold(struct: Struct) -> bool:
