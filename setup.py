@@ -15,7 +15,7 @@ for folder in GIVEN:
 # Where it can't be compiled, pip says so in its log, and ktrace runs without it.
 native = Extension(
     "ktrace.native.compiled",
-    [f"ktrace/native/{name}.c" for name in ("events", "module", "nesting", "words")],
+    [f"ktrace/native/{name}.c" for name in ("events", "messages", "module", "nesting")],
     depends=[f"ktrace/native/{name}.h" for name in ("columns", "json_scan", "module", "texts")],
     py_limited_api=True,
     optional=True,

@@ -14,13 +14,25 @@ from unittest.mock import patch
 
 import golden
 import numpy as np
+import pyarrow as pa
 import pytest
 from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrace.converters.perfetto.writing import message_columns
-from ktrace.converters.perfetto.writing.message_columns import MessageColumns, Pieces
+from ktrace.converters.perfetto.writing import encoding
+from ktrace.converters.perfetto.writing.encoding import Part, encode
+from ktrace.converters.perfetto.writing.fields import (
+    CodedField,
+    ConstantField,
+    Field,
+    FixedField,
+    MessageField,
+    NumberField,
+    TextField,
+    VarintField,
+)
+from ktrace.converters.perfetto.writing.message_columns import Pieces
 from ktrace.input.format import builtin_formats
 from ktrace.native import address, compiled
 from ktrace.pipeline.convert import convert
@@ -30,7 +42,7 @@ built = pytest.mark.skipif(compiled is None, reason="ktrace.native isn't built h
 
 USERS = (
     "ktrace.converters._shared.trace_json.compiled_events",
-    "ktrace.converters.perfetto.writing.message_columns",
+    "ktrace.converters.perfetto.writing.encoding",
     "ktrace.stages.order.nesting",
 )
 
@@ -124,28 +136,46 @@ def test_many_slices_that_all_cross_take_linear_time(fill: Callable[..., None], 
     assert took[1] < 3 * took[0]
 
 
+def _field(kind: int, count: int, data: st.DataObject) -> Field:
+    """A field of any kind, in all rows or in some; a message of a few fields."""
+    chosen = data.draw(st.one_of(st.none(), st.lists(st.booleans(), min_size=count, max_size=count)))
+    valid = None if chosen is None else np.array(chosen, np.bool_)
+    value = st.integers(0, 63).flatmap(lambda bits: st.integers(0, (1 << 64) - 1 >> bits))
+    values = np.array(data.draw(st.lists(value, min_size=count, max_size=count)), np.uint64)
+    head = b"constant bytes"[: data.draw(st.integers(0, 14))] * data.draw(st.sampled_from((1, 1, 40)))
+    if kind == 0:
+        return ConstantField(head, valid)
+    if kind == 1:
+        return NumberField(b"\x12", head, values, valid)
+    if kind == 2:
+        return VarintField(head, values, valid)
+    if kind == 3:
+        return FixedField(head, values, valid)
+    if kind == 4:
+        long = data.draw(st.sampled_from((b"", b"x" * 16, b"y" * 17, b"z" * 300)))
+        return CodedField(Pieces([b"", b"abc", long], 16), (values % np.uint64(4)).astype(np.int32) - 1)
+    if kind == 5:
+        texts = [b"t" * int(value % np.uint64(300)) if value % np.uint64(3) else None for value in values]
+        return TextField(pa.array([b"before", *texts], pa.large_binary())[1:])
+    kinds = data.draw(st.lists(st.integers(0, 6), max_size=4))
+    return MessageField(b"\x1a", head, _one_text([_field(kind, count, data) for kind in kinds]), valid)
+
+
 @built
-@settings(max_examples=100, deadline=None)
-@given(st.integers(0, 5), st.lists(st.tuples(st.integers(0, 5), st.integers(0, (1 << 64) - 1)), max_size=12), st.data())
-def test_messages_are_the_same(count: int, fields: list[tuple[int, int]], data: st.DataObject) -> None:
-    """Constants, varints of any length, doubles and coded pieces, each in all rows or in some."""
-    message = MessageColumns(count)
-    for kind, value in fields:
-        where = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), np.bool_)
-        values = np.array([value >> data.draw(st.integers(0, 63)) for _ in range(count)], np.uint64)
-        if kind == 0:
-            message.constant(b"constant bytes"[: value % 15], where)
-        elif kind == 1:
-            message.constant(b"all")
-        elif kind == 2:
-            message.varint(b"\x08", values, where)
-        elif kind == 3:
-            message.fixed(b"\x09", values)
-        elif kind == 4:
-            message.number(b"\x12", b"head", values, where)
-        else:
-            message.coded(Pieces([b"", b"abc", b"twelve bytes"], 16), np.array(values % np.uint64(4), np.int32) - 1)
-    ours = message.rows().to_pylist()
-    with patch.object(message_columns, "compiled", None):
-        assert message.rows().to_pylist() == ours
-    assert [len(row) for row in ours] == message.size().tolist()
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 6), st.lists(st.lists(st.integers(0, 6), max_size=5), min_size=1, max_size=3), st.data())
+def test_messages_are_the_same(count: int, parts: list[list[int]], data: st.DataObject) -> None:
+    """Constants, varints of any length, doubles, pieces, texts and messages, whose positions are mixed."""
+    positions = np.array(data.draw(st.permutations(range(count * len(parts)))), np.int64)
+    made = [
+        # texts come last in a message, so only its last field is a message that has some
+        Part(_one_text([_field(kind, count, data) for kind in kinds]), positions[number * count :][:count])
+        for number, kinds in enumerate(parts)
+    ]
+    ours = bytes(encode(made, len(positions)))
+    with patch.object(encoding, "compiled", None):
+        assert bytes(encode(made, len(positions))) == ours
+
+
+def _one_text(fields: list[Field]) -> list[Field]:
+    return [field for field in fields if not field.is_text] + [field for field in fields if field.is_text][:1]

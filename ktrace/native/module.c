@@ -3,7 +3,7 @@
 #include "module.h"
 
 static PyMethodDef methods[] = {
-    {"join_words", join_words, METH_VARARGS, NULL},
+    {"encode", encode, METH_VARARGS, NULL},
     {"lanes", lanes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -16,7 +16,7 @@ static inline int grow(void **items, size_t count, size_t size) {
 }
 
 int add_events(PyObject *module);
-PyObject *join_words(PyObject *module, PyObject *args);
+PyObject *encode(PyObject *module, PyObject *args);
 PyObject *lanes(PyObject *module, PyObject *args);
 
 #endif

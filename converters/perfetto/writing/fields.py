@@ -1,42 +1,64 @@
-"""The columns of a batch as fields of messages, which are then written for any of its rows.
+"""Fields of messages as columns: a value for each row, or for the rows that have it.
 
-fields = [*arguments(columns, HostArguments(), ...)]
-for group in groups(fields, rows):
-    event = MessageColumns(len(group.rows))
-    group.put(event)
+fields = [VarintField(tag, values), MessageField(tag, b"", [*inner fields])]
+encode([Part(fields, positions)], count)      # in encoding.py
+
+`put` writes a field with numpy; `step` describes it to `ktrace/native/messages.c`, which makes the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ktrace.model.arrays import Bools, Float64, Int32, Int64, UInt64
-from ktrace.model.json_text import decoded
+from ktrace.model.arrays import Bools, Int32, Int64, UInt64
+from ktrace.native import address
 
-from ..proto.wire import varint
-from .arguments import HostArguments, Naming, StageArguments
-from .message_columns import MessageColumns, Pieces, length_delimited
+from .message_columns import MessageColumns, Pieces
 
-#: At most this many groups of rows with the same columns; the smallest groups are merged to one.
+#: At most this many groups of rows with the same fields; the smallest groups are merged to one.
 _GROUPS = 24
 
 #: Fields that distinguish groups: the bits of a number.
 _BITS = 63
 
 #: Rows that are written at once, so that they fit in the processor's cache.
-CHUNK = 1 << 15
+_CHUNK = 1 << 15
 
-#: Doubles represent every integer up to this.
-_EXACT = 2.0**53
+#: Longer beginnings of a number's message have a length of two bytes or more.
+_SHORT = 100
 
-#: A column of plain texts with more distinct values isn't interned.
-_DISTINCT = 1 << 10
+#: The kinds of steps, as in messages.c.
+_CONSTANT, _VARINT, _NUMBER, _FIXED, _CODED, _TEXT, _MESSAGE = range(7)
+
+#: kind, two constant parts, addresses of values or codes, of offsets, of data, of `valid`, and steps of a message
+Step = tuple[int, bytes, bytes, int, int, int, int, list[Any]]
+
+
+class Kept:
+    """Addresses of arrays, which it keeps."""
+
+    def __init__(self) -> None:
+        self._arrays: list[Any] = []
+
+    def array(self, values: Any, kind: str) -> int:
+        """The address of values of a kind of numbers."""
+        array = np.ascontiguousarray(values, kind)
+        self._arrays.append(array)
+        return address(array)
+
+    def buffer(self, data: Any) -> int:
+        """The address of bytes."""
+        return self.array(np.frombuffer(data or b"\0", np.uint8), "u1")
+
+    def valid(self, valid: Bools | None) -> int:
+        """The address of which rows have a field; 0 for all."""
+        return 0 if valid is None else self.array(valid.view(np.uint8), "u1")
 
 
 class Field(Protocol):
@@ -48,10 +70,30 @@ class Field(Protocol):
     def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows; with `where` only those that it selects."""
 
+    def step(self, kept: Kept) -> Step:
+        """Describes the field to compiled code."""
+
+
+@dataclass
+class ConstantField:
+    """The same bytes in each row."""
+
+    data: bytes
+    valid: Bools | None = None
+    is_text: bool = False
+
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
+        """Writes the rows."""
+        out.constant(self.data, where)
+
+    def step(self, kept: Kept) -> Step:
+        """Describes the field to compiled code."""
+        return _CONSTANT, self.data, b"", 0, 0, 0, kept.valid(self.valid), []
+
 
 @dataclass
 class NumberField:
-    """An argument that is an integer or a bool: constant bytes and a varint."""
+    """A message of constant bytes and a varint: an argument that is an integer or a bool."""
 
     tag: bytes
     head: bytes
@@ -61,7 +103,17 @@ class NumberField:
 
     def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
-        out.number(self.tag, self.head, self.values[rows], where)
+        if len(self.head) < _SHORT:
+            out.number(self.tag, self.head, self.values[rows], where)
+            return
+        inner = MessageColumns(len(rows))
+        inner.constant(self.head, where)
+        inner.varint(b"", self.values[rows], where)
+        out.message(self.tag, inner, where)
+
+    def step(self, kept: Kept) -> Step:
+        """Describes the field to compiled code."""
+        return _NUMBER, self.tag, self.head, kept.array(self.values, "<u8"), 0, 0, kept.valid(self.valid), []
 
 
 @dataclass
@@ -77,6 +129,10 @@ class FixedField:
         """Writes the rows."""
         out.fixed(self.prefix, self.values[rows], where)
 
+    def step(self, kept: Kept) -> Step:
+        """Describes the field to compiled code."""
+        return _FIXED, self.prefix, b"", kept.array(self.values, "<u8"), 0, 0, kept.valid(self.valid), []
+
 
 @dataclass
 class VarintField:
@@ -90,6 +146,10 @@ class VarintField:
     def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.varint(self.prefix, self.values[rows], where)
+
+    def step(self, kept: Kept) -> Step:
+        """Describes the field to compiled code."""
+        return _VARINT, self.prefix, b"", kept.array(self.values, "<u8"), 0, 0, kept.valid(self.valid), []
 
 
 class CodedField:
@@ -106,28 +166,42 @@ class CodedField:
         """Writes the rows."""
         out.coded(self.table, self.codes[rows])
 
+    def step(self, kept: Kept) -> Step:
+        """Describes the field to compiled code, for which -1 is enough to know that there is none."""
+        offsets, data = self.table.joined()
+        return _CODED, b"", b"", kept.array(self.codes, "<i4"), kept.array(offsets, "<i8"), kept.buffer(data), 0, []
+
 
 class TextField:
-    """UInt8 of any length; null is none."""
+    """Bytes of any length; null is none."""
 
     is_text = True
 
     def __init__(self, texts: pa.LargeBinaryArray, valid: Bools | None = None) -> None:
         self.texts = texts
         self.valid = valid
+        if valid is None and texts.null_count:
+            self.valid = texts.is_valid().to_numpy(zero_copy_only=False)
 
     def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.text(self.texts.take(pa.array(rows)))
 
+    def step(self, kept: Kept) -> Step:
+        """Describes the field to compiled code."""
+        _, offsets, data = self.texts.buffers()
+        first, last = self.texts.offset, self.texts.offset + len(self.texts) + 1
+        bounds = np.frombuffer(offsets, "<i8")[first:last] if offsets else np.zeros(1)
+        return _TEXT, b"", b"", 0, kept.array(bounds, "<i8"), kept.buffer(data), kept.valid(self.valid), []
+
 
 class MessageField:
-    """Numbers in a nested message, like the three axes of a grid. A row without any has no message."""
-
-    is_text = False
+    """Fields in a nested message, like the three axes of a grid."""
 
     def __init__(self, tag: bytes, head: bytes, fields: Sequence[Field], valid: Bools | None = None) -> None:
-        self.tag, self.head, self.fields, self.valid = tag, head, fields, valid
+        self.tag, self.head, self.valid = tag, head, valid
+        self.fields = in_order(fields)
+        self.is_text = any(field.is_text for field in fields)
 
     def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
@@ -136,10 +210,19 @@ class MessageField:
         put(inner, self.fields, rows, where)
         out.message(self.tag, inner, where)
 
+    def step(self, kept: Kept) -> Step:
+        """Describes the field to compiled code."""
+        return _MESSAGE, self.tag, self.head, 0, 0, 0, kept.valid(self.valid), [each.step(kept) for each in self.fields]
+
+
+def in_order(fields: Sequence[Field]) -> list[Field]:
+    """The fields in the order in which they are written: texts last."""
+    return sorted(fields, key=lambda field: field.is_text)
+
 
 def put(out: MessageColumns, fields: Sequence[Field], rows: Int64, where: Bools | None = None) -> None:
-    """Writes fields, each for the rows that have it, texts last."""
-    for field in sorted(fields, key=lambda field: field.is_text):
+    """Writes fields in their order, each for the rows that have it."""
+    for field in fields:
         which = where
         if field.valid is not None:
             own = field.valid[rows]
@@ -147,33 +230,19 @@ def put(out: MessageColumns, fields: Sequence[Field], rows: Int64, where: Bools 
         field.put(out, rows, which)
 
 
-@dataclass
-class Group:
-    """Rows with the same `fields`; if `mixed`, some rows lack some of them."""
+def groups(fields: Sequence[Field], count: int) -> Iterator[tuple[Int64, Sequence[Field]]]:
+    """Yields `count` rows in groups of at most _CHUNK, and the fields of each group.
 
-    rows: Int64
-    fields: list[Field]
-    mixed: bool
-
-    def put(self, out: MessageColumns) -> None:
-        """Writes the fields of its rows, texts last."""
-        if self.mixed:
-            put(out, self.fields, self.rows)
-            return
-        for field in sorted(self.fields, key=lambda field: field.is_text):
-            field.put(out, self.rows, None)
-
-
-def groups(fields: Sequence[Field], count: int) -> Iterator[Group]:
-    """Yields `count` rows in groups with the same fields, each of at most CHUNK rows."""
-    optional = [field for field in fields if field.valid is not None]
-    always = [field for field in fields if field.valid is None]
+    Rows that have the same fields come together, and then no field has a `valid`.
+    """
+    optional = list(_optional(fields))
     key = np.zeros(count, np.int64)
-    for field in optional[:_BITS]:
-        key = key << 1 | field.valid  # type: ignore[operator]
+    for valid in optional[:_BITS]:
+        key = key << 1 | valid
     found = pa.array(key).dictionary_encode()
     codes = found.indices.to_numpy()
     counts = np.bincount(codes, minlength=len(found.dictionary))
+    mixed = -1
     if len(counts) > _GROUPS:
         own = np.argsort(-counts, kind="stable")[: _GROUPS - 1]
         moved = np.full(len(counts), _GROUPS - 1, np.int32)
@@ -181,122 +250,34 @@ def groups(fields: Sequence[Field], count: int) -> Iterator[Group]:
         codes = moved[codes]
         counts = np.bincount(codes, minlength=_GROUPS)
         mixed = _GROUPS - 1
-    else:
-        mixed = -1
     order = np.argsort(codes.astype(np.uint8), kind="stable")
     start = 0
     for number, size in enumerate(counts.tolist()):
         rows = order[start : start + size]
         start += size
-        for at in range(0, size, CHUNK):
-            part = rows[at : at + CHUNK]
-            if number == mixed or len(optional) > _BITS:
-                yield Group(part, list(fields), mixed=True)
-            else:
-                has = [field for field in optional if field.valid[part[0]]]  # type: ignore[index]
-                yield Group(part, [*always, *has], mixed=False)
+        same = number != mixed and len(optional) <= _BITS
+        own_fields = _fields_of_row(fields, int(rows[0])) if same and size else fields
+        for at in range(0, size, _CHUNK):
+            yield rows[at : at + _CHUNK], own_fields
 
 
-def argument_field(name: str, column: pa.Array, into: HostArguments | StageArguments, tag: bytes) -> Field | None:
-    """Returns a column as an argument; None if all its values are null."""
-    if column.null_count == len(column):
-        return None
-    kind = column.type
-    valid = validity(column)
-    if pa.types.is_integer(kind):
-        number = into.uint_tag if pa.types.is_unsigned_integer(kind) else into.int_tag
-        return NumberField(tag, into.head(name) + number, whole(column), valid)
-    if pa.types.is_floating(kind):
-        body = into.head(name) + into.double_tag
-        values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
-        return FixedField(tag + bytes((len(body) + 8,)) + body, values.view(np.uint64), valid)
-    if pa.types.is_boolean(kind):
-        values = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
-        if into.bool_tag is not None:
-            return NumberField(tag, into.head(name) + into.bool_tag, values.astype(np.uint64), valid)
-        words = [_whole_text(tag, into.json(name, word)) for word in (b"false", b"true")]
-        codes = values.astype(np.int32)
-        return CodedField(Pieces(words), codes if valid is None else np.where(valid, codes, np.int32(-1)))
-    return _text(name, column, into, tag)
+def _optional(fields: Sequence[Field]) -> Iterator[Bools]:
+    """Which rows have each of the fields that some rows lack, also within messages."""
+    for field in fields:
+        if field.valid is not None:
+            yield field.valid
+        if isinstance(field, MessageField):
+            yield from _optional(field.fields)
 
 
-def _text(name: str, column: pa.Array, into: HostArguments | StageArguments, tag: bytes) -> Field:
-    value = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    is_json = pa.types.is_binary(value) or pa.types.is_large_binary(value)
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-        if not is_json and len(column.dictionary) > max(_DISTINCT, len(column) // 2):
-            head = into.head(name)
-            texts = length_delimited(into.text_tag, decoded(column).cast(pa.large_binary()))
-            body = MessageColumns(len(column))
-            valid = validity(column)
-            body.constant(head, valid)
-            body.text(texts)
-            return TextField(length_delimited(tag, _nulled(body.rows(), valid)), valid)
-
-    def make(text: bytes, many: bool) -> bytes:
-        body = into.json(name, text) if is_json else into.text(name, text, often=many)
-        return body if isinstance(into, HostArguments) else _whole_text(tag, body)
-
-    return coded(column, make)
-
-
-def _nulled(texts: pa.LargeBinaryArray, valid: Bools | None) -> pa.LargeBinaryArray:
-    return texts if valid is None else pc.if_else(pa.array(valid), texts, pa.scalar(None, texts.type))
-
-
-def _whole_text(tag: bytes, body: bytes) -> bytes:
-    return tag + varint(len(body)) + body
-
-
-def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> CodedField:
-    """Returns a column of texts or JSON as a table of pieces, one per distinct value that occurs.
-
-    `make` gets the bytes of a value, and whether it occurs more than once, and returns the piece.
-    """
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    elif column.dictionary.null_count:
-        column = column.dictionary_decode().dictionary_encode()
-    codes = pc.fill_null(column.indices.cast(pa.int32()), -1).to_numpy(zero_copy_only=False)
-    counts = np.bincount(codes + 1, minlength=len(column.dictionary) + 1)[1:]
-    used = np.flatnonzero(counts)
-    number = np.full(len(counts) + 1, -1, np.int32)
-    number[used] = np.arange(len(used))
-    values = column.dictionary.take(pa.array(used)).cast(pa.large_binary()).to_pylist()
-    pieces = [make(value, count > 1) for value, count in zip(values, counts[used].tolist(), strict=True)]
-    return CodedField(Pieces(pieces), number[codes])
-
-
-def source_argument_field(column: pa.Array, into: HostArguments, naming: Naming) -> Field | None:
-    """Returns the `args` texts as arguments of the host; None if all are null."""
-    if column.null_count == len(column):
-        return None
-    return coded(column, lambda text, _: into.object(text, naming))
-
-
-def whole(column: pa.Array) -> UInt64:
-    """Returns an integer column as the words of its varints; null is 0."""
-    values: Any = pc.fill_null(column, 0).to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
-    words: UInt64 = values.astype(np.int64, copy=False).view(np.uint64)
-    return words
-
-
-def is_integral(values: Float64) -> Bools:
-    """Returns which doubles an integer can replace: not -0.0, and none so large that it could be rounded."""
-    found: Bools = (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
+def _fields_of_row(fields: Sequence[Field], row: int) -> list[Field]:
+    """The fields that a row has, for rows that all have the same ones."""
+    found = []
+    for field in fields:
+        if field.valid is None or field.valid[row]:
+            own = copy(field)
+            own.valid = None
+            if isinstance(own, MessageField):
+                own.fields = _fields_of_row(own.fields, row)
+            found.append(own)
     return found
-
-
-def any_of(valid: Sequence[Bools | None]) -> Bools | None:
-    """Returns which rows have one of several fields; None: all."""
-    found = [which for which in valid if which is not None]
-    return np.logical_or.reduce(found) if found and len(found) == len(valid) else None
-
-
-def validity(column: pa.Array) -> Bools | None:
-    """Returns which rows aren't null; None if all are."""
-    if not column.null_count:
-        return None
-    valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)
-    return valid

@@ -22,8 +22,8 @@ from ktrace.model.masks import words_in
 from ..proto import field_numbers as f
 from ..proto.sidecar import LAUNCH_METRICS
 from ..proto.wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
-from .fields import CodedField
-from .message_columns import MessageColumns, Pieces
+from .fields import CodedField, Field, FixedField, MessageField, VarintField
+from .message_columns import Pieces
 
 #: This many kernels keep their counters.
 MOST = 20_000
@@ -104,27 +104,26 @@ class KernelCounters:
         self._parts, self._rows = [rows], len(rows)
         return rows
 
-    def finish(self) -> tuple[bytes, Int64, MessageColumns | None]:
-        """Returns the entries of InternedData, and timestamps and GpuCounterEvents of the values kept, by time."""
+    def finish(self) -> tuple[bytes, Int64, list[Field]]:
+        """Returns entries of InternedData, and timestamps and fields of GpuCounterEvents of values kept, by time."""
         rows = self._prune()
         if not len(rows):
-            return b"", np.empty(0, np.int64), None
+            return b"", np.empty(0, np.int64), []
         rows = rows[np.argsort(rows["ts"], kind="stable")]
         gpus = np.unique(rows["gpu"]).tolist()
         entries = b"".join(
             bytes_field(f.INTERNED_DATA["gpu_counter_descriptors"], self._descriptor(gpu, rows)) for gpu in gpus
         )
-        value = MessageColumns(len(rows))
-        value.varint(int_tag(f.GPU_COUNTER["counter_id"]), rows["name"].astype(np.uint64) + np.uint64(1))
-        values = np.ascontiguousarray(rows["value"])
-        value.fixed(double_tag(f.GPU_COUNTER["double_value"]), values.view(np.uint64))
-        event = MessageColumns(len(rows))
-        event.message(bytes_tag(f.GPU_COUNTER_EVENT["counters"]), value)
+        counter: list[Field] = [
+            VarintField(int_tag(f.GPU_COUNTER["counter_id"]), rows["name"].astype(np.uint64) + np.uint64(1)),
+            FixedField(double_tag(f.GPU_COUNTER["double_value"]), np.ascontiguousarray(rows["value"]).view(np.uint64)),
+        ]
         iids = [int_field(f.GPU_COUNTER_EVENT["counter_descriptor_iid"], gpu + 1) for gpu in gpus]
-        CodedField(Pieces(iids), np.searchsorted(gpus, rows["gpu"]).astype(np.int32)).put(
-            event, np.arange(len(rows)), None
-        )
-        return entries, np.ascontiguousarray(rows["ts"]), event
+        fields: list[Field] = [
+            MessageField(bytes_tag(f.GPU_COUNTER_EVENT["counters"]), b"", counter),
+            CodedField(Pieces(iids), np.searchsorted(gpus, rows["gpu"]).astype(np.int32)),
+        ]
+        return entries, np.ascontiguousarray(rows["ts"]), fields
 
     def _descriptor(self, gpu: int, rows: Rows) -> bytes:
         used = set(rows["name"][rows["gpu"] == gpu].tolist())

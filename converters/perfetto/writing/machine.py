@@ -38,9 +38,9 @@ from .kernel_counters import (
     launch_arguments,
     metrics_of,
 )
-from .message_columns import MessageColumns, Pieces
+from .message_columns import Pieces
 from .render_stages import RenderStages, StageRows
-from .sequences import Packets, host_and_gpu, of_machine, packet
+from .sequences import Events, Packets, host_and_gpu, of_machine, packet
 from .trace_output import TraceOutput, columns_of
 from .track_events import HostRows, TrackEvents, argument_columns, source_columns
 
@@ -106,10 +106,10 @@ class Machine:
 
     def close(self) -> None:
         """Writes the counters of kernels and the GPUs."""
-        entries, ts, events = self._counters.finish()
-        if events is not None:
+        entries, ts, fields = self._counters.finish()
+        if len(ts):
             self._write(self._gpu.interning(entries))
-            self._write(Packets(self._gpu, _COUNTER).of([np.arange(len(ts))], [events], ts - self._origin))
+            self._write(Packets(self._gpu, _COUNTER).of([Events(fields, np.arange(len(ts)))], ts - self._origin))
         self._report_dropped_counters()
         if info := self._gpus.info():
             self._write(packet(of_machine(self._machine) + info))
@@ -127,16 +127,12 @@ class Machine:
         position = np.empty(len(batch), np.int64)
         position[edges.row[at[begins]]] = begins
         host = HostRows(_select(batch, rows), CodedField(place.table, place.codes[position[rows]]), arrows.of(rows))
-        numbers, events = self._events.events(host)
-        ends = np.flatnonzero(~is_row[at])
-        end = MessageColumns(len(ends))
-        place.put(end, ends, None)
+        fields = self._events.fields(host)
         self._write_definitions()
-        where = [position[rows][number] for number in numbers]
-        ids = host.batch.column("id").to_numpy()
-        own = [*(ids[number] for number in numbers), None]
-        ts = edges.ts[at] - self._origin
-        self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], ts, own))
+        begin = Events(fields, position[rows], host.batch.column("id").to_numpy())
+        ends = np.flatnonzero(~is_row[at])
+        end = Events([CodedField(place.table, place.codes[ends])], ends)
+        self._write(Packets(self._host, _EVENT).of([begin, end], edges.ts[at] - self._origin))
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """Returns the fields of type and track of those edges."""
@@ -190,11 +186,9 @@ class Machine:
         own_waits = waits.take(pa.array(rows)) if waits is not None else None
         measured = launch_arguments(batch, metric, rows)
         stages = StageRows(part.columns, columns, batch.track[rows], batch.serial[rows], ts, dur, own_waits, measured)
-        numbers, events = self._stages.events(stages)
+        events = Events(self._stages.fields(stages), np.arange(len(ts)), part.column("id").to_numpy())
         self._add_estimates(part, stages)
-        ids = part.column("id").to_numpy()
-        own = [ids[number] for number in numbers]
-        return Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin, own)
+        return Packets(self._gpu, _STAGE).of([events], ts - self._origin)
 
     def _add_estimates(self, part: Batch, stages: StageRows) -> None:
         if not part.has("occupancy") or part.column("occupancy").null_count == len(part):

@@ -15,17 +15,19 @@ Varints are as short as possible: the bytes equal those of the protobuf library.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int32, Int64, UInt8, UInt64
-from ktrace.native import address, compiled
 
 #: UInt8 between two rows while they are written: the last word of a row may extend so far.
 _GAP = 8
+
+#: Bytes that compiled code may read beyond a piece.
+_SURPLUS = 16
 
 #: Length of a varint -> its continuation bits.
 _MORE = np.array([0, *(sum(0x80 << 8 * at for at in range(size - 1)) for size in range(1, 9))], np.uint64)
@@ -126,25 +128,9 @@ class MessageColumns:
 
     def rows(self) -> pa.LargeBinaryArray:
         """Returns the bytes of each message."""
-        length = self._length()
-        rows = self._joined(length) if compiled else self._scattered(length)
-        return join_columns([rows, *self._texts])
-
-    def _joined(self, length: Int64) -> pa.LargeBinaryArray:
-        """The words of all rows, one row after the other, by compiled code."""
-        bounds = np.zeros(self.count + 1, np.int64)
-        np.cumsum(length, out=bounds[1:])
-        buffer = np.empty(int(bounds[-1]) + _GAP, np.uint8)
-        columns = [(_repeated(words, "<u8"), _repeated(part, "u1")) for words, part in self._words]
-        fields = [(address(words), step, address(part), size) for (words, step), (part, size) in columns]
-        compiled.join_words(fields, self.count, address(buffer))
-        return binary_array(bounds, buffer)
-
-    def _scattered(self, length: Int64) -> pa.LargeBinaryArray:
-        """The same by numpy, one column of words after the other."""
         bounds = np.empty(2 * self.count + 1, np.int64)
         bounds[0] = 0
-        ends = np.cumsum(length + _GAP)
+        ends = np.cumsum(self._length() + _GAP)
         bounds[2::2] = ends
         bounds[1::2] = ends - _GAP
         buffer = np.empty(int(bounds[-1]) + _GAP, np.uint8)
@@ -154,13 +140,8 @@ class MessageColumns:
             anywhere[at] = word
             at += part
         gapped = binary_array(bounds, buffer)
-        return gapped.take(pa.array(np.arange(0, 2 * self.count, 2)))
-
-
-def _repeated(values: UInt64 | UInt8 | np.uint64 | int, kind: str) -> tuple[Any, int]:
-    """Values without gaps, and the bytes from one row's value to the next: 0 where all rows have the same."""
-    array = np.ascontiguousarray(values, kind)
-    return array, array.itemsize if np.ndim(values) else 0
+        words = gapped.take(pa.array(np.arange(0, 2 * self.count, 2)))
+        return join_columns([words, *self._texts])
 
 
 class Pieces:
@@ -170,12 +151,25 @@ class Pieces:
     """
 
     def __init__(self, pieces: list[bytes], short: int = 8) -> None:
-        most = max(map(len, pieces), default=0)
-        self.is_short = most <= short
-        pieces = [*pieces, b""]
-        if self.is_short:
-            self.words = [_part(pieces, at) for at in range(0, max(most, 1), 8)]
-        self.texts = pa.array(pieces, pa.large_binary())
+        self._most = max(map(len, pieces), default=0)
+        self.is_short = self._most <= short
+        self._pieces = [*pieces, b""]
+
+    @cached_property
+    def words(self) -> list[tuple[UInt64, UInt8]]:
+        """Eight bytes of each piece, and how many of them it has; then the next eight."""
+        return [_part(self._pieces, at) for at in range(0, max(self._most, 1), 8)]
+
+    @cached_property
+    def texts(self) -> pa.LargeBinaryArray:
+        """All pieces."""
+        return pa.array(self._pieces, pa.large_binary())
+
+    def joined(self) -> tuple[Int64, bytes]:
+        """Where each piece begins and the last one ends, and their bytes, with surplus bytes for compiled code."""
+        offsets = np.zeros(len(self._pieces) + 1, np.int64)
+        np.cumsum([len(piece) for piece in self._pieces], out=offsets[1:])
+        return offsets, b"".join(self._pieces) + bytes(_SURPLUS)
 
 
 def _part(pieces: list[bytes], at: int) -> tuple[UInt64, UInt8]:

@@ -18,20 +18,9 @@ from ktrace.model.json_text import decoded, encoded
 from ..proto import field_numbers as f
 from ..proto.sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, varint
+from .argument_fields import any_of, argument_field, coded, is_integral, validity, whole
 from .arguments import StageArguments
-from .fields import (
-    CodedField,
-    Field,
-    MessageField,
-    VarintField,
-    any_of,
-    argument_field,
-    coded,
-    groups,
-    is_integral,
-    validity,
-    whole,
-)
+from .fields import CodedField, Field, MessageField, TextField, VarintField, in_order, put
 from .gpu_tracks import Gpus, Queue, specification
 from .interning import fresh
 from .kernel_arguments import InternedArguments, number_combinations
@@ -117,8 +106,8 @@ class RenderStages:
         self._new.clear()
         return entries
 
-    def events(self, rows: StageRows) -> tuple[list[Int64], list[MessageColumns]]:
-        """Returns the rows in groups, and for each group its GpuRenderStageEvents."""
+    def fields(self, rows: StageRows) -> list[Field]:
+        """Returns the fields of the GpuRenderStageEvents of rows."""
         columns = self._columns(rows)
         keyed = self._keys.choose(columns, rows.track)
         common = self._common(rows, {name: column for name, column in columns.items() if name in keyed})
@@ -126,22 +115,13 @@ class RenderStages:
         for name, column in columns.items():
             if name not in keyed:
                 launch += self._fields(name, column, _LAUNCH_ARGS)
-        numbers, events = [], []
-        for group in groups(launch, len(rows)):
-            which = group.rows
-            event = MessageColumns(len(which))
-            event.varint(_EVENT_ID, rows.serial[which].view(np.uint64))
-            event.varint(_DURATION, rows.dur[which].view(np.uint64))
-            for field in common:
-                field.put(event, which, None)
-            arguments = MessageColumns(len(which))
-            group.put(arguments)
-            event.message(_LAUNCH, arguments)
-            if rows.waits is not None:
-                event.text(rows.waits.take(pa.array(which)))
-            numbers.append(which)
-            events.append(event)
-        return numbers, events
+        return [
+            VarintField(_EVENT_ID, rows.serial.view(np.uint64)),
+            VarintField(_DURATION, rows.dur.view(np.uint64)),
+            common,
+            MessageField(_LAUNCH, b"", launch),
+            *([TextField(rows.waits)] if rows.waits is not None else []),
+        ]
 
     def _columns(self, rows: StageRows) -> dict[str, pa.Array]:
         """Returns all arguments by name: columns, arguments derived from them, the source's own."""
@@ -165,7 +145,7 @@ class RenderStages:
 
         return coded(column, make)
 
-    def _common(self, rows: StageRows, keyed: dict[str, pa.Array]) -> list[Field]:
+    def _common(self, rows: StageRows, keyed: dict[str, pa.Array]) -> Field:
         """Returns the fields that many launches share: place, stage and interned kernel."""
         names, kinds = encoded(rows.columns.column("name")), encoded(rows.columns.column("kind"))
         codes, first = number_combinations([rows.track, _codes(names), _codes(kinds)], list(keyed.values()))
@@ -175,8 +155,7 @@ class RenderStages:
             for name, column in keyed.items()
             for field in self._fields(name, column.take(pa.array(first)), _KERNEL_ARGS)
         ]
-        for field in sorted(fields, key=lambda field: field.is_text):
-            field.put(kernel, np.arange(len(first)), field.valid)
+        put(kernel, in_order(fields), np.arange(len(first)))
         tracks = rows.track[first]
         kernel.text(pa.array([self._queue_arguments(track) for track in tracks.tolist()], pa.large_binary()))
         bodies = kernel.rows().to_pylist()
@@ -186,7 +165,7 @@ class RenderStages:
         for name, kind, body, track in zip(named, kinded, bodies, tracks.tolist(), strict=True):
             place = self._gpus.queues[track].place
             pieces.append(place + self._stage(kind, name) + self._kernel(name, body))
-        return [CodedField(Pieces(pieces, short=40), codes)]
+        return CodedField(Pieces(pieces, short=40), codes)
 
     def _stage(self, kind: str, name: bytes) -> bytes:
         known = self._stages.get((kind, name))

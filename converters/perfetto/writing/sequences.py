@@ -6,13 +6,13 @@ from collections.abc import Sequence as Several
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from ktrace.model.arrays import Int64, UInt64
+from ktrace.model.arrays import Int64
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag
-from .message_columns import MessageColumns
+from .encoding import Part, encode
+from .fields import ConstantField, Field, MessageField, VarintField
 
 _PACKET = bytes_tag(f.TRACE["packet"])
 _TIME = int_tag(f.TRACE_PACKET["timestamp"])
@@ -77,51 +77,28 @@ def clock(number: int, ns: int) -> bytes:
     return bytes_field(f.CLOCK_SNAPSHOT["clocks"], fields)
 
 
+class Events(NamedTuple):
+    """Messages with the same fields: their positions among all, and the ids of the rows that they show, if any."""
+
+    fields: Several[Field]
+    positions: Int64
+    ids: Int64 | None = None
+
+
 class Packets:
     """Makes packets of one field on one sequence."""
 
     def __init__(self, sequence: Sequence, tag: bytes) -> None:
         self._tag = tag
-        self._later = sequence.later()
+        self._later = ConstantField(sequence.later())
 
-    def of(
-        self,
-        positions: Several[Int64],
-        messages: Several[MessageColumns],
-        ts: Int64,
-        ids: Several[Int64 | None] | None = None,
-    ) -> memoryview:
-        """Returns the bytes of packets in order.
+    def of(self, events: Several[Events], ts: Int64) -> memoryview:
+        """Returns the bytes of packets in order. `ts` has the timestamps by position."""
+        return encode([Part([self._packet(part, ts)], part.positions) for part in events], len(ts))
 
-        `positions` has the positions of each group of messages, `ids` the ids of the rows that they show: None for a
-        group that shows none, or for all. `ts` has the timestamps by position.
-        """
-        if not len(ts):
-            return memoryview(b"")
-        parts = [
-            self._packets(message, ts[position].view(np.uint64), own)
-            for position, message, own in zip(positions, messages, ids or [None] * len(messages), strict=True)
-            if len(position)
-        ]
-        order = np.empty(len(ts), np.int64)
-        order[np.concatenate(positions)] = np.arange(len(ts))
-        rows = pa.concat_arrays(parts).take(pa.array(order))
-        return _bytes(rows)
-
-    def _packets(self, message: MessageColumns, ts: UInt64, ids: Int64 | None) -> pa.LargeBinaryArray:
-        inner = MessageColumns(len(ts))
-        inner.varint(_TIME, ts)
-        inner.constant(self._later)
-        if ids is not None:
-            inner.varint(_ROW, ids.view(np.uint64))
-        inner.message(self._tag, message)
-        whole = MessageColumns(len(ts))
-        whole.message(_PACKET, inner)
-        return whole.rows()
-
-
-def _bytes(rows: pa.LargeBinaryArray) -> memoryview:
-    """The bytes of all rows, without a copy."""
-    _, offsets, data = rows.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[rows.offset : rows.offset + len(rows) + 1]
-    return memoryview(data)[int(bounds[0]) : int(bounds[-1])]
+    def _packet(self, events: Events, ts: Int64) -> Field:
+        fields: list[Field] = [VarintField(_TIME, ts[events.positions].view(np.uint64)), self._later]
+        if events.ids is not None:
+            fields.append(VarintField(_ROW, events.ids.view(np.uint64)))
+        fields.append(MessageField(self._tag, b"", events.fields))
+        return MessageField(_PACKET, b"", fields)

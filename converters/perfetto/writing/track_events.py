@@ -11,33 +11,19 @@ import pyarrow.compute as pc
 
 from ktrace.converters._shared.timelines import arguments as timeline_arguments
 from ktrace.converters._shared.timelines.arguments import masked, plain, word_numbers
-from ktrace.model.arrays import Bools, Int64
+from ktrace.model.arrays import Bools
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.model.masks import words_in
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import CATEGORY_KINDS, RESERVED, argument_name
 from ..proto.wire import bytes_tag, double_tag, int_tag
+from .argument_fields import argument_field, coded, is_integral, source_argument_field, validity, whole
 from .argument_texts import ArgumentTexts
 from .arguments import HostArguments
 from .arrows import HostArrows
-from .fields import (
-    CodedField,
-    Field,
-    FixedField,
-    MessageField,
-    NumberField,
-    VarintField,
-    argument_field,
-    coded,
-    groups,
-    is_integral,
-    source_argument_field,
-    validity,
-    whole,
-)
+from .fields import CodedField, Field, FixedField, MessageField, NumberField, VarintField
 from .interning import InternedTexts, fresh
-from .message_columns import MessageColumns
 
 _TAG = HostArguments.tag
 _ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])
@@ -109,18 +95,8 @@ class TrackEvents:
         """Returns the entries of InternedData that are new since the last call."""
         return fresh(self._categories, self._names, self._arguments.names, self._arguments.texts)
 
-    def events(self, rows: HostRows) -> tuple[list[Int64], list[MessageColumns]]:
-        """Returns the rows in groups, and for each group its TrackEvents."""
-        fields = self._fields(rows)
-        numbers, events = [], []
-        for group in groups(fields, len(rows)):
-            event = MessageColumns(len(group.rows))
-            group.put(event)
-            numbers.append(group.rows)
-            events.append(event)
-        return numbers, events
-
-    def _fields(self, rows: HostRows) -> list[Field]:
+    def fields(self, rows: HostRows) -> list[Field]:
+        """Returns the fields of the TrackEvents of rows."""
         batch = rows.batch
         counter = words_in(batch.column("kind"), ("counter",))
         names = masked(batch.column("name"), ~counter) if counter.any() else batch.column("name")
