@@ -18,6 +18,7 @@ from ktrace.model.json_text import load_json
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import Track, host_of
 from ktrace.output.sink import Sink
+from ktrace.parallel.in_order import InOrder
 from ktrace.stages.order.timeline import Arrows, Edges, Timeline, TimelineBatch
 
 from .proto import field_numbers as f
@@ -39,7 +40,7 @@ class Writer:
     """
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
-        self._stream = sink.open()
+        self._stream = InOrder(sink.open())
         self._report = conversion.report
         self._first = int(conversion.options.get("machine", 0))
         self._least = int(conversion.options.get("origin", 0))
@@ -97,6 +98,7 @@ class Writer:
         for machine in self._machines.values():
             machine.close()
         self._output.write_sidecar(end_text())
+        self._stream.close()
 
 
 def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> Int64:

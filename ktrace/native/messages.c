@@ -10,10 +10,16 @@
 
 enum { CONSTANT, VARINT, NUMBER, FIXED, CODED, TEXT, MESSAGE };
 
+/* Bytes that all rows have; short ones are in `start`, too. */
+typedef struct {
+    const char *bytes;
+    Py_ssize_t size;
+    unsigned char start[SURPLUS];
+} Constant;
+
 typedef struct Field {
     int kind;
-    const char *first, *second; /* the tag or prefix, and what begins the field's content */
-    Py_ssize_t first_size, second_size;
+    Constant first, second; /* the tag or prefix, and what begins the field's content */
     const uint64_t *values;  /* of numbers */
     const int32_t *codes;    /* of coded pieces; -1 is none */
     const int64_t *offsets;  /* of pieces by code, of texts by row */
@@ -35,9 +41,12 @@ static int read_fields(PyObject *list, Field **fields, Py_ssize_t *count);
 static int read_field(PyObject *tuple, Field *field) {
     long long values, offsets, data, valid;
     PyObject *inner;
-    if (!PyArg_ParseTuple(tuple, "iy#y#LLLLO!", &field->kind, &field->first, &field->first_size, &field->second,
-                          &field->second_size, &values, &offsets, &data, &valid, &PyList_Type, &inner))
+    Constant *first = &field->first, *second = &field->second;
+    if (!PyArg_ParseTuple(tuple, "iy#y#LLLLO!", &field->kind, &first->bytes, &first->size, &second->bytes,
+                          &second->size, &values, &offsets, &data, &valid, &PyList_Type, &inner))
         return 0;
+    memcpy(first->start, first->bytes, (size_t)(first->size < SURPLUS ? first->size : SURPLUS));
+    memcpy(second->start, second->bytes, (size_t)(second->size < SURPLUS ? second->size : SURPLUS));
     field->values = (const uint64_t *)(intptr_t)values;
     field->codes = (const int32_t *)(intptr_t)values;
     field->offsets = (const int64_t *)(intptr_t)offsets;
@@ -63,7 +72,7 @@ static int read_fields(PyObject *list, Field **fields, Py_ssize_t *count) {
 static Py_ssize_t most_bytes(const Field *fields, Py_ssize_t count, Py_ssize_t rows) {
     Py_ssize_t most = 0;
     for (const Field *field = fields; field < fields + count; field++) {
-        most += rows * (field->first_size + field->second_size + 20);
+        most += rows * (field->first.size + field->second.size + 20);
         if (field->kind == MESSAGE)
             most += most_bytes(field->inner, field->inner_count, rows);
         if (field->kind == TEXT)
@@ -97,6 +106,13 @@ static inline unsigned char *put_bytes(unsigned char *at, const void *bytes, Py_
     return at + size;
 }
 
+static inline unsigned char *put_constant(unsigned char *at, const Constant *constant) {
+    if (constant->size > SURPLUS)
+        return put_bytes(at, constant->bytes, constant->size);
+    memcpy(at, constant->start, SURPLUS);
+    return at + constant->size;
+}
+
 /* Bytes of a table, which has SURPLUS bytes more at its end. */
 static inline unsigned char *put_piece(unsigned char *at, const unsigned char *bytes, Py_ssize_t size) {
     if (size <= SURPLUS)
@@ -110,7 +126,7 @@ static unsigned char *put_row(const Field *fields, Py_ssize_t count, Py_ssize_t 
 
 static inline unsigned char *put_message(const Field *field, Py_ssize_t row, unsigned char *at) {
     unsigned char *start = at + 1; /* most messages are so short that their length is a byte */
-    at = put_bytes(start, field->second, field->second_size);
+    at = put_constant(start, &field->second);
     at = put_row(field->inner, field->inner_count, row, at);
     uint64_t size = (uint64_t)(at - start);
     int more = varint_size(size) - 1;
@@ -124,7 +140,7 @@ static unsigned char *put_row(const Field *fields, Py_ssize_t count, Py_ssize_t 
     for (const Field *field = fields; field < fields + count; field++) {
         if ((field->valid && !field->valid[row]) || (field->kind == CODED && field->codes[row] < 0))
             continue;
-        at = put_bytes(at, field->first, field->first_size);
+        at = put_constant(at, &field->first);
         switch (field->kind) {
         case CONSTANT:
             break;
@@ -132,8 +148,8 @@ static unsigned char *put_row(const Field *fields, Py_ssize_t count, Py_ssize_t 
             at = put_varint(at, field->values[row]);
             break;
         case NUMBER:
-            at = put_varint(at, (uint64_t)(field->second_size + varint_size(field->values[row])));
-            at = put_bytes(at, field->second, field->second_size);
+            at = put_varint(at, (uint64_t)(field->second.size + varint_size(field->values[row])));
+            at = put_constant(at, &field->second);
             at = put_varint(at, field->values[row]);
             break;
         case FIXED:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from ktrace.model.arrays import Int64
-from ktrace.native import address, compiled
+from ktrace.native import compiled
 
 from .fields import Field, Kept, groups, in_order, put
 from .message_columns import MessageColumns
@@ -22,25 +23,33 @@ class Part(NamedTuple):
     positions: Int64
 
 
-def encode(parts: Sequence[Part], count: int) -> memoryview:
-    """Returns the bytes of `count` messages, one after the other. Each position belongs to one message of one part."""
-    if not count:
-        return memoryview(b"")
-    return _compiled(parts, count) if compiled else _by_columns(parts, count)
+def encoder(parts: Sequence[Part], count: int) -> Callable[[], memoryview]:
+    """Returns a function that makes the bytes of `count` messages, one after the other; a thread may call it.
+
+    Each position belongs to one message of one part.
+    """
+    return _compiled(parts, count) if compiled else partial(_by_columns, parts, count)
 
 
-def _compiled(parts: Sequence[Part], count: int) -> memoryview:
+def _compiled(parts: Sequence[Part], count: int) -> Callable[[], memoryview]:
     kept = Kept()
     order = np.empty(count, np.int64)
     described = []
     for number, (fields, positions) in enumerate(parts):
         order[positions] = np.arange(len(positions)) + (number << 32)
         described.append((len(positions), [field.step(kept) for field in in_order(fields)]))
-    return memoryview(compiled.encode(described, address(order), count))
+    at = kept.array(order, "<i8")
+
+    def encode(kept: Kept = kept) -> memoryview:
+        return memoryview(compiled.encode(described, at, count)).toreadonly()
+
+    return encode
 
 
 def _by_columns(parts: Sequence[Part], count: int) -> memoryview:
-    """The same in groups of rows that have the same fields, which are then put in order."""
+    """Makes the bytes of rows that have the same fields together, and puts them in order then."""
+    if not count:
+        return memoryview(b"")
     positions, messages = [], []
     for part in parts:
         for rows, fields in groups(in_order(part.fields), len(part.positions)):

@@ -5,9 +5,9 @@ A machine has two sequences, one for the host and one for the GPU. Interned entr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +53,7 @@ _BEGINS, _ENDS, _POINT, _COUNTS = (
     f.TRACK_EVENT_TYPE[name] for name in ("TYPE_SLICE_BEGIN", "TYPE_SLICE_END", "TYPE_INSTANT", "TYPE_COUNTER")
 )
 
-#: Fewer render stages aren't worth a thread.
+#: Fewer events aren't worth a thread.
 _FEW = 1 << 12
 
 
@@ -100,7 +100,7 @@ class Machine:
             self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
         packets = stages()
         self._write(self._gpu.interning(self._stages.fresh()))
-        self._write(packets)
+        self._output.make(packets, worthwhile=len(rows) >= _FEW)
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
         return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
@@ -109,7 +109,7 @@ class Machine:
         entries, ts, fields = self._counters.finish()
         if len(ts):
             self._write(self._gpu.interning(entries))
-            self._write(Packets(self._gpu, _COUNTER).of([Events(fields, np.arange(len(ts)))], ts - self._origin))
+            self._output.make(Packets(self._gpu, _COUNTER).of([Events(fields, np.arange(len(ts)))], ts - self._origin))
         self._report_dropped_counters()
         if info := self._gpus.info():
             self._write(packet(of_machine(self._machine) + info))
@@ -132,7 +132,8 @@ class Machine:
         begin = Events(fields, position[rows], host.batch.column("id").to_numpy())
         ends = np.flatnonzero(~is_row[at])
         end = Events([CodedField(place.table, place.codes[ends])], ends)
-        self._write(Packets(self._host, _EVENT).of([begin, end], edges.ts[at] - self._origin))
+        packets = Packets(self._host, _EVENT).of([begin, end], edges.ts[at] - self._origin)
+        self._output.make(packets, worthwhile=len(at) >= _FEW)
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """Returns the fields of type and track of those edges."""
@@ -170,10 +171,10 @@ class Machine:
 
     def _encoded_stages(
         self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, metric: KernelMetrics
-    ) -> memoryview:
-        """Returns the packets of render stages, and keeps the estimates of their occupancy."""
+    ) -> Callable[[], memoryview]:
+        """Returns what makes the packets of render stages, and keeps the estimates of their occupancy."""
         if not len(rows):
-            return memoryview(b"")
+            return lambda: memoryview(b"")
         part = _select(batch, rows)
         ts = part.column("ts").to_numpy()
         dur = pc.coalesce(part.column("dur"), pc.subtract(self._timeline.end, part.column("ts"))).to_numpy()
@@ -267,8 +268,8 @@ class Machine:
         self._tracks.fresh.clear()
         self._write(self._host.interning(self._events.fresh()))
 
-    def _write(self, data: Any) -> None:
-        self._output.stream.write(data)
+    def _write(self, data: bytes) -> None:
+        self._output.write(data)
 
 
 def _split_key(key: int, tracks: int) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Several
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from ktrace.model.arrays import Int64
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag
-from .encoding import Part, encode
+from .encoding import Part, encoder
 from .fields import ConstantField, Field, MessageField, VarintField
 
 _PACKET = bytes_tag(f.TRACE["packet"])
@@ -92,9 +93,9 @@ class Packets:
         self._tag = tag
         self._later = ConstantField(sequence.later())
 
-    def of(self, events: Several[Events], ts: Int64) -> memoryview:
-        """Returns the bytes of packets in order. `ts` has the timestamps by position."""
-        return encode([Part([self._packet(part, ts)], part.positions) for part in events], len(ts))
+    def of(self, events: Several[Events], ts: Int64) -> Callable[[], memoryview]:
+        """Returns what makes the bytes of packets in order. `ts` has the timestamps by position."""
+        return encoder([Part([self._packet(part, ts)], part.positions) for part in events], len(ts))
 
     def _packet(self, events: Events, ts: Int64) -> Field:
         fields: list[Field] = [VarintField(_TIME, ts[events.positions].view(np.uint64)), self._later]

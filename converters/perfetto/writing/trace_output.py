@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any
 
 from ktrace.model.tracks import Track
+from ktrace.parallel.in_order import InOrder
 from ktrace.report import Report
 from ktrace.stages.order.timeline import Timeline
 
@@ -24,7 +26,7 @@ class TraceOutput:
     `origin` is subtracted from all times, and `machine` is the machine of the sidecar's packets.
     """
 
-    stream: BinaryIO
+    stream: InOrder
     report: Report
     timeline: Timeline
     origin: int
@@ -33,11 +35,19 @@ class TraceOutput:
     #: How many tracks and counters the sidecar has described so far.
     _described: list[int] = field(default_factory=lambda: [0, 0])
 
+    def write(self, data: bytes) -> None:
+        """Writes packets."""
+        self.stream.write(data)
+
+    def make(self, packets: Callable[[], memoryview], *, worthwhile: bool = False) -> None:
+        """Writes packets that are yet to be made, in a thread if they are many."""
+        self.stream.make(packets, worthwhile=worthwhile)
+
     def write_sidecar(self, *texts: str) -> None:
         """Writes packets of the sidecar."""
         for text in texts:
             event = bytes_field(f.TRACE_PACKET["for_testing"], text_field(f.TEST_EVENT["str"], text))
-            self.stream.write(packet(of_machine(self.machine) + event))
+            self.write(packet(of_machine(self.machine) + event))
 
     def write_places(self, queues: dict[int, dict[str, Any]]) -> None:
         """Writes the columns of the tracks and counters that are new since the last call, and of these queues."""
