@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 
 #: The end of the names of temporary files; a token of 16 digits stands before it.
 SUFFIX = ".ktrace-tmp"
@@ -30,7 +29,7 @@ _ATTEMPTS = 8
 
 def name_for(target: str) -> str:
     """Returns a new temporary name next to a target; long names are shortened, since file systems limit them."""
-    return f".{target[:50]}.{token_hex(8)}{SUFFIX}"
+    return f".{target[:50]}.{os.urandom(8).hex()}{SUFFIX}"
 
 
 class Held:
@@ -88,7 +87,7 @@ def new_folder() -> Held:
     where = system_folder()
     for attempt in range(_ATTEMPTS):
         try:
-            return make(where / f"ktrace-{token_hex(8)}{SUFFIX}", folder=True)
+            return make(where / f"ktrace-{os.urandom(8).hex()}{SUFFIX}", folder=True)
         except FileExistsError:
             if attempt == _ATTEMPTS - 1:
                 raise

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktrace.converters.perfetto.writing import encoding
-from ktrace.converters.perfetto.writing.encoding import Part, encode
+from ktrace.converters.perfetto.writing.encoding import Part, encoder
 from ktrace.converters.perfetto.writing.fields import (
     CodedField,
     ConstantField,
@@ -172,9 +172,9 @@ def test_messages_are_the_same(count: int, parts: list[list[int]], data: st.Data
         Part(_one_text([_field(kind, count, data) for kind in kinds]), positions[number * count :][:count])
         for number, kinds in enumerate(parts)
     ]
-    ours = bytes(encode(made, len(positions)))
+    ours = bytes(encoder(made, len(positions))())
     with patch.object(encoding, "compiled", None):
-        assert bytes(encode(made, len(positions))) == ours
+        assert bytes(encoder(made, len(positions))()) == ours
 
 
 def _one_text(fields: list[Field]) -> list[Field]:

@@ -18,6 +18,7 @@ from ktrace.converters._shared.columnar.csv_blocks import CsvRows
 from ktrace.converters._shared.columnar.text_cells import only
 from ktrace.converters._shared.columnar.typed_cells import Field, Number, Time, Whole, Word, typed
 from ktrace.model.batch import Batch
+from ktrace.model.masks import present
 
 from .events import IDS, device_of
 from .tables import MEMORY, NPU_MEMORY
@@ -55,7 +56,7 @@ def counters(item: CsvRows, conversion: Conversion, first_id: int) -> Iterator[B
     component, kind = block.take("<of>"), block.take("<type>")
     ids = first_id + block.numbers.to_numpy() * IDS
     values = {key: column for key in figures if (column := block.take(f"<{key}>")) is not None}
-    known = np.stack([column.is_valid().to_numpy(zero_copy_only=False) for column in values.values()], 1)
+    known = np.stack([present(column) for column in values.values()], 1)
     row, figure = np.nonzero(known)
     first = np.diff(row, prepend=-1) != 0
     names = pa.array([figures[key][0].partition("(")[0] for key in values]).take(figure)

@@ -13,6 +13,7 @@ from ktrace.converters._shared.timelines.arguments import RESERVED, argument_col
 from ktrace.model.batch import Batch
 from ktrace.model.json_rows import Cells, Part, as_text
 from ktrace.model.json_text import decoded, dump_json, json_cells
+from ktrace.model.masks import present
 
 #: Members that the writer uses or that viewers draw: the source's values for them stay in args.
 _WRITERS_MEMBERS = frozenset(
@@ -29,7 +30,7 @@ def arguments(events: Batch) -> dict[str, pa.Array]:
     `kind` is left out if it is the category, and track columns that (pid, tid) implies. Typed arguments that are
     members of the event are in `source_arguments` instead.
     """
-    cat = events.column("cat").is_valid().to_numpy(zero_copy_only=False) if events.has("cat") else None
+    cat = present(events.column("cat")) if events.has("cat") else None
     columns = argument_columns(events, cat)
     taken = {"value", "unit", *_package_columns(events)}
     for name in events.typed_args():

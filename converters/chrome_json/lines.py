@@ -16,7 +16,7 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_rows import Cells, Part, as_text, fold_args, join_rows, patched_begins
 from ktrace.model.json_text import dump_json, json_cells
-from ktrace.model.masks import slice_rows
+from ktrace.model.masks import present, slice_rows
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import Arrows
 
@@ -189,7 +189,7 @@ def _categories(events: Batch) -> tuple[Int32, list[str]]:
     if not events.has("cat"):
         return code, kinds
     own = events.column("cat")
-    has = own.is_valid().to_numpy(zero_copy_only=False)
+    has = present(own)
     cat, cats = _encoded(own.fill_null("") if own.null_count else own)
     return np.where(has, cat, code + len(cats)).astype(np.int32), cats + kinds
 

@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.columnar.combinations import combinations
 from ktrace.converters._shared.columnar.text_cells import argument, by_distinct, floats, has_text, only, stripped
 from ktrace.converters._shared.text.headings import heading
 from ktrace.errors import DamagedInput
 from ktrace.input.mapping import EXTENTS, FIGURES, ISO, PLACES, SIZES, TEXTS, TIMES, WHOLE, ColumnMap
 from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
 from .cells import Reader
@@ -84,7 +86,7 @@ class MappedRows:
                 self._read_field(name, column, cells, found, left)
         for name in ("ts", "end", "dur"):
             if (rounded := left.get(f"${name}")) is not None:
-                for row in np.flatnonzero(rounded.is_valid().to_numpy(zero_copy_only=False)).tolist():
+                for row in np.flatnonzero(present(rounded)).tolist():
                     self._report.issue("rounded", block.where(row), f"${name}")
         for key, cells in block.rest().items():
             own = key.removeprefix("args.")
@@ -122,9 +124,7 @@ class MappedRows:
             values[name] = floats(cells)
         found |= {f"<{key}>": value for key, value in values.items()}
         first = next(iter(values.values()))
-        misfits = (
-            has_text(stripped(cells)) & first.is_null().to_numpy(zero_copy_only=False) if first.null_count else None
-        )
+        misfits = has_text(stripped(cells)) & ~present(first) if first.null_count else None
         if misfits is not None and misfits.any():
             left[column.own] = argument(only(cells, misfits))
 
@@ -136,7 +136,7 @@ class MappedRows:
             if column is None:
                 continue
             cells, values = block.get(column.own), typed.get(f"<{name}>")
-            bad = np.ones(len(typed), np.bool_) if values is None else values.is_null().to_numpy(zero_copy_only=False)
+            bad = np.ones(len(typed), np.bool_) if values is None else ~present(values)
             if name in ("end", "dur") and cells is not None:
                 bad = bad & has_text(stripped(cells))
             elif name in ("end", "dur"):
@@ -146,9 +146,7 @@ class MappedRows:
             good &= ~bad
         if "start" not in self._mapping.cells:
             figures = [typed.get(f"<{name}>") for name in (*FIGURES, "count", "percent")]
-            empty = np.logical_and.reduce(
-                [figure.is_null().to_numpy(zero_copy_only=False) for figure in figures if figure is not None]
-            )
+            empty = np.logical_and.reduce([~present(figure) for figure in figures if figure is not None])
             for row in np.flatnonzero(empty & good).tolist():
                 self._report.issue("bad-record", typed.where(row), "no figure")
             good &= ~empty
@@ -252,9 +250,9 @@ class MappedRows:
                 column if isinstance(column, pa.Array) else pa.repeat(pa.scalar(column, pa.int64()), rows)
                 for column in numbers
             ]
-            for row in pa.table(both, ["parent", "child"]).group_by(["parent", "child"]).aggregate([]).to_pylist():
-                if row["child"] in names:
-                    self._named[child][row["parent"], row["child"]] = names[row["child"]]
+            for above, number in combinations(both):
+                if number in names:
+                    self._named[child][above, number] = names[number]
 
     def facts(self) -> Iterator[Batch]:
         """Yields the names of places, and the clock; reports units that can't be right. Raises DamagedInput."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import Batch
+from ktrace.model.masks import present
 
 from .columns import filled
 from .reading import Reading
@@ -108,7 +109,7 @@ def _restored(reading: Reading, block: Block, value: pa.Array, places: Int64, wi
     report.issue("wrapped", block.where(int(places[0])), f"value {value[int(places[0])]} of {wide[0]}", len(places))
     numbers = value.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
     numbers[places] = wide
-    restored = pa.array(numbers, mask=value.is_null().to_numpy(zero_copy_only=False))
+    restored = pa.array(numbers, mask=~present(value))
     return {"value": restored, "args.value": pc.if_else(pa.array(cut), value, None)}
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.columnar.combinations import combinations
 from ktrace.converters._shared.sqlite.database import Database
 
 #: The mask of a process id, and of a thread id.
@@ -46,7 +47,6 @@ class Places:
         self.threads: set[int] = set()
         self.processes: set[int] = set()
         self.cores: set[int] = set()
-        self._context_keys: set[int | None] = set()
         self.contexts: set[tuple[int | None, int, int]] = set()
         self._gpus = _gpus_of(database)
         gpus_of: dict[int, set[int]] = {}
@@ -153,15 +153,7 @@ class Places:
     def _add_contexts(self, pid: pa.Array | None, device: pa.Array, context: pa.Array) -> None:
         """Notes the device of each context of each process."""
         pids = pid if pid is not None else pa.nulls(len(device), pa.int64())
-        mixed = pc.bit_wise_xor(pc.shift_left(pc.fill_null(pids, -1), 40), pc.shift_left(context, 8))
-        keys = set(pc.unique(pc.bit_wise_xor(mixed, device)).to_pylist())
-        if keys <= self._context_keys:
-            return
-        self._context_keys |= keys
-        table = pa.table({"pid": pids, "context": context, "device": device})
-        distinct = table.group_by(["pid", "context", "device"]).aggregate([])
-        rows = zip(*(distinct[name].to_pylist() for name in ("pid", "context", "device")), strict=True)
-        self.contexts.update(row for row in rows if row[1] is not None and row[2] is not None)
+        self.contexts.update(row for row in combinations([pids, context, device]) if None not in row[1:])
 
 
 def _gpus_of(database: Database) -> dict[tuple[int | None, int], int]:

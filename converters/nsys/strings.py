@@ -17,6 +17,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.model.masks import present
 from ktrace.store.joins import positions
 
 from .columns import distinct_words
@@ -100,7 +101,7 @@ class Words:
         codes = self._codes_at(places)
         lost = np.flatnonzero(codes < 0)
         if len(lost):
-            null = ids.is_null().to_numpy(zero_copy_only=False)[lost]
+            null = ~present(ids)[lost]
             wanted = np.ones(len(lost), np.bool_) if required else ~null
             self._replace_missing(block, codes, numbers, lost[wanted], null[wanted])
         if not required and ids.null_count:

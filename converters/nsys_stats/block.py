@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.converters._shared.columnar.combinations import combinations
 from ktrace.converters._shared.columnar.text_cells import Times, argument, integers, stripped, times
 from ktrace.converters._shared.text.headings import Heading, own_key
 from ktrace.model.arrays import Bools, Int64
+from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
 from .cells import sizes
@@ -100,7 +102,7 @@ class TraceBlock:
         """Returns the whole numbers of a field; other cells are kept as arguments."""
         cells = self.cells(name)
         numbers = integers(cells, _GREATEST.get(name))
-        self.keep(name, cells, numbers.is_null().to_numpy(zero_copy_only=False))
+        self.keep(name, cells, ~present(numbers))
         return numbers
 
     def sizes(self, name: str) -> tuple[pa.Int64Array, int]:
@@ -111,7 +113,7 @@ class TraceBlock:
         cells = self.cells(name)
         parsed = sizes(cells, self.unit(name))
         self.keep(name, cells, parsed.rounded)
-        return parsed.bytes, int((parsed.rounded & parsed.bytes.is_valid().to_numpy(zero_copy_only=False)).sum())
+        return parsed.bytes, int((parsed.rounded & present(parsed.bytes)).sum())
 
     def keep(self, name: str, cells: pa.StringArray, rows: Bools) -> None:
         """Makes the cells of a field in `rows` arguments under the source's heading."""
@@ -147,7 +149,7 @@ class TraceBlock:
             if found and found["name"]:
                 names.devices[int(found["device"])] = found["name"]
         column = pa.array(ordinals, pa.int64()).take(distinct.indices)
-        self.keep("device", cells, column.is_null().to_numpy(zero_copy_only=False))
+        self.keep("device", cells, ~present(column))
         return column
 
     def threads(self, names: Names) -> None:
@@ -156,8 +158,6 @@ class TraceBlock:
         pid, tid = (
             integers(self.cells(key)) if self.has(key) else pa.nulls(rows, pa.int64()) for key in ("pid", "tid")
         )
-        table = pa.table({"pid": pid, "tid": tid, "name": cells})
-        for row in table.group_by(["pid", "tid", "name"], use_threads=False).aggregate([]).to_pylist():
-            if row["name"] is not None and row["tid"] is not None:
-                names.threads[row["pid"], row["tid"]] = row["name"]
-        self.keep("thread", cells, tid.is_null().to_numpy(zero_copy_only=False))
+        for process, thread, name in combinations([pid, tid, cells]):
+            if name is not None and thread is not None:
+                names.threads[process, thread] = name

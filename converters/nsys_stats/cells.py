@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.columnar.text_cells import Sizes, by_distinct, scaled, whole_numbers
 from ktrace.converters._shared.text.headings import cell_quantity, whole
 from ktrace.converters._shared.text.numbers import BYTES
+from ktrace.model.masks import present
 
 #: Decimal units of sizes. Real files confirm 10^6 (3 x 2^28 B are printed as 805.306 MB); they are printed with
 #: three decimals, so a size in them is exact to half a thousandth.
@@ -28,9 +29,7 @@ def sizes(cells: pa.StringArray, unit: str) -> Sizes:
         return Sizes(numbers, np.zeros(len(cells), np.bool_))
     if unit in DECIMAL_BYTES and (found := scaled(cells, len(str(DECIMAL_BYTES[unit])) - 1)):
         known = pc.not_equal(found.ns, 0)
-        return Sizes(
-            pc.if_else(known, found.ns, pa.scalar(None, pa.int64())), cells.is_valid().to_numpy(zero_copy_only=False)
-        )
+        return Sizes(pc.if_else(known, found.ns, pa.scalar(None, pa.int64())), present(cells))
     rounded = by_distinct(cells, partial(_is_rounded, unit=unit), pa.bool_())
     return Sizes(
         by_distinct(cells, partial(_size, unit=unit), pa.int64()),

@@ -18,6 +18,7 @@ from ktrace.converters._shared.columnar.text_cells import Times
 from ktrace.converters._shared.text.headings import Heading
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch, arrow_schema
+from ktrace.model.masks import present
 
 from .block import IDS, Names, TraceBlock
 from .kinds import NO_NAME, copy_kind, kind_of
@@ -233,7 +234,7 @@ def _dimensions(block: TraceBlock, field: str) -> dict[str, pa.Array]:
         return {}
     cells = block.cells(field)
     found = pc.extract_regex(cells, _XYZ)
-    block.keep(field, cells, found.is_null().to_numpy(zero_copy_only=False))
+    block.keep(field, cells, ~present(found))
     return {f"{field}_{axis}": pc.cast(pc.struct_field(found, axis), pa.int64()) for axis in "xyz"}
 
 

@@ -17,6 +17,7 @@ from ktrace.converters._shared.columnar.text_cells import BINARY_BYTES, has_text
 from ktrace.converters._shared.columnar.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
+from ktrace.model.masks import present
 
 from .names import device, named
 from .sizes import DECIMAL_BYTES
@@ -57,7 +58,7 @@ class Extent(Field):
         """Cells that aren't three numbers stay."""
         found = pc.extract_regex(cells, _EXTENTS)
         number = pc.struct_field(found, self._axis).cast(pa.int64())
-        return number, has_text(cells) & number.is_null().to_numpy(zero_copy_only=False)
+        return number, has_text(cells) & ~present(number)
 
 
 class ExtentX(Extent):
@@ -178,7 +179,7 @@ def _by_name(block: Block, devices: pa.Array | None, durations: pa.Array | None)
     on_device = np.zeros(len(block), np.bool_)
     for column in (devices, grid):
         if column is not None:
-            on_device |= column.is_valid().to_numpy(zero_copy_only=False)
+            on_device |= present(column)
     coded = names.dictionary_encode()
     texts = coded.dictionary.to_pylist()
     distinct, codes = np.unique(coded.indices.to_numpy() * 2 + on_device, return_inverse=True)
@@ -189,7 +190,7 @@ def _by_name(block: Block, devices: pa.Array | None, durations: pa.Array | None)
     own = block.take("<correlation>")
     kind = np.array([kinds.index(each.kind) for each in found], np.int32)[codes] if texts else codes
     if durations is None or durations.null_count:
-        open_ = True if durations is None else durations.is_null().to_numpy(zero_copy_only=False)
+        open_ = True if durations is None else ~present(durations)
         kind = np.where((kind == kinds.index("range")) & open_, kinds.index("instant"), kind)
     return {
         "name": pa.array([each.name for each in found], pa.string()).take(pa.array(codes)),

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
+from ktrace.model.masks import present
 
 from .reading import Reading
 
@@ -77,7 +78,7 @@ def counters(reading: Reading, table: str, kernels: Kernels) -> Iterator[Batch]:
         if ids is None or correlations is None or values is None:
             reading.conversion.report.issue("bad-record", table, "has no id, correlationId or value", len(block))
             return
-        rows, has_value = kernels.find(correlations), values.is_valid().to_numpy(zero_copy_only=False)
+        rows, has_value = kernels.find(correlations), present(values)
         for row in np.flatnonzero((rows < 0) | ~has_value).tolist():
             why = "no kernel has its correlationId" if has_value[row] else "no value"
             reading.conversion.report.issue("bad-record", block.where(row), why)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.columnar.blocks import Block, timed
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
+from ktrace.model.masks import present
 
 from .reading import Reading
 
@@ -35,9 +36,7 @@ def markers(reading: Reading, table: str) -> Iterator[Batch]:
         good = np.ones(len(block), np.bool_)
         for name in ("flags", "id", "timestamp"):
             column = block.get(name)
-            known = (
-                np.zeros(len(block), np.bool_) if column is None else column.is_valid().to_numpy(zero_copy_only=False)
-            )
+            known = np.zeros(len(block), np.bool_) if column is None else present(column)
             for row in np.flatnonzero(good & ~known).tolist():
                 report.issue("bad-record", block.where(row), f"{name} isn't a number")
             good &= known

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Block, timed
 from ktrace.model.batch import Batch
+from ktrace.model.masks import present
 
 from .names import COPIES, DRIVER, MEMORIES, OVERHEADS, RUNTIME, SYNCS, UNIFIED
 from .reading import Reading, number
@@ -91,7 +92,7 @@ def unified(reading: Reading, table: str) -> Iterator[Batch]:
         ways = pa.array([UNIFIED.get(number, ("", None))[1] for number in numbers.to_pylist()], pa.string())
         times = _times(block)
         at_once = pc.equal(times["dur"], 0).to_numpy(zero_copy_only=False)
-        copied = ways.is_valid().to_numpy(zero_copy_only=False)
+        copied = present(ways)
         kind = np.where(copied, "memcpy", np.where(at_once, "instant", "range"))
         times["dur"] = pc.if_else(pa.array(~copied & at_once), pa.scalar(None, pa.int64()), times["dur"])
         value = block.take("value")

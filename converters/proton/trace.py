@@ -27,6 +27,7 @@ from ktrace.input.source import Source
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, encoded
+from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder, to_batch, to_rows
 
 from .tree import METADATA
@@ -73,7 +74,7 @@ def on_lanes(batch: Batch) -> Batch:
     columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
     lane: Int64 = columns["tid"].fill_null(-1).to_numpy().astype(np.int64)
     named = batch.has("pid")
-    numbered = columns["pid"].is_valid().to_numpy(zero_copy_only=False) if named else np.zeros(len(lane), np.bool_)
+    numbered = present(columns["pid"]) if named else np.zeros(len(lane), np.bool_)
     is_kernel = np.zeros(len(lane), np.bool_)
     if batch.record == "events":
         is_kernel = pc.equal(decoded(columns["kind"]), "kernel").to_numpy(zero_copy_only=False)
@@ -109,11 +110,11 @@ def _kinds(batch: Batch) -> Batch:
     if stacks is not None and not pa.types.is_primitive(stacks.type):  # a number is no stack
         stacks = encoded(stacks)
         texts = [METADATA.encode() in bytes(text) for text in stacks.dictionary.cast(pa.binary()).to_pylist()]
-        known = stacks.is_valid().to_numpy(zero_copy_only=False)
+        known = present(stacks)
         overhead = overhead | (known & np.array(texts or [False])[stacks.indices.fill_null(0).to_numpy()])
     code = np.where(overhead & (code == 0), 2, code)
     if _CYCLES in columns:
-        cycles = columns[_CYCLES].is_valid().to_numpy(zero_copy_only=False)
+        cycles = present(columns[_CYCLES])
         code = np.where(cycles, 1, code)
         timing = np.where(cycles, 1, 0)
         columns["timing"] = words(["measured", "derived"], timing)

@@ -18,6 +18,7 @@ from ktrace.converters._shared.rocm.common import MEANS, mean_counter
 from ktrace.converters._shared.sqlite.lookup import Children, Lookup, aligned
 from ktrace.model.arrays import Float64, Int64
 from ktrace.model.batch import Batch
+from ktrace.model.masks import present
 
 from .infos import Ids, json_object, plain
 from .slices import Tables
@@ -109,7 +110,7 @@ class Counters:
         first, count, total = _sums(rows)
         kept = rows.take(first)
         columns = self._owners_of(kept)
-        known = columns["ts"].is_valid().to_numpy(zero_copy_only=False)
+        known = present(columns["ts"])
         report = self._tables.conversion.report
         for row in np.flatnonzero(~known).tolist():
             place = f"{self._tables.part.tables['pmc_event']} row {kept['_rowid_'][row]}"
@@ -279,7 +280,7 @@ def _sums(rows: pa.Table) -> tuple[Int64, Int64, Float64]:
     run = np.concatenate(([0], np.cumsum(events[1:] != events[:-1])))
     counters = plain(rows["pmc_id"]).dictionary_encode()
     key = run * len(counters.dictionary) + counters.indices.to_numpy()
-    sampled = rows["sample_id"].is_valid().to_numpy()
+    sampled = present(rows["sample_id"])
     key[sampled] = -1 - np.flatnonzero(sampled)
     _, first, of, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
     total = np.bincount(of, rows["value"].cast(pa.float64()).to_numpy()).astype(np.float64)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Block, nonzero
+from ktrace.converters._shared.columnar.combinations import combinations
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import Lookup, Texts, both
 from ktrace.input.sqlite_file import quoted_name
@@ -85,11 +86,8 @@ class Places:
         }
 
     def _remember(self, place: Columns, device: pa.Array, stream: pa.Array) -> None:
-        streams = pa.table({"pid": place["pid"], "device": device, "stream": stream})
-        if place["host"] is not None:
-            streams = streams.append_column("host", place["host"])
-        for row in streams.group_by(streams.column_names).aggregate([]).to_pylist():
-            self._seen[row.get("host"), row["pid"], row["device"], row["stream"]] = None
+        host = place["host"] if place["host"] is not None else pa.nulls(len(device), pa.string())
+        self._seen.update(dict.fromkeys(combinations([host, place["pid"], device, stream])))
 
     def facts(self, rows: RowBuilder) -> None:
         """Adds the names of the streams with work."""

@@ -21,6 +21,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.converters._shared.columnar.dictionaries import constant
 from ktrace.model.batch import Batch
+from ktrace.model.masks import present
 
 from .columns import mapped, texts, thread
 from .gpu import Gpu
@@ -197,7 +198,7 @@ class Tables:
         raw = texts(block.get("value"), len(block))
         values = pa.array([_float(text) for text in raw], pa.float64())
         if values.null_count:
-            for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
+            for row in np.flatnonzero(~present(values)).tolist():
                 self._conversion.report.issue("bad-record", block.where(row), f"the value {raw[row]!r}")
             block = block.filter(values.is_valid())
             values, ids = values.drop_null(), block.get("counter-id")

@@ -23,7 +23,7 @@ from ktrace.converters._shared.xla.kinds import COPIES, SIGNS, WORK, is_op
 from ktrace.converters._shared.xla.lines import Placed, What
 from ktrace.model.arrays import Bools, Int8, Int64, UInt8
 from ktrace.model.batch import Batch
-from ktrace.model.masks import words_in
+from ktrace.model.masks import present, words_in
 
 from .layout import Broken, Line, Plane, events_of
 from .metadata import Metadata, text_column
@@ -305,7 +305,7 @@ def _enclosing(line: Int64, offset: Int64, dur: Int64) -> Bools:
 
 def _has(columns: dict[str, pa.Array], name: str) -> Bools | bool:
     column = columns.get(name)
-    return False if column is None else column.is_valid().to_numpy(zero_copy_only=False)
+    return False if column is None else present(column)
 
 
 def _joined(columns: dict[str, pa.Array], shared: dict[str, pa.Array], code: Int64) -> dict[str, pa.Array]:

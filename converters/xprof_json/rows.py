@@ -16,7 +16,7 @@ from ktrace.converters._shared.xla.lines import Placed, What
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, encoded
-from ktrace.model.masks import words_in
+from ktrace.model.masks import present, words_in
 from ktrace.model.row_builder import to_batch, to_rows
 
 from .lines import Lines
@@ -114,7 +114,7 @@ def _has(columns: dict[str, pa.Array], name: str) -> Bools:
     column = columns.get(name)
     if column is None:
         return np.zeros(len(columns["name"]), np.bool_)
-    found: Bools = column.is_valid().to_numpy(zero_copy_only=False)
+    found: Bools = present(column)
     return found
 
 

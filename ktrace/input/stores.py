@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, BinaryIO, Protocol
 
 from ktrace.errors import InputError, KtraceError, OutputError, import_extra
@@ -121,7 +120,7 @@ class Local:
     def temporary(self) -> Path:
         folder = self.inside(TEMPORARY)
         folder.mkdir(parents=True, exist_ok=True)
-        return folder / token_hex(8)
+        return folder / os.urandom(8).hex()
 
     def put(self, file: Path, name: str) -> None:
         target = self.inside(name, content=False)
@@ -185,7 +184,7 @@ class Remote:
             self._fs.pipe_file(f"{self._root}/{name}", data)
 
     def temporary(self) -> Path:
-        return Path(tempfile.gettempdir()) / f"ktrace.{token_hex(8)}"
+        return Path(tempfile.gettempdir()) / f"ktrace.{os.urandom(8).hex()}"
 
     def put(self, file: Path, name: str) -> None:
         with told(self.path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,16 +20,39 @@ from ktrace.model.json_text import decoded, encoded
 
 def truth(mask: pa.Array) -> Bools:
     """The numpy mask of a boolean column; null is false."""
-    found: Bools = mask.fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+    if not (isinstance(mask, pa.BooleanArray) and len(mask)):
+        found: Bools = mask.fill_null(False).to_numpy(zero_copy_only=False)
+        return found
+    valid, data = mask.buffers()
+    bits = _unpacked(data, mask)
+    return bits & _unpacked(valid, mask) if mask.null_count else bits
+
+
+def present(column: pa.Array) -> Bools:
+    """Which rows of a column aren't null."""
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
+    bits = column.buffers()[0] if isinstance(column, pa.Array) else None
+    return truth(column.is_valid()) if bits is None else _unpacked(bits, column)
+
+
+def _unpacked(bits: pa.Buffer, column: pa.Array) -> Bools:
+    """The bits of a column's rows: Arrow itself takes ten times as long."""
+    first, count = column.offset, len(column)
+    found = np.unpackbits(np.frombuffer(bits, np.uint8), count=first + count, bitorder="little")
+    return found[first:].view(np.bool_)
 
 
 def words_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
     """Which rows of a text column have one of these words; null has none. Of a dictionary only its words are tested."""
     wanted = pa.array(words, pa.string())
-    if pa.types.is_dictionary(column.type):
-        return truth(pc.is_in(column.dictionary, wanted).take(column.indices))
-    return truth(pc.is_in(column, wanted))
+    if not pa.types.is_dictionary(column.type):
+        return truth(pc.is_in(column, wanted))
+    if isinstance(column, pa.ChunkedArray):
+        return np.concatenate([np.zeros(0, np.bool_), *(words_in(chunk, words) for chunk in column.chunks)])
+    codes, is_wanted = column.indices, np.append(truth(pc.is_in(column.dictionary, wanted)), False)
+    found: Bools = is_wanted[codes.fill_null(len(is_wanted) - 1).to_numpy() if codes.null_count else codes.to_numpy()]
+    return found
 
 
 class NameTest:
@@ -61,7 +85,7 @@ def slice_mask(of_kinds: Callable[[tuple[str, ...]], Bools], has_dur: Bools) -> 
 
 def slice_rows(batch: EventRows) -> Bools:
     """Which rows are slices: those with a duration, or of a kind that has one even if it is unknown."""
-    return slice_mask(partial(words_in, batch.column("kind")), truth(batch.column("dur").is_valid()))
+    return slice_mask(partial(words_in, batch.column("kind")), present(batch.column("dur")))
 
 
 def rows_where(batch: Batch, mask: Bools) -> Batch:

@@ -18,7 +18,6 @@ import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from ktrace.scratch import SUFFIX, Held, make, remove, sweep, unheld
@@ -70,7 +69,7 @@ def swap(moves: Sequence[Move], stale: Iterable[Path], *, overwrite: bool) -> No
         return
     if old and not overwrite:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(old[0]))
-    base = f".{targets[0].name[:50]}.{token_hex(8)}"
+    base = f".{targets[0].name[:50]}.{os.urandom(8).hex()}"
     folder = targets[0].parent
     aside = [(path, folder / f"{base}.{number}{_OLD}") for number, path in enumerate(old)]
     note = _write_note(folder / f"{base}{_NOTE}", moves, aside)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int32, Int64, UInt16
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, INTERNAL, arrow_schema
-from ktrace.model.masks import slice_mask
+from ktrace.model.masks import present, slice_mask
 from ktrace.store.gathered import GatheredRows, join
 from ktrace.store.spill import Batches, Runs, Spill
 from ktrace.store.tally import Tally
@@ -126,7 +125,7 @@ class EventStore:
         flags[kinds.where(kind, lambda word: word in DEVICE_KINDS)] |= WORK
         flags[kinds.where(kind, "range".__eq__)] |= RANGE
         if "track" in columns.schema.names:
-            own_track = columns.column("track").is_valid().to_numpy(zero_copy_only=False)
+            own_track = present(columns.column("track"))
             synthetic = self.words["timing"].where(columns.column("timing"), "synthetic".__eq__)
             flags[synthetic & own_track] |= LAID_OUT
         return flags
@@ -182,5 +181,4 @@ def values(columns: pa.RecordBatch, name: str) -> tuple[Int64, Bools]:
     if name not in columns.schema.names:
         return np.zeros(columns.num_rows, np.int64), np.zeros(columns.num_rows, np.bool_)
     column = columns.column(name)
-    present = np.ones(len(column), np.bool_) if not column.null_count else pc.is_valid(column).to_numpy(False)
-    return column.fill_null(0).to_numpy(), present
+    return (column.fill_null(0) if column.null_count else column).to_numpy(), present(column)

@@ -37,7 +37,8 @@ class Vocabulary:
     def encode(self, column: pa.DictionaryArray) -> pa.Array:
         """The numbers of a dictionary column, null where it is null."""
         numbers = self._numbers(column.dictionary)
-        codes = numbers[column.indices.fill_null(len(numbers) - 1).to_numpy(zero_copy_only=False)]
+        indices = column.indices
+        codes = numbers[(indices.fill_null(len(numbers) - 1) if indices.null_count else indices).to_numpy()]
         codes = codes.astype(np.int32, copy=False)
         return pa.array(codes, mask=codes == NULL) if column.null_count or -1 in numbers[:-1] else pa.array(codes)
 
@@ -65,7 +66,7 @@ class Vocabulary:
     def where(self, numbers: pa.Array, test: Callable[[str], bool]) -> Bools:
         """Which numbers have a word that passes the test; null doesn't."""
         passes = np.array([*(test(str(word)) for word in self._number), False], np.bool_)
-        result: Bools = passes[numbers.fill_null(NULL).to_numpy()]
+        result: Bools = passes[(numbers.fill_null(NULL) if numbers.null_count else numbers).to_numpy()]
         return result
 
 

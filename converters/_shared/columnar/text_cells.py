@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools
 from ktrace.model.json_text import dump_json
+from ktrace.model.masks import present
 
 from ..text.headings import Heading, cell_quantity, plain, whole
 from ..text.numbers import BYTES, TIME_NS, nanoseconds, to_ns
@@ -147,7 +148,7 @@ def _plain_times(cells: pa.StringArray, digits: int) -> Times | None:
     joined = whole_numbers(pc.replace_substring(cells, ".", "", max_replacements=1))
     if joined is None:
         return None
-    mask = joined.is_null().to_numpy(zero_copy_only=False)
+    mask = ~present(joined)
     numbers = joined.fill_null(0).to_numpy(zero_copy_only=False)
     dot = dots.fill_null(-1).to_numpy(zero_copy_only=False)
     size = pc.fill_null(pc.binary_length(cells), 0).to_numpy(zero_copy_only=False)
@@ -264,7 +265,7 @@ def only(cells: pa.Array, rows: Bools) -> pa.Array:
 
 def has_text(cells: pa.StringArray) -> Bools:
     """Whether each cell contains anything."""
-    return lengths(cells) > 0 if not cells.null_count else cells.is_valid().to_numpy(zero_copy_only=False)
+    return lengths(cells) > 0 if not cells.null_count else present(cells)
 
 
 def _text(cells: pa.StringArray) -> bytes:

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools
 from ktrace.model.json_text import dump_json
+from ktrace.model.masks import present
 from ktrace.report import Report
 
 from ..text.headings import heading
@@ -102,7 +103,7 @@ class Size(Field):
 def _with_misfits(cells: pa.StringArray, column: pa.Array) -> tuple[pa.Array, Bools | None]:
     if not column.null_count:
         return column, None
-    misfits = has_text(stripped(cells)) & column.is_null().to_numpy(zero_copy_only=False)
+    misfits = has_text(stripped(cells)) & ~present(column)
     return column, misfits if misfits.any() else None
 
 

@@ -19,6 +19,7 @@ from ktrace.conversion import Conversion
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json
+from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
 from ..columnar.dictionaries import words
@@ -364,7 +365,7 @@ class _Rows:
         others: dict[str, pa.Array] = {"value": self._values}
         if several.any():
             values = self._values.to_numpy(zero_copy_only=False)
-            absent = self._values.is_null().to_numpy(zero_copy_only=False)
+            absent = ~present(self._values)
             others = {
                 "value": pa.array(values, mask=absent | several),
                 "avg": pa.array(values, mask=absent | ~several),

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
+from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
 from ..columnar.blocks import Batches, Block, nonzero, timed
@@ -170,7 +171,7 @@ def _copies(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
     numbers = [column.cast(pa.int64()) for column in (agents(source), agents(target)) if column is not None]
     found["device"] = pc.if_else(home, *numbers)
     home_rows = home.to_numpy(zero_copy_only=False)
-    known = [number.is_valid().to_numpy(zero_copy_only=False) for number in numbers]
+    known = [present(number) for number in numbers]
     found["args.Source_Agent_Id"] = only(source, ~home_rows | ~known[0])
     found["args.Destination_Agent_Id"] = only(target, home_rows | ~known[1])
     return found

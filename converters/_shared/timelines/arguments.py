@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch, EventRows
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import slice_rows, words_in
+from ktrace.model.masks import present, slice_rows, words_in
 
 #: The columns that become arguments under their own name, in display order.
 PLAIN = (
@@ -38,7 +38,7 @@ def argument_columns(batch: Batch, show_kind: Bools | None) -> dict[str, pa.Arra
         columns["kind"] = masked(kind, show_kind)
     columns["timing"] = masked(batch.column("timing"), ~words_in(batch.column("timing"), ("measured",)))
     if batch.column("dur").null_count:
-        unfinished = slice_rows(batch) & batch.column("dur").is_null().to_numpy(zero_copy_only=False)
+        unfinished = slice_rows(batch) & ~present(batch.column("dur"))
         columns["unfinished"] = pc.if_else(pa.array(unfinished), pa.scalar(True), pa.scalar(None, pa.bool_()))
     for name in PLAIN:
         if batch.has(name):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Bools as Truths
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.json_text import decode_document, json_cells
+from ktrace.model.masks import present
 
 from .json_values import Raw, kind_of, same_spelling
 from .numbers import nanoseconds
@@ -278,7 +279,7 @@ def _joined(pieces: list[Int32]) -> Int32:
 def dictionary_of(codes: Int32, values: pa.Array, *, nulls: bool = False) -> pa.DictionaryArray:
     """A column from codes and values; -1 is null, and so is the code of a null value if there may be `nulls`."""
     if nulls and values.null_count:
-        away = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
+        away = np.flatnonzero(~present(values))
         codes = np.where(np.isin(codes, away), np.int32(-1), codes)
         values = values.fill_null("")
     absent = codes < 0

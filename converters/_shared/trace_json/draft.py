@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import SPECIAL, encoded, json_cells, load_json
+from ktrace.model.masks import present
 from ktrace.report import Report
 
 from ..columnar.dictionaries import constant, indices
@@ -154,7 +155,7 @@ class Task:
 
 def valid(column: pa.Array) -> Bools:
     """Whether each row has a value."""
-    found: Bools = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    found: Bools = present(column)
     return found
 
 

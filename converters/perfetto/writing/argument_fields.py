@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Float64, UInt64
 from ktrace.model.json_text import decoded
+from ktrace.model.masks import present
 
 from ..proto.wire import varint
 from .arguments import HostArguments, Naming, StageArguments
@@ -85,14 +86,17 @@ def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> CodedField:
         column = column.dictionary_encode()
     elif column.dictionary.null_count:
         column = column.dictionary_decode().dictionary_encode()
-    codes = pc.fill_null(column.indices.cast(pa.int32()), -1).to_numpy(zero_copy_only=False)
+    indices = column.indices.cast(pa.int32())
+    codes = (indices.fill_null(-1) if indices.null_count else indices).to_numpy()
     counts = np.bincount(codes + 1, minlength=len(column.dictionary) + 1)[1:]
     used = np.flatnonzero(counts)
-    number = np.full(len(counts) + 1, -1, np.int32)
-    number[used] = np.arange(len(used))
+    if len(used) < len(counts):
+        number = np.full(len(counts) + 1, -1, np.int32)
+        number[used] = np.arange(len(used))
+        codes = number[codes]
     values = column.dictionary.take(pa.array(used)).cast(pa.large_binary()).to_pylist()
     pieces = [make(value, count > 1) for value, count in zip(values, counts[used].tolist(), strict=True)]
-    return CodedField(Pieces(pieces), number[codes])
+    return CodedField(Pieces(pieces), codes)
 
 
 def source_argument_field(column: pa.Array, into: HostArguments, naming: Naming) -> Field | None:
@@ -103,8 +107,9 @@ def source_argument_field(column: pa.Array, into: HostArguments, naming: Naming)
 
 
 def whole(column: pa.Array) -> UInt64:
-    """Returns an integer column as the words of its varints; null is 0."""
-    values: Any = pc.fill_null(column, 0).to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
+    """Returns an integer column as the words of its varints; of a null it may be any word."""
+    data = column.buffers()[1]
+    values: Any = np.frombuffer(data or b"", column.type.to_pandas_dtype())[column.offset :][: len(column)]
     words: UInt64 = values.astype(np.int64, copy=False).view(np.uint64)
     return words
 
@@ -125,5 +130,5 @@ def validity(column: pa.Array) -> Bools | None:
     """Returns which rows aren't null; None if all are."""
     if not column.null_count:
         return None
-    valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)
+    valid: Bools = present(column)
     return valid

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int64, UInt64
+from ktrace.model.masks import present
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import TimelineBatch
 
@@ -98,9 +99,7 @@ class HostArrows:
         parts = [(several[0], several[1], _SUBMISSION), (at, more, _SUBMISSION), (*self.waits, _HOST_WAIT)]
         if any(len(part[0]) for part in parts):
             text = _joined(parts, self.count)
-            found.append(
-                TextField(length_delimited(_CORRELATION, text), text.is_valid().to_numpy(zero_copy_only=False))
-            )
+            found.append(TextField(length_delimited(_CORRELATION, text), present(text)))
         return found
 
 

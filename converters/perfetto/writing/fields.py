@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.model.arrays import Bools, Int32, Int64, UInt64
+from ktrace.model.masks import present
 from ktrace.native import address
 
 from .message_columns import MessageColumns, Pieces
@@ -181,7 +182,7 @@ class TextField:
         self.texts = texts
         self.valid = valid
         if valid is None and texts.null_count:
-            self.valid = texts.is_valid().to_numpy(zero_copy_only=False)
+            self.valid = present(texts)
 
     def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Int32, Int64
+from ktrace.model.masks import present
 
 #: Arguments that differ in every launch.
 _VARYING = frozenset({"id", "parent", "correlation", "external_id"})
@@ -85,7 +86,7 @@ def number_codes(column: pa.Array) -> Int64:
             column = column.dictionary_encode()
         values = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     if column.null_count:
-        values = np.where(column.is_valid().to_numpy(zero_copy_only=False), values, _NULL)
+        values = np.where(present(column), values, _NULL)
     found: Int64 = values
     return found
 

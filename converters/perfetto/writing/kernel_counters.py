@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.timelines.arguments import plain
 from ktrace.model.arrays import AnyArray, Bools, Int64
 from ktrace.model.batch import EventRows
-from ktrace.model.masks import words_in
+from ktrace.model.masks import present, words_in
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import LAUNCH_METRICS
@@ -166,7 +166,7 @@ def metrics_of(batch: EventRows, stage: Bools) -> KernelMetrics:
     counter = words_in(batch.column("kind"), ("counter",))
     if batch.has("parent") and stage.any() and counter.any():
         source = plain(batch, "source").dictionary_encode().indices.to_numpy().astype(np.int64)
-        child = np.flatnonzero(counter & batch.column("parent").is_valid().to_numpy(zero_copy_only=False))
+        child = np.flatnonzero(counter & present(batch.column("parent")))
         kernels = np.flatnonzero(stage)
         parent = pc.fill_null(batch.column("parent"), 0).to_numpy(zero_copy_only=False)[child]
         kernel[child] = _find(source[child], parent, source[kernels], batch.column("id").to_numpy()[kernels], kernels)

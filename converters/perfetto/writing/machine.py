@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.timelines.arguments import PLAIN, plain
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
-from ktrace.model.masks import slice_rows, words_in
+from ktrace.model.masks import present, slice_rows, words_in
 from ktrace.parallel.meanwhile import meanwhile
 from ktrace.stages.order.timeline import TimelineBatch
 
@@ -194,7 +194,7 @@ class Machine:
     def _add_estimates(self, part: Batch, stages: StageRows) -> None:
         if not part.has("occupancy") or part.column("occupancy").null_count == len(part):
             return
-        known = part.column("occupancy").is_valid().to_numpy(zero_copy_only=False)
+        known = present(part.column("occupancy"))
         value = part.column("occupancy").to_numpy(zero_copy_only=False)[known]
         self._counters.add(
             kernels=len(value),
@@ -227,7 +227,7 @@ class Machine:
             name, unit = series[one // 2]
             names[one] = self._counters.number(name, unit, DERIVED if one % 2 else "")
         dur = pc.fill_null(batch.column("dur"), 0).to_numpy(zero_copy_only=False)
-        estimated = pc.is_valid(batch.column("occupancy")).to_numpy(zero_copy_only=False)
+        estimated = present(batch.column("occupancy"))
         distinct = np.unique(of)
         self._counters.add(
             kernels=len(distinct) - int(np.count_nonzero(estimated[distinct])),

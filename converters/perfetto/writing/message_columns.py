@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int32, Int64, UInt8, UInt64
+from ktrace.model.masks import present
 
 #: UInt8 between two rows while they are written: the last word of a row may extend so far.
 _GAP = 8
@@ -244,7 +245,7 @@ def lengths(texts: pa.LargeBinaryArray) -> Int64:
 def length_delimited(tag: bytes, texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     """Each text as a field: tag and length, then the text; nothing for null."""
     field = MessageColumns(len(texts))
-    valid = None if not texts.null_count else texts.is_valid().to_numpy(zero_copy_only=False)
+    valid = None if not texts.null_count else present(texts)
     field.varint(tag, lengths(texts).astype(np.uint64), valid)
     field.text(texts)
     return field.rows()

@@ -13,7 +13,7 @@ from ktrace.converters._shared.timelines import arguments as timeline_arguments
 from ktrace.converters._shared.timelines.arguments import masked, plain, word_numbers
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
-from ktrace.model.masks import words_in
+from ktrace.model.masks import present, words_in
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import CATEGORY_KINDS, RESERVED, argument_name
@@ -134,7 +134,7 @@ def _counter_values(batch: Batch, counter: Bools) -> list[Field]:
     """Returns the values of counters: whole ones as integers, which are shorter."""
     if not batch.has("value") or not counter.any():
         return []
-    which = counter & batch.column("value").is_valid().to_numpy(zero_copy_only=False)
+    which = counter & present(batch.column("value"))
     value = pc.fill_null(batch.column("value"), 0.0).to_numpy(zero_copy_only=False)
     integer = which & is_integral(value)
     return [
@@ -146,7 +146,7 @@ def _counter_values(batch: Batch, counter: Bools) -> list[Field]:
 def _dimensions(batch: Batch, name: str, into: HostArguments) -> list[Field]:
     """Returns `grid` or `block` as {x, y, z}, or as a number if only the product is known."""
     axes = {axis: batch.column(f"{name}_{axis}") for axis in "xyz"}
-    x, y, z = (column.is_valid().to_numpy(zero_copy_only=False) for column in axes.values())
+    x, y, z = (present(column) for column in axes.values())
     alone, several = x & ~y & ~z, y | z
     if not x.any() and not several.any():
         return []

@@ -21,7 +21,7 @@ from ktrace.analysis.work.joining import Ranges
 from ktrace.analysis.work.shapes import Shapes
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
-from ktrace.model.masks import words_in
+from ktrace.model.masks import present, words_in
 from ktrace.store.joins import find
 from ktrace.store.spill import Spill
 
@@ -73,7 +73,7 @@ class Arrows:
         known = {tuple(one.values()): number for number, one in enumerate(threads)}
         places = np.array([known.get(tuple(one.values()), -1) for one in self._places.all()], np.int32)
         thread, ts = places[rows["place"].to_numpy()], rows["ts"].fill_null(0).to_numpy().copy()
-        attached = np.flatnonzero(rows["event"].is_valid().to_numpy())
+        attached = np.flatnonzero(present(rows["event"]))
         if len(attached):
             event = rows["event"].take(pa.array(attached)).to_numpy()
             span = find((event,), (columns["id"],))

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded, dump_json, load_object
+from ktrace.model.masks import present
 from ktrace.model.unique import unique_name
 from ktrace.report import Ledger
 from ktrace.store.joins import distinct_rows, positions
@@ -163,7 +164,7 @@ class Launches:
         details = rows.filter(pa.array(~is_head))
         places = self._place(heads)
         of = pc.index_in(details["parent"], self._ids()).to_numpy()  # all launches are placed by now
-        figure = pc.is_valid(details["value"]).to_numpy()
+        figure = present(details["value"])
         argument = pc.match_substring_regex(details["metric"], _OF_LAUNCH).to_numpy()
         counter = figure & ~argument
         twice = _repeated(details, of, counter)
