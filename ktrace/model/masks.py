@@ -51,7 +51,7 @@ def words_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
     if isinstance(column, pa.ChunkedArray):
         return np.concatenate([np.zeros(0, np.bool_), *(words_in(chunk, words) for chunk in column.chunks)])
     codes, is_wanted = column.indices, np.append(truth(pc.is_in(column.dictionary, wanted)), False)
-    found: Bools = is_wanted[codes.fill_null(len(is_wanted) - 1).to_numpy() if codes.null_count else codes.to_numpy()]
+    found: Bools = is_wanted.take((codes.fill_null(len(is_wanted) - 1) if codes.null_count else codes).to_numpy())
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from ktrace.conversion import Conversion
@@ -11,15 +12,17 @@ from ktrace.output.sink import Sink
 from ktrace.parallel.prefetch import prefetch
 from ktrace.report import Ledger, Report
 from ktrace.stages.layout.tables import layout
-from ktrace.stages.order.timeline import order
 from ktrace.stages.pair import pair_halves
 
 
 def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
     """Passes the batches through the stages that the format needs, and into its writer."""
     report = conversion.report
+    batches = _begun(batches)
     writer = fmt.open_writer(sink, conversion)
     if fmt.timeline:
+        from ktrace.stages.order.timeline import order
+
         lanes = not fmt.overlap or conversion.options.get("gpu") == "slices"
         timeline = order(layout(batches, report), report, device_lanes=lanes)
         ledger = report.stage(fmt.name)
@@ -39,6 +42,23 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
             if batch.record != "catalog":
                 _account(report, ledger, len(batch), kept)
     writer.close()
+
+
+def _begun(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The same batches, read up to the first rows: a reader's processes and threads work while modules are imported."""
+    rest = iter(batches)
+    first: deque[Batch] = deque()
+    for batch in rest:
+        first.append(batch)
+        if batch.record != "catalog":
+            break
+
+    def all_batches() -> Iterator[Batch]:
+        while first:
+            yield first.popleft()
+        yield from rest
+
+    return all_batches()
 
 
 def _only_record(table: str, batches: Iterable[Batch], ledger: Ledger) -> Iterator[Batch]:
