@@ -95,7 +95,7 @@ def as_fractions(column: pa.Array) -> pa.DoubleArray:
     if pa.types.is_string(column.type):
         numbers = pc.match_substring_regex(column, r"^-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][-+]?[0-9]{1,3})?$")
         return pc.if_else(pc.fill_null(numbers, False), column, None).cast(pa.float64())
-    if pa.types.is_binary(column.type):
+    if pa.types.is_large_binary(column.type):
         return pa.nulls(len(column), pa.float64())
     return column.cast(pa.float64(), safe=False)
 
@@ -112,7 +112,7 @@ def as_text(column: pa.Array) -> pa.StringArray:
     """Returns the column as texts; bytes that aren't UTF-8 become U+FFFD."""
     if pa.types.is_string(column.type):
         return column
-    if pa.types.is_binary(column.type):
+    if pa.types.is_large_binary(column.type):
         return pa.array([None if value is None else value.decode("utf-8", "replace") for value in column.to_pylist()])
     return column.cast(pa.string())
 

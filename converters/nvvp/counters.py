@@ -110,7 +110,7 @@ def _whole(block: Block, name: str) -> pa.Array:
 def _values(block: Block) -> pa.DoubleArray | None:
     """The values as float64; null for none."""
     numbers, others = block.get("value"), block.get("$value")
-    if numbers is None and (others is None or not pa.types.is_binary(others.type)):
+    if numbers is None and (others is None or not pa.types.is_large_binary(others.type)):
         return None
     if numbers is not None:
         return numbers.cast(pa.float64(), safe=False)

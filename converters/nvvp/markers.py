@@ -93,7 +93,7 @@ def _events(reading: Reading, table: str, block: Block, ids: Int64, ends: Int64)
 def owners(block: Block) -> dict[str, Any]:
     """Process and thread of the objects: two numbers of four bytes; for a process (kind 1) only the first."""
     kinds, objects = block.get("objectKind"), block.get("objectId")
-    if kinds is None or objects is None or not pa.types.is_binary(objects.type):
+    if kinds is None or objects is None or not pa.types.is_large_binary(objects.type):
         return {}
     block.drop("objectKind", "objectId")
     pids: list[int | None] = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -99,15 +97,13 @@ class Reading:
         }
 
     def events(self, table: str, block: Block, **columns: Any) -> Any:
-        """Returns the rows as events. Blobs among the remaining columns become base64."""
-        rest = {name: base64(column) for name, column in block.rest().items() if pa.types.is_binary(column.type)}
-        block.drop(*(name.removeprefix("args.") for name in rest))
-        return self.batches.events(block, self.ids(table, block), **columns, **rest)
+        """Returns the rows as events."""
+        return self.batches.events(block, self.ids(table, block), **columns)
 
 
 def _with_numbers(block: Block) -> Block:
     """Converts all columns except blobs to numbers, as in the schema; values that aren't numbers stay as `$column`."""
-    columns = {name: block.get(name) for name in (key.removeprefix("args.") for key in block.rest())}
+    columns = {name: block.get(name) for name in block.left()}
     found: dict[str, pa.Array] = {}
     for name, column in columns.items():
         if column is None or pa.types.is_integer(column.type) or name.casefold() in _BLOBS:
@@ -134,10 +130,3 @@ def _known(streams: pa.Array | None) -> pa.Array | None:
         return None
     known = pc.and_(pc.greater_equal(streams, 0), pc.not_equal(streams, (1 << 32) - 1))
     return pc.if_else(known, streams, pa.scalar(None, pa.int64()))
-
-
-def base64(column: pa.Array) -> pa.Array:
-    """Bytes as JSON: {"$base64": ...}."""
-    coded = column.dictionary_encode()
-    texts = [json.dumps({"$base64": b64encode(value).decode()}).encode() for value in coded.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(coded.indices, pa.array(texts, pa.binary()))

@@ -97,7 +97,7 @@ def json_cells(column: pa.Array | None) -> pa.Array | None:
 
 def unpacked(column: pa.Array) -> pa.Array:
     """A column of texts, which may be stored as bytes, compressed with LZ4 or not."""
-    if not pa.types.is_binary(column.type):
+    if not pa.types.is_large_binary(column.type):
         return column
     return pa.array([_unpacked(value) for value in column.to_pylist()], pa.string())
 

@@ -10,6 +10,8 @@ become arguments under the source's own names.
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
@@ -94,12 +96,27 @@ class Block:
         return Block(self.place, self.numbers.slice(start, rows), columns)
 
     def rest(self) -> dict[str, pa.Array]:
-        """The columns that weren't taken and have values, as columns of arguments."""
+        """The columns that weren't taken and have values, as columns of arguments; blobs as base64."""
+        left = {name: self._columns[name] for name in self.left()}
         return {
-            f"args.{name}": column
+            f"args.{name}": _base64(column) if pa.types.is_large_binary(column.type) else column
+            for name, column in left.items()
+        }
+
+    def left(self) -> list[str]:
+        """The names of the columns that weren't taken and have values."""
+        return [
+            name
             for name, column in self._columns.items()
             if name not in self._taken and column.null_count < len(column)
-        }
+        ]
+
+
+def _base64(column: pa.LargeBinaryArray) -> pa.DictionaryArray:
+    """Bytes as JSON: {"$base64": ...}."""
+    coded = column.dictionary_encode()
+    texts = [json.dumps({"$base64": b64encode(value).decode()}).encode() for value in coded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(coded.indices, pa.array(texts, pa.binary()))
 
 
 def timed(

@@ -195,7 +195,8 @@ class TableReading:
         self._read += len(rowids)
         self.last = numbers[-1].as_py()
         self._report.record(len(rowids))
-        return Block(f"{self._table} row", numbers, dict(zip(self._types, columns[: len(self._types)], strict=True)))
+        found = {name: _kept(column) for name, column in zip(self._types, columns, strict=False)}
+        return Block(f"{self._table} row", numbers, found)
 
     def _slow(self, size: int, high: int | None = None) -> Iterator[Block]:
         """Yields the next rows up to the rowid `high`, without those that have a value of another type.
@@ -232,7 +233,12 @@ class TableReading:
 def cells(values: list[Any], literal: str) -> pa.Array:
     """Returns values as an array of the column's type, null for a value of another type."""
     typed = (_typed(value, literal) for value in values)
-    return pa.array([None if value is _MISFIT else value for value in typed], _ARROW[literal])
+    return _kept(pa.array([None if value is _MISFIT else value for value in typed], _ARROW[literal]))
+
+
+def _kept(column: pa.Array) -> pa.Array:
+    """The column; blobs as large_binary, since a column of arguments that is binary has JSON texts."""
+    return column.cast(pa.large_binary()) if pa.types.is_binary(column.type) else column
 
 
 class _Refused(OSError):

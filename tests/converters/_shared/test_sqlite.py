@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -97,6 +98,14 @@ def test_tables_without_rowid_and_types_without_names(tmp_path: Path) -> None:
         {"at": "t row 1", "id": "p", "a": 1.5, "b": b"\x00\xff"},
         {"at": "t row 2", "id": "q", "a": 2.0, "b": None},
     ]
+
+
+def test_a_blob_that_no_reader_takes_is_an_argument_as_base64(tmp_path: Path) -> None:
+    path = _made(tmp_path / "a.sqlite", "CREATE TABLE t (a INTEGER, b BLOB)", "INSERT INTO t VALUES (1, x'00ff')")
+    with opened(Source(str(path)), Conversion(Report())) as database:
+        (block,) = database.blocks("t", 10)
+    assert block.rest()["args.a"].to_pylist() == [1]
+    assert [json.loads(text) for text in block.rest()["args.b"].to_pylist()] == [{"$base64": "AP8="}]
 
 
 def test_largest_and_negative_rowids(tmp_path: Path) -> None:

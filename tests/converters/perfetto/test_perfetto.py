@@ -178,7 +178,7 @@ def test_many_counters_have_a_group(tmp_path: Path) -> None:
 
 
 def test_small_ranges_of_time_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktrace.output.write.order", partial(order, range_rows=2))
+    monkeypatch.setattr("ktrace.stages.order.timeline.order", partial(order, range_rows=2))
     write(scene(), "perfetto", tmp_path / "ranges.perfetto")
     slices, flows, faults = query(tmp_path / "ranges.perfetto", SLICES, FLOWS, FAULTS)
     assert native(faults) == []
