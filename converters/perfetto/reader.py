@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.canonical.unique_ids import with_unique_ids
 from ktrace.input.source import Source, printable
 from ktrace.input.steady import FileBytes
 from ktrace.model.batch import Batch
@@ -32,7 +33,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
         def read_all(conversion: Conversion) -> Iterator[Batch]:
             context = Context(conversion, sidecar, Tracks(conversion.label, sidecar))
-            for batch in _read(context, data, source):
+            batches = _read(context, data, source)
+            if sidecar is not None:  # else the reader counts the ids itself
+                batches = with_unique_ids(batches, conversion.report)
+            for batch in batches:
                 for first in range(0, len(batch), conversion.batch_rows):
                     yield Batch(batch.record, batch.columns.slice(first, conversion.batch_rows))
 
