@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from ktrace.converters._shared.text.json_items import exact
 from ktrace.converters._shared.text.numbers import TIME_NS, to_ns
 
 #: What tools put before a message: a time of day, the place in a script, the level.
@@ -147,7 +148,7 @@ def _of_json(text: str) -> list[Figure]:
     if begin < 0 or not text.endswith("}"):
         return []
     try:
-        value = json.loads(text[begin:], parse_float=Decimal, parse_constant=str)
+        value = json.loads(text[begin:], parse_float=exact, parse_constant=str)
     except (ValueError, RecursionError):
         return []
     label = text[:begin].strip(" :,")

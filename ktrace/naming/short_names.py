@@ -126,7 +126,7 @@ def _mangled(name: str) -> tuple[str, list[str]] | None:
     nested = name.startswith("N", place)
     place += nested
     function = None
-    while found := re.match(r"[KVrRO]*(?:St|L)?(\d+)", name[place:]):
+    while found := re.match(r"[KVrRO]*(?:St|L)?(\d{1,9})", name[place:]):
         begin = place + found.end()
         place = begin + int(found[1])
         function = name[begin:place]
@@ -138,7 +138,7 @@ def _mangled(name: str) -> tuple[str, list[str]] | None:
     while place < len(name):
         if found := re.compile(r"L[a-z]n?\d+E").match(name, place):  # a number as an argument
             place = found.end()
-        elif found := re.compile(r"\d+").match(name, place):
+        elif found := re.compile(r"\d{1,9}").match(name, place):
             begin = found.end()
             place = begin + int(found.group())
             words.append(name[begin:place])

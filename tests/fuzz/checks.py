@@ -57,6 +57,7 @@ def _rows(fmt: str, path: Path) -> int | None:
         case "json":
             return sum(row["record"] in _ROWS for row in _json(path.read_text("utf-8"))["records"])
         case "csv":
+            csv.field_size_limit(1 << 30)  # a damaged text may be as long as the file
             with path.open(encoding="utf-8", newline="") as file:
                 return sum(row["record"] in _ROWS for row in csv.DictReader(file))
         case "parquet":

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 from ktrace.input.source import Source, mark_size, text_encoding, utf8
@@ -38,7 +38,16 @@ _MOST_REPAIRED = 1 << 26
 #: Levels of lists and objects that are kept as such.
 _DEEPEST = 100
 
-_DECODER = json.JSONDecoder(strict=False, parse_float=Decimal, parse_constant=str)
+
+def exact(digits: str) -> Decimal | str:
+    """A number with decimals or an exponent; its text if the exponent is beyond those of Decimal."""
+    try:
+        return Decimal(digits)
+    except InvalidOperation:
+        return digits
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_float=exact, parse_constant=str)
 
 
 class Item(NamedTuple):

@@ -27,7 +27,7 @@ Test = Callable[[str], bool]
 
 #: Names of steps in profilers and training loops: ProfilerStep#3, Iteration 3, train_step_3.
 _STEP = re.compile(
-    r"(?:profiler\s?step|iteration|iter|(?:train(?:ing)?[ _]?)?step)\s*(?:[#:=_]\s*)?(\d+)", re.IGNORECASE
+    r"(?:profiler\s?step|iteration|iter|(?:train(?:ing)?[ _]?)?step)\s*(?:[#:=_]\s*)?(\d{1,18})", re.IGNORECASE
 )
 
 #: The most names that are remembered, to suggest similar ones for a name that isn't there.
