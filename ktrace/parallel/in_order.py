@@ -46,12 +46,14 @@ class InOrder:
         self._submit(lambda: self._stream.write(make()))
 
     def close(self) -> None:
-        """Waits until all is written. The stream stays open."""
-        while self._waiting:
-            self._waiting.popleft().result()
-        if self._thread:
-            self._thread.shutdown()
-            self._thread = None
+        """Waits until all is written, and ends the thread. The stream stays open."""
+        try:
+            while self._waiting:
+                self._waiting.popleft().result()
+        finally:
+            if self._thread:
+                self._thread.shutdown(cancel_futures=True)
+                self._thread = None
 
     def _submit(self, write: Callable[[], Any]) -> None:
         assert self._thread

@@ -34,7 +34,9 @@ class WriteBehind(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Writes bytes, or a view of memory that doesn't change any more."""
+        """Writes bytes, or a view of memory that doesn't change any more. Raises ValueError once it is closed."""
+        if self.closed:  # nobody empties the queue any more
+            raise ValueError("write to a closed stream")
         size = memoryview(data).nbytes
         self._written += size
         if self._thread is None:

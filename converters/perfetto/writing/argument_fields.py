@@ -109,7 +109,9 @@ def source_argument_field(column: pa.Array, into: HostArguments, naming: Naming)
 def whole(column: pa.Array) -> UInt64:
     """Returns an integer column as the words of its varints; of a null it may be any word."""
     data = column.buffers()[1]
-    values: Any = np.frombuffer(data or b"", column.type.to_pandas_dtype())[column.offset :][: len(column)]
+    if data is None:
+        return np.zeros(len(column), np.uint64)
+    values: Any = np.frombuffer(data, column.type.to_pandas_dtype())[column.offset :][: len(column)]
     words: UInt64 = values.astype(np.int64, copy=False).view(np.uint64)
     return words
 
