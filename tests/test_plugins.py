@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import ktrace.input.format as formats
 from ktrace import __version__
 from ktrace.errors import KtraceError, StrictFailure
 from ktrace.input.detection import detect
+from ktrace.input.entry_points import may_have_entry_points
 from ktrace.input.format import Format, Plugins
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.info import inspect
@@ -369,3 +371,27 @@ def _builds_wheels() -> bool:
     except ImportError:
         return find_spec("wheel") is not None
     return bool(bdist_wheel)
+
+
+@pytest.mark.parametrize(
+    ("folder", "text", "there"),
+    [
+        ("beeper-1.0.dist-info", "[ktrace.formats]\nbeeper = beeper:FORMAT\n", True),
+        ("beeper.egg-info", "[console_scripts]\nx = y\n[ktrace.formats]\nbeeper = beeper:FORMAT\n", True),
+        ("beeper-1.0.dist-info", "[console_scripts]\nbeeper = beeper:main\n", False),
+        ("beeper-1.0-py3.11.egg", "", True),  # `importlib.metadata` knows what is in it
+        ("beeper", "[ktrace.formats]\nbeeper = beeper:FORMAT\n", False),
+    ],
+)
+def test_packages_are_searched_only_if_one_names_the_group(
+    folder: str, text: str, there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "missing")])
+    monkeypatch.setattr(sys, "meta_path", [PathFinder])
+    assert not may_have_entry_points()
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "entry_points.txt").write_text(text)
+    assert may_have_entry_points() == there
+    (tmp_path / "modules.zip").write_bytes(b"")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "modules.zip")])
+    assert may_have_entry_points()

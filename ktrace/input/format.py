@@ -25,6 +25,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ktrace.errors import KtraceError
+from ktrace.input.entry_points import GROUP, may_have_entry_points
 
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion
@@ -226,14 +227,16 @@ class Plugins:
 
 @cache
 def plugins() -> Plugins:
-    """Loads the entry points of the group `ktrace.formats`; those that fail are named in `failures`. It costs 40 ms."""
+    """Loads the entry points of the group `ktrace.formats`; those that fail are named in `failures`."""
+    if not may_have_entry_points():
+        return Plugins((), {}, ())
     from importlib.metadata import entry_points
 
     formats: list[Format] = []
     packages: dict[str, str] = {}
     failures: list[Detected] = []
     taken = {fmt.name for fmt in builtin_formats()}
-    found = entry_points(group="ktrace.formats")
+    found = entry_points(group=GROUP)
     for entry in sorted(found, key=lambda entry: (entry.dist.name if entry.dist else "", entry.name)):
         package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
         try:
