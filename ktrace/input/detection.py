@@ -33,7 +33,7 @@ from ktrace.input.sqlite_file import DATABASES
 if TYPE_CHECKING:
     from ktrace.report import Report
 
-#: A smaller input is converted in less than half a second, and loading the plug-ins that there are would add 40 ms to that.
+#: A smaller input is converted in less than half a second; loading the plug-ins that there are would add 40 ms to that.
 SMALL = 32 << 20
 
 #: Words in these first characters, or in the tail, decide which formats are asked first: a search of a whole sample

@@ -16,11 +16,12 @@ DB, JSON, CSV = "db", "json", "csv"
 
 _STAMP = r"(?:_slice)?(?:_\d{1,20}){0,4}"
 _PACKED = r"(?:\.gz|\.zst)?"
-_DATABASE = re.compile(r"(?:ascend_(?:pytorch|mindspore)_profiler(?:_\d{1,9})?|msprof_\d{1,20})\.db")
-_TIMELINE = re.compile(rf"(?:trace_view|msprof{_STAMP})\.json{_PACKED}")
+# Compiled by `re` at the first use: these patterns take 5 ms, and most inputs are no folders.
+_DATABASE = r"(?:ascend_(?:pytorch|mindspore)_profiler(?:_\d{1,9})?|msprof_\d{1,20})\.db"
+_TIMELINE = rf"(?:trace_view|msprof{_STAMP})\.json{_PACKED}"
 
 #: Tables by the stem of their file; those that repeat rows of another one are below.
-_TABLES = re.compile(
+_TABLES = (
     rf"(?P<table>kernel_details|op_summary|task_time|op_statistic|communication_statistic|api_statistic|step_trace_time"
     rf"|step_trace|(?:ge_)?memory_record|(?:ge_)?operator_memory|npu_module_mem|npu_mem|operator_details|msprof_tx|aicpu"
     rf"|l2_cache){_STAMP}\.csv{_PACKED}"
@@ -38,11 +39,10 @@ _REPEATS = {
 }
 
 #: Other files of a run: raw data, logs, settings, forms that aren't read.
-_OTHER = re.compile(
-    r"(?:.*/)?(?:FRAMEWORK|logs|PROF_\d+_\w+|host|device_\d+|data|analyze|sqlite|mindstudio_profiler_log)/.+"
+_OTHER = (
+    r"(?s)(?:.*/)?(?:FRAMEWORK|logs|PROF_\d+_\w+|host|device_\d+|data|analyze|sqlite|mindstudio_profiler_log)/.+"
     r"|(?:.*/)?(?:profiler_(?:info|metadata)\w*\.json|communication(?:_matrix)?\.json|analysis\.db|analyse\.done|\w+\.csv"
-    r"|communication_analyzer\.db|(?:task_time|step_trace|hccl|msprof_tx|api_statistic)\w*\.json|README\.txt)",
-    re.DOTALL,
+    r"|communication_analyzer\.db|(?:task_time|step_trace|hccl|msprof_tx|api_statistic)\w*\.json|README\.txt)"
 )
 _MOST_LEVELS = 4
 
@@ -68,7 +68,7 @@ def chosen(listing: Iterable[str]) -> Files | None:
         if path.count("/") <= _MOST_LEVELS and (what := _what(path.rsplit("/", 1)[-1])):
             found[what].append(path)
     own = sum(map(len, found.values()))
-    strange = [path for path in paths if _what(path.rsplit("/", 1)[-1]) is None and not _OTHER.fullmatch(path)]
+    strange = [path for path in paths if _what(path.rsplit("/", 1)[-1]) is None and not re.fullmatch(_OTHER, path)]
     if not own or len(strange) > own // 2 or not _is_profile(found):
         return None
     for what, files in found.items():
@@ -83,11 +83,11 @@ def chosen(listing: Iterable[str]) -> Files | None:
 
 
 def _what(name: str) -> str | None:
-    if _DATABASE.fullmatch(name):
+    if re.fullmatch(_DATABASE, name):
         return DB
-    if _TIMELINE.fullmatch(name):
+    if re.fullmatch(_TIMELINE, name):
         return JSON
-    return CSV if _TABLES.fullmatch(name) else None
+    return CSV if re.fullmatch(_TABLES, name) else None
 
 
 def _is_profile(found: dict[str, list[str]]) -> bool:
@@ -115,6 +115,6 @@ def _nearest(files: list[str]) -> list[str]:
 
 def _tables(files: list[str]) -> list[str]:
     """The files of tables without those that repeat another one's rows."""
-    kinds = {path: found["table"] for path in files if (found := _TABLES.fullmatch(path.rsplit("/", 1)[-1]))}
+    kinds = {path: found["table"] for path in files if (found := re.fullmatch(_TABLES, path.rsplit("/", 1)[-1]))}
     there = set(kinds.values())
     return [path for path in files if there.isdisjoint(_REPEATS.get(kinds[path], ()))]
