@@ -50,6 +50,8 @@ class _Graph:
         self._count = 0
         self._sound = True
         self._size = 0  # bytes that were read
+        self._held = bytearray()  # those of them that expat doesn't have yet
+        self._unfinished = 0  # those that it has, but that aren't whole
         self._owned = 0  # and those of them that have an owner
         self._owner: Owner = "structure"  # of the bytes that follow
         self._parser = expat.ParserCreate()
@@ -59,12 +61,21 @@ class _Graph:
         self._parser.DefaultHandler = self._between
 
     def feed(self, chunk: bytes, *, final: bool = False) -> None:
-        """Reads on. After a fault the rest of the document is left out."""
+        """Reads on. After a fault the rest of the document is left out.
+
+        Before version 2.6, expat scans an element that isn't whole again with each chunk. So it gets the next part of a
+        long one when that is as long as the first part: then all scans together take twice the time of the last.
+        """
         self._size += len(chunk)
         if not self._sound:
             return
+        self._held += chunk
+        if len(self._held) < self._unfinished and not final:
+            return
+        chunk, self._held = bytes(self._held), bytearray()
         try:
             self._parser.Parse(chunk, final)
+            self._unfinished = self._size - self._parser.CurrentByteIndex
         except expat.ExpatError as error:
             self._sound = False
             kind = "cut" if error.code in (3, 5) or final else "bad-record"
