@@ -68,11 +68,21 @@ static int read_fields(PyObject *list, Field **fields, Py_ssize_t *count) {
     return 1;
 }
 
+static Py_ssize_t rows_with(const Field *field, Py_ssize_t rows) {
+    if (!field->valid)
+        return rows;
+    Py_ssize_t count = 0;
+    for (Py_ssize_t row = 0; row < rows; row++)
+        count += field->valid[row];
+    return count;
+}
+
 /* At least as many bytes as the fields take in all rows together. */
 static Py_ssize_t most_bytes(const Field *fields, Py_ssize_t count, Py_ssize_t rows) {
+    static const Py_ssize_t of_numbers[MESSAGE + 1] = {[VARINT] = 10, [NUMBER] = 20, [FIXED] = 8, [MESSAGE] = 10};
     Py_ssize_t most = 0;
     for (const Field *field = fields; field < fields + count; field++) {
-        most += rows * (field->first.size + field->second.size + 20);
+        most += rows_with(field, rows) * (field->first.size + field->second.size + of_numbers[field->kind]);
         if (field->kind == MESSAGE)
             most += most_bytes(field->inner, field->inner_count, rows);
         if (field->kind == TEXT)
