@@ -11,7 +11,10 @@ descriptors       TrackDescriptors of processes, threads, devices, streams and c
 gpu_tracks        GPUs, contexts and hardware queues
 arrows            flows, launches and waits as fields of the events at their ends
 arguments         arguments as DebugAnnotations or ExtraComputeArgs
-fields            columns of a batch as fields of messages
+argument_fields   columns of a batch as arguments and texts
+argument_texts    arguments that are JSON texts as columns
+fields            the kinds of fields of messages, a value for each row
+encoding          fields -> the bytes of many messages, by compiled code or else by `message_columns`
+message_columns   the same with numpy
 interning         texts that a number replaces
-message_columns   the bytes of many messages of one kind, made with numpy
 """
