@@ -1,74 +1,33 @@
-"""The reader of Perfetto traces, against messages that the package `perfetto` makes and takes apart."""
+"""The reader of Perfetto traces: samples row by row, odd and damaged files, and what `info` says."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
-import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-import golden
-import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import SAMPLES, SHARED
-from engine import errors
-from google.protobuf import message_factory, text_format
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as trace
-from perfetto_samples import BEGIN, COUNTER, END, FOLDER, INSTANT, NEEDED
+from perfetto_rows import NAMES, arrows, by_name, events, random_trace, write
+from perfetto_samples import BEGIN, END, FOLDER, INSTANT
 from perfetto_samples import SAMPLES as MADE
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar import protobuf
 from ktrace.converters.perfetto.proto import field_numbers
 from ktrace.converters.perfetto.proto.wire import bytes_field, int_field
-from ktrace.errors import DamagedInput, InputError, KtraceError, StrictFailure
+from ktrace.errors import DamagedInput, KtraceError
 from ktrace.input.detection import detect
-from ktrace.model.batch import DEVICE_KINDS, Batch
-from ktrace.model.row_builder import RowBuilder, to_rows
-from ktrace.parallel.write_behind import WriteBehind
+from ktrace.model.row_builder import RowBuilder
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.info import inspect
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 from ktrace.trace.trace import Trace
-
-Row = dict[str, Any]
-
-
-def events(path: Path) -> list[Row]:
-    """The events as rows without nulls, `args` as an object, in the order of time."""
-    rows = ktrace.read(path).to_arrow()["events"].to_pylist()
-    found = [{name: value for name, value in row.items() if value is not None} for row in rows]
-    for row in found:
-        if "args" in row:
-            row["args"] = json.loads(row["args"])
-    return sorted(found, key=lambda row: (row["ts"], -row.get("dur", 0), row["id"]))
-
-
-def by_name(path: Path) -> dict[str, Row]:
-    return {row["name"]: row for row in events(path)}
-
-
-def arrows(path: Path) -> list[tuple[str, str, str, str]]:
-    """(link, key, role, name of the row) of each end of an arrow."""
-    read = ktrace.read(path)
-    names = {row["id"]: row["name"] for row in read.to_arrow()["events"].to_pylist()}
-    links = read.to_arrow()["links"].to_pylist()
-    return sorted((row["link"], row["key"], row["role"], names[row["event"]]) for row in links)
-
-
-def write(path: Path, made: Any) -> Path:
-    path.write_bytes(made.SerializeToString())
-    return path
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -217,153 +176,6 @@ def test_stages_that_spell_their_names(tmp_path: Path) -> None:
     assert [row["name"] for row in events(tmp_path / "made.pftrace")] == wanted
 
 
-# Random packets: what the package says of them, and what we read.
-
-NAMES = ["", "gemm", "näher «Ω»", "a" * 200, "x.y"]
-VALUES = st.one_of(
-    st.booleans(),
-    st.integers(-(2**63), 2**64 - 1),
-    st.floats(allow_nan=False, allow_infinity=False),  # which are texts in `args`
-    st.sampled_from(NAMES),
-    st.recursive(st.integers(-5, 300), lambda inner: st.lists(inner, min_size=1, max_size=3), max_leaves=5).filter(
-        lambda value: isinstance(value, list)
-    ),
-    st.dictionaries(st.sampled_from("abc"), st.integers(0, 9), min_size=1),
-)
-
-
-@st.composite
-def random_event(draw: st.DrawFn) -> tuple[int, Row]:
-    kind = draw(st.sampled_from([BEGIN, END, INSTANT, COUNTER]))
-    keys = draw(st.lists(st.sampled_from(["size", "shape", "é", "id"]), unique=True, max_size=4))
-    return draw(st.integers(0, 2**62 - 1)), {
-        "kind": kind,
-        "name": draw(st.sampled_from(NAMES)),
-        "interned": draw(st.booleans()),
-        "track": draw(st.integers(0, 3)),
-        "category": draw(st.sampled_from([None, "io", "gpu"])),
-        "value": draw(st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False))),
-        "args": {key: draw(VALUES) for key in keys},
-    }
-
-
-def annotate(annotation: Any, value: Any) -> None:
-    if isinstance(value, bool):
-        annotation.bool_value = value
-    elif isinstance(value, int) and value >= 2**63:
-        annotation.uint_value = value
-    elif isinstance(value, int):
-        annotation.int_value = value
-    elif isinstance(value, float):
-        annotation.double_value = value
-    elif isinstance(value, str):
-        annotation.string_value = value
-    elif isinstance(value, list):
-        for item in value:
-            annotate(annotation.array_values.add(), item)
-    else:
-        for key, item in value.items():
-            entry = annotation.dict_entries.add(name=key)
-            annotate(entry, item)
-
-
-def random_trace(chosen: Iterable[tuple[int, Row]]) -> Any:
-    made = trace.Trace()
-    first = made.packet.add(trusted_packet_sequence_id=1, sequence_flags=1)
-    for number, name in enumerate(NAMES, 1):
-        first.interned_data.event_names.add(iid=number, name=name)
-    first.interned_data.debug_annotation_names.add(iid=200, name="size")
-    for ts, what in chosen:
-        packet = made.packet.add(trusted_packet_sequence_id=1, sequence_flags=NEEDED, timestamp=ts)
-        event = packet.track_event
-        event.type, event.track_uuid = what["kind"], what["track"]
-        if what["interned"]:
-            event.name_iid = NAMES.index(what["name"]) + 1
-        else:
-            event.name = what["name"]
-        if what["category"]:
-            event.categories.append(what["category"])
-        if what["kind"] == COUNTER and isinstance(what["value"], int):
-            event.counter_value = what["value"]
-        elif what["kind"] == COUNTER:
-            event.double_counter_value = what["value"]
-        for key, value in what["args"].items():
-            annotation = event.debug_annotations.add()
-            if key == "size":
-                annotation.name_iid = 200
-            else:
-                annotation.name = key
-            annotate(annotation, value)
-    return made
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(random_event(), max_size=8), st.integers(1, 100), st.randoms(use_true_random=False))
-def test_random_events(tmp_path_factory: pytest.TempPathFactory, some: list[Any], times: int, dice: Any) -> None:
-    """Each event occurs often, so that it becomes a template, and among others, so that templates are needed."""
-    chosen = some * times
-    dice.shuffle(chosen)
-    path = write(tmp_path_factory.mktemp("random") / "random.pftrace", random_trace(chosen))
-    report = Report()
-    batches = [batch for batch in read_batches([str(path)], report, format="perfetto") if batch.record == "events"]
-    rows = []
-    for batch in batches:
-        for row, args in zip(to_rows(batch), batch.args_text().to_pylist(), strict=True):
-            rows.append(row | {"args": json.loads(args) if args else {}})
-    assert report.balanced()
-    assert not report.issues
-    rows.sort(key=lambda row: row["id"])  # as the packets stand in the file
-    assert len(rows) == len(chosen)
-    for (ts, what), row in zip(chosen, rows, strict=True):
-        assert row["ts"] == ts
-        assert row["name"] == what["name"]
-        assert row["track"] == str(what["track"])
-        assert row.get("cat") == what["category"]
-        assert row["args"] == what["args"]
-        assert row.get("half") == {BEGIN: "begin", END: "end"}.get(what["kind"])
-        assert row["kind"] == {INSTANT: "instant", COUNTER: "counter"}.get(what["kind"], "range")
-        assert row.get("value") == (float(what["value"]) if what["kind"] == COUNTER else None)
-
-
-def fields_by_one(data: bytes) -> list[tuple[int, int, Any]] | None:
-    """The fields of a message by the simple parser; None if it isn't protobuf."""
-    try:
-        return list(protobuf.fields_of(data))
-    except ValueError:
-        return None
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.binary(max_size=24), max_size=6), st.integers(1, 120), st.randoms(use_true_random=False))
-def test_columns_of_fields_are_those_of_each_message(some: list[bytes], times: int, dice: Any) -> None:
-    """Any bytes, and true messages: the columns have exactly what the straight parser finds, in its order."""
-    numbers = [dice.choice([0, 1, 127, 128, 2**35, 2**63, 2**64 - 1]) for _ in range(3)]
-    true = [
-        int_field(8, number) + bytes_field(3000, b"x" * (number % 7)) + int_field(8, number // 3) for number in numbers
-    ]
-    messages = (some + true) * times
-    dice.shuffle(messages)
-    sizes = np.array([len(message) for message in messages], np.int64)
-    end = np.cumsum(sizes)
-    data = b"".join(messages)
-    found = protobuf.parse(np.frombuffer(data + bytes(dice.choice([0, 64])), np.uint8), end - sizes, end)
-    bad = set(found.bad.tolist())
-    columns: dict[int, dict[int, list[Any]]] = {}
-    for tag in found.tags:
-        column = found.get(tag >> 3, tag & 7)
-        for owner, value, start in zip(*(array.tolist() for array in column), strict=True):
-            shown = data[start : start + value] if tag & 7 == protobuf.LENGTH else value
-            columns.setdefault(owner, {}).setdefault(tag, []).append(shown)
-    for owner, message in enumerate(messages):
-        wanted = fields_by_one(message)
-        assert (wanted is None) == (owner in bad)
-        if wanted is not None:
-            expected: dict[int, list[Any]] = {}
-            for number, wire, value in wanted:
-                expected.setdefault(number << 3 | wire, []).append(value)
-            assert columns.get(owner, {}) == expected
-
-
 # Odd files.
 
 
@@ -428,153 +240,6 @@ def test_ends_before_their_begins_in_the_file(tmp_path: Path) -> None:
     assert [(row["name"], row["ts"], row["dur"]) for row in rows] == [("at 100", 100, 100), ("at 300", 300, 100)]
 
 
-# What ktrace itself writes.
-
-
-def comparable(path: Path, *, format: str | None = None) -> dict[Any, Row]:
-    """The events by source and id; metrics, which lose their ids, by their kernel, name and number.
-
-    Of kernels that begin on a GPU in the same nanosecond nobody can tell whose the metrics are.
-    """
-    rows = [
-        {name: value for name, value in row.items() if value is not None}
-        for row in ktrace.read(path, from_=format).to_arrow()["events"].to_pylist()
-    ]
-    begins = Counter((row.get("device"), row["ts"]) for row in rows if row["kind"] in DEVICE_KINDS)
-    found: dict[Any, Row] = {}
-    metrics: Counter[tuple[Any, ...]] = Counter()
-    for row in rows:
-        if "args" in row:
-            row["args"] = json.loads(row["args"])
-        key: tuple[Any, ...] = (row["source"], row["id"])
-        if row["kind"] == "counter" and "parent" in row:
-            del row["id"]
-            if begins[row.get("device"), row["ts"]] > 1:
-                for name in ("parent", "pid", "stream", "dur"):
-                    row.pop(name, None)
-            same = (row["source"], row.get("parent"), row.get("device"), row["ts"], row["name"])
-            metrics[same] += 1
-            key = (*same, metrics[same])
-        found[key] = row
-    return found
-
-
-def is_number(row: Row) -> bool:
-    return "value" in row and abs(row["value"]) < float("inf")
-
-
-@pytest.mark.parametrize(
-    "path",
-    [path for folder in sorted(SAMPLES.glob("*/")) for path in golden.samples_of(folder.name)],
-    ids=lambda path: path.name,
-)
-def test_every_sample_comes_back_equal(path: Path, tmp_path: Path) -> None:
-    """Except counters that are no number, durations of counters, ids of metrics, and what `layout` makes of tables."""
-    name = path.parent.name
-    made = tmp_path / "again.perfetto"
-    convert(path, made, from_=name)
-    before, after = comparable(path, format=name), comparable(made)
-    for key, row in before.items():
-        if row.get("clock") == "launch":  # a sample within a launch, which has no time until it is laid out
-            continue
-        if row["kind"] == "counter":
-            if before.get((row["source"], row.get("parent")), {}).get("kind") not in DEVICE_KINDS:
-                row.pop("dur", None)
-            if not is_number(row):
-                continue
-        assert json.dumps(after.pop(key), sort_keys=True) == json.dumps(row, sort_keys=True)  # NaN is equal to NaN
-    assert all(row["timing"] == "synthetic" for row in after.values())
-    if not after:
-        first, second = (ktrace.read(item).to_arrow()["catalog"].drop_columns(["facts"]) for item in (path, made))
-        assert first.to_pylist() == second.to_pylist()
-    assert links(made) == links(path, format=name)
-    assert ktrace.read(made).report.balanced()
-
-
-def links(path: Path, *, format: str | None = None) -> list[Row]:
-    """All columns of the links, by source and id."""
-    rows: list[Row] = ktrace.read(path, from_=format).to_arrow()["links"].to_pylist()
-    return sorted(rows, key=lambda row: (row["source"], row["id"]))
-
-
-CORPUS = [
-    path
-    for folder in ("pytorch_kineto", "chrome_trace")
-    for path in sorted((SHARED / "corpus" / folder).glob("*.json*"))
-    if path.stat().st_size < 1 << 20
-]
-
-
-@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
-def test_links_of_the_corpus_come_back_equal(path: Path, tmp_path: Path) -> None:
-    """Kind, key, role, row and place of each end; also where no arrow could be drawn, and no others."""
-    try:
-        before = links(path)
-    except KtraceError:
-        pytest.skip("isn't read")
-    convert(path, tmp_path / "again.perfetto")
-    assert links(tmp_path / "again.perfetto") == before
-
-
-def test_what_is_left_of_a_cut_trace_comes_back_equal(tmp_path: Path) -> None:
-    (source,) = SAMPLES.glob("kineto/base-after-the-events*.json")
-    whole, cut = tmp_path / "whole.perfetto", tmp_path / "cut.perfetto"
-    convert(source, whole)
-    before, data = comparable(whole), whole.read_bytes()
-    most = 0
-    for size in range(len(data) // 2, len(data), 61):
-        cut.write_bytes(data[:size])
-        report = ktrace.read(cut).report
-        assert report.issues["cut"]
-        after = comparable(cut)
-        most = max(most, len(after))
-        for key, row in after.items():
-            assert row in (before[key], {name: before[key][name] for name in before[key] if name != "dur"})
-        if after:
-            assert links(cut) == links(whole)
-    assert most == len(before)
-
-
-TEXTPROTOS = sorted((SHARED / "corpus" / "perfetto_textproto").glob("*.textproto"))
-
-
-@pytest.mark.parametrize("path", TEXTPROTOS, ids=lambda path: path.stem)
-def test_the_textprotos_are_read_and_written_again(path: Path, tmp_path: Path) -> None:
-    from ktrace.proto.extensions import load
-
-    pool, extensions = load()
-    text = re.sub(
-        r"\[perfetto\.protos\.\w+\.(\w+)\]",
-        lambda found: f"[{extensions.extensions_by_name[found[1]].full_name}]",
-        re.sub(r"render_stage_(submission|wait)_", r"\1_", path.read_text()),  # so our file calls them
-    )
-    made = message_factory.GetMessageClass(pool.FindMessageTypeByName("perfetto.protos.Trace"))()
-    text_format.Parse(text, made, descriptor_pool=pool)
-    source = write(tmp_path / "source.pftrace", made)
-    stages = sum(packet.HasField("gpu_render_stage_event") for packet in made.packet)
-    before = events(source)
-    if not before:  # nothing but descriptors of counters
-        assert not stages
-        with pytest.raises(InputError, match="counter descriptors"):
-            convert(source, tmp_path / "again.perfetto")
-        return
-    report = convert(source, tmp_path / "again.perfetto")
-    assert report.balanced()
-    after = events(tmp_path / "again.perfetto")
-    for row in before:
-        row.pop("dur", None)
-    for row in after:
-        row.pop("dur", None)
-    keys = ("name", "kind", "ts", "grid_x", "block_x", "device", "context", "args", "value")
-    assert [{key: row.get(key) for key in keys} for row in before] == [
-        {key: row.get(key) for key in keys} for row in after
-    ]
-    assert sum(row["kind"] == "kernel" for row in before) == stages
-    if any(row["kind"] == "kernel" for row in before):
-        faults = {fault["name"] for fault in errors(tmp_path / "again.perfetto")}
-        assert faults <= {"unknown_extension_fields"}  # of v52, with every trace of interned kernels
-
-
 # What `info` says.
 
 
@@ -620,65 +285,6 @@ def test_large_packets_go_over_the_border_of_a_block(tmp_path: Path, monkeypatch
         ]
         assert found == packets
         assert report.reader.taken == len(packets)
-
-
-# A child that reads ahead.
-
-
-def test_a_child_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktrace.converters.perfetto.reading import read_ahead
-
-    (path,) = FOLDER.glob("clocks-*")
-    told = []
-    for large in (1 << 40, 0):
-        monkeypatch.setattr(read_ahead, "_LARGE", large)
-        report = Report()
-        rows = [
-            (batch.record, row)
-            for batch in read_batches([str(path)], report, jobs=2, batch_rows=3)
-            for row in to_rows(batch)
-        ]
-        told.append((rows, report.to_dict()))
-    assert told[0] == told[1]
-    assert told[0][1]["skipped"] == 1
-    strict = read_batches([str(path)], Report(strict=True), jobs=2)
-    with pytest.raises(StrictFailure, match="never began"):
-        list(strict)
-    text = tmp_path / "text.pftrace"
-    text.write_text("no trace")
-    with pytest.raises(DamagedInput) as failed:
-        list(read_batches([str(text)], Report(), format="perfetto", jobs=2))
-    assert failed.value.path == str(text)
-
-
-@pytest.mark.forks
-def test_a_child_ends_when_its_parent_stops_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktrace.converters.perfetto.reading import read_ahead
-
-    monkeypatch.setattr(read_ahead, "_LARGE", 0)
-    (path,) = FOLDER.glob("clocks-*")
-    batches = read_batches([str(path)], Report(), jobs=2, batch_rows=1)
-    next(batches)
-    batches.close()
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
-
-
-@pytest.mark.parametrize("sent", [0, 100_000])
-def test_a_child_that_dies_is_an_error(sent: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two batches, or in the middle of one."""
-    from ktrace.converters.perfetto.reading import read_ahead
-
-    def die(stream: WriteBehind, batch: Batch) -> None:
-        if sent:
-            stream.write(read_ahead._HEAD.pack(b"b", 1 << 20) + bytes(sent))
-        os._exit(1)
-
-    monkeypatch.setattr(read_ahead, "_LARGE", 0)
-    monkeypatch.setattr(read_ahead, "_send_batch", die)
-    (path,) = FOLDER.glob("clocks-*")
-    with pytest.raises(KtraceError, match="ended too early"):
-        list(read_batches([str(path)], Report(), jobs=2))
 
 
 def test_metrics_of_kernels_come_back_to_their_kernels(tmp_path: Path) -> None:
