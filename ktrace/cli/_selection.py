@@ -100,6 +100,8 @@ def selection_of(part: dict[str, Any], **options: Any) -> Selection:
     """The selection that the options of a command say. Raises UsageError as `Crop` and `Filter` do."""
     from ktrace.pipeline.selection import Selection
 
+    if all(value in (None, (), False) for value in part.values()):  # nothing to import for
+        return Selection(**options)
     return Selection(crop=crop_of(part), filter=filter_of(part), **options)
 
 

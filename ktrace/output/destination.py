@@ -12,10 +12,8 @@ from ktrace.input.detection import by_name
 from ktrace.input.format import Format, all_formats, builtin_formats
 from ktrace.input.source import COMPRESSED
 from ktrace.model.batch import Batch
-from ktrace.output.parts import NumberedOutputs, write_parts
 from ktrace.output.sink import Sink, open_sink, writing
 from ktrace.output.write import write_batches
-from ktrace.stages.split.split_by import SplitBy
 
 #: Ways in which Perfetto traces show device work; "auto" means "stages".
 GPU_FORMS = ("auto", "stages", "slices")
@@ -63,6 +61,9 @@ def writing_to(path: str, fmt: Format, split_by: str | None, *, overwrite: bool 
         with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:
             yield lambda batches, conversion: _write(batches, fmt, sink, conversion)
         return
+    from ktrace.output.parts import NumberedOutputs, write_parts
+    from ktrace.stages.split.split_by import SplitBy
+
     by = SplitBy.of(split_by)
     with writing(NumberedOutputs(path, fmt, overwrite=overwrite)) as parts:
         yield lambda batches, conversion: write_parts(batches, by, parts, conversion)

@@ -15,7 +15,6 @@ from ktrace.output.destination import gpu_option, output_format, writing_to
 from ktrace.pipeline.read import Progress, read_selected
 from ktrace.pipeline.selection import Options, Selection, selected
 from ktrace.report import Report
-from ktrace.stages.align import Align
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -139,6 +138,8 @@ def convert(
     form = ({"table": table} if table else {}) | ({"formulas": "yes"} if formulas else {})
     conversion = Conversion(report, options=gpu_option(gpu, fmt) | form)
     if fmt.timeline and wanted.align is None and names_several(paths, wanted.from_):
+        from ktrace.stages.align import Align
+
         wanted = wanted.but(align=Align("auto"))
     with writing_to(str(dst), fmt, wanted.split_by, overwrite=overwrite) as write:
         write(read_selected(paths, report, wanted, progress=progress), conversion)
