@@ -24,6 +24,9 @@ from ktrace.page.blocks import share
 from ktrace.page.markup import tag
 from ktrace.tables.figures import TIMES, duration, harmless
 
+#: Times of the model are shorter.
+_GREATEST = 2.0**62
+
 #: Classes of duration in which a strip counts launches; the most labels of an axis.
 _CLASSES, _LABELS = 60, 4
 
@@ -101,16 +104,21 @@ def columns(stacks: Sequence[Sequence[Segment]], titles: Sequence[str], marks: S
     return _svg("columns", drawn, "; ".join(title.partition("\n")[0] for title in titles))
 
 
+def _bounded(ns: float) -> float:
+    """A time that has a place on the axis, also for an infinite one and NaN."""
+    return min(max(1.0, ns), _GREATEST)
+
+
 class LogAxis:
     """A logarithmic axis of times, shared by charts that are drawn one below the other."""
 
     def __init__(self, shortest: float, longest: float) -> None:
-        self._low = math.log10(max(shortest, 1)) - 0.03
-        self._high = max(math.log10(max(longest, 1)) + 0.03, self._low + 0.5)
+        self._low = math.log10(_bounded(shortest)) - 0.03
+        self._high = max(math.log10(_bounded(longest)) + 0.03, self._low + 0.5)
 
     def at(self, ns: float) -> float:
         """The place of a time, in percent of the width."""
-        place = 100 * (math.log10(max(ns, 1)) - self._low) / (self._high - self._low)
+        place = 100 * (math.log10(_bounded(ns)) - self._low) / (self._high - self._low)
         return min(max(place, 0.0), 100.0)
 
     def ticks(self) -> Markup:
