@@ -15,7 +15,7 @@ from .html_tables import first_headings as html_headings
 from .json_tables import first_headings as json_headings
 from .tables import columns_of, is_memory, is_trace
 
-_TITLE = re.compile(r"^ ?\*\* .+ \(\w+\):|^(?:CUDA|NVTX|Operating System Runtime).* Statistics(?: \(.*\))?:?$")
+_TITLE = re.compile(r"^ ?\*\* .+ \(\w+\):|^(?:CUDA|NVTX|Operating System Runtime).* Statistics(?: \([^()]*\))?:?$")
 
 
 def recognised(sample: Sample, text: str) -> Match | None:

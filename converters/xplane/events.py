@@ -113,24 +113,27 @@ class PlaneReader:
     def _blocks(self) -> Iterator[Found]:
         """Yields the events of all lines, some at a time."""
         waiting: list[Found] = []
+        count = 0
         report = self.conversion.report
         for index, line in enumerate(self.plane.lines):
             try:
                 for begin, end in events_of(self.data, line):
                     report.record(len(begin))
                     waiting.append(Found(np.full(len(begin), index, np.int64), begin, end))
-                    if sum(len(part.line) for part in waiting) > _EVENTS:
+                    count += len(begin)
+                    if count > _EVENTS:
                         whole = _together(waiting)
                         # the last one stays: whether it encloses the next one isn't known yet
                         cuts = range(0, len(whole.line) - 1, _EVENTS)
                         for first in cuts[:-1]:
                             yield Found(*(column[first : first + _EVENTS] for column in whole))
                         waiting = [Found(*(column[cuts[-1] :] for column in whole))]
+                        count -= cuts[-1]
             except Broken as broken:
                 report.record()
                 detail = "an event is cut off" if broken.cut else "what follows isn't an event of the line"
                 report.issue("cut" if broken.cut else "bad-record", f"byte {broken.place}", detail)
-        if any(len(part.line) for part in waiting):
+        if count:
             yield _together(waiting)
 
     def _batches(self, found: Found) -> Iterator[Batch]:

@@ -9,6 +9,7 @@ recoded            text in another encoding, as a stream of UTF-8
 compression        gzip, zstd and zip archives
 detection          detects the format from the content
 format             formats: name, file patterns, probe, reader, writer
+entry_points       whether a package may add formats
 mapping            which column of a table is which field of a row
 proposal           a guess at such a mapping
 boundary           errors of readers become errors of their input
