@@ -83,7 +83,7 @@ def test_a_stream_that_is_closed_meanwhile_ends_the_thread() -> None:
         writer.close()
     del writer
     for _ in range(100):
-        if threading.active_count() == before:
+        if threading.active_count() <= before:
             break
         time.sleep(0.05)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one of an earlier test may end meanwhile
