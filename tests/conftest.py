@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,10 @@ from hypothesis import settings
 # A busy machine makes one example take a second; what an example may cost is tested where it is the point.
 settings.register_profile("busy", deadline=None)
 settings.load_profile("busy")
+
+# A thousand commands that tests run would each compile ktrace again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
@@ -24,6 +31,11 @@ def seed_path(number: int) -> Path | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of readers that fork come first: they fork no more once a test has left a thread in the process."""
     items.sort(key=lambda item: item.get_closest_marker("forks") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand tests aren't looked through for garbage again and again."""
+    gc.freeze()
 
 
 @pytest.fixture

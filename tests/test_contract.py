@@ -264,6 +264,10 @@ def _shows(output: str, trace: Trace, chrome: Path) -> bool:
     return output not in SHOWN or any(phase in chrome.read_text() for phase in SHOWN[output])
 
 
+#: Places at which a file is cut; `tests/fuzz` cuts at any.
+CUTS = 31
+
+
 @pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)
 def test_a_cut_file_gives_its_whole_part_or_a_clear_error(name: str, path: Path, tmp_path: Path) -> None:
     if path.is_dir():
@@ -273,10 +277,10 @@ def test_a_cut_file_gives_its_whole_part_or_a_clear_error(name: str, path: Path,
     cut = with_mapping(path, tmp_path / path.name)
     cut.write_bytes(data)
     outcomes = set()
-    sizes = sorted({*range(1, len(data), max(1, len(data) // 61)), len(data) - 1}, reverse=True)
+    sizes = sorted({*range(1, len(data), max(1, len(data) // CUTS)), len(data) - 1}, reverse=True)
     for number, size in enumerate(sizes):  # from long to short: cutting a file costs less than writing it
         os.truncate(cut, size)
-        for forced in (name, None) if number % 6 == 0 else (name,):
+        for forced in (name, None) if number % 5 == 0 else (name,):
             try:
                 part = read(cut, name=forced)
             except KtraceError as error:

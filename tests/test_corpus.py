@@ -118,6 +118,14 @@ def wanted(path: Path) -> Reading:
     return expected(path)
 
 
+@pytest.fixture(scope="module")
+def trace(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file as a Perfetto trace."""
+    out = tmp_path_factory.mktemp("corpus") / "out.perfetto"
+    ktrace.convert(path, out)
+    return out
+
+
 def every(wanted: Reading) -> int:
     """The step between the times that are compared one by one: 1 for all of them."""
     return 1 + len(wanted.slices) // MANY
@@ -199,15 +207,13 @@ def test_chrome(path: Path, wanted: Reading, tmp_path: Path) -> None:
     check(wanted, Reading(slices, values))
 
 
-def test_perfetto(path: Path, wanted: Reading, tmp_path: Path) -> None:
+def test_perfetto(trace: Path, wanted: Reading) -> None:
     """In the real engine: names, times and durations of all slices."""
-    out = tmp_path / "out.perfetto"
-    ktrace.convert(path, out)
     if len(wanted.slices) <= MANY:
-        assert repeats(out.read_bytes()) == []
+        assert repeats(trace.read_bytes()) == []
     step = every(wanted)
     slices, [total], stats = engine.query(
-        out,
+        trace,
         f"select name, ts, dur from slice where ts % {step} = 0",
         "select count(*) as slices, sum(dur) as dur from slice where dur > 0",
         engine.FAULTS,
@@ -221,14 +227,12 @@ def test_perfetto(path: Path, wanted: Reading, tmp_path: Path) -> None:
     assert not asked - found, list((asked - found).items())[:5]
 
 
-def test_arguments_in_the_engine(path: Path, wanted: Reading, tmp_path: Path) -> None:
+def test_arguments_in_the_engine(trace: Path, wanted: Reading) -> None:
     """The arguments of all slices; those of device work where the engine knows launches (v52 doesn't)."""
     step = every(wanted)
-    out = tmp_path / "out.perfetto"
-    ktrace.convert(path, out)
     known = "true" if engine.shows_launches() else "s.id not in (select id from gpu_slice)"
     rows = engine.query(
-        out,
+        trace,
         f"""select s.name, s.ts, s.dur, coalesce(a.string_value, a.int_value, a.real_value) as value
            from slice s left join args a using (arg_set_id)
            where {known} and s.ts % {step} = 0""",
@@ -242,12 +246,10 @@ def test_arguments_in_the_engine(path: Path, wanted: Reading, tmp_path: Path) ->
     check(Reading(Counter(), host), Reading(Counter(), values))
 
 
-def test_comes_back_from_perfetto(path: Path, tmp_path: Path) -> None:
+def test_comes_back_from_perfetto(path: Path, trace: Path, tmp_path: Path) -> None:
     """What was read, written and read again says the same as what was read at first."""
-    out = tmp_path / "out.perfetto"
-    ktrace.convert(path, out)
     tables = []
-    for number, source in enumerate((path, out)):
+    for number, source in enumerate((path, trace)):
         table = tmp_path / f"{number}.parquet"
         ktrace.convert(source, table, table="events")
         tables.append(from_rows(pq.read_table(table).to_pylist()))

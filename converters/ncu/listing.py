@@ -16,6 +16,9 @@ from .text_tables import Table, runs_of
 
 _PROCESS = re.compile(r"\s*\[(\d{1,18})\] (.*)@(\S+)\s*")
 _RULER = re.compile(r"\s*-{3,}(?: +-{3,})+\s*")
+
+#: What is left of a ruler in a text that was cut.
+_DASHES = re.compile(r"\s*---[\s-]*")
 _ADVICE = re.compile(r"\s*(INF|WRN|OPT|ERR|MSG|OK)\s{2,}(\S(?:.*\S)?)\s*")
 _SPEEDUP = re.compile(r"Est(?:\.|imated) (?:(Local|Global) )?Speedup: (\d+(?:[.,]\d*)?)%\s*(.*)", re.DOTALL)
 _FIGURE = re.compile(r"[-+]?[\d.,]+|(?:\(!\) )?n/a")
@@ -129,6 +132,9 @@ class Listing:
             self._lines.structure()
         elif _RULER.fullmatch(text):
             self._ruler(text)
+            self._lines.structure()
+        elif self._table is not None and self._table.rows and _DASHES.fullmatch(text):
+            self._table = None  # the text was cut within the ruler that ends a table
             self._lines.structure()
         elif found := METRICS.fullmatch(text):
             self._table = self._table or Table([])

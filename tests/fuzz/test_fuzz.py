@@ -26,7 +26,7 @@ from ktrace.pipeline.convert import convert
 BROKEN = sorted(path.parent for path in Path(__file__).parent.glob("broken/*/finding.json"))
 
 #: Cases of the test, by a fixed seed: about a minute of CPU time.
-CASES = 900
+CASES = 700
 
 
 def fuzzer(*words: str) -> subprocess.CompletedProcess[str]:

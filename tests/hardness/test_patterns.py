@@ -13,7 +13,7 @@ from tests.helpers.pumps import Pump, cost, pumps
 
 # From short to long, so that an exponential pattern shows before it hangs. At the lengths in between, nothing else is
 # looked for: about there, the bounds of repeats make the cost of linear patterns grow faster for a while.
-_LENGTHS, _BETWEEN = (18, 64, 128, 250, 500, 4_000), (128, 250)
+_LENGTHS, _BETWEEN, _LONG = (18, 64, 128, 250, 500, 4_000), (128, 250), 500
 # Seconds of CPU time that no linear pattern needs for a character, and what is too short to be measured.
 _SUSPICIOUS, _FLOOR = 0.1e-6, 0.4e-3
 
@@ -38,7 +38,7 @@ def _suspicious(pattern: re.Pattern[Any], method: str, pump: Pump) -> int:
         text = _text(pattern, pump, length)
         most = max(_FLOOR, length * _SUSPICIOUS)
         took = cost(pattern, method, text)
-        if took <= most or (length == _LENGTHS[-1] and _in_proportion(pattern, method, pump, took)):
+        if took <= most or (length >= _LONG and _in_proportion(pattern, method, pump, length, took)):
             continue
         if cost(pattern, method, text) > _FLOOR:
             if length in _BETWEEN and not _explodes(pattern, method, pump, length):
@@ -47,21 +47,27 @@ def _suspicious(pattern: re.Pattern[Any], method: str, pump: Pump) -> int:
     return 0
 
 
-def _in_proportion(pattern: re.Pattern[Any], method: str, pump: Pump, took: float) -> bool:
-    """Whether the last length took so little more than a quarter of it that the next ones can't cost out of proportion.
+def _in_proportion(pattern: re.Pattern[Any], method: str, pump: Pump, length: int, took: float) -> bool:
+    """Whether a length took so little more than a quarter of it that the next ones can't cost out of proportion.
 
     `_growth` objects to a square part of half the linear one or more; from the quarter to the whole, a part of a third
     makes a ratio of 4.9. Most patterns that are slow but linear end here, at a twentieth of the cost of `_growth`.
     """
-    quarter = _text(pattern, pump, _LENGTHS[-1] // 4)
+    quarter = _text(pattern, pump, length // 4)
     return took < 4.8 * min(cost(pattern, method, quarter) for _ in range(3))
 
 
 def _explodes(pattern: re.Pattern[Any], method: str, pump: Pump, length: int) -> bool:
-    """Whether an eighth more of a text makes it cost three times as much: the double text would never end."""
-    short, longer = (_text(pattern, pump, size) for size in (length, length + length // 8))
-    most = 3 * min(cost(pattern, method, short) for _ in range(5))
-    return min(cost(pattern, method, longer) for _ in range(3)) > most
+    """Whether at most half more of a text makes it cost eight times as much: the double text would never end.
+
+    It grows little by little, and no more once it costs so much. A pattern that explodes does so before 500 characters.
+    """
+    if length > _LONG:
+        return False
+    most = 8 * min(cost(pattern, method, _text(pattern, pump, length)) for _ in range(5))
+    step = max(length // 16, 1)
+    texts = (_text(pattern, pump, size) for size in range(length + step, length + length // 2 + 1, step))
+    return any(cost(pattern, method, text) > most and cost(pattern, method, text) > most for text in texts)
 
 
 def _growth(pattern: re.Pattern[Any], method: str, pump: Pump, length: int) -> float:
@@ -73,7 +79,7 @@ def _growth(pattern: re.Pattern[Any], method: str, pump: Pump, length: int) -> f
         short = min(cost(pattern, method, _text(pattern, pump, length)) for _ in range(5))
         text = _text(pattern, pump, 2 * length)
         middle = min(cost(pattern, method, text) for _ in range(3))
-        if middle > 1:
+        if middle > min(1, 8 * short):
             return (middle / short) ** 2
         text = _text(pattern, pump, 4 * length)
         ratio = min(ratio, min(cost(pattern, method, text) for _ in range(2)) / short)

@@ -112,13 +112,13 @@ function* cells(batch) {
   }
   const packed = number => new Reader(Buffer.concat(part[number]));
   const [kinds, ints, floats] = [packed(1), packed(2), packed(3)];
-  const strings = Buffer.concat(part[5]).toString().split('\0');
+  const strings = Buffer.concat(part[5]).toString().split('\0').values();  // shift() would move all the others
   while (kinds.more) {
     switch (Number(kinds.varint())) {
       case 1: yield null; break;
       case 2: yield BigInt.asIntN(64, ints.varint()); break;
       case 3: yield floats.take(8).readDoubleLE(); break;
-      case 4: yield strings.shift(); break;
+      case 4: yield strings.next().value; break;
       default: yield `blob of ${part[4].shift().length} bytes`;
     }
   }
@@ -131,11 +131,11 @@ function query(port, sql) {
     for (const [field, value] of new Reader(result).fields()) {
       if (field === 1) columns.push(value.toString());
       if (field === 2 && value.length) return {error: value.toString()};
-      if (field === 3) flat.push(...cells(new Reader(value)));
+      if (field === 3) for (const cell of cells(new Reader(value))) flat.push(cell);
     }
   }
   const rows = [];
-  while (flat.length) rows.push(flat.splice(0, columns.length));
+  for (let at = 0; at < flat.length; at += columns.length) rows.push(flat.slice(at, at + columns.length));
   return {columns, rows};
 }
 
