@@ -13,7 +13,7 @@ from tests.helpers.pumps import Pump, cost, pumps
 
 # From short to long, so that an exponential pattern shows before it hangs. At the lengths in between, nothing else is
 # looked for: about there, the bounds of repeats make the cost of linear patterns grow faster for a while.
-_LENGTHS, _BETWEEN, _LONG = (18, 64, 128, 250, 500, 4_000), (128, 250), 500
+_LENGTHS, _BETWEEN, _LONG = (18, 28, 42, 64, 128, 250, 500, 4_000), (128, 250), 500
 # Seconds of CPU time that no linear pattern needs for a character, and what is too short to be measured.
 _SUSPICIOUS, _FLOOR = 0.1e-6, 0.4e-3
 
