@@ -123,7 +123,8 @@ def _export_with(program: Path, report: Path, database: Path, conversion: Conver
     try:
         if "--lazy" in _output_of(program, "export", "--help"):
             arguments.append("--lazy=false")
-        arguments += ["-q", "false" if conversion.progress else "true", str(report)]
+        arguments += ["-q", "false" if conversion.progress else "true"]
+        arguments.append(str(report.absolute()))  # a name such as --output=x isn't an option
         with tempfile.TemporaryFile() as errors:
             progress = _progress_reader(report, conversion)
             code = _run([str(program), *arguments], errors.fileno(), database.parent, progress)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
@@ -25,5 +27,7 @@ def probe(sample: Sample) -> Match | None:
 
 
 def command(name: str) -> str:
-    """Returns the command that exports a report."""
-    return f"nsys export --type sqlite --lazy=false -o {name.rsplit('.', 1)[0] or name}.sqlite {name}"
+    """Returns the command that exports a report, to be pasted into a shell."""
+    name = f"./{name}" if name.startswith("-") else name
+    made = f"{name.rsplit('.', 1)[0] or name}.sqlite"
+    return f"nsys export --type sqlite --lazy=false -o {quote(made)} {quote(name)}"

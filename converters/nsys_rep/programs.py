@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shutil
 from pathlib import Path
 
 #: The environment variable with the path of nsys; "" means that no nsys may be used.
@@ -28,10 +27,12 @@ def programs() -> list[Path]:
     named = os.environ.get(VARIABLE)
     if named is not None:
         return [Path(named)] if named else []
-    found = [Path(path) for path in [shutil.which("nsys")] if path]
+    on_path = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
     homes = [Path(home) / "bin" for name in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(name))]
     folders = [Path(path) for pattern in _FOLDERS for path in sorted(glob.glob(pattern), key=_version, reverse=True)]  # noqa: PTH207
-    found += [path for folder in (*homes, *folders) if (path := folder / _NAME).is_file() and os.access(path, os.X_OK)]
+    # Never the folder that ktrace was started in (an empty element of PATH): the input may have brought an nsys.
+    places = [folder for folder in (*on_path, *homes, *folders) if folder.is_absolute()]
+    found = [path for folder in places if (path := folder / _NAME).is_file() and os.access(path, os.X_OK)]
     unique: dict[Path, Path] = {}
     for path in found:
         unique.setdefault(path.resolve(), path)

@@ -17,6 +17,7 @@ capabilities       what only some formats can do
 stand_in           inputs that are converted to another format before reading
 relabel            keeps the source labels of several inputs apart
 sqlite_file        opens SQLite databases safely
+sqlite_journal     undoes the rollback journal beside one
 places             run, host and rank in a path, and the folders of a dataset
 stores             folders of files, local or in an object store
 dataset_manifest   which inputs of a dataset are done

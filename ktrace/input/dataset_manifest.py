@@ -28,8 +28,8 @@ from ktrace.input.stores import Store
 MARK = "_ktrace/dataset.json"
 VERSION = "1.0"
 
-#: Folders and name of a shard; the name is that of `file_stem`.
-_SHARD = re.compile(r"(?:(?:run_name|host_name|rank)=[^/]+/){1,3}[^/]*-[0-9a-f]{12}\.parquet")
+#: Folders and name of a shard; the name is that of `file_stem`. A backslash separates folders on Windows.
+_SHARD = re.compile(r"(?:(?:run_name|host_name|rank)=[^/\\]+/){1,3}[^/\\]*-[0-9a-f]{12}\.parquet")
 
 #: The folder of the manifests.
 INPUTS = "_ktrace/inputs/"

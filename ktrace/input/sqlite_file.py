@@ -1,7 +1,7 @@
 """SQLite databases from other programs: opened read only, without locks, and without running code in them.
 
-A profiler may still hold the file, or have left it with changes in a `-wal` or `-journal` file beside it: then it is
-copied together with that file, and SQLite settles the copy.
+A profiler may still hold the file, or have left it with changes in a `-wal` or `-journal` file beside it. Then a copy
+is read: with the journal undone by ktrace itself, and beside a copy of the `-wal`. SQLite opens nothing for writing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ktrace.input.limits import current
 from ktrace.input.room import require_room
+from ktrace.input.sqlite_journal import undo
 from ktrace.scratch import scratch_folder
 
 MAGIC = b"SQLite format 3\0"
@@ -25,23 +26,34 @@ DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".nvvp", ".nvprof")
 _LONGEST_STATEMENT = 1 << 20
 _LONGEST_VALUE = (1 << 31) - 1
 
+#: How a file is opened that nobody else may change: neither locks nor files beside it are looked at.
+_READ_ONLY = "mode=ro&immutable=1"
+
 #: Table -> its columns, as the database spells them.
 Tables = Mapping[str, tuple[str, ...]]
 
 
 @contextmanager
 def settled(path: Path) -> Iterator[str]:
-    """Yields a URI of the database with all of its changes, which any SQLite can open."""
+    """Yields a URI of the database with all of its changes, to be read by any SQLite.
+
+    Raises OSError, InputError if there is no room for a copy, DamagedInput for a journal that can't be undone.
+    """
     path = path.resolve()  # SQLite, too, looks for its files next to the file that a link names
     beside = _beside(path)
     if not beside:
-        yield f"{path.as_uri()}?mode=ro&immutable=1"
+        yield f"{path.as_uri()}?{_READ_ONLY}"
         return
     with scratch_folder() as folder:
-        require_room(sum(map(_bytes_of, (path, *beside))), str(folder), str(path))
-        for file in (path, *beside):
-            shutil.copyfile(file, folder / file.name)
-        yield (folder / path.name).as_uri()
+        require_room(sum(map(_bytes_of, (path, *beside.values()))), str(folder), str(path))
+        copy = folder / "copy.sqlite"
+        shutil.copyfile(path, copy)
+        if journal := beside.get("-journal"):
+            with copy.open("r+b") as database:
+                undo(database, journal, str(path))
+        if log := beside.get("-wal"):
+            shutil.copyfile(log, copy.with_name(f"{copy.name}-wal"))
+        yield f"{copy.as_uri()}?{'mode=ro' if log else _READ_ONLY}"
 
 
 def has_changes_beside(path: Path) -> bool:
@@ -52,8 +64,9 @@ def has_changes_beside(path: Path) -> bool:
         return False
 
 
-def _beside(path: Path) -> list[Path]:
-    return [found for suffix in ("-wal", "-journal") if _bytes_of(found := path.with_name(path.name + suffix))]
+def _beside(path: Path) -> dict[str, Path]:
+    files = {suffix: path.with_name(path.name + suffix) for suffix in ("-wal", "-journal")}
+    return {suffix: file for suffix, file in files.items() if _bytes_of(file)}
 
 
 def _bytes_of(path: Path) -> int:

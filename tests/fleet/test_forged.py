@@ -47,6 +47,8 @@ def again(dataset: Path) -> ktrace.fleet.batch.BatchReport:  # type: ignore[name
         "../mine.parquet",
         "run_name=a/../../mine.parquet",
         "run_name=a/../../mine-{digest}.parquet",
+        r"run_name=a\..\..\/mine-{digest}.parquet",
+        r"run_name=a/..\..\mine-{digest}.parquet",
         "run_name=a/other-0123456789ab.parquet",
         "_ktrace/dataset.json",
         "",

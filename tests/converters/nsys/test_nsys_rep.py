@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -287,6 +288,46 @@ def test_merge_reads_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     account = ktrace.merge(ranks, tmp_path / "run.jsonl")
     alone = ktrace.convert(SQLITE, tmp_path / "alone.jsonl")
     assert account.rows["events"] == 2 * alone.rows["events"]
+
+
+@pytest.mark.parametrize("path", ["", ".", "bin", f"{os.pathsep}/nowhere"])
+def test_an_nsys_in_the_working_directory_is_never_run(
+    path: str, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty element of PATH means the working directory, where an archive may have brought a program."""
+    (tmp_path / "bin").mkdir()
+    for folder in (tmp_path, tmp_path / "bin"):
+        make_nsys(folder, COPIES)
+    for variable in ("KTRACE_NSYS", "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(places, "_FOLDERS", ())
+    monkeypatch.setenv("PATH", path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ClosedFormat, match="none was found"):
+        ktrace.read(report.name, from_="nsys-rep")
+    assert calls(tmp_path) == calls(tmp_path / "bin") == []
+    monkeypatch.setenv("PATH", f"{path}{os.pathsep}{tmp_path}")  # the same program, where the user's PATH names it
+    assert places.programs() == [tmp_path / "nsys"]
+
+
+def test_the_name_of_a_report_is_no_option_of_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "--output=victim.nsys-rep"
+    (tmp_path / name).write_bytes(REPORT)
+    use(monkeypatch, make_nsys(tmp_path, COPIES))
+    monkeypatch.chdir(tmp_path)
+    assert len(events(Path(name))) > 0
+    [call] = calls(tmp_path)
+    assert call.endswith(f" {tmp_path / name}")
+
+
+def test_the_command_that_an_error_names_is_safe_to_paste(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "-a; touch b.nsys-rep"
+    path.write_bytes(REPORT)
+    use(monkeypatch, "")
+    with pytest.raises(ClosedFormat) as caught:
+        ktrace.read(path, from_="nsys-rep")
+    words = shlex.split(str(caught.value.remedy).partition("run: ")[2])
+    assert words[-2:] == ["./-a; touch b.sqlite", "./-a; touch b.nsys-rep"]
 
 
 def test_the_newest_of_the_usual_folders_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
