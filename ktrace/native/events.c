@@ -410,7 +410,21 @@ static PyType_Slot slots[] = {
 
 static PyType_Spec spec = {"ktrace.native.compiled.Events", sizeof(Events), 0, Py_TPFLAGS_DEFAULT, slots};
 
+/* Fills the key of hashes. Returns 0 with an exception if the system has no random bytes. */
+static int make_hash_key(void) {
+    PyObject *os = PyImport_ImportModule("os");
+    PyObject *bytes = os ? PyObject_CallMethod(os, "urandom", "n", (Py_ssize_t)sizeof(hash_key)) : NULL;
+    char *random = bytes ? PyBytes_AsString(bytes) : NULL;
+    if (random)
+        memcpy(hash_key, random, sizeof(hash_key));
+    Py_XDECREF(bytes);
+    Py_XDECREF(os);
+    return random != NULL;
+}
+
 int add_events(PyObject *module) {
+    if (!make_hash_key())
+        return -1;
     PyObject *type = PyType_FromSpec(&spec);
     if (!type)
         return -1;

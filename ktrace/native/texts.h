@@ -25,19 +25,43 @@ typedef struct {
     int32_t told; /* texts that Python knows already */
 } Texts;
 
+/* The key of all hashes: random in each process, so that no file can be made of texts that collide. */
+static uint64_t hash_key[2];
+
+#define ROTATED(word, by) ((word) << (by) | (word) >> (64 - (by)))
+
+static inline void sip_round(uint64_t state[4]) {
+    state[0] += state[1];
+    state[2] += state[3];
+    state[1] = ROTATED(state[1], 13) ^ state[0];
+    state[3] = ROTATED(state[3], 16) ^ state[2];
+    state[0] = ROTATED(state[0], 32) + state[3];
+    state[2] += state[1];
+    state[1] = ROTATED(state[1], 17) ^ state[2];
+    state[3] = ROTATED(state[3], 21) ^ state[0];
+    state[2] = ROTATED(state[2], 32);
+}
+
+/* SipHash-1-3 (Aumasson and Bernstein, 2012), half of its bits. */
 static inline uint32_t hash_text(const unsigned char *text, size_t size) {
-    uint64_t hash = size * 0x9E3779B97F4A7C15u, word;
+    uint64_t word = 0, state[4] = {hash_key[0] ^ 0x736F6D6570736575u, hash_key[1] ^ 0x646F72616E646F6Du,
+                                   hash_key[0] ^ 0x6C7967656E657261u, hash_key[1] ^ 0x7465646279746573u};
+    uint64_t last = (uint64_t)size << 56;
     for (; size >= 8; size -= 8, text += 8) {
         memcpy(&word, text, 8);
-        hash = (hash ^ word) * 0xFF51AFD7ED558CCDu;
-        hash ^= hash >> 32;
+        state[3] ^= word;
+        sip_round(state);
+        state[0] ^= word;
     }
-    word = 0;
-    memcpy(&word, text, size);
-    hash = (hash ^ word) * 0xFF51AFD7ED558CCDu;
-    hash ^= hash >> 29;
-    hash *= 0xC4CEB9FE1A85EC53u;
-    return (uint32_t)(hash >> 32);
+    for (size_t at = 0; at < size; at++)
+        last |= (uint64_t)text[at] << 8 * at;
+    state[3] ^= last;
+    sip_round(state);
+    state[0] ^= last;
+    state[2] ^= 0xFF;
+    for (int round = 0; round < 3; round++)
+        sip_round(state);
+    return (uint32_t)(state[0] ^ state[1] ^ state[2] ^ state[3]);
 }
 
 /* Makes the table of slots anew, for at least twice as many texts as there are. */
