@@ -23,7 +23,7 @@ SUFFIX = ".ktrace-tmp"
 
 _OURS = re.compile(r"[.k].*[.-][0-9a-f]{16}\.ktrace-tmp", re.S)
 
-#: How often another name is tried; a name is only taken if a later run has just removed it.
+#: How often a file or folder is created that other processes remove before it is locked.
 _ATTEMPTS = 8
 
 
@@ -58,18 +58,23 @@ class Held:
 
 
 def make(path: Path, *, folder: bool = False, lock: bool = True) -> Held:
-    """Creates a file or folder of that name and locks it. Raises OSError, FileExistsError if the name is taken."""
-    if folder:
-        path.mkdir(0o700)
-    else:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    if not lock or os.name == "nt":  # where an open file can't be renamed
-        return Held(path, None)
-    held = Held(path, os.open(path, os.O_RDONLY))
-    if not (_locked(held.lock) and os.fstat(held.lock).st_nlink):
-        held.release()
-        raise FileExistsError(f"another process has just removed {path}")
-    return held
+    """Creates a file or folder of that name and locks it. Raises OSError, FileExistsError if the name is taken.
+
+    Another process may `sweep` between the two steps; then what it removed is created again.
+    """
+    for _ in range(_ATTEMPTS):
+        if folder:
+            path.mkdir(0o700)
+        else:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        if not lock or os.name == "nt":  # where an open file can't be renamed
+            return Held(path, None)
+        with suppress(FileNotFoundError):
+            held = Held(path, os.open(path, os.O_RDONLY))
+            if _locked(held.lock, wait=True) and path.exists():
+                return held
+            held.release()
+    raise FileExistsError(f"other processes removed {path} as soon as it was made, {_ATTEMPTS} times")
 
 
 @contextmanager
@@ -84,14 +89,7 @@ def scratch_folder() -> Iterator[Path]:
 
 def new_folder() -> Held:
     """Creates a folder in the temporary folder of the system."""
-    where = system_folder()
-    for attempt in range(_ATTEMPTS):
-        try:
-            return make(where / f"ktrace-{os.urandom(8).hex()}{SUFFIX}", folder=True)
-        except FileExistsError:
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError
+    return make(system_folder() / f"ktrace-{os.urandom(8).hex()}{SUFFIX}", folder=True)
 
 
 def system_folder() -> Path:
@@ -156,14 +154,14 @@ def remove(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _locked(file: int, *, known: bool = False) -> bool:
+def _locked(file: int, *, known: bool = False, wait: bool = False) -> bool:
     """Locks a file. Returns False if another process has locked it; for a system without locks, `not known`."""
     try:
         import fcntl
     except ImportError:
         return not known
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
     except OSError:  # this file system has no locks

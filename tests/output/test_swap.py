@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -242,3 +243,20 @@ def test_a_scratch_folder_goes_with_its_block(tmp_path: Path, monkeypatch: pytes
         sweep(tmp_path)
         assert folder.exists(), "a folder in use was removed"
     assert not list(tmp_path.iterdir())
+
+
+@needs_fork
+@pytest.mark.parametrize("folder", [False, True])
+def test_runs_that_sweep_at_the_same_time_cost_no_temporary_file(tmp_path: Path, folder: bool) -> None:
+    child = os.fork()
+    if not child:
+        while True:
+            sweep(tmp_path)
+    try:
+        for _ in range(3000):
+            held = make(tmp_path / name_for("run.perfetto"), folder=folder)
+            assert held.path.exists()
+            held.remove()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
