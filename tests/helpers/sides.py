@@ -15,8 +15,13 @@ def events(key: str, durations: Sequence[int], *, steps: int = 0) -> Group:
     """A group of work of these durations, dealt to the steps in their order, equally many to each."""
     dur = np.asarray(durations, np.int64)
     totals = dur.reshape(steps, -1).sum(axis=1).astype(float) if steps else None
+    counts = np.full(steps, len(dur) // steps) if steps else None
     figures: dict[str, Any] = {"average": float(dur.mean()), "median": float(np.median(dur))} if len(dur) else {}
-    return Group(key, float(dur.sum()), len(dur), **figures, name=key, durations=np.sort(dur), steps=totals)
+    rising = np.sort(dur)
+    return Group(
+        key, float(dur.sum()), len(dur), **figures, name=key, durations=rising, steps=totals,
+        step_counts=counts, inside=rising if steps else None,
+    )  # fmt: skip
 
 
 def statistics(key: str, total: float, count: int | None = None) -> Group:

@@ -83,7 +83,9 @@ class _Sides:
         steps = (len(self.a.steps), len(self.b.steps)) if self.by_step else (1, 1)
         a, b = self.a.groups.get(by, []), self.b.groups.get(by, [])
         if by == "step":  # one sample each, since a step's launches do different work
-            a, b = ([replace(group, durations=_NONE, steps=None) for group in side] for side in (a, b))
+            a, b = ([replace(group, durations=_NONE, inside=_NONE, steps=None) for group in side] for side in (a, b))
+        elif self.by_step:
+            a, b = ([group for group in side if _in_steps(group)] for side in (a, b))
         found = matched(a, b, by, steps=steps)
         return [self._change(match, by_step=self.by_step and by != "step") for match in found]
 
@@ -128,13 +130,19 @@ class _Sides:
         """Returns the total and count of a group in the units of the comparison."""
         if group is None:
             return 0.0, 0
-        total, count = float(group.total), group.count
-        scale = 1.0
-        if by_step:
-            inside = float(group.steps.sum()) if group.steps is not None else total
-            scale = (inside / total if total else 1.0) / len(side.steps)
-        compared = 100 * total / side.total if self.unit != side.unit and side.total else total
-        return compared * scale, None if count is None else count * scale
+        total, count = float(group.total), None if group.count is None else float(group.count)
+        if by_step:  # without the work outside of steps
+            if group.steps is not None:
+                total = float(group.steps.sum())
+                count = None if group.step_counts is None else float(group.step_counts.sum())
+            steps = len(side.steps)
+            total, count = total / steps, None if count is None else count / steps
+        return 100 * total / side.total if self.unit != side.unit and side.total else total, count
+
+
+def _in_steps(group: Group) -> bool:
+    """Returns whether any step has work of the group, or whether that isn't known."""
+    return group.step_counts is None or bool(group.step_counts.any())
 
 
 def _parts(
@@ -154,12 +162,15 @@ def _parts(
 
 def _all(side: Summary) -> Group:
     """Returns all work of a side as one group."""
-    steps = None
+    steps = counts = None
     if side.steps and side.groups:
-        of = [group.steps for group in next(iter(side.groups.values())) if group.steps is not None]
+        groups = next(iter(side.groups.values()))
+        of = [group.steps for group in groups if group.steps is not None]
+        known = [group.step_counts for group in groups if group.step_counts is not None]
         steps = np.sum(of, axis=0) if of else None
+        counts = np.sum(known, axis=0) if known and len(known) == len(of) else None
     average = side.total / side.count if side.count else None
-    return Group("all work", side.total, side.count, average, steps=steps)
+    return Group("all work", side.total, side.count, average, steps=steps, step_counts=counts)
 
 
 def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse]) -> list[Change]:

@@ -27,6 +27,7 @@ import numpy as np
 from ktrace.analysis.summary.statistics import joined
 from ktrace.analysis.work.keys import OTHER
 from ktrace.analysis.work.model import Group
+from ktrace.model.arrays import AnyArray
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
 
 #: Names that end in a number or hash of a graph compiler: Inductor's, XLA's, names with a digest.
@@ -154,7 +155,8 @@ def _match_bucket(a: list[Group], b: list[Group], words: str, steps: tuple[int, 
 def _by_count(groups: Iterable[Group], steps: int) -> dict[float | None, list[Group]]:
     counts: dict[float | None, list[Group]] = {}
     for group in groups:
-        counts.setdefault(None if group.count is None else group.count / steps, []).append(group)
+        count = group.count if group.step_counts is None else int(group.step_counts.sum())
+        counts.setdefault(None if count is None else count / steps, []).append(group)
     return counts
 
 
@@ -163,9 +165,20 @@ def together(groups: Sequence[Group]) -> Group:
     if len(groups) == 1:
         return groups[0]
     whole = reduce(joined, groups)
-    durations = [group.durations for group in groups if group.durations is not None]
-    steps = [group.steps for group in groups if group.steps is not None]
-    if len(durations) == len(groups):
+    durations = _of_all(groups, "durations")
+    if durations is not None:
         rising = np.sort(np.concatenate(durations))
         whole = replace(whole, durations=rising, median=float(np.median(rising)) if len(rising) else None)
-    return replace(whole, steps=np.sum(steps, axis=0)) if len(steps) == len(groups) else whole
+    if (inside := _of_all(groups, "inside")) is not None:
+        whole = replace(whole, inside=np.sort(np.concatenate(inside)))
+    steps, counts = (
+        None if of is None else np.sum(of, axis=0)
+        for of in (_of_all(groups, name) for name in ("steps", "step_counts"))
+    )
+    return replace(whole, steps=steps, step_counts=counts)
+
+
+def _of_all(groups: Sequence[Group], name: str) -> list[AnyArray] | None:
+    """Returns a column of samples of each group, None if a group doesn't have it."""
+    found = [getattr(group, name) for group in groups]
+    return None if any(one is None for one in found) else found

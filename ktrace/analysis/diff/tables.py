@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ktrace.analysis.work.figures import percentiles
 from ktrace.tables.figures import percent
 from ktrace.tables.table import Cell, Column, Table, prose
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.model import Change, DeviceChange, Diff
+    from ktrace.analysis.work.model import Group
 
 #: Ways of matching that the table doesn't mention.
 _PLAIN = ("name", "short name", "")
@@ -52,7 +54,7 @@ def _changes(
     cut = shown if top is None else shown[:top]
     whole = (diff.whole.total_a, diff.whole.total_b)
     if full:
-        columns, rows = _full(heading, diff.unit), [_full_row(change, whole) for change in cut]
+        columns, rows = _full(heading, diff.unit), [_full_row(change, whole, diff.per == "step") for change in cut]
     else:
         columns, rows = _short(heading, diff.unit), [_short_row(change) for change in cut]
         if not any(change.matched not in _PLAIN for change in cut):
@@ -152,7 +154,7 @@ def _full(heading: str, unit: str) -> tuple[Column, ...]:
     )
 
 
-def _full_row(change: Change, whole: tuple[float, float]) -> tuple[Cell, ...]:
+def _full_row(change: Change, whole: tuple[float, float], by_step: bool) -> tuple[Cell, ...]:
     test, (low, high) = change.test, (change.test.interval if change.test else None) or (None, None)
     return (
         change.key,
@@ -170,8 +172,8 @@ def _full_row(change: Change, whole: tuple[float, float]) -> tuple[Cell, ...]:
         _average(change.total_a, change.count_a),
         _average(change.total_b, change.count_b),
         each_percent(change),
-        change.a.median if change.a else None,
-        change.b.median if change.b else None,
+        _median(change.a, by_step),
+        _median(change.b, by_step),
         change.verdict,
         change.why,
         test.samples if test else None,
@@ -186,6 +188,13 @@ def _full_row(change: Change, whole: tuple[float, float]) -> tuple[Cell, ...]:
         test.spread_b if test else None,
         change.matched,
     )
+
+
+def _median(group: Group | None, by_step: bool) -> float | None:
+    """The median of the compared launches."""
+    if group is None or not by_step or group.inside is None:
+        return group.median if group else None
+    return percentiles(group.inside, (50,))[0] if len(group.inside) else None
 
 
 def _devices(devices: Sequence[DeviceChange]) -> Table:

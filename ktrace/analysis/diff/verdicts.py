@@ -15,7 +15,8 @@ import numpy as np
 
 from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, Evidence
 from ktrace.analysis.diff.noise import LEVEL, discoveries, evidence, least_p
-from ktrace.model.arrays import Float64
+from ktrace.analysis.work.model import Group
+from ktrace.model.arrays import Float64, Int64
 from ktrace.tables.figures import percent
 
 
@@ -54,12 +55,19 @@ def _by_launches(changes: Sequence[Change], found: list[Evidence | None], by_ste
         apart = _apart(change) or not by_step
         if seen is not None and (seen.q is None or seen.q <= LEVEL or not apart):
             continue
-        a, b = (None if group is None else group.durations for group in (change.a, change.b))
+        a, b = (_launches(group, by_step) for group in (change.a, change.b))
         if a is not None and b is not None and least_p(len(a), len(b)) <= LEVEL:
             launches = evidence("launches", a, b)
             more[place], ps[place] = launches, launches.p if apart else 1.0
     both = zip(more, discoveries(ps), strict=True)
     return [replace(seen, q=q) if seen and seen.samples == "launches" else seen for seen, q in both]
+
+
+def _launches(group: Group | None, by_step: bool) -> Int64 | None:
+    """Returns the durations of the launches that are compared, None if they aren't known."""
+    if group is None:
+        return None
+    return group.inside if by_step and group.inside is not None else group.durations
 
 
 def _verdict(change: Change, by_step: bool) -> Change:

@@ -154,6 +154,8 @@ def joined(one: Group, other: Group) -> Group:
         name=one.name if one.name == other.name else None,
         durations=None,
         steps=None,
+        step_counts=None,
+        inside=None,
     )
 
 

@@ -70,18 +70,19 @@ class Durations:
         `names` are the whole names of the keys.
         """
         counts, steps = np.zeros(len(keys), np.int64), np.zeros((len(keys), self._steps))
+        inside = np.zeros((len(keys), self._steps), np.int64)
         for rows in self._blocks():
             own = number(rows)
             counts += np.bincount(own, minlength=len(keys))
             if self._steps:
-                _add_steps(steps, own, rows)
-        bounds = np.concatenate([[0], np.cumsum(counts)])
-        rising = self._rising(by, number, bounds)
+                _add_steps(steps, inside, own, rows)
+        every = self._rising(f"by.{by}", number, counts)
+        within = every
+        if self._steps and int(inside.sum()) < len(self):
+            within = self._rising(f"by.{by}.inside", number, inside.sum(axis=1), inside=True)
         found = []
         for place in np.flatnonzero(counts).tolist():
-            mine = rising[bounds[place] : bounds[place + 1]]
-            if len(self._rows.sources) > 1:
-                mine.sort()
+            mine = every(place)
             total = int(mine.sum())
             median, p95, p99 = percentiles(mine, (50, 95, 99))
             found.append(
@@ -98,6 +99,8 @@ class Durations:
                     name=names[place] if names else None,
                     durations=mine,
                     steps=steps[place] if self._steps else None,
+                    step_counts=inside[place] if self._steps else None,
+                    inside=within(place) if self._steps else None,
                 )
             )
         return sorted(found, key=lambda one: -one.total)
@@ -112,18 +115,21 @@ class Durations:
         there = np.flatnonzero(counts).tolist()
         return [Group(keys[place], int(totals[place]), int(counts[place])) for place in there]
 
-    def _blocks(self) -> Iterator[dict[str, Any]]:
-        """Yields the rows, those of each source in rising order."""
+    def _blocks(self, *, inside: bool = False) -> Iterator[dict[str, Any]]:
+        """Yields the rows, those of each source in rising order; with `inside` only those in steps."""
         for source in self._rows.sources:
             rows = self._rows.of(source)
             for first in range(0, len(rows["dur"]), BLOCK):
-                yield {name: column[first : first + BLOCK] for name, column in rows.items()}
+                block = {name: column[first : first + BLOCK] for name, column in rows.items()}
+                mine = block["step"] >= 0 if inside else slice(None)
+                yield {name: column[mine] for name, column in block.items()}
 
-    def _rising(self, by: str, number: Number, bounds: Int64) -> Int64:
-        """The durations group by group, those of each source in rising order."""
-        found = new_column(self._spill, f"by.{by}", int(bounds[-1]))
+    def _rising(self, name: str, number: Number, counts: Int64, *, inside: bool = False) -> Callable[[int], Int64]:
+        """A function that returns the durations of a group, rising; with `inside` only those in steps."""
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        found = new_column(self._spill, name, int(bounds[-1]))
         free = bounds[:-1].copy()
-        for rows in self._blocks():
+        for rows in self._blocks(inside=inside):
             own = number(rows)
             counts = np.bincount(own, minlength=len(free))
             durations = rows["dur"][sorted_by(own, len(free))]
@@ -132,14 +138,25 @@ class Durations:
                 found[at : at + count] = durations[first : first + count]
                 first += count
             free += counts
-        return found
+
+        def rising(place: int) -> Int64:
+            mine = found[bounds[place] : bounds[place + 1]]
+            if len(self._rows.sources) > 1:
+                mine.sort()
+            return mine
+
+        return rising
 
 
-def _add_steps(totals: Float64, own: Int32, rows: dict[str, Any]) -> None:
-    """Adds the time of each group in each step. Sums of whole ns below 2^53 (104 days) are exact."""
+def _add_steps(totals: Float64, counts: Int64, own: Int32, rows: dict[str, Any]) -> None:
+    """Adds the time and the number of rows of each group in each step.
+
+    Sums of whole ns below 2^53 (104 days) are exact.
+    """
     inside = rows["step"] >= 0
     cell = own[inside].astype(np.int64) * totals.shape[1] + rows["step"][inside]
     totals += np.bincount(cell, weights=rows["dur"][inside], minlength=totals.size).reshape(totals.shape)
+    counts += np.bincount(cell, minlength=counts.size).reshape(counts.shape)
 
 
 def percentiles(rising: Int64, which: Sequence[float]) -> list[float]:

@@ -18,7 +18,8 @@ class Group:
     `name` is the whole name of a kernel, None if several have the same short name, and for other groups.
     The figures of events are exact. Those of statistics are the figures in the source, None if it doesn't have them:
     medians can't be combined. `durations` are those of the events, rising; None for statistics. `steps` is the total in
-    each step, in the order of the steps; None without steps.
+    each step, in the order of the steps, `step_counts` the number of events in each, and `inside` the durations of
+    those in any step, rising; None without steps.
     """
 
     key: str
@@ -33,6 +34,8 @@ class Group:
     name: str | None = None
     durations: Int64 | None = field(default=None, repr=False, compare=False)
     steps: Float64 | None = field(default=None, repr=False, compare=False)
+    step_counts: Int64 | None = field(default=None, repr=False, compare=False)
+    inside: Int64 | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -63,14 +63,35 @@ def test_steps_of_runs_of_different_length_compare() -> None:
 
 
 def test_work_outside_of_steps_is_not_compared_and_told() -> None:
-    outside = Group("gemm", 1600.0, 16, 100.0, 100.0, name="gemm", steps=np.array([400.0, 400.0, 400.0]))
-    a = side("a", [outside])
+    steps, counts = np.array([400.0, 400.0, 400.0]), np.array([4, 4, 4])
+    a = side("a", [Group("gemm", 1600.0, 16, 100.0, 100.0, name="gemm", steps=steps, step_counts=counts)])
     a.groups["step"] = [Group("other", 400.0, 4)]
     b = side("b", [events("gemm", [100] * 12, steps=3)])
     diff = compared(a, b, by=["kernel"])
     gemm = rows(diff)["gemm"]
     assert (gemm.total_a, gemm.count_a, gemm.delta) == (400, 4, 0)
     assert "a: 25.0% of the work is in no step, so it isn't compared." in diff.notes
+
+
+def test_a_run_against_itself_has_the_launches_of_its_steps() -> None:
+    """Slow launches before the first step count neither as launches nor in their average and median."""
+    steps, inside = np.array([20_000.0] * 3), np.full(600, 100)
+    counts = np.array([200, 200, 200])
+    durations = np.concatenate([inside, [500_000, 600_000]])
+    warm = Group(
+        "gemm", 1_160_000.0, 602, 1_160_000 / 602, 100.0, name="gemm", durations=durations, steps=steps,
+        step_counts=counts, inside=inside,
+    )  # fmt: skip
+    before = Group("init", 900.0, 1, 900.0, 900.0, durations=np.array([900]), steps=np.zeros(3), step_counts=counts * 0)
+    cold = side("b", [events("gemm", [100] * 600, steps=3)])
+    for one, other in ((side("a", [warm, before]), cold), (cold, side("a", [warm, before]))):
+        diff = compared(one, other, by=["kernel"])
+        (gemm,) = diff.rows["kernel"]  # init was in no step
+        assert (gemm.count_a, gemm.count_b, gemm.total_a, gemm.total_b) == (200, 200, 20_000, 20_000)
+        assert (diff.whole.count_a, diff.whole.count_b, gemm.verdict) == (200, 200, NOISE)
+        shown = next(table for table in diff.tables() if table.name == "kernel")
+        (row,) = (dict(zip((column.key for column in shown.columns), row, strict=True)) for row in shown.rows)
+        assert (row["median_a_ns"], row["median_b_ns"], row["average_a_ns"], row["each_percent"]) == (100, 100, 100, 0)
 
 
 def test_steps_are_what_is_tested_where_there_are_enough() -> None:

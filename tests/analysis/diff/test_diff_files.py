@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import SAMPLES, SHARED
+from runs import monday
 
 import ktrace
 from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN
@@ -242,3 +243,26 @@ def test_the_part_is_that_of_both_sides() -> None:
     diff = ktrace.diff(STEP, STEP, filter=ktrace.Filter(kinds=("memcpy",)), by=["kernel"])
     totals, _ = of_json(STEP)
     assert diff.whole.total_a == diff.whole.total_b == sum(of for name, of in totals.items() if "Memcpy" in name) > 0
+
+
+def test_work_before_the_first_step_is_no_launch_of_a_step(tmp_path: Path) -> None:
+    """Counts are those of the launches in steps, in the median and the average too, also against itself."""
+    plain = json.loads(monday(tmp_path).read_text())
+    first = min(event["ts"] for event in plain["traceEvents"])
+    work = next(event for event in plain["traceEvents"] if event["cat"] == "kernel" and "gemm" in event["name"])
+    call = next(event for event in plain["traceEvents"] if event["cat"] == "cuda_runtime")
+    for number in (900_001, 900_002):
+        arguments = {**work["args"], "correlation": number}
+        plain["traceEvents"].append({**call, "ts": first - 900, "args": {"correlation": number}})
+        plain["traceEvents"].append({**work, "ts": first - 800 + number % 2 * 400, "dur": 390.0, "args": arguments})
+    warm = tmp_path / "warm.pt.trace.json"
+    warm.write_text(json.dumps(plain))
+    diff = ktrace.diff(warm, warm)
+    assert (diff.whole.count_a, diff.whole.count_b) == (37, 37)
+    diff = ktrace.diff(warm, tmp_path / "monday.pt.trace.json", by=["kernel"])
+    assert all(change.count_a == change.count_b and change.delta == 0 for change in diff.rows["kernel"])
+    assert {change.matched for change in diff.rows["kernel"]} <= {"name", "short name"}
+    shown = next(table for table in diff.tables() if table.name == "kernel")
+    keys = [column.key for column in shown.columns]
+    rows = [dict(zip(keys, row, strict=True)) for row in shown.rows]
+    assert all(row["median_a_ns"] == row["median_b_ns"] and row["each_percent"] == 0 for row in rows)

@@ -46,7 +46,8 @@ def told(summary: Summary) -> dict[str, Any]:
 
 def whole(group: Group) -> dict[str, Any]:
     said = {one.name: getattr(group, one.name) for one in fields(group)}
-    return said | {name: None if said[name] is None else said[name].tolist() for name in ("durations", "steps")}
+    samples = ("durations", "steps", "step_counts", "inside")
+    return said | {name: None if said[name] is None else said[name].tolist() for name in samples}
 
 
 @pytest.fixture
