@@ -55,7 +55,8 @@ class DeviceUse:
 
     Each time is that of a union of intervals, so that nothing counts twice: `busy` is any work, `compute` kernels
     that aren't collectives (and memsets, graphs), `communication` collectives, `copies` copies. Exposed communication
-    (copies) is the time of communication (copies) without compute at the same time.
+    is the time of communication without compute at the same time, exposed copies that of copies without compute and
+    communication, so that `span` = `compute` + `exposed_communication` + `exposed_copies` + `idle`.
     `gaps` are the times without work, `idle` their sum. `queueing` is the time from the return of the call that
     launched work to the begin of the work, 0 if the work began before, None if launches aren't known. `occupancy` is
     the mean of kernels that have one, weighted by time, in percent. `name` is the name of the device in the source.

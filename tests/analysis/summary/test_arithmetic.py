@@ -54,9 +54,10 @@ def test_parts(rows: list[tuple[int, int, int]], block: int) -> None:
     assert found.gaps.tolist() == plain.gaps((at, at + length) for at, length, _ in rows)
     for name in ROLES.values():
         assert getattr(found, name) == sum(time for roles, time in swept.items() if name in roles)
-    for name in ("communication", "copies"):
-        alone = sum(time for roles, time in swept.items() if name in roles and "compute" not in roles)
+    for name, others in (("communication", {"compute"}), ("copies", {"compute", "communication"})):
+        alone = sum(time for roles, time in swept.items() if name in roles and not others & set(roles))
         assert getattr(found, f"exposed_{name}") == alone
+    assert found.busy == found.compute + found.exposed_communication + found.exposed_copies
 
 
 @given(st.lists(WORK, max_size=25), st.booleans(), BLOCKS)

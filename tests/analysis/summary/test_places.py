@@ -286,6 +286,21 @@ def test_what_is_compute_and_what_is_communication(tmp_path: Path) -> None:
     assert use.queueing is None and use.occupancy is None
 
 
+def test_copies_beside_communication_count_once(tmp_path: Path) -> None:
+    """Compute, exposed communication, exposed copies and idle time divide the span, of devices and of steps."""
+    rows = [
+        event(1, "kernel", "mine", 0, 10, **GPU),
+        event(2, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 5, 20, device=0, stream=9),  # alone from 10
+        event(3, "memcpy", "copy", 15, 20, device=0, stream=8),  # alone from 25
+        event(4, "kernel", "mine", 40, 10, **GPU),
+        event(5, "range", "ProfilerStep#1", 0, 60, pid=1, tid=1),
+    ]
+    found = summary(tmp_path, rows)
+    [use], [step] = found.devices, found.step_use
+    assert (use.compute, use.exposed_communication, use.exposed_copies, use.idle, use.span) == (20, 15, 10, 5, 50)
+    assert (step.compute, step.exposed_communication, step.exposed_copies, step.busy) == (20, 15, 10, 45)
+
+
 def test_devices_of_several_hosts_and_of_none(tmp_path: Path) -> None:
     rows = [
         event(1, "kernel", "a", 0, 1, device=0, host="n1"),
