@@ -87,8 +87,8 @@ def same_use(use: DeviceUse, work: list[plain.Work]) -> None:
     assert use.idle == use.span - use.busy
     for name in ("compute", "communication", "copies"):
         assert getattr(use, name) == sum(time for roles, time in parts.items() if name in roles)
-    for name in ("communication", "copies"):
-        alone = sum(time for roles, time in parts.items() if name in roles and "compute" not in roles)
+    for name, others in (("communication", {"compute"}), ("copies", {"compute", "communication"})):
+        alone = sum(time for roles, time in parts.items() if name in roles and not others & set(roles))
         assert getattr(use, f"exposed_{name}") == alone
     same_spread(use.gaps, plain.gaps((one.ts, one.ts + one.dur) for one in work))
     first: dict[tuple[int, ...], int] = {}  # of the work of one call, such as a graph, the first waits
