@@ -244,7 +244,6 @@ class _Summarised:
             self._durations.add(events.source, dur=events.dur, shape=events.shape, step=step, layer=layer)
             self._time += int(events.dur.sum())
             if self._work == "events":
-                self._marked.add(events, step)
                 uses += events.devices(self._labels.device, self._labels.rank)
                 for device in events.unlikely:
                     self._notes.append(

@@ -26,6 +26,9 @@ from ktrace.stages.select.marks import step_of
 
 Shape = dict[str, Any]
 
+#: Later than all times.
+_NEVER = np.int64(1 << 62)
+
 
 class _Ranges(NamedTuple):
     """Ranges, with the number of their label and of their track."""
@@ -55,7 +58,8 @@ class Marked:
         self.layers = sorted({layer for layer in layers if layer is not None})
         self._step_of, self._layer_of = _numbers(steps, self.steps), _numbers(layers, self.layers)
         self._places = {way: self._placed(way) for way in {*_STEP, *_LAYER}}
-        self._use = np.zeros((len(self.steps), 6), np.int64)
+        self._counts_use = work.is_on_devices
+        self._use = np.zeros((len(self.steps), 7), np.int64)
 
     def _placed(self, way: _Way) -> tuple[Int32, Int32]:
         """Numbers for the places of tracks, and for those of the threads of calls, or of work, among them."""
@@ -68,12 +72,17 @@ class Marked:
         return of(self._tracks), of(self._work.threads if way.at_call else self._work.shapes)
 
     def steps_of(self, events: Events) -> Int32:
-        """The number of the step of each piece of work of a source, -1 where there is none."""
-        return self._find(events, self._ranges(events.source, self._step_of), _STEP)
+        """The number of the step of each piece of work of a source, -1 where there is none; adds to their use."""
+        ranges = self._ranges(events.source, self._step_of)
+        occurrence = self._find(events, ranges, _STEP)
+        if self._counts_use:
+            self._add(events, ranges, occurrence)
+        return _label(ranges, occurrence)
 
     def layers_of(self, events: Events) -> Int32:
         """The number of the layer of each piece of work of a source, -1 where no range has one."""
-        return self._find(events, self._ranges(events.source, self._layer_of), _LAYER)
+        ranges = self._ranges(events.source, self._layer_of)
+        return _label(ranges, self._find(events, ranges, _LAYER))
 
     def _ranges(self, source: str, number: Int32) -> _Ranges:
         """The ranges of a source whose meaning has a number."""
@@ -84,37 +93,43 @@ class Marked:
         return _Ranges(ts, end, label, marks["track"]).where(label >= 0)
 
     def _find(self, events: Events, ranges: _Ranges, ways: tuple[_Way, ...]) -> Int32:
-        """The label of the range that each piece of work belongs to, by the first way for which there are ranges."""
+        """The range that each piece of work belongs to, -1 for none, by the first way for which there are ranges."""
         found = np.full(len(events), -1, np.int32)
         among = []
         for way in ways:
-            mine = ranges.where(self._on_device[ranges.track] == way.on_device)
-            if len(mine.begin):
+            there = np.flatnonzero(self._on_device[ranges.track] == way.on_device).astype(np.int32)
+            if len(there):
                 tracks, places = self._places[way]
-                among.append((way, places, mine.label, Ranges(tracks[mine.track], mine.begin, mine.end)))
+                known = Ranges(tracks[ranges.track[there]], ranges.begin[there], ranges.end[there])
+                among.append((way, places, there, known))
         for first in range(0, len(events) if among else 0, BLOCK):
             left = np.ones(min(BLOCK, len(events) - first), np.bool_)
             launched = events.call[first : first + BLOCK] >= 0
-            for way, places, label, known in among:
+            for way, places, number, known in among:
                 rows = first + np.flatnonzero(left & launched if way.at_call else left)
                 if way.at_call:
                     call = events.call[rows]
                     place, at = places[events.calls["thread"][call]], events.calls["ts"][call]
                 else:
                     place, at = places[events.shape[rows]], events.ts[rows]
-                there = np.isin(place, known.track)
-                rows = rows[there]
-                around = known.around(place[there], at[there])
-                found[rows] = np.where(around >= 0, label[around], -1)
+                placed = np.isin(place, known.track)
+                rows = rows[placed]
+                around = known.around(place[placed], at[placed])
+                found[rows] = np.where(around >= 0, number[around], -1)
                 left[rows - first] = False
         return found
 
-    def add(self, events: Events, step: Int32) -> None:
+    def _add(self, events: Events, ranges: _Ranges, occurrence: Int32) -> None:
         """Adds the work of a source to the use of its steps."""
         device, devices = events.places
-        group = np.where(step >= 0, step.astype(np.int64) * len(devices) + device, -1)
-        found = parts_of(group, len(self.steps) * len(devices), events.ts, events.ts + events.dur, events.roles)
-        self._use += found.reshape(len(self.steps), len(devices), 6).sum(axis=1)
+        count, end = len(ranges.label), events.ts + events.dur
+        group = np.where(occurrence >= 0, device.astype(np.int64) * count + occurrence, -1)
+        found = parts_of(group, count * len(devices), events.ts, end, events.roles)
+        for place in range(len(devices)):
+            mine = (occurrence >= 0) & (device == place)
+            spans = _spans(ranges, occurrence[mine], events.ts[mine], end[mine])
+            here = np.column_stack([found[place * count : (place + 1) * count], spans])
+            np.add.at(self._use, ranges.label, here)
 
     def use(self) -> list[StepUse]:
         """The use of each step by the work that was added."""
@@ -128,6 +143,37 @@ class Marked:
             often += np.bincount(ranges.label, minlength=len(self.steps))
         rows = zip(self.steps, often.tolist(), walls.tolist(), self._use.tolist(), strict=True)
         return [StepUse(*row[:3], *row[3]) for row in rows]
+
+
+def _label(ranges: _Ranges, found: Int32) -> Int32:
+    """The label of each range that was found, -1 for none."""
+    return np.where(found >= 0, ranges.label[found], -1).astype(np.int32) if len(ranges.label) else found
+
+
+def _spans(ranges: _Ranges, occurrence: Int32, begin: Int64, end: Int64) -> Int64:
+    """The time that a device was at each occurrence of a step, 0 for those without work on it.
+
+        host      [ step 1     ][ step 2     ]
+        device        [ 1 ] [ 1    ]  [ 2 ]           step 1 until its work ends, step 2 from there on
+
+    It begins with the step on the host, or later, once the work of earlier steps is done, and lasts to the end of the
+    step on the host, or longer, until its work is done. It includes all work of the step, and no time between steps is
+    in two of them unless their work overlaps.
+    """
+    first, last = np.full(len(ranges.label), _NEVER), np.full(len(ranges.label), -_NEVER)
+    np.minimum.at(first, occurrence, begin)
+    np.maximum.at(last, occurrence, end)
+    there = np.flatnonzero(last > -_NEVER)
+    there = there[np.lexsort((first[there], ranges.begin[there]))]
+    first, last, opens, closes = first[there], last[there], ranges.begin[there], ranges.end[there]
+    done = np.append(-_NEVER, np.maximum.accumulate(last)[:-1])
+    following = np.append(first[1:], _NEVER)
+    alone = (first >= closes) & (done == -_NEVER)  # nothing tells since when the device could have begun
+    starts = np.where(alone, first, np.minimum(first, np.maximum(done, opens)))
+    stops = np.where(last < opens, last, np.maximum(last, np.minimum(closes, following)))  # else clocks differ
+    found = np.zeros(len(ranges.label), np.int64)
+    found[there] = stops - starts
+    return found
 
 
 def _numbers(meanings: list[str | None], words: list[str]) -> Int32:

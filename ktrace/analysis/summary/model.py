@@ -25,6 +25,9 @@ class StepUse:
     """A step of a profiler or a training loop: `wall` is its duration on the host, in ns.
 
     The other times are unions, as in `DeviceUse`, of the work that was launched in the step, summed over all devices.
+    `span` is the time that the devices were at it, also summed: from the begin of the step on the host, or once the
+    work of earlier steps is done, to its end on the host, or until its own work is done. A device that lags behind the
+    host is at a step later, and never busy for more than `span`.
     A step of several sources, or with several occurrences, is the sum of all, and `count` is their number.
     """
 
@@ -37,6 +40,12 @@ class StepUse:
     copies: int
     exposed_communication: int
     exposed_copies: int
+    span: int = 0
+
+    @property
+    def idle(self) -> int:
+        """Time of `span` in which the devices do no work of the step."""
+        return self.span - self.busy
 
 
 @dataclass(repr=False)

@@ -137,8 +137,8 @@ def _waits(devices: list[DeviceUse], brief: bool) -> Table:
 
 def _steps(summary: Summary, top: int | None, brief: bool) -> Table:
     """The steps; the full form has the time of each operation in them."""
-    times = ["wall", "compute", "communication", "exposed communication", "copies"]
-    times += [] if brief else ["exposed copies", "busy"]
+    times = ["wall", "span", "compute", "communication", "exposed communication", "copies"]
+    times += [] if brief else ["exposed copies", "busy", "idle"]
     columns = [Column("step"), Column("times", "count"), Column("busy", "%"), *(Column(name, "ns") for name in times)]
     operations = [] if brief else [one for one in summary.groups.get("operation", []) if one.steps is not None]
     columns += [Column(f"operation {group.key}", "ns") for group in operations]
@@ -146,7 +146,7 @@ def _steps(summary: Summary, top: int | None, brief: bool) -> Table:
     for number, use in enumerate(summary.step_use[:top]):
         figures = [getattr(use, name.replace(" ", "_")) for name in times]
         figures += [group.steps[number] for group in operations if group.steps is not None]
-        rows.append((use.label, use.count, percent(use.busy, use.wall), *figures))
+        rows.append((use.label, use.count, percent(use.busy, use.span), *figures))
     return Table("steps", "steps", tuple(columns), rows, more=len(summary.step_use) - len(rows))
 
 

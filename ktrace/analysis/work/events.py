@@ -35,6 +35,7 @@ class Work:
 
     def __init__(self, gathered: SummaryInput, rows: StoredColumns, shapes: Shapes) -> None:
         self.gathered, self.rows = gathered, rows
+        self.is_on_devices = rows is gathered.work
         self.unfinished = sum(int(np.count_nonzero(rows.of(source)["dur"] < 0)) for source in rows.sources)
         self.shapes = shapes.all()
         self.threads = gathered.threads.all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import plain
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ktrace.analysis.summary.marked import _Ranges, _spans
 from ktrace.analysis.work.figures import Durations, percentiles, spread
 from ktrace.analysis.work.joining import Ranges, innermost
 from ktrace.analysis.work.shapes import Shapes
@@ -74,6 +77,33 @@ def test_parts_of_groups(rows: list[tuple[int, int, int, int]], far: bool, block
             assert found[number].tolist() == [*own[1:]]
         else:
             assert not found[number].any()
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60), st.integers(0, 30)), min_size=1, max_size=12),
+)
+@settings(deadline=None)
+def test_spans_of_steps_contain_their_work_and_divide_the_time(
+    walls: list[int], work: list[tuple[int, int, int]]
+) -> None:
+    """Steps on the host follow one another; their work begins at some time after its step has begun."""
+    close = np.cumsum(walls)
+    opens = close - walls
+    step, late, dur = columns(work, 3)
+    step = step % len(walls)
+    begin = opens[step] + late
+    none = np.zeros(len(walls), np.int32)
+    found = _spans(_Ranges(opens, close, none, none), step, begin, begin + dur)
+    lasts = {number: (begin[step == number], (begin + dur)[step == number]) for number in set(step.tolist())}
+    for number in range(len(walls)):
+        first, last = (lasts[number][0].min(), lasts[number][1].max()) if number in lasts else (0, 0)
+        assert found[number] >= last - first
+        assert (found[number] > 0) >= (last > first)
+        assert found[number] <= max(last, close[number]) - min(first, opens[number])
+    ordered = sorted(lasts)
+    if all(lasts[a][1].max() <= lasts[b][0].min() for a, b in pairwise(ordered)):
+        assert found.sum() <= max(close[ordered[-1]], (begin + dur).max()) - opens[ordered[0]]
 
 
 @given(

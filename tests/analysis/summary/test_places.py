@@ -71,6 +71,40 @@ def test_work_is_of_the_step_in_which_it_was_launched(tmp_path: Path) -> None:
     assert found.devices[0].queueing.max == 1050 - 920  # a wait below 0 is none
 
 
+def test_a_device_that_lags_is_never_busy_for_more_than_its_time(tmp_path: Path) -> None:
+    """The host runs ahead: it is through each step in 10 ns, and the work of a step takes 30."""
+    rows: list[dict[str, Any]] = []
+    for step in range(3):
+        rows += [
+            event(10 * step, "range", f"step {step}", 100 + 10 * step, 10, pid=1, tid=1),
+            event(10 * step + 1, "api", "launch", 101 + 10 * step, 2, pid=1, tid=1, correlation=step + 1),
+            event(10 * step + 2, "kernel", "gemm", 105 + 32 * step, 30, **GPU, correlation=step + 1),
+        ]
+    found = summary(tmp_path, rows)
+    assert [(use.wall, use.busy, use.span, use.idle) for use in found.step_use] == [
+        (10, 30, 35, 5),  # 100 to 135: before its first work the device waits for the host
+        (10, 30, 32, 2),  # 135 to 167
+        (10, 30, 32, 2),
+    ]
+    table = next(table for table in found.tables() if table.name == "steps")
+    shares = [row[[column.key for column in table.columns].index("busy_percent")] for row in table.rows]
+    assert shares == pytest.approx([100 * 30 / 35, 100 * 30 / 32, 100 * 30 / 32])
+
+
+def test_a_device_that_waits_is_idle_in_the_step_in_which_it_waits(tmp_path: Path) -> None:
+    """The host loads data at the begin of one step, and writes a file at the end of another."""
+    rows = [
+        event(1, "range", "step 1", 0, 100, pid=1, tid=1),
+        event(2, "api", "launch", 70, 2, pid=1, tid=1, correlation=1),
+        event(3, "kernel", "gemm", 75, 20, **GPU, correlation=1),
+        event(4, "range", "step 2", 100, 100, pid=1, tid=1),
+        event(5, "api", "launch", 101, 2, pid=1, tid=1, correlation=2),
+        event(6, "kernel", "gemm", 105, 20, **GPU, correlation=2),
+    ]
+    found = summary(tmp_path, rows)
+    assert [(use.busy, use.span, use.idle) for use in found.step_use] == [(20, 100, 80), (20, 100, 80)]
+
+
 def test_steps_shown_on_the_device_alone(tmp_path: Path) -> None:
     rows = [
         event(1, "range", "step 3", 100, 50, **GPU),
