@@ -111,7 +111,7 @@ def command(
     """
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.analysis.diff.gate import regressions
+    from ktrace.analysis.diff.gate import gate
     from ktrace.analysis.diff.sides import compare
 
     inputs = [a] if b is None else [a, b]
@@ -131,14 +131,13 @@ def command(
     for side in (diff.a, diff.b):
         if side.report is not None:
             tell_issues(side.report)
-    slower = []
     if fail_over is not None or fail_over_each is not None:
-        slower = regressions(diff, fail_over, fail_over_each, part=selection.filter is not None)
+        diff.gate = gate(diff, fail_over, fail_over_each, part=diff.part)
     few = top is None and form in ("text", "md")
     tables = diff.tables(_TOP if few else top, full=form in ("csv", "json", "xlsx"))
     title = f"{diff.name_a} > {diff.name_b}"
     write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite)
-    for sentence in slower:
-        tell(f"slower: {sentence}", err=True)
-    if slower:
+    if diff.gate and diff.gate.failed:
+        for regression in diff.gate.regressions:
+            tell(f"slower: {regression}", err=True)
         raise click.exceptions.Exit(REGRESSION)

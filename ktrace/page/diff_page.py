@@ -44,11 +44,12 @@ def key_figures(diff: Diff) -> list[KeyFigure]:
     whole = diff.whole
     what = "work of a step" if diff.per == "step" else "work"
     figures: list[KeyFigure] = []
-    if diff.wall:
-        figures.append(("time of a step", _percent(diff.wall), _from_to(diff.wall, "ns")))
-    if diff.unit == "ns":
-        known = f", {whole.verdict}" if whole.verdict in (CLEAR, NOISE) else ""
-        figures.append((what, _percent(whole), _from_to(whole, diff.unit) + known))
+    each = " of a step" if diff.per == "step" else ""
+    times = [(f"time{each}", diff.time), (what, whole if diff.unit == "ns" else None), (f"idle{each}", diff.idle)]
+    for name, change in times:
+        if change:
+            known = f", {change.verdict}" if change.verdict in (CLEAR, NOISE) else ""
+            figures.append((name, _percent(change), _from_to(change, "ns") + known))
     for by, rows in diff.rows.items():
         clear, new, gone = (sum(change.verdict == verdict for change in rows) for verdict in (CLEAR, NEW, GONE))
         figures.append((f"by {by}", f"{clear:,} clear", f"{new:,} new, {gone:,} gone, {len(rows):,} in all"))

@@ -50,7 +50,8 @@ def rendered(
     if format == "csv":
         return as_csv(tables)
     if format == "json":
-        return as_json(tables, title=title)
+        gate = getattr(subject, "gate", None)
+        return as_json(tables, title=title, outcome=gate.document() if gate else None)
     if format == "md":
         return as_markdown(tables)
     if format == "html":

@@ -12,16 +12,17 @@ For `jq '.tables.operation[] | [.operation, .time_ns]'` and `pd.DataFrame(docume
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ktrace.tables.figures import UNSEEN, plain
 from ktrace.tables.table import Table
 
 
-def as_json(tables: Sequence[Table], *, title: str = "") -> str:
+def as_json(tables: Sequence[Table], *, title: str = "", outcome: Mapping[str, object] | None = None) -> str:
     """Returns the tables by name, with rows as objects under `Column.key`; NaN and infinities are null.
 
-    Raises ValueError where two tables have the same name.
+    `outcome` are further keys of the document, before the tables. Raises ValueError where two tables have the same
+    name.
     """
     from ktrace import __version__
 
@@ -31,6 +32,7 @@ def as_json(tables: Sequence[Table], *, title: str = "") -> str:
     left_out = {table.name: table.more for table in tables if table.more}
     notes = list(dict.fromkeys(note for table in tables for note in table.notes))
     parts = [f'{{"ktrace": {_text(__version__)}', f'"title": {_text(title)}']
+    parts += [f"{_text(key)}: {_text(value)}" for key, value in (outcome or {}).items()]
     parts.append('"tables": {\n' + ",\n".join(map(_table, tables)) + "\n }")
     parts += [f'"left_out": {_text(left_out)}', f'"notes": {_text(notes)}']
     return ",\n ".join(parts) + "}\n"

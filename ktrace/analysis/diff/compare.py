@@ -6,7 +6,7 @@ b  5 steps  softmax 6.9 ms   ──matched──► judged ──► 0 ms by cou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +25,17 @@ from ktrace.model.arrays import Float64
 SHARED = 0.5
 
 #: The measured times of a step (`StepUse`).
-_MEASURES = ("wall", "busy", "compute", "communication", "exposed_communication", "copies", "exposed_copies")
+_MEASURES = (
+    "wall",
+    "span",
+    "busy",
+    "idle",
+    "compute",
+    "communication",
+    "exposed_communication",
+    "copies",
+    "exposed_copies",
+)
 
 _NONE = np.zeros(0, np.int64)
 
@@ -37,12 +47,14 @@ def compared(
     by: Sequence[str] | None = None,
     total: bool = False,
     names: tuple[str, str] | None = None,
+    part: bool = False,
 ) -> Diff:
     """Returns what changed from `a` to `b`.
 
     `by` lists the requested tables (of `ktrace.analysis.work.keys.BY`); by default kernel (if most kernels are shared),
     operation and layer. If both sides have steps, totals are averages per step, so that runs of different length
-    compare, unless `total` requests whole traces. `names` are the names of the two sides.
+    compare, unless `total` requests whole traces. `names` are the names of the two sides, `part` says that a filter
+    left out some of their rows.
 
     Raises UsageError for a `by` that neither side has data on.
     """
@@ -62,9 +74,12 @@ def compared(
         rows,
         devices=_devices(a.devices, b.devices),
         unit=sides.unit,
+        part=part,
     )
     if sides.by_step and a.step_use and b.step_use:
         diff.steps = [change for of in _of_steps(a.step_use, b.step_use) for change in judged([of], by_step=True)]
+    elif not sides.by_step and not part:
+        diff.times = _of_traces(a, b)
     notes = [*(f"{name_a}: {note}" for note in a.notes), *(f"{name_b}: {note}" for note in b.notes)]
     diff.notes = list(dict.fromkeys([*notes, *sides.notes(name_a, name_b)]))
     diff.verdict = verdict(diff)
@@ -181,6 +196,41 @@ def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse]) -> list[Change]:
         if one.any() or other.any():
             changes.append(_measure(name.replace("_", " "), one, other))
     return changes
+
+
+def _of_traces(a: Summary, b: Summary) -> list[Change]:
+    """Returns the changes of the times of whole traces, in ns; each trace is a single sample of them."""
+    found, alike = [], _only_devices(a) == _only_devices(b)
+    for name, length in _LENGTHS.items():
+        one, other = length(a), length(b)
+        if one is not None and other is not None and (one or other) and (alike or name != "span"):
+            (change,) = judged([_measure(name, np.array([float(one)]), np.array([float(other)]))], by_step=False)
+            found.append(replace(change, why="one recording of each") if change.verdict == UNKNOWN else change)
+    return found
+
+
+def _longest(side: Summary) -> int | None:
+    """Returns the time from the first begin to the last end of a source, None without events."""
+    if side.longest is None and side.span and len(side.sources) == 1:
+        return side.span[1] - side.span[0]
+    return None if side.work == "statistics" else side.longest
+
+
+def _only_devices(side: Summary) -> bool:
+    """Returns whether the source shows nothing of the host, so that its time is that of its devices."""
+    return bool(side.devices) and _longest(side) == _longest_device(side)
+
+
+def _longest_device(side: Summary) -> int | None:
+    return max((use.span for use in side.devices), default=None)
+
+
+#: The times of whole traces. Idle time is that of all devices, as in steps.
+_LENGTHS: dict[str, Callable[[Summary], int | None]] = {
+    "span": _longest,
+    "device span": _longest_device,
+    "idle": lambda side: sum(use.idle for use in side.devices) if side.devices else None,
+}
 
 
 def _measure(name: str, a: Float64, b: Float64) -> Change:

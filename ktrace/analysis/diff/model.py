@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ktrace.tables.figures import exact, harmless
+from ktrace.tables.figures import exact, harmless, percent
 from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:
+    from ktrace.analysis.diff.gate import Gate
     from ktrace.analysis.summary.model import Summary
     from ktrace.analysis.work.model import DeviceUse, Group
     from ktrace.tables.table import Table
@@ -98,10 +99,13 @@ class Diff(Framed):
     """What changed from `a` to `b`, which are named `name_a` and `name_b`.
 
     `per` is "step" if both sides have steps and totals are averages per step, else "whole". `whole` is the change of
-    all work. `steps` are the changes of the measured times of a step (`StepUse`), if steps are compared. `rows` maps
-    each requested grouping (of `ktrace.analysis.work.keys.BY`) to its changes, the greatest first. Totals are in
-    `unit`: "ns", or "%" of the whole if a side contains only shares. `notes` are sentences on what the figures mean or
-    lack, `verdict` at most three: how much faster or slower, because of what, how sure.
+    all work. `steps` are the changes of the measured times of a step (`StepUse`), if steps are compared, `times` those
+    of the whole traces otherwise: "span" from the first begin to the last end of a source (unless only one side shows
+    what the host did), "device span" of the device where it is longest, "idle" of all devices. `rows` maps each
+    requested grouping (of `ktrace.analysis.work.keys.BY`) to its changes, the greatest first.
+    Totals are in `unit`: "ns", or "%" of the whole if a side contains only shares. `part` says that a filter left out
+    rows, so that the times are those of a part. `notes` are sentences on what the figures mean or lack, `verdict` at
+    most three: how much faster or slower, because of what, how sure. `gate` is the outcome of the limits of a pipeline.
     """
 
     name_a: str
@@ -116,11 +120,39 @@ class Diff(Framed):
     unit: str = "ns"
     notes: list[str] = field(default_factory=list)
     verdict: list[str] = field(default_factory=list)
+    times: list[Change] = field(default_factory=list)
+    part: bool = False
+    gate: Gate | None = None
 
     @property
     def wall(self) -> Change | None:
         """The change of the time of a step on the host; None if steps aren't compared."""
-        return next((change for change in self.steps if change.key == "wall"), None)
+        return self._measure("wall")
+
+    @property
+    def time(self) -> Change | None:
+        """The change of the time that all took: of a step, else of the trace; None if it isn't known, or of a part."""
+        return None if self.part else self.wall or self._measure("span") or self.device_time
+
+    @property
+    def device_time(self) -> Change | None:
+        """The change of the time that devices took: of a step, else of the trace; None if it isn't known."""
+        return None if self.part else self._measure("span" if self.wall else "device span")
+
+    @property
+    def idle(self) -> Change | None:
+        """The change of the time in which devices do nothing: of a step, else of the trace; None if it isn't known."""
+        return None if self.part else self._measure("idle")
+
+    @property
+    def idle_percent(self) -> float | None:
+        """The change of idle time in percent of the time of all devices before; None if it isn't known."""
+        idle, time = self.idle, self.device_time
+        devices = 1 if self.wall else max(len(self.a.devices), 1)  # times of steps are those of all devices
+        return percent(idle.delta, time.total_a * devices) if idle and time else None
+
+    def _measure(self, key: str) -> Change | None:
+        return next((change for change in (*self.steps, *self.times) if change.key == key), None)
 
     def tables(self, top: int | None = None, *, full: bool = True) -> list[Table]:
         """Returns the comparison as tables: the verdict, the whole, each of `rows` (at most `top` rows), the devices.
@@ -138,11 +170,16 @@ class Diff(Framed):
 
     def __repr__(self) -> str:
         whole, each = self.whole, " of a step" if self.per == "step" else ""
-        change = f", {round(whole.percent, 1) + 0.0:+.1f}%" if whole.percent is not None else ""
-        parts = [f"work{each} {exact(whole.total_a, self.unit)} to {exact(whole.total_b, self.unit)}{change}"]
+        named = [("time", self.time), ("work", whole), ("idle", self.idle)]
+        parts = [f"{name}{each} {_from_to(change, self.unit)}" for name, change in named if change]
         for by, rows in self.rows.items():
             counts = ((name, sum(row.verdict == name for row in rows)) for name in (CLEAR, NEW, GONE))
             parts.append(f"by {by} " + ", ".join(f"{count:,} {name}" for name, count in counts))
-        verdict = f", {whole.verdict}" if whole.verdict in (CLEAR, NOISE) else ""
-        parts[0] += verdict
         return f"<Diff {harmless(self.name_a)} to {harmless(self.name_b)}: {'; '.join(parts)}>"
+
+
+def _from_to(change: Change, unit: str) -> str:
+    """Both figures of a change, in percent, and whether it exceeds noise where that is known."""
+    grown = f", {round(change.percent, 1) + 0.0:+.1f}%" if change.percent is not None else ""
+    known = f", {change.verdict}" if change.verdict in (CLEAR, NOISE) else ""
+    return f"{exact(change.total_a, unit)} to {exact(change.total_b, unit)}{grown}{known}"

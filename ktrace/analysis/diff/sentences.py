@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, Change, Diff
+from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, Diff
 from ktrace.analysis.work.keys import OTHER
 from ktrace.tables.figures import brief, percent, shortened
 
@@ -20,6 +20,9 @@ _SAME = 0.05
 
 #: How many changes are named, and how many characters of a name are shown.
 _NAMED, _WIDTH = 3, 48
+
+#: Changes of idle time that are named are at least this part of the time of the devices, in percent.
+_IDLE = 1.0
 
 #: The part of a change, in percent, that other counts of calls must explain for the amount of work to differ.
 _BY_COUNT = 50.0
@@ -33,8 +36,8 @@ def verdict(diff: Diff) -> list[str]:
 
 
 def _decisive(diff: Diff) -> Change:
-    """The change that decides: of the wall time of a step where it is known, else of all work."""
-    return diff.wall or diff.whole
+    """The change that decides: of the time of a step or of the trace where it is known, else of all work."""
+    return diff.time or diff.whole
 
 
 def _whole(diff: Diff) -> str:
@@ -43,20 +46,50 @@ def _whole(diff: Diff) -> str:
         return f"Only the parts of the whole can be compared, not whether {diff.name_b} is faster than {diff.name_a}."
     if _different_work(diff):
         return _other_amount(diff)
-    times = f"{brief(change.total_b)} instead of {brief(change.total_a)}"
-    what = " a step" if diff.wall else " of work a step" if diff.per == "step" else " of work"
+    work = "" if diff.time else " of work"
+    what = f"{work} a step" if diff.per == "step" else work
     if _same(change):
-        return f"{diff.name_b} takes as long as {diff.name_a}: {brief(change.total_b)}{what}."
+        return f"{diff.name_b} takes as long as {diff.name_a}: {brief(change.total_b)}{what}{_but(diff)}."
     way = "longer" if change.delta > 0 else "less time"
-    return f"{diff.name_b} takes {_much(change)} {way} than {diff.name_a}: {times}{what}."
+    noise = ", within noise" if change.verdict == NOISE else ""
+    return f"{diff.name_b} takes {_much(change)} {way} than {diff.name_a}{noise}: {_times(change)}{what}{_but(diff)}."
 
 
 def _same(change: Change) -> bool:
-    return change.percent is not None and abs(change.percent) < _SAME
+    """Whether a change is too small to speak of, and none that a limit of 0 % would find."""
+    return not change.delta or (change.verdict == NOISE and abs(change.percent or 100.0) < _SAME)
 
 
 def _much(change: Change) -> str:
-    return f"{abs(change.percent or 0):,.1f}%"
+    much = abs(change.percent or 0)
+    return f"{much:,.1f}%" if much >= _SAME else f"{much:.2g}%"
+
+
+def _times(change: Change) -> str:
+    return f"{brief(change.total_b)} instead of {brief(change.total_a)}"
+
+
+def _against(diff: Diff) -> list[tuple[str, Change]]:
+    """The changes of devices beyond noise that the time of the whole doesn't show, or shows reversed."""
+    every = [("its devices take", "longer", "less time", diff.device_time), ("its work is", "more", "less", diff.whole)]
+    return [
+        (f"{what} {_much(change)} {more if change.delta > 0 else less}", change)
+        for what, more, less, change in every
+        if change and change.percent is not None and _hidden(change, _decisive(diff))
+    ]
+
+
+def _hidden(change: Change, time: Change) -> bool:
+    if change is time or change.verdict == NOISE or _same(change):
+        return False
+    reversed_ = change.delta * time.delta < 0 and abs(change.percent or 0.0) >= _SAME
+    return _same(time) or time.verdict == NOISE or reversed_
+
+
+def _but(diff: Diff) -> str:
+    """What the time of the whole doesn't show of the devices, where that is known."""
+    said = " and ".join(f"{words} ({_times(change)})" for words, change in _against(diff))
+    return f", but {said}" if said else ""
 
 
 def _different_work(diff: Diff) -> bool:
@@ -69,8 +102,9 @@ def _different_work(diff: Diff) -> bool:
         return False
     rows = _shared(diff)
     by_count = math.fsum(change.from_count or 0.0 for change in rows)
-    part = percent(by_count, diff.whole.delta)
-    return part is not None and part > _BY_COUNT and abs(percent(by_count, diff.whole.total_a) or 0.0) >= _SAME
+    part, much = percent(by_count, diff.whole.delta), abs(percent(by_count, diff.whole.total_a) or 0.0)
+    rest = abs(diff.time.percent or 0.0) if diff.time else 0.0  # a time that changed by much more has another reason
+    return part is not None and part > _BY_COUNT and much >= _SAME and rest <= 2 * much
 
 
 def _shared(diff: Diff) -> list[Change]:
@@ -97,10 +131,7 @@ def _other_amount(diff: Diff) -> str:
 
 def _spans(diff: Diff) -> str:
     """The lengths of both traces, where they are known."""
-    if not diff.a.span or not diff.b.span:
-        return ""
-    a, b = (end - begin for begin, end in (diff.a.span, diff.b.span))
-    return f", in {brief(b)} instead of {brief(a)}"
+    return f", in {_times(diff.time)}" if diff.time and not diff.wall else ""
 
 
 def _calls(count: float | None) -> str:
@@ -112,30 +143,44 @@ def _because(diff: Diff) -> str:
     by = next((by for by in ("kernel", "operation", *diff.rows) if diff.rows.get(by)), None)
     if by is None or diff.unit != "ns":
         return ""
-    sure = [change for change in diff.rows[by] if change.verdict != NOISE and change.delta]
+    rows = [change for change in diff.rows[by] if change.delta]
+    sure = [change for change in rows if change.verdict in (CLEAR, NEW, GONE)]
+    if rows and all(change.verdict == UNKNOWN for change in rows):
+        sure = rows  # nothing is known about noise, as the last sentence says
+    first = f"{_work(diff)}{_idle(diff)}"
     if not sure:
-        return f"No change by {by} exceeds noise." if _decisive(diff).delta else ""
-    if _same(_decisive(diff)):
-        return f"The greatest changes by {by}: {_listed(sure)}."
+        return first + f"No change by {by} exceeds noise." if _decisive(diff).delta or rows else first.strip()
+    doubtful = [change for change in rows if change.verdict == UNKNOWN and abs(change.delta) > abs(sure[0].delta)]
+    also = f" Whether {_listed(doubtful, 1)} exceeds noise isn't known." if doubtful and sure is not rows else ""
+    if _same(_decisive(diff)) or _decisive(diff).verdict == NOISE:
+        return f"{first}The greatest changes by {by}: {_listed(sure)}.{also}"
     slower = _decisive(diff).delta > 0
     mine, others = ([change for change in sure if (change.delta > 0) == way] for way in (slower, not slower))
     against = f"; {_listed(others, 1)} goes the other way" if others else ""
     if not mine:
-        return f"No change by {by} in this direction exceeds noise{against}."
+        return f"{first}No change by {by} in this direction exceeds noise{against}.{also}"
     part = percent(_sum(_heaviest(mine)), _sum(mine))
-    return (
-        f"{_work(diff)}What got {'slower' if slower else 'faster'}: {_listed(mine)}, {part:.0f}% of all that{against}."
-    )
+    way = "slower" if slower else "faster"
+    return f"{first}What got {way}: {_listed(mine)}, {part:.0f}% of all that{against}.{also}"
 
 
 def _work(diff: Diff) -> str:
-    """How the device work changed, where the time of a step decides."""
-    if diff.wall is None or _same(diff.whole):
+    """How the device work changed, where the time of a step or of the trace decides."""
+    if diff.time is None or diff.whole.verdict == NOISE or not diff.whole.delta or _different_work(diff):
         return ""
+    if any(change is diff.whole for _, change in _against(diff)):
+        return ""  # the first sentence says it
     more = "more" if diff.whole.delta > 0 else "less"
-    return (
-        f"Its work is {_much(diff.whole)} {more} ({brief(diff.whole.total_b)} instead of {brief(diff.whole.total_a)}). "
-    )
+    return f"Its work is {_much(diff.whole)} {more} ({_times(diff.whole)}). "
+
+
+def _idle(diff: Diff) -> str:
+    """How long devices do nothing, where that changed by a part of their time that matters."""
+    idle = diff.idle
+    if not idle or idle.verdict == NOISE or abs(diff.idle_percent or 0.0) < _IDLE:
+        return ""
+    who = "Its devices are" if max(len(diff.a.devices), len(diff.b.devices)) > 1 else "Its device is"
+    return f"{who} idle for {_times(idle)}{' a step' if diff.per == 'step' else ''}. "
 
 
 def _sum(changes: list[Change]) -> float:

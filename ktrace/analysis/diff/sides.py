@@ -106,7 +106,7 @@ def compare(
         raise UsageError("--runs compares runs of one input", remedy="name one input, or leave out the runs")
     sides = summary(a), summary(b)
     _require_match(*sides)
-    diff = compared(*sides, by=by, total=total, names=_names(a, b))
+    diff = compared(*sides, by=by, total=total, names=_names(a, b), part=wanted.filter is not None)
     diff.notes = [note for note in diff.notes if NOT_KNOWN not in note]
     return diff
 

@@ -36,7 +36,7 @@ _USE = (
 
 def tables(diff: Diff, top: int | None, full: bool) -> list[Table]:
     """Returns tables of the whole, of each requested grouping (at most `top` rows), and of the devices."""
-    first = [diff.whole, *diff.steps]
+    first = [diff.whole, *diff.steps, *diff.times]
     of = ", average per step" if diff.per == "step" else ""
     found = [_changes("whole", f"a = {diff.name_a}, b = {diff.name_b}{of}", "work", diff, first, full, None)]
     found += [_changes(by, f"by {by}{of}", by, diff, rows, full, top) for by, rows in diff.rows.items()]

@@ -299,6 +299,7 @@ class _Summarised:
             answers,
             self._heaviest(groups),
             self._report,
+            max((end - begin for begin, end in self._gathered.spans_of.values()), default=None),
         )
 
     def _of_run(self, run: str) -> Summary:

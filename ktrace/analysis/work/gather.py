@@ -96,6 +96,7 @@ class SummaryInput:
         self.has_calls = False
         self.statistics: list[pa.RecordBatch] = []
         self.span: tuple[int, int] | None = None
+        self.spans_of: dict[str, tuple[int, int]] = {}
 
     def know(self, batch: Batch) -> None:
         """Collects the calls, arrows and ranges of a batch, which tell when and where work was launched."""
@@ -146,7 +147,7 @@ class SummaryInput:
 
     def _events(self, batch: Batch) -> None:
         ts, dur = batch.column("ts").to_numpy(), durations(batch)
-        self._widen(ts, dur)
+        self._widen(source_of(batch), ts, dur)
         work, slices, calls = kinds_in(batch, DEVICE_KINDS, _HOST, HOST_KINDS)
         correlation, _ = values(batch.columns, "correlation")
         self._work(batch, np.flatnonzero(work), ts, dur, correlation)
@@ -188,9 +189,14 @@ class SummaryInput:
             track = self.tracks.number(batch, rows)
             self.marks.add(source_of(batch), ts=ts[rows], dur=dur[rows], track=track, meaning=meaning[codes[rows]])
 
-    def _widen(self, ts: Int64, dur: Int64) -> None:
-        first, last = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
-        self.span = (min(self.span[0], first), max(self.span[1], last)) if self.span else (first, last)
+    def _widen(self, source: str, ts: Int64, dur: Int64) -> None:
+        found = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
+        self.span = _around(self.span, found)
+        self.spans_of[source] = _around(self.spans_of.get(source), found)
+
+
+def _around(span: tuple[int, int] | None, other: tuple[int, int]) -> tuple[int, int]:
+    return (min(span[0], other[0]), max(span[1], other[1])) if span else other
 
 
 def kinds_in(batch: Batch, *sets: Iterable[str]) -> list[Bools]:

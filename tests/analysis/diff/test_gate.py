@@ -1,0 +1,190 @@
+"""What fails a pipeline, and that the first sentence, the exit code and the JSON say the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from click.testing import CliRunner, Result
+from sides import events, side
+
+import ktrace
+from ktrace.analysis.diff.compare import compared
+from ktrace.analysis.diff.gate import gate
+from ktrace.analysis.summary.model import StepUse, Summary
+from ktrace.cli import cli
+
+
+def trace(path: Path, *, kernel: float = 80.0, gap: float = 20.0, count: int = 50, slow: float = 1.0) -> Path:
+    """A trace without steps: kernels of `kernel` us, each with a `gap` before it in which the host does something else.
+
+    Each second kernel is another one, `slow` times as long.
+    """
+    found: list[dict[str, Any]] = []
+    clock = 1000.0
+    for number in range(count):
+        place = {"ph": "X", "pid": 1, "tid": 1, "args": {"correlation": number + 1}}
+        found.append({**place, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": clock, "dur": gap / 2})
+        dur = kernel * slow if number % 2 else kernel
+        work = {"correlation": number + 1, "device": 0, "stream": 7}
+        name = ("gemm_kernel", "softmax_kernel")[number % 2]
+        begin = {"cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": clock + gap, "dur": dur, "args": work}
+        found.append({"ph": "X", **begin})
+        clock = round(clock + gap + dur, 3)
+    document = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA A100"}], "traceEvents": found}
+    path.write_text(json.dumps(document))
+    return path
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["diff", *map(str, words)])
+
+
+def test_gaps_twice_as_long_fail_without_steps(tmp_path: Path) -> None:
+    """The kernels are equal: 50 of 80 us, with gaps of 20 or 120 us."""
+    a, b = trace(tmp_path / "a.json"), trace(tmp_path / "b.json", gap=120.0)
+    result = run(a, b, "--fail-over", "5%")
+    assert result.exit_code == 3
+    assert result.stdout.startswith("b.json takes 100.0% longer than a.json: 10.0 ms instead of 5.00 ms.\n")
+    assert "Its device is idle for 5.88 ms instead of 980 us. No change by kernel exceeds noise." in result.stdout
+    assert "Whether the change exceeds noise isn't known: one recording of each." in result.stdout
+    told = [line.partition(" got slower")[0] for line in result.stderr.splitlines()]
+    assert told == ["slower: span", "slower: device span", "slower: idle"]
+    back = run(b, a, "--fail-over", "5%")
+    assert back.exit_code == 0
+    assert back.stdout.startswith("a.json takes 50.0% less time than b.json: 5.00 ms instead of 10.0 ms.\n")
+    assert "Its device is idle for 980 us instead of 5.88 ms." in back.stdout
+
+
+def test_json_has_the_outcome(tmp_path: Path) -> None:
+    a, b = trace(tmp_path / "a.json"), trace(tmp_path / "b.json", gap=120.0)
+    document = json.loads(run(a, b, "--fail-over", "5%", "--format", "json").stdout)
+    assert document["failed"] is True
+    span, device, idle = document["regressions"]
+    assert (span["name"], span["by"], span["a_ns"], span["b_ns"]) == ("span", None, 5_000_000, 10_000_000)
+    assert (span["change_percent"], span["limit_percent"], span["known"]) == (100, 5, False)
+    assert span["sentence"].startswith("span got slower: +100.0%, more than 5%")
+    assert (device["name"], idle["a_ns"], idle["b_ns"]) == ("device span", 980_000, 5_880_000)
+    for words in ([b, a, "--fail-over", "5%"], [a, a, "--fail-over-each", "0%"]):
+        document = json.loads(run(*words, "--format", "json").stdout)
+        assert (document["failed"], document["regressions"]) == (False, [])
+    assert "failed" not in json.loads(run(a, b, "--format", "json").stdout)  # nobody asked
+    slow = trace(tmp_path / "slow.json", slow=1.5)
+    document = json.loads(run(a, slow, "--fail-over-each", "20%", "--format", "json").stdout)
+    (row,) = document["regressions"]
+    assert (row["name"], row["by"], row["limit_percent"], row["known"]) == ("softmax_kernel", "kernel", 20, True)
+
+
+def test_a_trace_against_itself_says_nothing_of_idle_time(tmp_path: Path) -> None:
+    a = trace(tmp_path / "a.json")
+    result = run(a, a, "--fail-over", "0%")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("a.json takes as long as a.json: 5.00 ms.\n")
+    assert "idle for" not in result.stdout
+    assert "but" not in result.stdout.split("\n\n")[0]
+
+
+def test_a_part_is_compared_by_its_work_alone(tmp_path: Path) -> None:
+    a, b = trace(tmp_path / "a.json"), trace(tmp_path / "b.json", gap=120.0)
+    result = run(a, b, "--fail-over", "5%", "--name", "gemm*")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("b.json takes as long as a.json: 2.00 ms of work.\n")
+
+
+def test_another_number_of_calls_is_no_reason_for_gaps(tmp_path: Path) -> None:
+    """Two kernels more don't make a trace twice as long."""
+    a, b = trace(tmp_path / "a.json"), trace(tmp_path / "b.json", gap=120.0, count=52)
+    (first, *_) = ktrace.diff(a, b).verdict
+    assert first.startswith("b.json takes 108.0% longer than a.json")
+    (first, *_) = ktrace.diff(a, trace(tmp_path / "long.json", count=100)).verdict
+    assert first.startswith("long.json did another amount of work than a.json: ")
+
+
+def steps(name: str, work: list[int], walls: list[int], spans: list[int] | None = None) -> Summary:
+    """Eight steps of ten launches each; devices are at each step for its `spans`, else for as long as the host."""
+    found = side(name, [events("gemm", work, steps=8)])
+    totals = np.asarray(work).reshape(8, -1).sum(axis=1).tolist()
+    found.step_use = [
+        StepUse(f"step {number}", 1, wall, busy, busy, 0, 0, 0, 0, span)
+        for number, (wall, busy, span) in enumerate(zip(walls, totals, spans or walls, strict=True))
+    ]
+    return found
+
+
+def around(seed: int, mean: float, count: int) -> list[int]:
+    drawn: list[int] = np.random.default_rng(seed).normal(mean, mean * 0.005, count).astype(np.int64).tolist()
+    return drawn
+
+
+def test_work_that_the_time_of_a_step_hides_is_in_the_first_sentence() -> None:
+    walls = around(1, 42_700_000, 8)
+    a = steps("a", around(2, 2_000_000, 80), walls)
+    b = steps("b", around(3, 2_400_000, 80), walls)
+    diff = compared(a, b)
+    assert gate(diff, 5).failed
+    assert [one.name for one in gate(diff, 5).regressions] == ["all work"]
+    assert diff.verdict[0].startswith("b takes as long as a: 42.7 ms a step, but its work is 19.9% more")
+    assert diff.verdict[0].endswith(" (24.0 ms instead of 20.0 ms).")
+    assert diff.verdict[1].endswith("The greatest changes by kernel: gemm +3.98 ms.")
+    same = compared(a, steps("b", around(4, 2_000_000, 80), walls))
+    assert not gate(same, 5).failed
+    assert same.verdict[0] == "b takes as long as a: 42.7 ms a step."
+    assert "greatest" not in same.verdict[1]
+    assert same.verdict[1] == "No change by kernel exceeds noise."
+
+
+def test_idle_time_is_named_where_it_is_the_change() -> None:
+    work = around(1, 6_000_000, 80)
+    a, b = steps("a", work, around(2, 137_000_000, 8)), steps("b", work, around(3, 853_000_000, 8))
+    whole, because, sure = compared(a, b).verdict
+    assert whole.startswith("b takes 52")
+    assert because == "Its device is idle for 791 ms instead of 77.0 ms a step. No change by kernel exceeds noise."
+    assert sure.startswith("The change exceeds the noise")
+    near = compared(a, steps("b", work, around(5, 137_000_000, 8)))
+    assert near.idle is not None and near.idle.delta
+    assert "idle" not in " ".join(near.verdict)
+    assert "within noise" in near.verdict[0]
+
+
+def test_devices_that_take_longer_fail_although_the_host_does_not() -> None:
+    work, walls = around(1, 2_000_000, 80), around(2, 30_000_000, 8)
+    a, b = steps("a", work, walls), steps("b", work, walls, around(3, 40_000_000, 8))
+    diff = compared(a, b)
+    assert [one.name for one in gate(diff, 5).regressions] == ["span", "idle"]
+    assert "30.0 ms a step, but its devices take 33." in diff.verdict[0]
+
+
+def test_the_greatest_changes_exceed_noise_and_come_in_order() -> None:
+    same = around(1, 1_000_000, 80)
+    a = side("a", [events("loud", around(2, 3e7, 80), steps=8), *(events(name, same, steps=8) for name in "xyz")])
+    wild = [int(one * (1.5 if number < 20 else 0.8)) for number, one in enumerate(around(3, 3e7, 80))]
+    other = [events("x", [one + 9_000 for one in same], steps=8), events("y", [one - 60_000 for one in same], steps=8)]
+    b = side("b", [events("loud", wild, steps=8), *other, events("z", same, steps=8)])
+    diff = compared(a, b)
+    assert diff.rows["kernel"][0].key == "loud"
+    said = diff.verdict[1]
+    assert "loud" not in said
+    assert "z" not in said.split(":")[-1]
+    assert "y -600 us" in said
+
+
+def test_repr_says_what_the_verdict_says(tmp_path: Path) -> None:
+    a, b = trace(tmp_path / "a.json"), trace(tmp_path / "b.json", gap=120.0)
+    assert repr(ktrace.diff(a, b)).startswith(
+        "<Diff a.json to b.json: time 5.000 ms to 10.000 ms, +100.0%; work 4.000 ms to 4.000 ms, +0.0%, within noise;"
+        " idle 980.000 us to 5.880 ms, +500.0%; by kernel 0 clear, "
+    )
+
+
+def test_a_trace_without_host_is_compared_by_its_devices(tmp_path: Path) -> None:
+    """What the host did before the first kernel counts only if both sides show it."""
+    a, b = trace(tmp_path / "a.json"), tmp_path / "b.json"
+    document = json.loads(a.read_text())
+    document["traceEvents"] = [event for event in document["traceEvents"] if event["cat"] == "kernel"]
+    b.write_text(json.dumps(document))
+    diff = ktrace.diff(a, b)
+    assert [change.key for change in diff.times] == ["device span", "idle"]
+    assert diff.verdict[0] == "b.json takes as long as a.json: 4.98 ms."
+    assert not gate(diff, 0).failed
