@@ -27,11 +27,11 @@ def complete_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 def complete_by(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns what tables can be grouped by; of a list the last item is completed."""
+    from ktrace.analysis.diff.answered import COMPARED
     from ktrace.analysis.summary.questions import QUESTIONS
     from ktrace.analysis.work.keys import BY
 
-    asked = QUESTIONS if ctx.info_name == "summary" else ()
-    return _listed(incomplete, [*BY, *asked])
+    return _listed(incomplete, [*BY, *QUESTIONS] if ctx.info_name == "summary" else COMPARED)
 
 
 def complete_alignment(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -57,7 +57,8 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
     metavar="WHAT,...",
     shell_complete=complete_by,
     callback=listed(str),
-    help="Compare by kernel, operation, library, precision, layer, stream, device, rank, step, source.",
+    help="Compare by kernel, operation, library, precision, layer, stream, device, rank, step, source, "
+    "op, module, range, api, idle, collective, critical-path.",
 )
 @click.option(
     "--top",

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ktrace.analysis.diff.answered import ANSWERED, COMPARED, groups_by
 from ktrace.analysis.diff.matching import Match, matched
 from ktrace.analysis.diff.model import UNKNOWN, Change, DeviceChange, Diff
 from ktrace.analysis.diff.sentences import verdict
@@ -51,10 +52,10 @@ def compared(
 ) -> Diff:
     """Returns what changed from `a` to `b`.
 
-    `by` lists the requested tables (of `ktrace.analysis.work.keys.BY`); by default kernel (if most kernels are shared),
-    operation and layer. If both sides have steps, totals are averages per step, so that runs of different length
-    compare, unless `total` requests whole traces. `names` are the names of the two sides, `part` says that a filter
-    left out some of their rows.
+    `by` lists the requested tables (of `ktrace.analysis.diff.answered.COMPARED`); by default kernel (if most kernels
+    are shared), operation and layer. If both sides have steps, totals are averages per step, so that runs of different
+    length compare, unless `total` requests whole traces. `names` are the names of the two sides, `part` says that a
+    filter left out some of their rows.
 
     Raises UsageError for a `by` that neither side has data on.
     """
@@ -62,7 +63,7 @@ def compared(
     changes = {name: sides.changes(name) for name in (_wanted(by, a, b) if by is not None else _usual(a, b))}
     if by is None and "kernel" in changes and "operation" in changes and not _share(changes["kernel"]):
         del changes["kernel"]
-    rows = {name: _ranked(judged(of, by_step=sides.by_step)) for name, of in changes.items()}
+    rows = {name: _ranked(judged(of, by_step=sides.by_step and name not in ANSWERED)) for name, of in changes.items()}
     name_a, name_b = names or _names(a, b)
     diff = Diff(
         name_a,
@@ -82,6 +83,8 @@ def compared(
         diff.times = _of_traces(a, b)
     notes = [*(f"{name_a}: {note}" for note in a.notes), *(f"{name_b}: {note}" for note in b.notes)]
     diff.notes = list(dict.fromkeys([*notes, *sides.notes(name_a, name_b)]))
+    if sides.by_step and (answered := [name for name in rows if name in ANSWERED]):
+        diff.notes.append(f"By {' and '.join(answered)}, averages are those of the whole trace over its steps.")
     diff.verdict = verdict(diff)
     return diff
 
@@ -96,7 +99,7 @@ class _Sides:
     def changes(self, by: str) -> list[Change]:
         """Returns the changes between the groups of both sides by `by`, matched."""
         steps = (len(self.a.steps), len(self.b.steps)) if self.by_step else (1, 1)
-        a, b = self.a.groups.get(by, []), self.b.groups.get(by, [])
+        a, b = groups_by(self.a, by), groups_by(self.b, by)
         if by == "step":  # one sample each, since a step's launches do different work
             a, b = ([replace(group, durations=_NONE, inside=_NONE, steps=None) for group in side] for side in (a, b))
         elif self.by_step:
@@ -147,7 +150,7 @@ class _Sides:
             return 0.0, 0
         total, count = float(group.total), None if group.count is None else float(group.count)
         if by_step:  # without the work outside of steps
-            if group.steps is not None:
+            if group.steps is not None:  # else an answer, or statistics
                 total = float(group.steps.sum())
                 count = None if group.step_counts is None else float(group.step_counts.sum())
             steps = len(side.steps)
@@ -252,12 +255,18 @@ def _usual(a: Summary, b: Summary) -> list[str]:
     return found or [name for name in BY if a.groups.get(name) or b.groups.get(name)][:1]
 
 
-def _wanted(by: Sequence[str], a: Summary, b: Summary) -> list[str]:
+def require_comparable(by: Sequence[str]) -> None:
+    """Raises UsageError for a name that no comparison is by."""
     for name in by:
-        if name not in BY:
-            raise UsageError(f"can't compare by '{name}'", expected=f"one of {', '.join(BY)}")
-        if not a.groups.get(name) and not b.groups.get(name):
-            there = [one for one in BY if a.groups.get(one) or b.groups.get(one)]
+        if name not in COMPARED:
+            raise UsageError(f"can't compare by '{name}'", expected=f"one of {', '.join(COMPARED)}")
+
+
+def _wanted(by: Sequence[str], a: Summary, b: Summary) -> list[str]:
+    require_comparable(by)
+    for name in by:
+        if not groups_by(a, name) and not groups_by(b, name):
+            there = [one for one in COMPARED if groups_by(a, one) or groups_by(b, one)]
             raise UsageError(f"neither side has data by {name}", expected=f"one of {', '.join(there) or 'none'}")
     return list(dict.fromkeys(by))
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ktrace.analysis.diff.compare import compared
+from ktrace.analysis.diff.compare import compared, require_comparable
 from ktrace.analysis.diff.model import Diff
 from ktrace.analysis.summary.compute import read_summary
 from ktrace.analysis.summary.model import Summary
@@ -59,8 +59,8 @@ def compare(
     a, b : path, Trace or Summary
         The sides; a path may be a file, a pattern or a folder of ranks. Without `b`, two runs in `a` are compared.
     by : sequence of str, optional
-        The tables wanted (`ktrace.analysis.work.keys.BY`). By default: by kernel where most kernels are in both, by
-        operation, and by layer.
+        The tables wanted (`ktrace.analysis.diff.answered.COMPARED`). By default: by kernel where most kernels are in
+        both, by operation, and by layer.
     total : bool
         Compare the totals of each whole, also where both sides have steps. By default totals are those of a step on
         average then.
@@ -89,6 +89,7 @@ def compare(
     'within noise'
     """
     wanted = selected(selection, options)
+    require_comparable(by or ())
     groups = tuple(dict.fromkeys((*(_USUAL if by is None else by), *_NEEDED)))
 
     def summary(side: Side) -> Summary:
