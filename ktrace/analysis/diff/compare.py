@@ -63,7 +63,7 @@ def compared(
     changes = {name: sides.changes(name) for name in (_wanted(by, a, b) if by is not None else _usual(a, b))}
     if by is None and "kernel" in changes and "operation" in changes and not _share(changes["kernel"]):
         del changes["kernel"]
-    rows = {name: _ranked(judged(of, by_step=sides.by_step and name not in ANSWERED)) for name, of in changes.items()}
+    rows = {name: _ranked(_judged(name, of, by_step=sides.by_step)) for name, of in changes.items()}
     name_a, name_b = names or _names(a, b)
     diff = Diff(
         name_a,
@@ -234,6 +234,14 @@ _LENGTHS: dict[str, Callable[[Summary], int | None]] = {
     "device span": _longest_device,
     "idle": lambda side: sum(use.idle for use in side.devices) if side.devices else None,
 }
+
+
+def _judged(by: str, changes: Sequence[Change], *, by_step: bool) -> list[Change]:
+    """Returns the changes of one table, judged. Answers have no totals of steps."""
+    if by not in ANSWERED:
+        return judged(changes, by_step=by_step)
+    found = judged(changes, by_step=False)
+    return [replace(one, why="only totals are known") if one.why == "statistics only" else one for one in found]
 
 
 def _measure(name: str, a: Float64, b: Float64) -> Change:
