@@ -380,7 +380,7 @@ def test_completion(shell: str) -> None:
     ("line", "values"),
     [
         ("summary x --by ke", {"kernel"}),
-        ("diff a b --by kernel,op", {"kernel,operation"}),
+        ("diff a b --by kernel,op", {"kernel,op", "kernel,operation"}),
         ("batch x --by rank,r", {"rank,run"}),
         ("convert x --kind kernel,mem", {"kernel,memcpy", "kernel,memset"}),
         ("merge x --align col", {"collective"}),
