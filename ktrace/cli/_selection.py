@@ -46,11 +46,14 @@ _OPTIONS = (
     click.option("--around", metavar="NAME", help="Events around each row with this name."),
     click.option("--margin", metavar="TIME", help="With --around: time before and after each row; the default is 1ms."),
     click.option(
-        "--step", metavar="N", help="A step (3, or ProfilerStep#3), or several (3..5), with the work launched in it."
+        "--step",
+        metavar="N",
+        help="A step (3, or ProfilerStep#3), or several (3..5): what begins or is launched in it.",
     ),
     click.option(
-        "--range", metavar="NAME", help="Ranges (NVTX, annotations) with this name, and the work launched in them."
+        "--range", metavar="NAME", help="Ranges (NVTX, annotations) with this name: what begins or is launched in them."
     ),
+    click.option("--overlapping", is_flag=True, help="With --step or --range: also what overlaps them."),
     click.option(
         "--kind",
         "kinds",
@@ -90,7 +93,7 @@ def crop_of(part: dict[str, Any]) -> Crop | None:
     """Returns the crop that the options define, None if they define none. Raises UsageError as `Crop` does."""
     from ktrace.stages.select.crop import Crop
 
-    given = {name: part[name] for name in Crop.__dataclass_fields__ if part[name] is not None}
+    given = {name: part[name] for name in Crop.__dataclass_fields__ if part[name] not in (None, False)}
     if "margin" in given and "around" not in given:
         raise UsageError("--margin needs --around", remedy="leave it out, or add --around NAME")
     return Crop(**given) if given else None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from canonical_rows import GPU, HOST, Row, event, link
 from click.testing import CliRunner
 from conftest import SAMPLES
 from engine import errors, query
+from real_traces import at_hand, kineto
 
 import ktrace
 from ktrace.cli import cli
@@ -57,6 +61,9 @@ ROWS = [
     {"record": "catalog", "source": "t", "id": 61, "entity": "clock", "facts": {"at_ns": 1000, "unix_ns": 10**18}},
 ]
 
+#: Kinds of device work.
+WORK = ("kernel", "memcpy", "memset", "sync")
+
 ALL = {row["id"] for row in ROWS if row["record"] != "catalog"}
 
 #: The event that each link is on, by hand; 44 is on none and goes by its time, 45 has none and stays.
@@ -74,9 +81,10 @@ CASES: dict[str, tuple[Crop, set[int]]] = {
     "by the time of day": (Crop(f"{10**18 + 200}ns..{10**18 + 201}ns"), {33, 11, 22}),
     "around": (Crop(around="norm", margin=0), {12, 23, 13}),
     "around all": (Crop(around="l*", margin="9ns"), {1, 2, 3, 4, 5, 10, 21, 30, 52, 53}),
-    "a step, with what is launched in it": (Crop(step=1), {2, 4, 5, 30, 52, 53, 11, 22, 12, 23, 13}),
+    "a step, with what is launched in it": (Crop(step=1), {2, 5, 30, 52, 53, 12, 23, 13}),
+    "also what overlaps it": (Crop(step=1, overlapping=True), {2, 4, 5, 30, 52, 53, 11, 22, 12, 23, 13}),
     "a step whose work comes later": (Crop(step="0"), {1, 3, 4, 10, 21, 11, 22}),
-    "a step by its name": (Crop(step="ProfilerStep#1"), {2, 4, 5, 30, 52, 53, 11, 22, 12, 23, 13}),
+    "a step by its name": (Crop(step="ProfilerStep#1"), {2, 5, 30, 52, 53, 12, 23, 13}),
     "two steps by their names": (
         Crop(step="profilerstep#0..ProfilerStep#1"),
         {1, 2, 3, 4, 5, 30, 52, 53, 10, 21, 11, 22, 12, 23, 13},
@@ -88,6 +96,7 @@ CASES: dict[str, tuple[Crop, set[int]]] = {
     "two steps": (Crop(step="0..1"), {1, 2, 3, 4, 5, 30, 52, 53, 10, 21, 11, 22, 12, 23, 13}),
     "a range of that name": (Crop(range="Profiler*#0"), {1, 3, 4, 10, 21, 11, 22}),
     "a step and a time": (Crop("..20ns", step=0), {1, 3, 10, 21}),
+    "a step and a time that it overlaps": (Crop("60ns..95ns", step=0), {1, 4, 11, 22}),
 }
 
 
@@ -159,12 +168,19 @@ def test_a_range_takes_the_work_of_its_calls_wherever_it_runs(tmp_path: Path) ->
     events, _ = _plain()
     (range_,) = [e for e in events if e["name"] == "Optimizer.step#AdamW.step"]
     begin, end = range_["ts"], range_["ts"] + range_["dur"]
-    inside = {e["id"] for e in events if e["ts"] < end and e["ts"] + e["dur"] > begin}
-    calls = {e["correlation"] for e in events if e["kind"] == "api" and begin <= e["ts"] < end}
-    later = {e["id"] for e in events if e["device"] is not None and e["correlation"] in calls} - inside
-    assert [e["name"][:9] for e in events if e["id"] in later and e["kind"] == "kernel"] == ["void at::"]
+    inside = {e["id"] for e in events if begin <= e["ts"] < end}
+    calls = {e["correlation"] for e in events if e["kind"] == "api" and e["id"] in inside}
+    launched = {e["id"] for e in events if e["kind"] in WORK and e["correlation"]}
+    mine = {e["id"] for e in events if e["id"] in launched and e["correlation"] in calls}
+    assert [e["name"][:9] for e in events if e["id"] in mine - inside and e["kind"] == "kernel"] == ["void at::"]
     ktrace.convert(STEP, tmp_path / "out.parquet", crop=Crop(range="Optimizer.step*"))
-    assert set(ktrace.read(tmp_path / "out.parquet").events["id"]) == inside | later
+    on_device = {e["id"] for e in events if e["device"] is not None and e["kind"] not in WORK}
+    found = set(ktrace.read(tmp_path / "out.parquet").events["id"])
+    assert found - on_device == (inside - launched - on_device) | mine
+    overlap = {e["id"] for e in events if e["ts"] < end and e["ts"] + e["dur"] > begin}
+    ktrace.convert(STEP, tmp_path / "out.parquet", crop=Crop(range="Optimizer.step*", overlapping=True), overwrite=True)
+    found = set(ktrace.read(tmp_path / "out.parquet").events["id"])
+    assert found - on_device == (overlap - on_device) | mine
 
 
 def test_timelines_show_the_part_and_nothing_else(tmp_path: Path) -> None:
@@ -186,7 +202,7 @@ def test_a_filter_sees_the_crop_but_not_the_other_way_round(tmp_path: Path) -> N
     out = tmp_path / "out.parquet"
     source = _written(tmp_path / "t.jsonl", ROWS)
     report = ktrace.convert(source, out, crop=Crop(step=1), filter=Filter(kinds=["kernel"]))
-    assert _ids(ktrace.read(out)) == {11, 12, 22, 23, 41, 45}
+    assert _ids(ktrace.read(out)) == {12, 23, 45}
     assert [ledger.stage for ledger in report.stages] == ["crop", "filter", "parquet"]
 
 
@@ -198,7 +214,7 @@ def test_a_trace_in_memory_gives_its_parts(tmp_path: Path) -> None:
     some = trace.crop(part).filter(wanted)
     assert some.equals(ktrace.read(out))
     assert some.report.balanced()
-    assert some.report.issues["left-out"].rows == len(_ids(trace.crop(part))) - len(_ids(some)) == 10
+    assert some.report.issues["left-out"].rows == len(_ids(trace.crop(part))) - len(_ids(some)) == 7
     assert _ids(trace) == ALL
 
 
@@ -211,7 +227,7 @@ def test_each_source_has_its_own_steps_but_one_time(tmp_path: Path) -> None:
     ktrace.convert(inputs, out, crop=Crop(step=1))
     events = ktrace.read(out).events
     first, second = (set(events[events["source"] == name]["id"]) for name in "tu")
-    assert first == second == {2, 4, 5, 30, 11, 22, 12, 23, 13}
+    assert first == second == {2, 5, 30, 12, 23, 13}
     ktrace.convert(inputs, out, crop=Crop("500ns..550ns"), overwrite=True)
     events = ktrace.read(out).events
     assert {*zip(events["source"], events["id"], strict=True)} == {("t", 31), ("t", 32), ("u", 1), ("u", 3)}
@@ -225,7 +241,7 @@ def test_launches_may_be_told_by_links(tmp_path: Path) -> None:
         for number, (call, work) in enumerate(pairs)
         for end, event in enumerate((call, work))
     ]
-    for step, stays in ((0, {10, 11}), (1, {11, 12})):
+    for step, stays in ((0, {10, 11}), (1, {12})):
         out = tmp_path / f"{step}.parquet"
         ktrace.convert(_written(tmp_path / "t.jsonl", links + rows), out, crop=Crop(step=step))
         events = ktrace.read(out).events
@@ -275,6 +291,7 @@ def test_wrong_words_are_told() -> None:
     for given, what in (
         ({}, "no part is selected"),
         ({"time": "1s"}, "'1s' isn't a time interval"),
+        ({"time": "1s..", "overlapping": True}, "only steps and ranges are also taken overlapping"),
         ({"step": "a"}, "'a' isn't a step"),
         ({"step": "ProfilerStep#"}, "isn't a step"),
         ({"step": "ProfilerStep#1..Iteration 2"}, "isn't a step"),
@@ -293,6 +310,7 @@ def test_the_options_of_the_command_say_the_same(tmp_path: Path) -> None:
             (["--time", "90ns..100ns"], Crop("90ns..100ns")),
             (["--around", "norm", "--margin", "9ns"], Crop(around="norm", margin=9)),
             (["--step", "0..1", "--range", "ProfilerStep#0"], Crop(step="0..1", range="ProfilerStep#0")),
+            (["--step", "1", "--overlapping"], Crop(step=1, overlapping=True)),
         ]
     ):
         out, other = tmp_path / f"{number}.parquet", tmp_path / f"other{number}.parquet"
@@ -354,3 +372,39 @@ def test_steps_are_told_by_their_names() -> None:
     assert [step_of(name) for name in ("Optimizer.step#AdamW.step", "step", "12", "ProfilerStep#", "mystep 12")] == [
         None
     ] * 5
+
+
+REAL = kineto("rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz", "worker0.1623143089861.pt.trace.json.gz")
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.name.partition(".")[0])
+def test_a_step_of_a_real_trace_is_what_was_launched_in_it(tmp_path: Path, path: Path) -> None:
+    """By the correlation ids in the source, for every command and in Python; the sum of all steps is that by step."""
+    document = json.loads(gzip.decompress(at_hand(path).read_bytes()), parse_float=Decimal)
+    events = [one for one in document["traceEvents"] if one.get("ph") == "X"]
+    steps = {one["name"]: one for one in events if one["name"].startswith("ProfilerStep#") and _is_host(one)}
+    name = sorted(steps)[1]
+    begin, end = steps[name]["ts"], steps[name]["ts"] + steps[name]["dur"]
+    correlation = {one["args"]["correlation"]: one for one in events if one["cat"] in ("cuda_runtime", "Runtime")}
+    work = [one for one in events if one["cat"].lower() in ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")]
+    calls = [correlation.get(one["args"]["correlation"], one) for one in work]
+    mine = [one for one, call in zip(work, calls, strict=True) if begin <= call["ts"] < end]
+    total = int(1000 * sum(one["dur"] for one in mine))
+    meanwhile = [one for one in work if one["ts"] < end and one["ts"] + one["dur"] > begin]
+    grouped = next(group for group in ktrace.summary(path, by=["step"]).groups["step"] if group.key == name)
+    part = Crop(step=name)
+    alone = ktrace.summary(path, by=["kernel"], crop=part)
+    diff = ktrace.diff(path, path, by=["kernel"], crop=part)
+    ktrace.convert(path, tmp_path / "out.parquet", crop=part)
+    rows = ktrace.read(tmp_path / "out.parquet").events
+    rows = rows[rows["kind"].isin(("kernel", "memcpy", "memset"))]
+    expected = (len(mine), total)
+    assert (grouped.count, grouped.total) == (alone.count, alone.total) == expected
+    assert (diff.a.count, diff.b.total) == (len(rows), rows["dur"].sum()) == expected
+    overlapping = ktrace.summary(path, by=["kernel"], crop=Crop(step=name, overlapping=True))
+    known = {id(one) for one in (*mine, *meanwhile)}
+    assert overlapping.count == len(known) >= len(mine)
+
+
+def _is_host(one: dict[str, Any]) -> bool:
+    return one["cat"] in ("user_annotation", "Operator", "cpu_op")

@@ -31,7 +31,7 @@ from ktrace.stages.select.crop_bounds import Bounds, CropBounds, steps_of
 from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
 from ktrace.stages.select.launched import launch_ends, launch_links
-from ktrace.store.events import GONE, SLICE, EventStore, values
+from ktrace.store.events import GONE, SLICE, WORK, EventStore, values
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
@@ -59,19 +59,23 @@ class Crop:
     range : str, optional
         Ranges (NVTX, annotations) with this name: a name or a pattern.
 
-    Steps and ranges are times of each source for itself. Device work that was launched in them belongs to them, even if
-    it ran later.
+    overlapping : bool
+        Of a step or range, also what overlaps it: work of earlier steps that still runs, calls that began before.
+
+    Each process has its own steps, or else those of its source. A row belongs to the step in which it begins; device
+    work belongs to the step in which its call begins, whenever it runs, and if its call isn't known, to that in which
+    it begins itself. The same goes for ranges. `ktrace.summary` by step counts so, too.
 
     Raises
     ------
     UsageError
-        A time isn't written like this, or nothing is given.
+        A time isn't written like this, nothing is given, or `overlapping` without a step or range.
 
     Examples
     --------
     >>> import ktrace
     >>> ktrace.Crop(time="1.5s..2s")
-    Crop(time='1.5s..2s', around=None, margin=1000000, step=None, range=None)
+    Crop(time='1.5s..2s', around=None, margin=1000000, step=None, range=None, overlapping=False)
     """
 
     time: str | None = None
@@ -79,6 +83,7 @@ class Crop:
     margin: int | str = 1_000_000
     step: int | str | None = None
     range: str | None = None
+    overlapping: bool = False
 
     def __post_init__(self) -> None:
         if self.time is None and self.around is None and self.step is None and self.range is None:
@@ -89,6 +94,8 @@ class Crop:
             object.__setattr__(self, "margin", parse_time(self.margin))
         if self.step is not None:
             steps_of(self.step)
+        if self.overlapping and self.step is None and self.range is None:
+            raise UsageError("only steps and ranges are also taken overlapping", remedy="add --step or --range")
 
 
 def _lasting_points(batch: Batch) -> Bools:
@@ -219,30 +226,42 @@ class _Stage:
     def _kept(self, part: CropBounds) -> Bools:
         """Which events stay, by place."""
         keys = self._store.keys
-        kept, begun = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
-        sources = self._index.sources()
+        kept, begun, by_call = (np.zeros(len(keys), np.bool_) for _ in range(3))
+        place_of, places = part.places(self._index.tracks())
         for start, rows in keys.blocks(RANGE_ROWS):
-            stop = start + len(rows)
+            block = slice(start, start + len(rows))
             ts, end = np.ascontiguousarray(rows["ts"]), rows["end"].copy()
             if self._lasting:
                 end += self._point_durations(start, rows)
-            for source, intervals, ids in part.sources(self._words, sources[rows["track"]]):
-                kept[start:stop][source] = intervals.overlap(ts[source], end[source])
-                begun[start:stop][source] = intervals.contain(ts[source])
-                if ids:
-                    kept[start:stop][source] |= np.isin(rows["id"][source], ids)
+            at = np.where(rows["flags"] & WORK != 0, place_of[1][rows["track"]], place_of[0][rows["track"]])
+            for number in np.unique(at).tolist():
+                place, mine = places[number], at == number
+                begun[block][mine] = place.time.contain(ts[mine])
+                stays = place.time.overlap(ts[mine], end[mine])
+                if place.begins is not None:
+                    stays &= place.begins.contain(ts[mine])
+                if place.ids:
+                    stays |= np.isin(rows["id"][mine], place.ids)
+                kept[block][mine], by_call[block][mine] = stays, place.by_call
         if part.launched:
-            self._keep_launched(kept, begun)
+            self._keep_launched(kept, begun, by_call, overlapping=part.overlapping)
         return kept
 
-    def _keep_launched(self, kept: Bools, begun: Bools) -> None:
-        """Keeps the work launched by the calls that are `begun`, by correlation or by links."""
+    def _keep_launched(self, kept: Bools, begun: Bools, by_call: Bools, *, overlapping: bool) -> None:
+        """Keeps the work launched by the calls that are `begun`, by correlation or by links, and no other.
+
+        With `overlapping` work stays anyway; without `by_call` the time of the work itself decides.
+        """
         ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
         leaves = np.zeros(arrows + 1, np.bool_)
         for _, rows in ends.blocks(RANGE_ROWS):
             leaves[rows["arrow"][rows["out"] & begun[rows["place"]]]] = True
+            if not overlapping:
+                launched = rows["place"][~rows["out"]]
+                kept[launched[by_call[launched]]] = False
         for _, rows in ends.blocks(RANGE_ROWS):
-            kept[rows["place"][~rows["out"] & leaves[rows["arrow"]]]] = True
+            launched = rows["place"][~rows["out"] & leaves[rows["arrow"]]]
+            kept[launched if overlapping else launched[by_call[launched]]] = True
 
     def _point_durations(self, start: int, rows: Structured) -> Int64:
         """The durations of points in ns, 0 for all other rows. `start` is the place of the first row."""

@@ -9,9 +9,9 @@ This is known after all events, since the first time of the trace and its ranges
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
 from ktrace.model.times import parse_interval, time_text
+from ktrace.model.tracks import Track
 from ktrace.report import Report
 from ktrace.stages.select.intervals import ALWAYS, NEVER, Intervals
-from ktrace.stages.select.marks import Marks, called, no_such, step_of
-from ktrace.store.vocabulary import Vocabularies
+from ktrace.stages.select.marks import Marks, Process, called, no_such, step_of
 
 if TYPE_CHECKING:
     from ktrace.stages.select.crop import Crop
@@ -63,6 +63,7 @@ class Bounds:
         self._around = Marks(called(wanted.around)) if wanted.around is not None else None
         self._range = Marks(called(wanted.range), ("range",)) if wanted.range is not None else None
         self._step = Marks(self._is_step, ("range", "op")) if wanted.step is not None else None
+        self._every = Marks(lambda name: step_of(name) is not None, ("range", "op")) if self._step is not None else None
 
     def _is_step(self, name: str) -> bool:
         first, last, head = steps_of(self._wanted.step or 0)
@@ -71,7 +72,7 @@ class Bounds:
 
     def add(self, batch: Batch) -> None:
         """Collects from events."""
-        for marks in (self._around, self._range, self._step):
+        for marks in (self._around, self._range, self._step, self._every):
             if marks is not None:
                 marks.add(batch)
 
@@ -88,8 +89,7 @@ class Bounds:
                 raise no_such("event", str(wanted.around), self._around.names)
             assert isinstance(wanted.margin, int)
             common = common.intersection(self._around.around(wanted.margin))
-        each, ids = self._own()
-        part = CropBounds(common, each, ids)
+        part = self._own(common)
         spans = [pair for found in part.all() for pair in found.pairs()]
         if not any(begin <= end and stop > start for begin, stop in spans):
             raise InputError("nothing is in all of the selected parts", remedy="select one of them")
@@ -97,24 +97,21 @@ class Bounds:
         report.issue("cropped", ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else ""), rows=0)
         return part
 
-    def _own(self) -> tuple[dict[str, Intervals] | None, dict[str, list[int]]]:
-        """The intervals of each source if a step or range is selected, and the rows of these steps and ranges."""
-        each: dict[str, Intervals] | None = None
-        ids: dict[str, list[int]] = {}
+    def _own(self, common: Intervals) -> CropBounds:
+        """What a step or range selects of the time that all sources have in common. Raises InputError without one."""
+        part = CropBounds(common, overlapping=self._wanted.overlapping)
         for marks, error in ((self._step, self._no_step), (self._range, self._no_range)):
             if marks is None:
                 continue
             if not marks:
                 raise error(marks)
-            found = marks.each()
-            each = (
-                found
-                if each is None
-                else {name: found.get(name, NEVER).intersection(own) for name, own in each.items()}
-            )
-            ids = marks.ids
+            others = () if self._every is None else self._every.of_processes()
+            processes = dict.fromkeys(others if marks is self._step else (), NEVER) | marks.of_processes()
+            part.narrow(marks, processes)
         alone = [self._wanted.time, self._around, self._step, self._range].count(None) == 3
-        return each, ids if alone else {}
+        if not alone:
+            part.ids = {}
+        return part
 
     def _no_step(self, marks: Marks) -> InputError:
         known = {name.strip(): step for name in marks.names if (step := step_of(name)) is not None}
@@ -131,16 +128,56 @@ class Bounds:
         return no_such("range", str(self._wanted.range), marks.names)
 
 
-@dataclass(frozen=True)
-class CropBounds:
-    """The selected time: `common` for all sources, intersected with `each` where this isn't None.
+class Place(NamedTuple):
+    """What rows of some tracks must lie in to stay.
 
-    `ids` are rows that stay anyway: ranges on a device, whose time there may be later.
+    They must overlap `time`, and begin in `begins` unless that is None. Those with the `ids` stay anyway: steps on a
+    device, whose time there may be later. With `by_call` the call that launched work decides instead, where it is known.
+    """
+
+    time: Intervals
+    begins: Intervals | None
+    ids: list[int]
+    by_call: bool
+
+
+@dataclass
+class CropBounds:
+    """The selected time: `common` for all sources, and the part of it in the steps or ranges of `each`, if there are any.
+
+    `own` are those of processes that have their own, `device` those of sources that show them on devices, too, where
+    their time may be later, `host` the sources that show them on the host. What begins in them belongs to them, and
+    what overlaps them if `overlapping` says so.
     """
 
     common: Intervals
-    each: dict[str, Intervals] | None
-    ids: dict[str, list[int]]
+    each: dict[str, Intervals] | None = None
+    own: dict[Process, Intervals] = field(default_factory=dict)
+    device: dict[str, Intervals] = field(default_factory=dict)
+    host: set[str] = field(default_factory=set)
+    ids: dict[str, list[int]] = field(default_factory=dict)
+    overlapping: bool = False
+
+    def narrow(self, marks: Marks, processes: dict[Process, Intervals]) -> None:
+        """Takes the part that is in these steps or ranges, too; `processes` are those of processes."""
+        each, device, before = marks.each(), marks.on_devices(), self.each
+
+        def earlier(source: str) -> Intervals:
+            return ALWAYS if before is None else before.get(source, NEVER)
+
+        self.own = {
+            process: self.own.get(process, earlier(process[0])).intersection(
+                processes.get(process, each.get(process[0], NEVER))
+            )
+            for process in self.own.keys() | processes.keys()
+        }
+        self.device = {
+            name: self.device.get(name, earlier(name)).intersection(device.get(name, each.get(name, NEVER)))
+            for name in self.device.keys() | device.keys()
+        }
+        self.each = {name: own.intersection(earlier(name)) for name, own in each.items()}
+        self.host |= marks.on_host
+        self.ids = marks.ids
 
     @property
     def launched(self) -> bool:
@@ -155,11 +192,36 @@ class CropBounds:
         """The intervals of each source, or those common to all."""
         return [self.common] if self.each is None else [self.of(source) for source in self.each]
 
-    def sources(self, words: Vocabularies, source: Int32) -> Iterator[tuple[Bools, Intervals, list[int]]]:
-        """Yields for each source its rows (a mask), its intervals, and the ids that stay anyway."""
-        for number in np.unique(source).tolist():
-            name = words["source"].word(number)
-            yield source == number, self.of(name), self.ids.get(name or "", [])
+    def places(self, tracks: Sequence[Track]) -> tuple[list[Int32], list[Place]]:
+        """The places of rows on each track, and those of device work on it, as indices of all places.
+
+        A process with its own steps has its own time, device work that of its source, since its call decides if it is
+        known; other rows on devices, such as annotations, have the time of the device.
+        """
+        numbers: dict[tuple[object, ...], int] = {}
+        found: list[Place] = []
+
+        def number(key: tuple[object, ...], source: str, begins: Intervals | None) -> int:
+            if key not in numbers:
+                numbers[key] = len(found)
+                begins = begins if self.each is None or begins is not None else self.each.get(source, NEVER)
+                time = self.common if begins is None else self.common.intersection(begins)
+                strict = None if self.overlapping else begins
+                found.append(Place(time, strict, self.ids.get(source, []), source in self.host))
+            return numbers[key]
+
+        rows, work = [], []
+        for track in tracks:
+            process = track[:3]
+            placed = track.device is not None or track.stream is not None
+            work.append(number((track.source,), track.source, None))
+            if placed and track.source in self.device:
+                rows.append(number((track.source, "device"), track.source, self.device[track.source]))
+            elif not placed and process in self.own:
+                rows.append(number(process, track.source, self.own[process]))
+            else:
+                rows.append(work[-1])
+        return [np.array(rows, np.int32), np.array(work, np.int32)], found
 
     def contain(self, ts: Int64, batch: Batch) -> Bools:
         """Which rows of a batch have their time in the selected time."""

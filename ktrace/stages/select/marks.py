@@ -25,6 +25,9 @@ from ktrace.store.events import LIMIT, values
 
 Test = Callable[[str], bool]
 
+#: Source, host and pid.
+Process = tuple[str, str | None, int | None]
+
 #: Names of steps in profilers and training loops: ProfilerStep#3, Iteration 3, train_step_3.
 _STEP = re.compile(
     r"(?:profiler\s?step|iteration|iter|(?:train(?:ing)?[ _]?)?step)\s*(?:[#:=_]\s*)?(\d{1,18})", re.IGNORECASE
@@ -55,6 +58,7 @@ class Marks:
         self.names: dict[str, None] = {}
         self._host: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         self._device: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._own: defaultdict[Process, list[tuple[int, int]]] = defaultdict(list)
         self.ids: defaultdict[str, list[int]] = defaultdict(list)
 
     def add(self, batch: Batch) -> None:
@@ -69,10 +73,12 @@ class Marks:
         mine = Batch("events", rows)
         placed = truth(mine.column("device").is_valid()) | truth(mine.column("stream").is_valid())
         lasts = ~words_in(mine.column("kind"), ("instant", "log", "sample", "counter"))
-        texts = (decoded(mine.column(name)).to_pylist() for name in ("source", "name", "id"))
-        for row, (source, name, number) in enumerate(zip(*texts, strict=True)):
+        texts = (decoded(mine.column(name)).to_pylist() for name in ("source", "name", "id", "host", "pid"))
+        for row, (source, name, number, *process) in enumerate(zip(*texts, strict=True)):
             end = ts[row] + int(dur[0][row]) if dur[1][row] or not lasts[row] else LIMIT
             self.keep(source, name, ts[row], end, bool(placed[row]), number)
+            if not placed[row]:
+                self._own[(source, *process)].append((ts[row], end))
 
     def keep(self, source: str, name: str, begin: int, end: int, placed: bool, number: int) -> None:
         """Keeps a row; `placed` tells whether it is on a device."""
@@ -94,6 +100,19 @@ class Marks:
         """The intervals of each source: those on the host if it has any, else those on the device."""
         sources = {*self._host, *self._device}
         return {source: Intervals.of(self._host.get(source) or self._device[source]) for source in sources}
+
+    def of_processes(self) -> dict[Process, Intervals]:
+        """The intervals of each process that has any on the host."""
+        return {process: Intervals.of(pairs) for process, pairs in self._own.items()}
+
+    def on_devices(self) -> dict[str, Intervals]:
+        """The intervals on the devices of each source, where their time may be later."""
+        return {source: Intervals.of(pairs) for source, pairs in self._device.items() if pairs}
+
+    @property
+    def on_host(self) -> set[str]:
+        """The sources that have any on the host."""
+        return {source for source, pairs in self._host.items() if pairs}
 
     def around(self, margin: int) -> Intervals:
         """The intervals of all sources, with a margin before and after each."""
