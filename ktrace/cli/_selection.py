@@ -48,7 +48,7 @@ _OPTIONS = (
     click.option(
         "--step",
         metavar="N",
-        help="A step (3, or ProfilerStep#3), or several (3..5): what begins or is launched in it.",
+        help="A step (3, or ProfilerStep#3), or several (3..5), with what is launched in it.",
     ),
     click.option(
         "--range", metavar="NAME", help="Ranges (NVTX, annotations) with this name: what begins or is launched in them."

@@ -96,7 +96,7 @@ def compare(
         if isinstance(side, Summary):
             return side
         if isinstance(side, (str, Path)):
-            return read_summary(str(side), groups, wanted, progress)
+            return read_summary(str(side), groups, wanted, progress, proved=False)
         return side.summary(groups, rules=wanted.rules)
 
     if b is None:

@@ -15,7 +15,7 @@ from ktrace.analysis.summary.marked import Marked
 from ktrace.analysis.summary.model import Summary
 from ktrace.analysis.summary.questions import QUESTIONS, asked, columns_of, split_tree
 from ktrace.analysis.summary.statistics import Statistic, Statistics, grouped, joined, statistics
-from ktrace.analysis.summary.verdict import VERDICT
+from ktrace.analysis.summary.verdict import PROOFS, VERDICT
 from ktrace.analysis.work.columns import by_source
 from ktrace.analysis.work.events import Work, natural
 from ktrace.analysis.work.figures import Durations
@@ -109,8 +109,12 @@ def read_summary(
     progress: Progress | None,
     *,
     tree: bool = False,
+    proved: bool = True,
 ) -> Summary:
-    """The summary that `summarise` returns, also where nothing passes the filter: `Report.unmatched` tells so."""
+    """The summary that `summarise` returns, also where nothing passes the filter: `Report.unmatched` tells so.
+
+    Without `proved` the verdict lacks what only answers prove that nobody asked for.
+    """
     from ktrace.pipeline.read import read_selected
     from ktrace.stages.select.filter import Filter
 
@@ -125,9 +129,15 @@ def read_summary(
             filter=Filter(ranks=filter.ranks) if filter and filter.ranks else None,
         ),
         progress=progress,
-        columns=COLUMNS | columns_of(by),
+        columns=COLUMNS | columns_of(_answered(by, proved)),
     )
-    return summary_of(batches, report, taxonomy(wanted.rules), by, filter and replace(filter, ranks=()), tree=tree)
+    rest = filter and replace(filter, ranks=())
+    return summary_of(batches, report, taxonomy(wanted.rules), by, rest, tree=tree, proved=proved)
+
+
+def _answered(by: Sequence[str] | None, proved: bool) -> Sequence[str] | None:
+    """What must be answered: what was asked for, and what the verdict rests on."""
+    return by if by is None or not proved else [*by, *PROOFS]
 
 
 def summary_of(
@@ -138,10 +148,11 @@ def summary_of(
     filter: Filter | None = None,
     *,
     tree: bool = False,
+    proved: bool = True,
 ) -> Summary:
     """The summary of batches that are classified by these rules; `report` is the report of their reading.
 
-    Only rows that pass `filter` are counted.
+    Only rows that pass `filter` are counted. `proved` is that of `read_summary`.
     """
     from ktrace.stages.pair import pair_halves
     from ktrace.stages.select.filter import filtered
@@ -152,7 +163,7 @@ def summary_of(
     levels, by = split_tree(by or ()) if tree else ([], by)
     spill = Spill(SPILL_BYTES)
     try:
-        questions = asked(by, spill, levels)
+        questions = asked(_answered(by, proved), spill, levels)
         gathered = SummaryInput(rules, spill, spans=any(question.spans for question in questions))
         known = _known(by_source(pair_halves(batches, report)), gathered, questions)
         for batch in known if filter is None else filtered(known, filter, report):
@@ -278,7 +289,8 @@ class _Summarised:
             added = "are shares of their own run" if self._unit == "%" else "are added up; by run they are separate"
             self._notes.append(f"The statistics of {len(runs):,} runs {added}.")
         groups = self._groups(True, self._statistics)
-        answers = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}
+        found = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}
+        answers = {name: one for name, one in found.items() if name not in PROOFS or self._wants(name)}
         missing = [by for by in self._asked if by not in groups and by not in answers]
         missing += [by for by in self._levels if by != "kernel" and "tree" not in answers]
         if missing and (len(events) or self._statistics):
@@ -298,9 +310,14 @@ class _Summarised:
             {run: self._of_run(run) for run in runs} if len(runs) > 1 else {},
             answers,
             self._heaviest(groups),
+            {name: found[name] for name in PROOFS if name in found},
             self._report,
             max((end - begin for begin, end in self._gathered.spans_of.values()), default=None),
         )
+
+    def _wants(self, name: str) -> bool:
+        """Whether this was asked for."""
+        return name in self._asked or self._by is BY
 
     def _of_run(self, run: str) -> Summary:
         """The summary of the statistics of one run."""

@@ -59,7 +59,8 @@ class Summary(Framed):
     sorted by time, steps and layers in their own order. `step_use` is in the order of `steps`. `runs` has the summary
     of each run if statistics have several. `answers` are those to the questions of `ktrace.analysis.summary.questions`
     that were asked and that the trace knows something about. `heaviest` has the totals of all operations and kernels,
-    for the verdict. `notes` are sentences about what the figures mean or lack,
+    `proofs` the answers about idle time and collectives, for the verdict, whatever was asked. `notes` are sentences
+    about what the figures mean or lack,
     `report` is the report of the reading. `longest` is the time from the first begin to the last end of the events of
     one source, of the source where it is longest: clocks of several sources may differ.
     """
@@ -78,6 +79,7 @@ class Summary(Framed):
     runs: dict[str, Summary] = field(default_factory=dict)
     answers: dict[str, Answer] = field(default_factory=dict, repr=False, compare=False)
     heaviest: dict[str, list[Group]] = field(default_factory=dict, repr=False, compare=False)
+    proofs: dict[str, Answer] = field(default_factory=dict, repr=False, compare=False)
     report: Report | None = field(default=None, repr=False, compare=False)
     longest: int | None = None
 

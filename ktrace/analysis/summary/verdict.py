@@ -2,18 +2,18 @@
 
     gemm takes the most device time: 26.8% (250 us of 930 us); the heaviest kernel is ncclDevKernel_AllReduce, 23.2%.
     Device 0 is busy for 86.4% of its 962 us and idle for 131 us, in 13 gaps.
-    Look at communication first: 117 us of it (12.1%) have no compute at the same time.
+    Look first at communication without compute at the same time: 117 us, 12.1% of the devices' time; then at ...
 
-Every sentence names the figures that it rests on.
+Every sentence names the figures that it rests on. They are those of the whole summary, whatever tables were asked for.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from ktrace.analysis.collectives.model import CollectivesAnswer
+from ktrace.analysis.collectives.model import CollectivesAnswer, RankUse
 from ktrace.analysis.idle.model import HostSpan, IdleAnswer
-from ktrace.analysis.roofline.answer import RooflineAnswer
 from ktrace.analysis.work.keys import OTHER
 from ktrace.tables.figures import brief, percent, shortened
 
@@ -21,14 +21,19 @@ if TYPE_CHECKING:
     from ktrace.analysis.summary.model import Summary
     from ktrace.analysis.work.model import DeviceUse, Group
 
-#: What the verdict names the heaviest of.
+#: What the verdict names the heaviest of, and the questions whose answers it rests on.
 VERDICT = ("operation", "kernel")
+PROOFS = ("idle", "collective")
 
 #: How many characters of a name are shown.
 _WIDTH = 48
 
 #: What is lost must be at least this part of the time of the devices, in percent, to be looked at first.
 _WORTH = 5.0
+
+#: A rank that others wait for is named if that takes this part of the time of the devices, in percent, if it is last in
+#: more than this part of its collectives, and more often than chance would have it, with this probability.
+_WAITING, _MOSTLY, _CHANCE = 0.5, 0.5, 0.05
 
 #: What is added up, in words.
 _WORK = {"events": "device time", "host": "time of the host", "statistics": "time in the tables"}
@@ -51,11 +56,12 @@ _PLACES = {
 
 
 class Loss(NamedTuple):
-    """Time of devices that could be saved: ns over all devices, where it is lost, and more about that."""
+    """Time of devices that is lost: ns over all devices, where, more about that, and from what part on it is named."""
 
     time: float
     where: str
     more: str = ""
+    worth: float = _WORTH
 
 
 def verdict(summary: Summary) -> list[str]:
@@ -118,7 +124,7 @@ def _because(summary: Summary, idle: int) -> str:
     if not causes or not idle:
         return ""
     cause, found = max(causes.items(), key=lambda one: one[1].time)
-    if cause == "unknown":
+    if cause not in _REASONS:
         return ""
     return f", {_percent(found.time, idle)} of it because {_REASONS[cause]}"
 
@@ -133,7 +139,7 @@ class _Cause(NamedTuple):
 
 def _causes(summary: Summary) -> dict[str, _Cause]:
     """The idle time of all devices by cause; empty if it isn't known."""
-    answer = summary.answers.get("idle")
+    answer = summary.proofs.get("idle")
     found: dict[str, _Cause] = {}
     for one in answer.devices if isinstance(answer, IdleAnswer) else ():
         for cause in one.causes:
@@ -149,59 +155,85 @@ def _label(use: DeviceUse) -> str:
 
 
 def _look(summary: Summary) -> str:
-    """What to look at first: where the most is lost, else what takes the most time."""
+    """What to look at first, and then: where the most is lost, else what takes the most time."""
     span = sum(use.span for use in summary.devices)
     if not span:
         return ""
-    loss = max(_losses(summary), key=lambda one: one.time, default=None)
-    if loss is not None and 100 * loss.time >= _WORTH * span:
-        time = f"{brief(loss.time)}, {_percent(loss.time, span)} of the devices' time"
-        return f"Look first at {loss.where}: {time}{loss.more}."
+    losses = sorted(_losses(summary, span), key=lambda one: -one.time)
+    worth = [one for one in losses if 100 * one.time >= one.worth * span]
+    if worth:
+        first, *others = worth
+        ranks = [one for one in others if one.worth < _WORTH]
+        then = "".join(f"; then at {_lost(one, span)}{one.more if ranks else ''}" for one in (ranks or others)[:1])
+        return f"Look first at {_lost(first, span)} of the devices' time{first.more}{then}."
     heaviest = _heaviest(summary.heaviest.get("operation", [])) or _heaviest(summary.heaviest.get("kernel", []))
     if heaviest is None:
         return ""
-    saved = _percent(heaviest.total / 10, summary.total)
-    work = f"a tenth off {_name(heaviest)} saves {saved} of it{_reached(summary, heaviest.key)}"
-    return f"Little is lost between the work, so look at the work: {work}."
+    return f"Little is lost between the work, so look at the work, first at {_name(heaviest)}."
 
 
-def _reached(summary: Summary, operation: str) -> str:
-    """How much of what the device can do an operation reaches, where that is known."""
-    answer = summary.answers.get("roofline")
-    rates = answer.operations if isinstance(answer, RooflineAnswer) else []
-    rate = next((rate for rate in rates if rate.key == operation and rate.reached is not None), None)
-    return "" if rate is None else f"; it reaches {rate.reached:.1f}% of what {rate.bound} allows"
+def _lost(loss: Loss, span: int) -> str:
+    return f"{loss.where}: {brief(loss.time)}, {_percent(loss.time, span)}"
 
 
-def _losses(summary: Summary) -> list[Loss]:
-    """Where the devices lose time."""
+def _losses(summary: Summary, span: int) -> list[Loss]:
+    """Where the devices lose time, of `span` in all."""
     uses = summary.devices
+    late = _straggler(summary, span)
+    waits = late.others_waited.total if late and late.others_waited else 0
+    alone = max(sum(use.exposed_communication for use in uses) - waits, 0)
+    rest = f", waiting for rank {late.label} left out" if late else ""
     found = [
-        Loss(
-            sum(use.exposed_communication for use in uses),
-            "communication without compute at the same time",
-            _straggler(summary),
-        ),
+        Loss(alone, f"communication without compute at the same time{rest}"),
         Loss(sum(use.exposed_copies for use in uses), "copies without compute at the same time"),
     ]
+    if late:
+        often = f"; it is last in {late.last:,} of {late.joint:,} collectives"
+        found.append(Loss(waits, f"rank {late.label}, which the others wait for", often, _WAITING))
     causes = _causes(summary)
     if not causes:
         found.append(Loss(sum(use.idle for use in uses), "the time in which the devices are idle"))
-    for cause, (time, gaps, span) in causes.items():
-        host = f"; the host was longest in {shortened(span.name, _WIDTH)}, {brief(span.time)}" if span else ""
-        average = f", in {gaps:,} gaps of {brief(time / gaps)} on average" if cause == "launch overhead" else ""
-        found.append(Loss(time, _PLACES[cause], host or average))
+    for cause, (time, gaps, longest) in causes.items():
+        if cause in _PLACES:
+            host = (
+                f"; the host was longest in {shortened(longest.name, _WIDTH)}, {brief(longest.time)}" if longest else ""
+            )
+            average = f", in {gaps:,} gaps of {brief(time / gaps)} on average" if cause == "launch overhead" else ""
+            found.append(Loss(time, _PLACES[cause], host or average))
     return found
 
 
-def _straggler(summary: Summary) -> str:
-    """The rank that the others wait for, where it is known."""
-    answer = summary.answers.get("collective")
-    rank = answer.straggler if isinstance(answer, CollectivesAnswer) else None
-    if rank is None or not rank.last or not rank.others_waited:
-        return ""
-    often = f"last in {rank.last:,} of {rank.joint:,}"
-    return f"; rank {rank.label} is {often}, and the others waited {brief(rank.others_waited.total)} for it"
+def _straggler(summary: Summary, span: int) -> RankUse | None:
+    """The rank that the others wait for, where that is proved.
+
+    It is last in most of its collectives, which chance doesn't explain; the waiting costs a part of the devices' time
+    that matters, and is longer than what clocks may differ by.
+    """
+    answer = summary.proofs.get("collective")
+    if not isinstance(answer, CollectivesAnswer):
+        return None
+    rank, rows = answer.straggler, sum(one.joint for one in answer.ranks)
+    if rank is None or not rank.last or not rank.others_waited or not answer.joint:
+        return None
+    chance = _at_least(rank.last, rank.joint, answer.joint / rows)
+    sure = rank.others_waited.median > (answer.ends or 0.0) or answer.clocks == "one"
+    mostly = rank.last > _MOSTLY * rank.joint and chance <= _CHANCE
+    return rank if sure and mostly and 100 * rank.others_waited.total >= _WAITING * span else None
+
+
+def _at_least(found: int, of: int, chance: float) -> float:
+    """The probability of at least `found` of `of` by chance."""
+    if chance >= 1:
+        return 1.0
+    logs = (
+        math.lgamma(of + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(of - k + 1)
+        + k * math.log(chance)
+        + (of - k) * math.log1p(-chance)
+        for k in range(found, of + 1)
+    )
+    return math.fsum(map(math.exp, logs))
 
 
 def _percent(part: float, whole: float) -> str:

@@ -132,7 +132,7 @@ class Place(NamedTuple):
     """What rows of some tracks must lie in to stay.
 
     They must overlap `time`, and begin in `begins` unless that is None. Those with the `ids` stay anyway: steps on a
-    device, whose time there may be later. With `by_call` the call that launched work decides instead, where it is known.
+    device, whose time there may be later. With `by_call` the call that launched work decides, where it is known.
     """
 
     time: Intervals
@@ -143,7 +143,7 @@ class Place(NamedTuple):
 
 @dataclass
 class CropBounds:
-    """The selected time: `common` for all sources, and the part of it in the steps or ranges of `each`, if there are any.
+    """The selected time: `common` for all sources, and the part of it in the steps or ranges of `each`, if any.
 
     `own` are those of processes that have their own, `device` those of sources that show them on devices, too, where
     their time may be later, `host` the sources that show them on the host. What begins in them belongs to them, and

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 from conftest import SAMPLES
+from real_traces import NSYS, at_hand, kineto
 
 import ktrace
+from ktrace.analysis.collectives.model import CollectivesAnswer, RankUse
 from ktrace.analysis.idle.model import DeviceIdle, HostSpan, IdleAnswer, IdleCause
 from ktrace.analysis.summary.model import Summary
 from ktrace.analysis.work.model import DeviceUse, Group, Spread
@@ -36,7 +40,7 @@ def test_each_sentence_names_its_figures() -> None:
     assert summary(USE).verdict == [
         "gemm takes the most device time: 60.0% (600 us of 1.00 ms); the heaviest kernel is sgemm, 50.0%.",
         "Device 0 is busy for 98.0% of its 1.00 ms, and idle for 20.0 us.",
-        "Little is lost between the work, so look at the work: a tenth off gemm saves 6.0% of it.",
+        "Little is lost between the work, so look at the work, first at gemm.",
     ]
 
 
@@ -75,27 +79,109 @@ def test_why_a_device_is_idle_and_what_the_host_did() -> None:
     late = IdleCause("host late", 300_000, 3, 200_000, (HostSpan("aten::copy_", "op", 250_000, 2, 200_000),))
     overhead = IdleCause("launch overhead", 100_000, 50, 3_000)
     found = summary(replace(USE, busy=600_000))
-    found.answers = {"idle": IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 400_000, (late, overhead))])}
+    found.proofs = {"idle": IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 400_000, (late, overhead))])}
     assert found.verdict[1:] == [
         "Device 0 is busy for 60.0% of its 1.00 ms, and idle for 400 us, 75.0% of it because the host queued no work.",
         "Look first at the host, which queues too little work: 300 us, 30.0% of the devices' time;"
-        " the host was longest in aten::copy_, 250 us.",
+        " the host was longest in aten::copy_, 250 us; then at the overhead between launches: 100 us, 10.0%.",
     ]
-    found.answers = {"idle": IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 100_000, (overhead,))])}
+    found.proofs = {"idle": IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 100_000, (overhead,))])}
     assert found.verdict[-1] == (
         "Look first at the overhead between launches: 100 us, 10.0% of the devices' time,"
         " in 50 gaps of 2.00 us on average."
     )
 
 
-def test_the_rank_that_others_wait_for_and_what_the_machine_allows() -> None:
-    ranks = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
-    assert (
-        ktrace.summary(ranks, by=["collective"])
-        .verdict[-1]
-        .endswith(" of the devices' time; rank 1 is last in 6 of 6, and the others waited 135 us for it.")
+RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
+
+
+def test_the_rank_that_others_wait_for() -> None:
+    (*_, look) = ktrace.summary(RANKS, by=["kernel"]).verdict
+    assert "communication without compute at the same time, waiting for rank 1 left out: 942 us, 39.7%" in look
+    assert look.endswith("; then at rank 1, which the others wait for: 135 us, 5.7%; it is last in 6 of 6 collectives.")
+    assert not any("rank" in sentence for sentence in ktrace.summary(RANKS[1]).verdict)
+
+
+def ranks(
+    lasts: tuple[int, ...], *, of: int = 20, waited: int = 100_000, ends: float | None = None, clocks: str = "unix"
+) -> CollectivesAnswer:
+    """What `of` collectives of all these ranks prove; each of the others waits for each that is last."""
+    uses = [
+        RankUse(
+            str(number),
+            "run",
+            0,
+            number,
+            of,
+            last,
+            Spread(last, last * waited, waited, waited, waited) if last else None,
+        )
+        for number, last in enumerate(lasts)
+    ]
+    return CollectivesAnswer([], uses, clocks, ends, of)
+
+
+def test_a_rank_is_accused_only_if_it_is_proved() -> None:
+    late = (
+        "Look first at rank 1, which the others wait for: 1.80 ms, 180.0% of the devices' time; it is last in 18 of 20"
     )
-    busy = ktrace.summary(SAMPLES / "kineto/shapes-of-products-attention-copies.json", by=["roofline"])
-    busy.devices = [replace(use, busy=use.span, exposed_copies=0) for use in busy.devices]
-    assert busy.verdict[-1].startswith("Little is lost between the work, so look at the work: a tenth off gemm saves")
-    assert busy.verdict[-1].endswith("of it; it reaches 67.2% of what compute allows.")
+    cases: list[tuple[CollectivesAnswer, bool]] = [
+        (ranks((1, 18, 1)), True),
+        (ranks((7, 7, 6)), False),  # each as often
+        (ranks((4, 9, 4)), False),  # not in most
+        (ranks((0, 3, 0), of=3), True),
+        (ranks((0, 2), of=2), False),  # 1 in 4 by chance
+        (ranks((0, 6), of=6), True),
+        (ranks((1, 18, 1), waited=100), False),  # costs nothing
+        (ranks((1, 18, 1), ends=200_000.0), False),  # clocks may differ by more
+        (ranks((1, 18, 1), ends=200_000.0, clocks="one"), True),
+    ]
+    for answer, accused in cases:
+        found = summary(USE)
+        found.proofs = {"collective": answer}
+        assert ("rank 1" in " ".join(found.verdict)) is accused, answer
+    found.proofs = {"collective": cases[0][0]}
+    assert found.verdict[-1].startswith(late)
+
+
+def test_waiting_is_no_communication() -> None:
+    """What others wait for a rank is named once, and what is left of communication apart."""
+    found = summary(replace(USE, exposed_communication=300_000))
+    found.proofs = {"collective": ranks((0, 6), of=6, waited=40_000)}
+    assert found.verdict[-1] == (
+        "Look first at rank 1, which the others wait for: 240 us, 24.0% of the devices' time; it is last in 6 of 6"
+        " collectives; then at communication without compute at the same time, waiting for rank 1 left out: 60.0 us,"
+        " 6.0%."
+    )
+    found.proofs = {}
+    assert found.verdict[-1].startswith("Look first at communication without compute at the same time: 300 us, 30.0%")
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        RANKS,
+        [SAMPLES / "kineto/one-step-of-training.pt.trace.json"],
+        [NSYS],
+        kineto("nccl_data.json.gz"),
+        kineto("worker0.1623143089861.pt.trace.json.gz"),
+    ],
+    ids=lambda paths: paths[0].name,
+)
+def test_the_verdict_is_the_same_whatever_is_asked(paths: list[Path]) -> None:
+    for path in paths:
+        at_hand(path)
+    asked = [None, ["kernel"], ["idle"], ["collective"], ["op", "range"], ["roofline", "critical-path"], ["step"]]
+    verdicts = {tuple(ktrace.summary(paths, by=by).verdict) for by in asked}
+    assert len(verdicts) == 1
+    assert (len(paths) == 1 or ktrace.summary(paths, by=["kernel"]).answers == {}) and len(verdicts.pop()) == 3
+
+
+def test_a_cause_that_nobody_can_change_is_not_looked_at() -> None:
+    found = summary(replace(USE, busy=600_000))
+    before = IdleCause("before the recording", 390_000, 1, 390_000)
+    found.proofs = {"idle": IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 390_000, (before,))])}
+    assert found.verdict[1:] == [
+        "Device 0 is busy for 60.0% of its 1.00 ms, and idle for 400 us.",
+        "Little is lost between the work, so look at the work, first at gemm.",
+    ]
