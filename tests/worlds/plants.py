@@ -1,0 +1,125 @@
+"""What can be planted in a world: each changes what ranks do, and nothing else.
+
+build(7, plants=[slow_kernel("gemm", 1.1)])
+build(7, since=0.4)                 # recorded from 40 % of the time on
+build(7, ranks=4, offsets={2: 80_000}, drop=0.01)     # a clock that is ahead by 80 us, records that are lost
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .programs import AUTOGRAD, COMPUTE, COPIES, LOADER, MAIN, Do
+from .world import Plant
+
+
+def slow_kernel(what: str, factor: float) -> Plant:
+    """Work of this kind (a key of KERNELS) takes this many times as long, on all ranks."""
+
+    def plant(todo: list[list[Do]]) -> None:
+        for one in (one for mine in todo for one in mine):
+            if one.what == what:
+                one.dur = round(one.dur * factor)
+            one.works = [(name, round(dur * factor) if name == what else dur) for name, dur in one.works]
+
+    return plant
+
+
+def synchronisation(every: int = 8, stream: int | None = COMPUTE) -> Plant:
+    """The host waits for the stream after each `every`-th kernel."""
+
+    def plant(todo: list[list[Do]]) -> None:
+        for place, mine in enumerate(todo):
+            made: list[Do] = []
+            kernels = 0
+            for one in mine:
+                made.append(one)
+                if one.do == "launch" and one.kind == "kernel":
+                    kernels += 1
+                    if kernels % every == 0:
+                        made.append(Do("sync", thread=one.thread, stream=stream, host=1_800))
+            todo[place] = made
+
+    return plant
+
+
+def slow_loader(ns: int) -> Plant:
+    """The data loader takes this long for each batch."""
+
+    def plant(todo: list[list[Do]]) -> None:
+        for one in (one for mine in todo for one in mine):
+            if one.thread == LOADER and one.what == "loader":
+                one.host = ns
+
+    return plant
+
+
+def slow_host(factor: float) -> Plant:
+    """What the host does between launches takes this many times as long."""
+
+    def plant(todo: list[list[Do]]) -> None:
+        for one in (one for mine in todo for one in mine):
+            if one.do == "host" and one.thread != LOADER:
+                one.host = round(one.host * factor)
+
+    return plant
+
+
+def late_rank(rank: int, factor: float) -> Plant:
+    """The kernels of a rank, apart from collectives, and its host take this many times as long."""
+
+    def plant(todo: list[list[Do]]) -> None:
+        for one in todo[rank]:
+            if one.kind == "kernel":
+                one.dur = round(one.dur * factor)
+            one.works = [(name, round(dur * factor)) for name, dur in one.works]
+            if one.do == "host" and one.thread != LOADER:
+                one.host = round(one.host * factor)
+
+    return plant
+
+
+def lost_overlap() -> Plant:
+    """The copies of batches run on the stream of the kernels."""
+
+    def plant(todo: list[list[Do]]) -> None:
+        for mine in todo:
+            for place, one in enumerate(mine):
+                if one.do in ("launch", "record") and one.stream == COPIES:
+                    mine[place] = replace(one, stream=COMPUTE)
+
+    return plant
+
+
+def extra_copy(size: int = 1 << 20) -> Plant:
+    """Each step copies this much more from the device, on the stream of the kernels, before the backward pass."""
+
+    def plant(todo: list[list[Do]]) -> None:
+        for place, mine in enumerate(todo):
+            made: list[Do] = []
+            for one in mine:
+                if one.do == "hand" and one.to == AUTOGRAD:
+                    made.append(
+                        Do(
+                            "launch", name="Memcpy DtoD (Device -> Device)", kind="copy", what="extra copy",
+                            thread=MAIN,
+                            stream=COMPUTE, dur=1_500 + size // 20, bytes=size, host=3_200, latency=2_300,
+                        )
+                    )  # fmt: skip
+                made.append(one)
+            todo[place] = made
+
+    return plant
+
+
+def smaller_batch(factor: float = 0.5) -> Plant:
+    """Kernels, copies and collectives take this part of their time, and copies move this part of their bytes."""
+
+    def plant(todo: list[list[Do]]) -> None:
+        for one in (one for mine in todo for one in mine):
+            if one.do == "launch" and one.what not in ("loss", "adam"):
+                one.dur = round(one.dur * factor)
+                one.bytes = None if one.bytes is None else round(one.bytes * factor) // 4 * 4
+            one.works = [(name, round(dur * factor)) for name, dur in one.works]
+
+    return plant
