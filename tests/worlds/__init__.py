@@ -9,7 +9,8 @@
     ktrace.summary(path, by=["idle"]).answers["idle"]               # ask
     Truth(world).gaps()                                             # what is true
 
-`graph` says when things happen, `programs` what hosts do, `world` carries it out, `plants` changes it, `truth` tells.
+`databases` writes nsys SQLite, rocpd and XPlane. `graph` says when things happen, `programs` what hosts do, `world`
+carries it out, `plants` changes it, `truth` tells.
 """
 
 from __future__ import annotations
