@@ -23,6 +23,10 @@ _VENDORS = (
     (("intel", "data center gpu max", "arc("), "Intel", "level_zero"),
 )
 
+#: First letters of a version among the members of a document -> the API of all its devices (a device's name may be
+#: empty, and one that works may not be among the properties).
+_VERSIONS = ((("hip_", "roctracer_", "rocprofiler_"), "hip"), (("cuda_", "cupti_"), "cuda"))
+
 
 def facts_of(key: str, value: Any) -> Iterator[Row]:
     """Yields the catalog rows, without source and id, for one member of the document.
@@ -42,7 +46,8 @@ def facts_of(key: str, value: Any) -> Iterator[Row]:
         yield {"entity": "host", "name": value, "facts": {}}
         yield {"entity": "source", "facts": {key: value}}
     else:
-        yield {"entity": "source", "facts": {key: value}}
+        api = next((api for words, api in _VERSIONS if key.startswith(words)), None)
+        yield {"entity": "source", "facts": {key: value} | ({"api": api} if api else {})}
 
 
 def clock(kind: str, *, unix_ns: int) -> Row:

@@ -21,6 +21,7 @@ from .facts import clock, facts_of
 from .memory_timeline import read_memory_by_category, read_memory_timeline
 from .probe import MEMORY_BY_CATEGORY, MEMORY_TIMELINE, NUMBERS
 from .stacks import read_stacks
+from .work_items import in_blocks
 
 #: Times after this (ns; September 2001) count from 1970, as Kineto wrote them before it had baseTimeNanoseconds.
 _SINCE_1970 = 10**18
@@ -56,7 +57,8 @@ def _read_trace(source: Source, conversion: Conversion, part: ByteRange | None) 
         return ()
 
     first = None
-    for batch in read_document(source, conversion, mapper(DIALECT), read_member, DIALECT.folded, part=part):
+    events = read_document(source, conversion, mapper(DIALECT), read_member, DIALECT.folded, part=part)
+    for batch in in_blocks(events):
         if first is None and batch.record == "events":
             first = batch.columns.column("ts")[0].as_py()
         yield batch

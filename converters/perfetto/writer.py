@@ -76,6 +76,7 @@ class Writer:
         clocks = _clocks(timeline, origin) if self._knows_time_of_day else []
         for machine in self._machines.values():
             machine.start(clocks)
+            clocks = []  # a viewer joins two machines that know the time of day in 1970, at a negative time
 
     def write(self, batch: TimelineBatch) -> int:
         """Writes the rows and returns the number of events and arrow ends that it kept."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, Block
-from ktrace.converters._shared.rocm.common import blocks_of, copy_kinds
+from ktrace.converters._shared.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of, copy_kinds
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import FirstId, Lookup, Texts
 from ktrace.input.sqlite_file import quoted_name
@@ -27,9 +27,6 @@ _OF_COPY = ("width", "height", "dst", "src", "dstDevice", "srcDevice", "sync", "
 _DIMENSIONS = {
     f"{of}{axis.upper()}": f"{to}_{axis}" for of, to in (("grid", "grid"), ("workgroup", "block")) for axis in "xyz"
 }
-
-#: Calls whose grid is in work-items, also in RPD; that of other calls is in blocks.
-_OF_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
 
 #: Spelling in schema version 1 -> in version 2.
 _SPELLED = {"gridz": "gridZ"}
@@ -112,7 +109,7 @@ class Details:
         )
         self._copy = _lookup(database, f"rocpd_copy{of}", f"{of}_ptr_id", (*_OF_COPY, "stream", "size", "kind"))
         self._code = _lookup(database, "rocpd_kernelcodeobject", "id", ("vgpr", "sgpr", "fbar"))
-        self._of_work_items = _named(database, _OF_WORK_ITEMS)
+        self._of_work_items = _named(database, GRIDS_OF_WORK_ITEMS)
 
     def get(self, api: pa.Int64Array, names: pa.Array | None = None) -> dict[str, pa.Array]:
         """Returns columns of the model, `args.<key>`, and `kernelName_id` for calls, null for calls without details.

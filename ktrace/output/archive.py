@@ -6,7 +6,8 @@ rank1.perfetto           packets of machine 2, times by the same clock
 
 The manifest follows Perfetto's page "Trace manifest format" (perfetto.dev/docs/reference/perfetto-manifest, version 1,
 read from v58 on): `machines` names the machine ids of a file's packets. Each trace has its own machine, so that equal
-process ids don't collide, and a clock snapshot where unix time is known. All traces already use one clock, so all
+process ids don't collide. The first one has a clock snapshot where unix time is known, which is for all: a viewer
+joins two machines that know the time of day in 1970, at a negative time. All traces already use one clock, so all
 offsets in the manifest are 0. Older viewers read the archive as well and show the machines by number; v52 only if
 the traces are sorted by name.
 """
@@ -53,7 +54,7 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
         machines = {source: number for number, source in enumerate(members, 1)}
         origin = min([0, *(member.begin for member in members.values())])
         same_anchor = len({offset for member in members.values() for offset in member.catalog.unix_offsets()}) == 1
-        anchored = {} if same_anchor else {"unix": "none"}
+        first = next(iter(members), None)
         with (
             scratch_folder() as folder,
             sink.open() as stream,
@@ -65,7 +66,9 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
                 path = folder / names[source]
                 account = Report(strict=report.strict)
                 account.rows.update(member.rows)
-                options = {**conversion.options, **anchored, "machine": str(machines[source]), "origin": str(origin)}
+                options = {**conversion.options, "machine": str(machines[source]), "origin": str(origin)}
+                if source != first or not same_anchor:
+                    options["unix"] = "none"
                 with writing(Sink(str(path))) as member_sink:
                     write_batches(member.batches(), fmt, member_sink, Conversion(account, options=options))
                 report.add_part(account)

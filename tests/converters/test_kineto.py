@@ -10,13 +10,17 @@ from typing import Any
 import pytest
 from conftest import SAMPLES, SHARED
 from engine import errors, query
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 from plain_events import events_of, load, nanoseconds
 
 import ktrace
+from ktrace.conversion import Conversion
+from ktrace.converters.kineto.reader import read
 from ktrace.errors import ClosedFormat, DamagedInput
 from ktrace.input.format import Score
-from ktrace.input.source import Sample
+from ktrace.input.source import Sample, Source
 from ktrace.pipeline.convert import convert
+from ktrace.report import Report
 
 FILES = sorted((SHARED / "corpus" / "pytorch_kineto").glob("*.json*"))
 needs_corpus = pytest.mark.skipif(not FILES, reason="the real Kineto files are not at hand (../shared/corpus)")
@@ -42,6 +46,12 @@ def kind_of(event: dict[str, Any]) -> str:
     if event.get("cat") == "mtia_ccp_events":
         return CCP.get(event["name"], "kernel")
     return KINDS.get(event.get("cat", ""), "range")
+
+
+def blocks(event: dict[str, Any]) -> list[Any]:
+    """The grid of a launch that counts work-items, in blocks."""
+    sizes = (event["args"].get(name) or [] for name in ("grid", "block"))
+    return [-(-items // threads) for items, threads in zip(*sizes, strict=True)] or [None] * 3
 
 
 @pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)
@@ -90,12 +100,13 @@ def test_counts_and_durations_by_kind_and_category(both: tuple[list[dict[str, An
 @needs_corpus
 def test_names_times_and_places_of_device_work(both: tuple[list[dict[str, Any]], ktrace.Trace]) -> None:
     events, trace = both
+    ext = {event["args"]["correlation"] for event in events if event.get("name") == "hipExtModuleLaunchKernel"}
     wanted = Counter(
         (
             *(event["name"], nanoseconds(event["ts"]), nanoseconds(event["dur"])),
             *(event["args"].get("device", event["pid"]), event["args"]["stream"], event["args"].get("context")),
             *(event["args"].get("correlation"), event["args"].get("External id", event["args"].get("external id"))),
-            *(event["args"].get("grid") or [None] * 3),
+            *(blocks(event) if event["args"].get("correlation") in ext else event["args"].get("grid") or [None] * 3),
             *(event["args"].get("block") or [None] * 3),
             *(event["args"].get("registers per thread"), event["args"].get("shared memory")),
         )
@@ -156,6 +167,7 @@ def test_arguments_stay_or_have_a_column(both: tuple[list[dict[str, Any]], ktrac
                 or (key in columns and _same(row[columns[key]], value))
                 or (key in ("stream", "device") and value == -1 and row[key] is None)
                 or (key in ("grid", "block") and [row[f"{key}_{axis}"] for axis in "xyz"] == value)
+                or (key == "grid" and value and [row[f"grid_{axis}"] for axis in "xyz"] == blocks(event))
                 or (key in series and children[row["id"]].get(series[key]) == value)
                 for key, value in event["args"].items()
             )
@@ -389,3 +401,86 @@ def test_a_page_with_a_picture_is_refused_with_a_remedy(tmp_path: Path) -> None:
         with pytest.raises(ClosedFormat) as caught:
             ktrace.read(path, from_=format)
         assert ".raw.json.gz" in str(caught.value.remedy)
+
+
+def amd(folder: Path, *events: dict[str, Any], **members: Any) -> Path:
+    """A trace of roctracer with those calls and kernels: name, correlation, grid, block."""
+    made = []
+    for number, event in enumerate(events):
+        is_call = event["name"].startswith("hip")
+        args = {name: value for name, value in event.items() if name != "name"}
+        args |= {} if is_call else {"device": 9, "stream": 0}
+        place = {"pid": 1, "tid": 1} if is_call else {"pid": 9, "tid": 0}
+        cat = "cuda_runtime" if is_call else "kernel"
+        made.append({"ph": "X", "cat": cat, "name": event["name"], **place, "ts": number, "dur": 1, "args": args})
+    (folder / "amd.json").write_text(json.dumps({"schemaVersion": 1, **members, "traceEvents": made}))
+    return folder / "amd.json"
+
+
+LAUNCHES = (
+    {"name": "hipExtModuleLaunchKernel", "correlation": 1, "grid": [512, 8, 1], "block": [256, 1, 1]},
+    {"name": "hipModuleLaunchKernel", "correlation": 2, "grid": [512, 8, 1], "block": [256, 1, 1]},
+    {"name": "hipLaunchKernel", "correlation": 3, "grid": [512, 8, 1], "block": [256, 1, 1]},
+    {"name": "hipExtModuleLaunchKernel", "correlation": 4, "grid": [300, 4, 1], "block": [256, 4, 1]},
+    {"name": "Cijk_Alik", "correlation": 1, "grid": [512, 8, 1], "block": [256, 1, 1]},
+    {"name": "triton_poi", "correlation": 2, "grid": [512, 8, 1], "block": [256, 1, 1]},
+    {"name": "reduce", "correlation": 3, "grid": [512, 8, 1], "block": [256, 1, 1]},
+    {"name": "uneven", "correlation": 4, "grid": [300, 4, 1], "block": [256, 4, 1]},
+    {"name": "alone", "correlation": 5, "grid": [512, 8, 1], "block": [256, 1, 1]},
+)
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 65536])
+def test_only_grids_of_work_items_become_blocks(batch_rows: int, tmp_path: Path) -> None:
+    """HIP's reference: hipExtModuleLaunchKernel takes global work sizes, the other calls take blocks."""
+    conversion = Conversion(Report(), "amd", batch_rows=batch_rows)
+    batches = [batch for batch in read(Source(str(amd(tmp_path, *LAUNCHES))), conversion) if batch.record == "events"]
+    found = [row for batch in batches for row in batch.full().to_pylist()]
+    grids = [(row["name"], row["grid_x"], row["grid_y"], row["grid_z"]) for row in found]
+    assert sorted(grids) == sorted(
+        [
+            *[("hipExtModuleLaunchKernel", 2, 8, 1), ("Cijk_Alik", 2, 8, 1)],
+            *[("hipModuleLaunchKernel", 512, 8, 1), ("triton_poi", 512, 8, 1)],
+            *[("hipLaunchKernel", 512, 8, 1), ("reduce", 512, 8, 1)],
+            *[("hipExtModuleLaunchKernel", 2, 1, 1), ("uneven", 2, 1, 1), ("alone", 512, 8, 1)],
+        ]
+    )
+    kept = [row["name"] for row in found if "300" in (row["args"] or "")]
+    assert sorted(kept) == ["hipExtModuleLaunchKernel", "uneven"]  # the last block is partly filled
+    assert all(json.loads(row["args"])["grid"] == [300, 4, 1] for row in found if row["name"] == "uneven")
+
+
+@pytest.mark.parametrize(
+    ("members", "api"),
+    [({"hip_runtime_version": 60443483}, 5), ({"roctracer_version": 4.1}, 5), ({"cuda_runtime_version": 12040}, 4)],
+)
+def test_the_api_is_that_of_the_runtime(members: dict[str, Any], api: int, tmp_path: Path) -> None:
+    """Also of a device without a name, and of one that isn't among the properties."""
+    devices = [{"id": 0, "name": ""}]
+    assert _apis(amd(tmp_path, *LAUNCHES, deviceProperties=devices, **members), tmp_path) == {api}
+
+
+def test_the_api_is_unknown_where_nothing_says_it(tmp_path: Path) -> None:
+    assert _apis(amd(tmp_path, *LAUNCHES), tmp_path) == {0}
+
+
+def _apis(path: Path, folder: Path) -> set[int]:
+    ktrace.convert(path, folder / "amd.perfetto")
+    packets = perfetto_trace_pb2.Trace.FromString((folder / "amd.perfetto").read_bytes()).packet
+    return {context.api for packet in packets for context in packet.interned_data.graphics_contexts}
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", ["gpu_only_trace", "graph_execution"])
+def test_grids_of_real_launches_are_blocks(name: str) -> None:
+    """The work-items of each call divided by its threads, in whole numbers: all of these are whole blocks."""
+    path = SHARED / "corpus" / "pytorch_kineto" / f"{name}.json.gz"
+    events = [event for event in events_of(load(path)) if "grid" in event.get("args", {})]
+    calls = {event["args"]["correlation"]: event["name"] for event in events if event["cat"] == "cuda_runtime"}
+    expected = Counter(
+        (event["name"], of[0] // (event["args"]["block"][0] if ext else 1))
+        for event in events
+        for of, ext in [(event["args"]["grid"], calls.get(event["args"]["correlation"]) == "hipExtModuleLaunchKernel")]
+    )
+    found = Counter((row["name"], row["grid_x"]) for row in rows(ktrace.read(path)) if row["grid_x"] is not None)
+    assert found == expected

@@ -121,6 +121,26 @@ def test_the_clock_snapshot_says_unix_time(merged: Path) -> None:
     assert times[0]["first"] == 100_000 - 2_000  # rank 0 began 2 us before
 
 
+@pytest.mark.parametrize("suffix", ["perfetto", "tar"])
+def test_one_machine_tells_the_time_of_day_and_none_is_before_zero(
+    suffix: str, four: list[Path], tmp_path: Path
+) -> None:
+    """An engine from v58 on joins two machines that know the time of day at REALTIME 0, 54 years before the trace."""
+    path = tmp_path / f"run.{suffix}"
+    ktrace.merge(four, path)
+    snapshots, slices = engine.query(
+        path,
+        "select min(ts) as first, count(*) as n from clock_snapshot where clock_value > 1e18",
+        "select min(ts) as first from slice",
+    )
+    assert snapshots == [{"first": slices[0]["first"], "n": 1}]
+    (least,) = engine.query(path, "select min(ts) as first from clock_snapshot")
+    assert least[0]["first"] >= 0
+    if suffix == "perfetto":
+        told = trace.Trace.FromString(path.read_bytes()).packet
+        assert len([packet for packet in told if packet.HasField("clock_snapshot")]) == 1
+
+
 @pytest.mark.parametrize("suffix", ["perfetto", "trace.json"])
 def test_a_merged_timeline_comes_back_equal(suffix: str, four: list[Path], tmp_path: Path) -> None:
     table, timeline = tmp_path / "run.parquet", tmp_path / f"run.{suffix}"

@@ -65,6 +65,10 @@ _NUMBER = re.compile(r"(?:agent|gpu|node)?\s*(\d{1,18})", re.IGNORECASE)
 MEANS = {"GRBM_GUI_ACTIVE": "xcc", "SQ_BUSY_CYCLES": "shader_engines"}
 
 
+#: Calls whose grid is in work-items, also in RPD and in Kineto's traces of roctracer; that of other calls is in blocks.
+GRIDS_OF_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
+
+
 class Blocks(NamedTuple):
     """The blocks of grids, and the work-items of grids that don't follow from blocks and threads (else null)."""
 

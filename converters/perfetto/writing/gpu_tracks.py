@@ -128,6 +128,9 @@ class Gpus:
                 continue
             entry = _device(track, catalog)
             facts = entry.facts if entry else {}
+            source = catalog.get("source", source=track.source)
+            if source and isinstance(source.facts.get("api"), str):
+                facts = {"api": source.facts["api"]} | facts
             uuid = facts.get("uuid")
             host = host_of(track.process, catalog)
             key = ("uuid", host, str(uuid)) if uuid else (track.source, track.host, track.device)
