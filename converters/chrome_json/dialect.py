@@ -29,9 +29,9 @@ _GPU_OP = Rule(
     "kernel",
     columns=_WORK,
     named=(
-        (re.compile(r"(zeCommandListAppend(Memory|Image)Copy|clEnqueue(Read|Write|Copy|SVMMemcpy))"), "memcpy"),
-        (re.compile(r"(zeCommandListAppendMemoryFill|clEnqueue(Fill|SVMMemFill))"), "memset"),
-        (re.compile(r"(zeCommandListAppend(?!Launch)|clEnqueue(Barrier|Marker|WaitForEvents))"), "sync"),
+        (re.compile(r"(zeCommandListAppend(Memory|Image)Copy|i?clEnqueue(Read|Write|Copy|SVMMemcpy))"), "memcpy"),
+        (re.compile(r"(zeCommandListAppendMemoryFill|i?clEnqueue(Fill|SVMMemFill))"), "memset"),
+        (re.compile(r"(zeCommandListAppend(?!Launch)|i?clEnqueue(Barrier|Marker|WaitForEvents))"), "sync"),
     ),
 )
 

@@ -51,8 +51,8 @@ def _add(record: Any, rows: RowBuilder, versions: dict[str, None]) -> str | None
     name = figures.get(prefix)
     if type(name) is not str or not name:
         return "no coll_perf or p2p_perf with a name"
-    time = _whole(figures.get(f"{prefix}_exec_time_us"))
-    if time is None:
+    took = figures.get(f"{prefix}_exec_time_us")
+    if type(took) not in (int, float) or not 0 <= took < _LIMIT:
         return "no execution time"
     header, metadata = _member(record, "header"), _member(record, "metadata")
     version = metadata.get("inspector_output_format_version")
@@ -73,13 +73,13 @@ def _add(record: Any, rows: RowBuilder, versions: dict[str, None]) -> str | None
     }
     is_call = figures.get(f"{prefix}_timing_source") == "collective_cpu"
     kind = "op" if is_call else "kernel"
-    start = _start(_member(figures, "event_trace_ts"), prefix, is_call=is_call)
+    start = _start(figures, prefix, is_call=is_call)
     if start is None:
         place: dict[str, Any] = {"table": 0, "scope": ["execution times"]}
-        rows.summary(kind, name, unit="ns", count=1, total=1000.0 * time, **place, **columns)
+        rows.summary(kind, name, unit="ns", count=1, total=1000.0 * took, **place, **columns)
     else:
         words = ("communicator", str(args.get("comm_name", "")), columns["comm"] or "")
-        rows.event(kind, name, ts=1000 * start, dur=1000 * time, track=" ".join(filter(None, words)), **columns)
+        rows.event(kind, name, ts=1000 * start, dur=round(1000 * took), track=" ".join(filter(None, words)), **columns)
     return None
 
 
@@ -91,13 +91,21 @@ def _figures(record: Any) -> tuple[str, dict[str, Any]]:
     return "", {}
 
 
-def _start(times: dict[str, Any], prefix: str, *, is_call: bool) -> int | None:
-    """When the first channel of the kernel began, or for a call when this began, in us; None without times."""
-    channels: Any = times.get("kernel_events")
-    channels = channels if isinstance(channels, list) and not is_call else []
-    begins = [_whole(one.get("kernel_start_ts")) for one in channels if isinstance(one, dict)]
+def _start(figures: dict[str, Any], prefix: str, *, is_call: bool) -> int | None:
+    """When the first channel of the kernel began, or for a call when this began, in us; None without times.
+
+    v4.0 has the channels' times in `event_trace_ts.kernel_events`, v4.1 in the `event_trace_ts` of each of `events`.
+    """
+    times = _member(figures, "event_trace_ts")
+    channels = [*_list(times, "kernel_events"), *(_member(one, "event_trace_ts") for one in _list(figures, "events"))]
+    begins = [_whole(one.get("kernel_start_ts")) for one in channels if isinstance(one, dict) and not is_call]
     known = [begin for begin in begins if begin]
     return min(known) if known else _whole(times.get(f"{prefix}_start_ts")) or None
+
+
+def _list(holder: dict[str, Any], key: str) -> list[Any]:
+    found = holder.get(key)
+    return found if isinstance(found, list) else []
 
 
 def _member(record: Any, key: str) -> dict[str, Any]:
@@ -106,5 +114,5 @@ def _member(record: Any, key: str) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> int | None:
-    """A whole number that can be used, None for another value."""
-    return whole(value, 0, _LIMIT - 1)
+    """A whole number that can be used, also one written as 17.0; None for another value."""
+    return whole(int(value) if isinstance(value, float) and value.is_integer() else value, 0, _LIMIT - 1)

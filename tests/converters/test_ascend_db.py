@@ -204,3 +204,37 @@ def test_the_samples_are_as_built(tmp_path: Path) -> None:
         built = build(tmp_path / sample.name, script)
         for (table,) in query(built, "SELECT name FROM sqlite_master WHERE type = 'table'"):
             assert query(sample, f'SELECT * FROM "{table}"') == query(built, f'SELECT * FROM "{table}"')
+
+
+def test_task_around_its_subtask_is_no_kernel(tmp_path: Path) -> None:
+    """msprof of CANN 8 writes a mix kernel twice: the task of the stream, and within it the subtask with the name."""
+    path = build(
+        tmp_path / "mix.db",
+        """
+        CREATE TABLE STRING_IDS (id INTEGER PRIMARY KEY, value TEXT);
+        CREATE TABLE COMPUTE_TASK_INFO (name INTEGER, globalTaskId INTEGER PRIMARY KEY, blockDim INTEGER);
+        CREATE TABLE TASK (startNs INTEGER, endNs INTEGER, deviceId INTEGER, connectionId INTEGER, globalTaskId INTEGER,
+            globalPid INTEGER, taskType INTEGER, contextId INTEGER, streamId INTEGER, taskId INTEGER, modelId INTEGER);
+        INSERT INTO STRING_IDS VALUES (1, 'AI_CORE'), (2, 'KERNEL_MIX_AIC'), (3, 'attention_mix'),
+            (4, 'PLACE_HOLDER_SQE');
+        INSERT INTO COMPUTE_TASK_INFO VALUES (3, 0, 24), (3, 1, 24);
+        INSERT INTO TASK VALUES
+            (1000, 1900, 0, -1, 10, 7, 1, 4294967295, 47, 5, 4294967295),
+            (1010, 1890, 0, 70, 0, 7, 2, 0, 47, 5, 4294967295),
+            (2000, 2700, 0, -1, 11, 7, 1, 4294967295, 47, 5, 4294967295),
+            (2015, 2690, 0, 70, 1, 7, 2, 0, 47, 5, 4294967295),
+            (3000, 3300, 0, -1, 12, 7, 1, 4294967295, 47, 5, 4294967295),
+            (1000, 1910, 0, -1, 13, 7, 1, 4294967295, 48, 5, 4294967295),
+            (1000, 1920, 1, -1, 14, 7, 1, 4294967295, 47, 5, 4294967295),
+            (1000, 1930, 0, -1, 15, 7, 1, 4294967295, 47, 6, 4294967295),
+            (1000, 1940, 0, -1, 16, 7, 4, 4294967295, 47, 5, 4294967295)
+        """,
+    )
+    found = rows(ktrace.read(path))
+    ranges = [(row["dur"], row["name"]) for row in found if row["kind"] == "range"]
+    assert ranges == [(900, "AI_CORE"), (700, "AI_CORE")]
+    theirs = query(path, "SELECT endNs - startNs FROM TASK WHERE globalTaskId IN (0, 1, 12, 13, 14, 15)")
+    assert Counter(row["dur"] for row in found if row["kind"] == "kernel") == Counter(dur for (dur,) in theirs)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE TASK SET contextId = 4294967295")
+    assert Counter(row["kind"] for row in rows(ktrace.read(path))) == {"kernel": 8, "sync": 1}

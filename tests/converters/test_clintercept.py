@@ -81,3 +81,18 @@ def test_names_kinds_and_the_enqueues_are_the_printed_ones() -> None:
         ["memset", "clEnqueueFillBuffer"],
         ["kernel", "nothing"],
     ]
+
+
+def test_copies_of_macos_are_copies() -> None:
+    """There the names of all calls begin with "icl"."""
+    rows = ktrace.read(SAMPLES / "calls-of-macos-begin-with-icl.txt").summaries
+    device = rows[rows["device"].notna() & (rows["kind"] != "total")]
+    assert device[["kind", "name", "total"]].to_numpy().tolist() == [
+        ["memset", "iclEnqueueFillBuffer", 500],
+        ["memcpy", "iclEnqueueReadBuffer", 2600],
+        ["memcpy", "iclEnqueueWriteBuffer", 9400],
+        ["kernel", "saxpy16", 600000],
+    ]
+    assert device["copy_kind"].dropna().tolist() == ["DtoH", "HtoD"]
+    assert set(rows[rows["device"].isna()]["kind"]) == {"total", "api"}
+    assert intercepted("iclone_buffer").kind == "kernel"

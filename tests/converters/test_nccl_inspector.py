@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SAMPLES
+from conftest import SAMPLES, SHARED
 
 import ktrace
 from ktrace.errors import UnknownFormat
 
 VERBOSE = SAMPLES / "nccl-inspector" / "verbose-with-sends.log"
 BROKEN = SAMPLES / "nccl-inspector" / "no-times-two-lines-broken.log"
+NEWER = SAMPLES / "nccl-inspector" / "times-as-decimals-and-channels-of-v4.1.log"
+HUNT = SHARED / "hunt/nccl"
 START = 1_765_000_000_000_000_000
 
 
@@ -53,6 +55,22 @@ def test_without_times_they_are_summaries() -> None:
     assert {kind: issue.rows for kind, issue in report.issues.items()} == {"bad-record": 2}
 
 
+def test_times_with_decimals_and_the_channels_of_newer_versions() -> None:
+    found = [(row["name"], row["total"], row["bytes"]) for row in rows_of(NEWER, "summaries")]
+    assert found == [("AllReduce", 77_000, 2048), ("AllReduce", 12_625, 2048)]
+    (row,) = rows_of(NEWER, "events")
+    assert (row["ts"] - START, row["dur"]) == (1_133_000, 300_000)
+    assert [event["event_type"] for event in json.loads(row["args"])["events"]] == ["KernelCh", "KernelCh", "ProxyOp"]
+
+
+@pytest.mark.skipif(not HUNT.exists(), reason="the real logs are not at hand (../shared/hunt)")
+def test_examples_of_others() -> None:
+    (row,) = rows_of(HUNT / "inspector_datadog.log", "summaries")
+    assert (row["name"], row["total"], row["bytes"], row["comm_seq"]) == ("AllReduce", 5_663_000, 2360832, 8995)
+    (row,) = rows_of(HUNT / "inspector_v41.log", "events")
+    assert (row["ts"], row["dur"]) == (1752867229235181 * 1000, 41057 * 1000)
+
+
 def test_the_summary_adds_up_the_device() -> None:
     groups = ktrace.summary(VERBOSE, by=["kernel"]).groups["kernel"]
     assert {group.key: (group.total, group.count) for group in groups} == {
@@ -76,7 +94,7 @@ def test_a_call_that_was_timed_on_the_host_begins_with_the_call(tmp_path: Path) 
         line(coll=5),
         line(coll_exec_time_us=-1),
         line(coll_exec_time_us=1 << 70),
-        line(coll_exec_time_us=1.5),
+        line(coll_exec_time_us="5"),
         '{"coll_perf": []}\n',
         "[1]\n",
         "5\n",

@@ -10,6 +10,7 @@ and as the Intercept Layer for OpenCL Applications prints them:
 
 SinJulia SIMD16 GWS[ 3840 x 2160 ] LWS[ 16 x 16 ]   global and local size; NULL is a size that the driver chose
 clEnqueueNDRangeKernel( SinJulia GWS[ 64 ] )        a call with the kernel that it launches
+iclEnqueueReadBuffer                                on macOS all calls have this prefix
 
 Sources: GetZeKernelCommandName and GetVerboseName of unitrace, README of onetrace.
 """
@@ -34,20 +35,20 @@ _LONGEST = 4096
 
 #: The kind of commands that are no kernels, by the words in their names; the first one counts.
 _COMMANDS = (
-    (re.compile(r"(?:zeCommandListAppend|clEnqueue)\w*Fill"), "memset"),
+    (re.compile(r"(?:zeCommandListAppend|i?clEnqueue)\w*Fill"), "memset"),
     (re.compile(r"zeCommandListAppend(?:Memory|Image)Copy"), "memcpy"),
     (
-        re.compile(r"clEnqueue(?:Read|Write|Copy|Map|Unmap|SVMMemcpy|SVMMap|SVMUnmap|SVMMigrate|Migrate|Memcpy)"),
+        re.compile(r"i?clEnqueue(?:Read|Write|Copy|Map|Unmap|SVMMemcpy|SVMMap|SVMUnmap|SVMMigrate|Migrate|Memcpy)"),
         "memcpy",
     ),
-    (re.compile(r"clEnqueue(?:NDRangeKernel|Task|NDCountKernel|NativeKernel)"), "kernel"),
+    (re.compile(r"i?clEnqueue(?:NDRangeKernel|Task|NDCountKernel|NativeKernel)"), "kernel"),
     (re.compile(r"zeCommandListAppend(?:LaunchKernel|LaunchCooperativeKernel|LaunchMultiple)"), "kernel"),
-    (re.compile(r"(?:zeCommandListAppend|clEnqueue)\w+"), "sync"),
+    (re.compile(r"(?:zeCommandListAppend|i?clEnqueue)\w+"), "sync"),
 )
 _CL_DIRECTION = (
-    (re.compile(r"clEnqueue(?:Read|Map)"), "DtoH"),
-    (re.compile(r"clEnqueue(?:Write|Unmap)"), "HtoD"),
-    (re.compile(r"clEnqueueCopy"), "DtoD"),
+    (re.compile(r"i?clEnqueue(?:Read|Map)"), "DtoH"),
+    (re.compile(r"i?clEnqueue(?:Write|Unmap)"), "HtoD"),
+    (re.compile(r"i?clEnqueueCopy"), "DtoD"),
 )
 
 

@@ -4,7 +4,7 @@ Memcpy HtoD (Pageable -> Device)           PyTorch, CUPTI
 [CUDA memcpy HtoD]  [CUDA memset]          nvprof, nsys
 CopyHostToDevice                           ROCm
 zeCommandListAppendMemoryCopy(M2D)[4096]   Level Zero, as unitrace writes it: M, H mean host memory, D device memory
-clEnqueueReadBuffer                        OpenCL
+clEnqueueReadBuffer                        OpenCL; iclEnqueueReadBuffer on macOS
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _OPENCL = {"clEnqueueReadBuffer": "DtoH", "clEnqueueWriteBuffer": "HtoD"}
 
 _COPY = re.compile(
     r"\[?(?:\w+ )?memcpy\b|Copy(?:Host|Device|Peer)To(?:Host|Device|Peer)"
-    r"|zeCommandListAppend(?:Memory|Image)Copy|clEnqueue(?:Read|Write|Copy|SVMMemcpy|MemcpyINTEL)",
+    r"|zeCommandListAppend(?:Memory|Image)Copy|i?clEnqueue(?:Read|Write|Copy|SVMMemcpy|MemcpyINTEL)",
     re.IGNORECASE,
 )
 _FILL = re.compile(
-    r"\[?(?:\w+ )?memset\b|zeCommandListAppendMemoryFill|clEnqueue(?:Fill|SVMMemFill|MemFill|MemsetINTEL)",
+    r"\[?(?:\w+ )?memset\b|zeCommandListAppendMemoryFill|i?clEnqueue(?:Fill|SVMMemFill|MemFill|MemsetINTEL)",
     re.IGNORECASE,
 )
-_SYNC = re.compile(r"zeCommandListAppend(?!Launch)|clEnqueue(?:Marker|Barrier|WaitForEvents)", re.IGNORECASE)
+_SYNC = re.compile(r"zeCommandListAppend(?!Launch)|i?clEnqueue(?:Marker|Barrier|WaitForEvents)", re.IGNORECASE)
 
 
 def device_work(name: str) -> tuple[str, str | None]:
@@ -51,4 +51,4 @@ def _direction(text: str) -> str | None:
         return f"{sides[0]}to{sides[1]}" if None not in sides else None
     if found := _WORDS.search(text):
         return f"{_HOST_OR_DEVICE[found[1].lower()]}to{_HOST_OR_DEVICE[found[2].lower()]}"
-    return next((way for call, way in _OPENCL.items() if text.startswith(call)), None)
+    return next((way for call, way in _OPENCL.items() if text.removeprefix("i").startswith(call)), None)

@@ -2,6 +2,7 @@ r"""Repairs of damaged JSON text: invalid JSON that real tools write.
 
     "memory bandwidth (GB/s)": inf     "blocks per SM": -nan(ind)     "path": "C:\Work"     "name": "f<"a">"
     raw control bytes in texts         bytes that aren't UTF-8        {"a": 1,}             007, +1, .5, 0x1f
+    "datatype": ncclFloat32
 
 A repair is a guess: it is used only if the text is JSON afterwards, and each one is reported with its place.
 """
@@ -41,6 +42,7 @@ _SURROGATES = re.compile(rb"(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _LOOSE_NUMBER = re.compile(rb"\+?(-?)(\d*)(?:\.(\d*))?([eE][-+]?\d+)?")
 _BARE_WORD = re.compile(rb"(?<=[\s:,\[])-?(?:nan(?:\(ind\))?|NaN|inf|Infinity)(?=\s*[,}\]])")
+_NAME = re.compile(rb"[A-Za-z_][\w.]*")
 _HEX = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
 _WORDS = {b"true": b"true", b"false": b"false", b"null": b"null", b"none": b"null", b"undefined": b"null"}
 
@@ -159,7 +161,7 @@ def _pair(found: re.Match[bytes]) -> bytes:
 
 
 def _scalar(token: bytes) -> bytes:
-    """A bare word or number as JSON; unchanged if its meaning is unknown."""
+    """A bare word or number as JSON, another name as text; unchanged if its meaning is unknown."""
     if _NUMBER.fullmatch(token):
         return token
     word = token.lower().lstrip(b"+-")
@@ -176,4 +178,4 @@ def _scalar(token: bytes) -> bytes:
     if number and (number[2] or number[3]):
         parts = b"." + number[3] if number[3] else b""
         return number[1] + (number[2].lstrip(b"0") or b"0") + parts + (number[4] or b"")
-    return token
+    return b'"%s"' % token if _NAME.fullmatch(token) else token

@@ -229,6 +229,8 @@ ONE, TWO = map(json.loads, GOOD)
         ('{"ph":"X","ts":1,"args":{"a":1,},}', {"a": 1}, {"json-repair": 2}),
         ('{"ph":"X","ts":1,"args":{"a":007,"b":+1,"c":0x1f,"d":None,"e":True}}',
          {"a": 7, "b": 1, "c": 31, "d": None, "e": True}, {"json-repair": 5}),
+        ('{"ph":"X","ts":1,"args":{"a":ncclFloat32,"b":[c10.half]}}', {"a": "ncclFloat32", "b": ["c10.half"]},
+         {"json-repair": 2}),
         ('{"ph":"X","ts":"1.000","args":{"a":1}}', {"a": 1}, {"text-number": 1}),
         ('{"ph":"X","ts":1,"args":{"a":2,"a":1},"ts":1}', {"a": 1}, {"duplicate-key": 2}),
         ('{"ph":"X","ts":1,"args":{"a":"\\ud800"}}', {"a": "\ufffd"}, {"json-repair": 1}),

@@ -152,7 +152,7 @@ def test_ranges_within_nested_events(tmp_path: Path, container: str, *, damaged:
     found = [BIG | {"ts": number} if number % 3 else {"ph": "X", "name": str(number), "ts": 1} for number in range(90)]
     lines = list(map(json.dumps, found))
     if damaged:
-        lines[40] = lines[40].replace('"ts": 40', '"ts": foo')
+        lines[40] = lines[40].replace('"ts": 40', '"ts": @')
         lines[70] = lines[70].replace('"ts": 70', '"ts": inf')
     path = write(tmp_path, documents(container, lines, json.dumps(BIG), ",\n"))
     alone, report, _ = read(path, 1)
@@ -167,7 +167,7 @@ def test_ranges_within_nested_events(tmp_path: Path, container: str, *, damaged:
 
 #: Faults that an event is lost by, or mended after: a way to make it of the event's text.
 FAULTS = {
-    "a word": lambda text: text.replace('"ts": 7', '"ts": foo'),
+    "a word": lambda text: text.replace('"ts": 7', '"ts": @'),
     "no value": lambda text: text.replace('"ts": 7', '"ts": '),
     "no key": lambda text: text.replace('"ts": 7', "7"),
     "no colon": lambda text: text.replace('"ts": 7', '"ts" 7'),
@@ -237,7 +237,7 @@ def test_one_deep_nest_and_a_fault_elsewhere(tmp_path: Path, *, missing: bool) -
     found = [f'{{"ph":"X","name":"n","ts":{number},"args":{{"i":{number}}}}}' for number in range(5000)]
     found[2500] = found[2500].replace('"i"', f'"n":{json.dumps(_wrapped(1, 30))},"i"')
     text = ",\n".join(found)
-    text = text.replace('"i":100}},\n', '"i":100}}\n', 1) if missing else text.replace('"i":100}', '"i":foo}', 1)
+    text = text.replace('"i":100}},\n', '"i":100}}\n', 1) if missing else text.replace('"i":100}', '"i":@}', 1)
     reading = Reading(write(tmp_path, f"[{text}]"))
     assert len(reading.events) == 5000 - (not missing)
     assert sum(issue.rows for issue in reading.report.issues.values()) == 1
