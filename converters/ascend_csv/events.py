@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.ascend import overlaps
 from ktrace.converters._shared.ascend.tasks import COMMUNICATION, task_kind
 from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.converters._shared.columnar.csv_blocks import CsvRows
 from ktrace.converters._shared.columnar.text_cells import by_distinct, only
 from ktrace.converters._shared.columnar.typed_cells import Field, Number, Text, Time, Whole, Word, joined, typed
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 from .tables import AICPU, ALLOCATIONS, ITERATIONS, MARKS, TASK_TIME, TASKS
@@ -86,11 +88,51 @@ _NAMELESS = pa.array(["", "N/A"])
 _NO_UNIT = {"ts": "us", "dur": "us", "end": "us", "stop": "us"}
 
 
+class Listed:
+    """The tasks of op_summary: rows of task_time in the same folder that repeat them are left out."""
+
+    def __init__(self) -> None:
+        self._parts = [np.empty((4, 0), np.int64)]
+        self._tasks: overlaps.Tasks | None = None
+
+    def add(self, block: Block) -> None:
+        """Notes tasks."""
+        self._parts.append(np.stack([_filled(block, name) for name in ("<device>", "<stream>", "<task>", "<ts>")]))
+        self._tasks = None
+
+    def without(self, block: Block, conversion: Conversion) -> Block:
+        """The rows that repeat no task; the others are counted."""
+        if self._tasks is None:
+            *keys, starts = np.concatenate(self._parts, axis=1)
+            self._tasks = overlaps.Tasks(np.stack(keys), starts)
+        device, stream, task, begin = (_filled(block, name) for name in ("<device>", "<stream>", "<task>", "<ts>"))
+        end = np.maximum(begin + _filled(block, "<dur>"), begin + 1)
+        repeats = self._tasks.within([device, stream, task], begin, end) & (task >= 0)
+        none = np.full(len(block), -1)  # an op_summary without the columns of stream and task
+        kinds = by_distinct(pc.fill_null(block.get("<type>"), ""), task_kind, pa.string())
+        is_kernel = pc.equal(kinds, "kernel").to_numpy(zero_copy_only=False)
+        repeats |= self._tasks.within([device, none, none], begin, end) & is_kernel
+        conversion.report.used(int(repeats.sum()), outcome="same-run")
+        return block.filter(pa.array(~repeats))
+
+
+def _filled(block: Block, name: str) -> Int64:
+    """A column of whole numbers, -1 for none; device 0 in files that don't name it."""
+    column = block.get(name)
+    filled: Int64 = (
+        np.full(len(block), 0 if name == "<device>" else -1)
+        if column is None
+        else pc.fill_null(column, 0 if name == "<device>" else -1).to_numpy(zero_copy_only=False)
+    )
+    return filled
+
+
 class EventRows:
     """Makes events of the rows of one file; `first_id` is added to all ids."""
 
-    def __init__(self, conversion: Conversion, first_id: int) -> None:
+    def __init__(self, conversion: Conversion, first_id: int, listed: Listed) -> None:
         self._conversion = conversion
+        self._listed = listed
         self._batches = Batches(conversion)
         self._first = first_id
 
@@ -102,6 +144,10 @@ class EventRows:
         end = "<end>" if what == MARKS else None
         dur = "<dur>" if what not in (MARKS, ALLOCATIONS) else None
         block = timed(block, self._conversion, "<ts>", end, dur=dur)
+        if what == TASK_TIME:
+            block = self._listed.without(block, self._conversion)
+        elif what == TASKS:
+            self._listed.add(block)
         if not len(block):
             return []
         device = None if what == MARKS else device_of(block)

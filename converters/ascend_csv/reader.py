@@ -13,7 +13,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from .counters import COUNTERS, counters
-from .events import EVENTS, EventRows
+from .events import EVENTS, EventRows, Listed
 from .statistics import add_statistics
 from .tables import table_kind
 
@@ -29,10 +29,11 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     rows = RowBuilder(conversion)
     files = own_files(source, CSV, conversion) if source.is_folder else [("", source)]
     devices: set[int] = set()
+    listed = Listed()
     latest: list[int] = []
     for number, (path, file) in enumerate(files):
         blocks = CsvBlocks(file, conversion, table_kind, place=f"{path}: " if path else "")
-        events = EventRows(conversion, number * _IDS_OF_FILE)
+        events = EventRows(conversion, number * _IDS_OF_FILE, listed)
         for item in blocks:
             if not isinstance(item, CsvRows):
                 continue

@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.converters._shared.ascend import overlaps
 from ktrace.converters._shared.ascend.tasks import DIRECTIONS, task_kind
 from ktrace.converters._shared.columnar.blocks import Block, nonzero, timed
 from ktrace.converters._shared.columnar.text_cells import by_distinct
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import Children, Lookup
-from ktrace.model.arrays import Bools, Int64
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 from .reading import Reading, arguments, first_rows, known, named, none_as_null, whole, with_whole
@@ -53,53 +54,23 @@ _TASK = ("deviceId", "streamId", "taskId")
 _ROWS = 1 << 16
 
 
-class Subtasks:
-    """The rows of TASK that have a context: the task of the same device, stream and id that runs then encloses them.
-
-    taskId 0   AI_CORE          contextId 4294967295   842,465,180 - 843,252,420   encloses the next one
-    taskId 0   KERNEL_MIX_AIC   contextId 0            842,466,760 - 843,251,560   the kernel
-    """
-
-    def __init__(self, database: Database, table: str) -> None:
-        parts = [np.empty((4, 0), np.int64)]
-        columns = [*(column for column in _TASK if database.has(table, column)), "contextId", "startNs"]
-        if database.has(table, "contextId"):
-            for block in database.blocks(table, _ROWS, columns, counted=False):
-                found = pa.table([_filled(block, name) for name in (*_TASK, "startNs")], names=list("dsti"))
-                mine = found.filter(pc.is_valid(known(block, "contextId")))
-                parts.append(np.array([column.to_numpy() for column in mine.columns], np.int64).reshape(4, -1))
-        *keys, starts = np.concatenate(parts, axis=1)
-        self._values = [np.unique(key) for key in keys]
-        codes, _ = self._codes(keys)
-        self._tasks, numbers = np.unique(codes, return_inverse=True)
-        self._starts = np.sort(starts)
-        self._places = np.sort(numbers * (len(starts) + 1) + np.searchsorted(self._starts, starts))
-
-    def _codes(self, keys: list[Int64]) -> tuple[Int64, Bools]:
-        """A number for each task, and whether its parts occur."""
-        codes, known_parts = np.zeros(len(keys[0]), np.int64), np.ones(len(keys[0]), np.bool_)
-        for key, values in zip(keys, self._values, strict=True):
-            at = np.minimum(np.searchsorted(values, key), len(values) - 1)
-            codes = codes * len(values) + at
-            known_parts &= values[at] == key
-        return codes, known_parts
-
-    def within(self, block: Block, start: pa.Array, end: pa.Array) -> pa.Array:
-        """Whether each task, which has none of a context, encloses a subtask: one that begins before the task ends."""
-        if not len(self._starts):
-            return pa.array(np.zeros(len(block), np.bool_))
-        codes, is_known = self._codes([_filled(block, name).to_numpy() for name in _TASK])
-        numbers = np.minimum(np.searchsorted(self._tasks, codes), len(self._tasks) - 1)
-        is_known &= self._tasks[numbers] == codes
-        begins, ends = (np.searchsorted(self._starts, column.to_numpy()) for column in (start, end))
-        first, last = (np.searchsorted(self._places, numbers * (len(self._starts) + 1) + at) for at in (begins, ends))
-        return pa.array(is_known & (last > first))
+def _subtasks(database: Database, table: str) -> overlaps.Tasks:
+    """The rows of TASK that have a context."""
+    parts = [np.empty((4, 0), np.int64)]
+    columns = [*(column for column in _TASK if database.has(table, column)), "contextId", "startNs"]
+    if database.has(table, "contextId"):
+        for block in database.blocks(table, _ROWS, columns, counted=False):
+            mine = pc.is_valid(known(block, "contextId")).to_numpy(zero_copy_only=False)
+            parts.append(np.stack([_filled(block, name)[mine] for name in (*_TASK, "startNs")]))
+    *keys, starts = np.concatenate(parts, axis=1)
+    return overlaps.Tasks(np.stack(keys), starts)
 
 
-def _filled(block: Block, name: str) -> pa.Array:
+def _filled(block: Block, name: str) -> Int64:
     """A column of whole numbers, -1 for "none"."""
     column = none_as_null(whole(block.get(name)))
-    return pa.array(np.full(len(block), -1, np.int64)) if column is None else pc.fill_null(column, -1)
+    filled: Int64 = np.full(len(block), -1) if column is None else pc.fill_null(column, -1).to_numpy()
+    return filled
 
 
 class Tasks:
@@ -115,7 +86,7 @@ class Tasks:
         self._communication = self._children("COMMUNICATION_TASK_INFO", _COMMUNICATION)
         self._copies = self._children("MEMCPY_INFO", ("size", "memcpyOperation"))
         self._counters = self._children("TASK_PMU_INFO", ("name", "value"))
-        self._subtasks = Subtasks(database, table)
+        self._subtasks = _subtasks(database, table)
         self._enums = {column: reading.words(enum) for column, enum in _ENUMS.items()}
         self._operations = reading.words("ENUM_MEMCPY_OPERATION")
 
@@ -135,7 +106,8 @@ class Tasks:
 
     def _batch(self, block: Block) -> Iterator[Batch]:
         reading = self._reading
-        encloses = self._subtasks.within(block, *(block.get(name) for name in ("startNs", "endNs")))
+        own_keys, times = ([_filled(block, name) for name in names] for names in (_TASK, ("startNs", "endNs")))
+        encloses = pa.array(self._subtasks.within(own_keys, *times))
         start, end, task = block.take("startNs"), block.take("endNs"), known(block, "globalTaskId")
         keys = pa.nulls(len(block), pa.int64()) if task is None else task
         compute = self._compute.get(keys) if self._compute else {}

@@ -52,7 +52,7 @@ def _add(record: Any, rows: RowBuilder, versions: dict[str, None]) -> str | None
     if type(name) is not str or not name:
         return "no coll_perf or p2p_perf with a name"
     took = figures.get(f"{prefix}_exec_time_us")
-    if type(took) not in (int, float) or not 0 <= took < _LIMIT:
+    if not isinstance(took, (int, float)) or isinstance(took, bool) or not 0 <= took < _LIMIT:
         return "no execution time"
     header, metadata = _member(record, "header"), _member(record, "metadata")
     version = metadata.get("inspector_output_format_version")

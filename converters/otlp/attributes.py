@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from ktrace.model.batch import Batch
@@ -14,8 +15,9 @@ from .own import COLUMNS, PREFIX
 #: A greater depth is text: readers of protobuf refuse a hundred levels.
 _DEEPEST = 32
 
-#: Arguments that are members of a span, not attributes.
-IDS = ("$trace_id", "$span_id", "$parent_span_id")
+#: Arguments that are members of a span, not attributes, and their digits. Other ids of the source are attributes.
+IDS = {"$trace_id": 32, "$span_id": 16, "$parent_span_id": 16}
+_HEX = re.compile(r"[0-9a-f]*")
 
 
 def rows_with_args(batch: Batch) -> list[dict[str, Any]]:
@@ -28,9 +30,15 @@ def rows_with_args(batch: Batch) -> list[dict[str, Any]]:
     return rows
 
 
+def id_in(args: dict[str, Any], name: str) -> str:
+    """The id in an argument if it is one of OTLP's, else an empty text."""
+    value = args.get(name)
+    return value if isinstance(value, str) and len(value) == IDS.get(name) and _HEX.fullmatch(value) else ""
+
+
 def attributes_of(row: dict[str, Any]) -> list[dict[str, Any]]:
     """The attributes of a row: its arguments, then its columns."""
-    own = {name: value for name, value in row["args"].items() if name not in IDS}
+    own = {name: value for name, value in row["args"].items() if not id_in(row["args"], name)}
     columns = {PREFIX + name: row[name] for name in COLUMNS if name in row}
     return pairs(own | columns)
 

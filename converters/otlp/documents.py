@@ -1,4 +1,4 @@
-"""The spans in a text: documents of OTLP JSON and objects of the console exporter, alone or between other lines.
+"""The spans in a text: documents of OTLP JSON, spans alone, objects of the console exporter, also between other lines.
 
 An object of up to `WHOLE` bytes is decoded at once. A larger document, or a damaged one, is read member by member down
 to its spans, so that memory doesn't grow with it.
@@ -22,7 +22,7 @@ from .spans import Scope, make_scope, member, objects
 #: Greatest number of bytes of a document that is decoded at once, and of a span or resource of a larger one.
 WHOLE, LARGEST = 4 << 20, 64 << 20
 
-#: The lists of resource spans in a document; `batches` is that of Grafana Tempo's API.
+#: The lists of resource spans in a document; `batches` is that of Grafana Tempo's API. Others have `spans` alone.
 RESOURCES = ("resourceSpans", "resource_spans", "batches")
 SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
 _SCOPE = ("scope", "instrumentationLibrary", "instrumentation_library")
@@ -95,13 +95,19 @@ class Documents:
             yield from self._large()
             return
         found = _decoded(whole)
-        has_spans = isinstance(found, dict) and (is_console(found) or any(key in found for key in RESOURCES))
+        has_spans = isinstance(found, dict) and (
+            is_console(found) or _is_span(found) or any(key in found for key in (*RESOURCES, "spans"))
+        )
         self._text.own("read" if has_spans else "skipped", start)
         if isinstance(found, dict) and is_console(found):
             yield Found(as_otlp(found), scope_of(found), where)
         elif isinstance(found, dict) and (lists := _resource_lists(found)):
             for resource in lists:
                 yield from _of_resource(resource, where)
+        elif isinstance(found, dict) and _is_span(found):
+            yield Found(found, Scope(), where)
+        elif isinstance(found, dict) and _list(found, "spans"):
+            yield from _of_scope(found, member(found, "resource"), where)
         elif not has_spans:
             self._report.record()
             detail = "an object without spans" if isinstance(found, dict) else "can't be decoded"
@@ -145,6 +151,8 @@ class Documents:
                         yield from self._resource()
                 elif key in SCOPES and text.peek() == b"[":  # resource spans without a list around them
                     yield from self._scopes(Scope(), None)
+                elif key == "spans" and text.peek() == b"[":
+                    yield from self._spans(Scope())
                 else:
                     start = text.pos
                     if self._value() is None:
@@ -289,6 +297,11 @@ def _resource_lists(found: dict[str, Any]) -> list[Any]:
     if any(key in found for key in SCOPES):
         return [found]
     return [resource for key in RESOURCES for resource in _list(found, key)]
+
+
+def _is_span(found: dict[str, Any]) -> bool:
+    """Whether this is a span by itself, without a resource and a scope around it."""
+    return member(found, "startTimeUnixNano") is not None
 
 
 def _of_resource(found: object, where: str) -> Iterator[Found]:

@@ -9,6 +9,7 @@ from ktrace.input.source import Sample
 
 _FIRST = re.compile(rb'\s*[\[{]\s*"resourceSpans"\s*:')
 _KEYS = (b'"resourceSpans"', b'"resource_spans"', b'"scopeSpans"', b'"instrumentationLibrarySpans"')
+_TIME = b'"startTimeUnixNano"'
 _CONSOLE = re.compile(rb'"context": \{\s*"trace_id": "0x[0-9a-f]{32}",\s*"span_id": "0x[0-9a-f]{16}"')
 #: A span with its trace id and its id, the first two fields; a resource's first attribute has a key and a value.
 _SPAN = re.compile(rb"\x0a\x10.{16}\x12\x08.{8}", re.DOTALL)
@@ -29,8 +30,10 @@ def probe(sample: Sample) -> Match | None:
         if _FIRST.match(start):
             return Match(Score.MAGIC, 'is an object that begins with "resourceSpans"')
         for key in _KEYS:
-            if key in start and (b'"traceId"' in head or b'"trace_id"' in head):
+            if key in start and (_TIME in head or b'"traceId"' in head or b'"trace_id"' in head):
                 return Match(Score.DIALECT, f"contains OTLP's key {key.decode()}, and spans")
+    if head.lstrip()[:1] in (b"{", b"[") and (_TIME in start or b'"start_time_unix_nano"' in start):
+        return Match(Score.DIALECT, "contains spans with OTLP's key startTimeUnixNano")
     if b'"trace_id": "0x' in head and _CONSOLE.search(head):
         return Match(Score.DIALECT, "contains spans as OpenTelemetry's console exporter prints them")
     return _binary(head)

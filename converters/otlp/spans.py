@@ -121,8 +121,6 @@ def make_span(found: dict[str, Any], scope: Scope) -> Span:
     if end is not None and end < start:
         raise BadSpan("negative-duration", f"{end - start} ns")
     trace, span = _id(found, "traceId", 16), _id(found, "spanId", 8)
-    if not span:
-        raise BadSpan("bad-record", "no span id")
     bad: list[BadSpan] = []
     events, links = [], []
     for event in objects(found, "events"):
@@ -137,7 +135,8 @@ def make_span(found: dict[str, Any], scope: Scope) -> Span:
             bad.append(problem)
     parent = _id(found, "parentSpanId", 8)
     args = attributes(member(found, "attributes"))
-    args |= {"$trace_id": trace, "$span_id": span} | ({"$parent_span_id": parent} if parent else {})
+    ids = {"$trace_id": trace, "$span_id": span, "$parent_span_id": parent}
+    args |= {key: value for key, value in ids.items() if value}
     args |= _status(member(found, "status")) | _others(found)
     kind = _word(member(found, "kind"), KINDS, "SPAN_KIND_")
     return Span(_text(found, "name"), trace, span, parent, kind, start, end, scope, args, events, links, bad)
@@ -236,16 +235,21 @@ def _time(found: dict[str, Any], name: str) -> int | None:
 
 
 def _id(found: dict[str, Any], name: str, size: int) -> str:
-    """An id in lower-case hexadecimal digits; empty if it is absent or all zeros. Raises BadSpan."""
+    """An id in lower-case hexadecimal digits; empty if it is absent or all zeros. Raises BadSpan.
+
+    Another text is an id, too: who publishes a trace may have replaced its ids.
+    """
     value = member(found, name)
     if value is None or value == "":
         return ""
-    text = value.removeprefix("0x") if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        raise BadSpan("bad-record", f"{name} isn't a text: {str(value)[:40]}")
+    text = value.removeprefix("0x")
     if len(text) != 2 * size or not _HEX.fullmatch(text):
         try:
             text = base64.b64decode(text, validate=True).hex()
         except (binascii.Error, ValueError):
-            text = ""
+            return value
         if len(text) != 2 * size:
-            raise BadSpan("bad-record", f"{name} isn't an id of {size} bytes: {str(value)[:40]}")
+            return value
     return "" if not text.strip("0") else text.lower()

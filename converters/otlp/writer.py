@@ -23,7 +23,7 @@ from ktrace.output.sink import Sink
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
-from .attributes import attributes_of, pairs, rows_with_args
+from .attributes import attributes_of, id_in, pairs, rows_with_args
 from .spans import CODES, KINDS
 
 #: Rows that become objects at once; limits memory.
@@ -174,11 +174,9 @@ class Writer:
         ids = [(source, _number(serial)) for source, serial in zip(sources, batch.serial.tolist(), strict=True)]
         if batch.has("args"):
             for number, text in enumerate(batch.column("args").to_pylist()):
-                if text and '"$span_id"' in text:
-                    args = load_object(text)
-                    trace, span = args.get("$trace_id"), args.get("$span_id")
-                    if isinstance(trace, str) and isinstance(span, str):
-                        ids[number] = trace, span
+                if text and '"$trace_id"' in text:
+                    args, (trace, span) = load_object(text), ids[number]
+                    ids[number] = id_in(args, "$trace_id") or trace, id_in(args, "$span_id") or span
         return ids
 
 

@@ -225,3 +225,43 @@ def test_the_files_of_a_folder() -> None:
 )
 def test_other_folders(listing: list[str]) -> None:
     assert chosen(listing) is None
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_rows_of_task_time_that_op_summary_lacks(tmp_path: Path, *, numbered: bool) -> None:
+    """The row of task_time encloses that of a mix kernel; another run of the same task is one that op_summary lacks."""
+    ids = "Task ID,Stream ID," if numbered else ""
+    lines = ["Device_id," + ids + "Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us)"]
+    for start, dur in (("1782114242842466.760", "784.800"), ("1782114242843403.740", "766.820")):
+        lines.append("0," + ("0,47," if numbered else "") + f"spmm,spmm,MIX_AIC,{start}\t,{dur}")
+    (tmp_path / "op_summary_1.csv").write_text("\n".join(lines) + "\n")
+    lines = ["Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)"]
+    for name, kind, task, start, stop in (
+        ("N/A", "PROFILING_ENABLE", 3, "1782114242757466.560", "1782114242757466.580"),
+        ("N/A", "TASK_TIMEOUT_SET", 4, "1782114242757470.000", "1782114242757470.500"),
+        ("spmm", "MIX_AIC", 0, "1782114242842465.180", "1782114242843252.420"),
+        ("spmm", "MIX_AIC", 0, "1782114242843402.720", "1782114242844171.340"),
+        ("late", "AI_CORE", 0, "1782114242844200.000", "1782114242844210.250"),
+        ("N/A", "EVENT_RECORD", 1, "1782114242843500.000", "1782114242843500.020"),
+    ):
+        took = Decimal(stop) - Decimal(start)
+        lines.append(f"0,{name},{kind},47,{task},{took},{start}\t,{stop}\t")
+    (tmp_path / "task_time_1.csv").write_text("\n".join(lines) + "\n")
+    trace = ktrace.read(tmp_path)
+    found = [(row["kind"], row["name"], row["dur"]) for row in rows(trace)]
+    assert sorted(found) == [
+        ("kernel", "late", 10_250),
+        ("kernel", "spmm", 766_820),
+        ("kernel", "spmm", 784_800),
+        ("overhead", "PROFILING_ENABLE", 20),
+        ("overhead", "TASK_TIMEOUT_SET", 500),
+        ("sync", "EVENT_RECORD", 20),
+    ]
+    assert trace.report.balanced()
+
+
+def test_tasks_that_set_something_are_no_kernels() -> None:
+    assert {
+        task_kind(word) for word in ("TASK_TIMEOUT_SET", "FLIP_TASK", "DEBUG_REGISTER", "NPU_CLEAR_FLOAT_STATUS")
+    } == {"overhead"}
+    assert task_kind("KERNEL_MIX_AIC") == "kernel"

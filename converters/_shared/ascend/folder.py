@@ -30,7 +30,7 @@ _TABLES = (
 #: Table -> those that have the same operations with more about them.
 _REPEATS = {
     "op_summary": ("kernel_details",),
-    "task_time": ("kernel_details", "op_summary"),
+    "task_time": ("kernel_details",),
     "op_statistic": ("kernel_details", "op_summary", "task_time"),
     "communication_statistic": ("kernel_details", "op_summary"),
     "aicpu": ("kernel_details", "op_summary", "task_time"),

@@ -3,7 +3,8 @@
 AI_CORE, AI_VECTOR_CORE, MIX_AIC, KERNEL_AICPU       kernel
 NOTIFY_WAIT_SQE, EVENT_RECORD, "Notify Wait"         sync: by the scheduler, the runtime, FFTS+
 
-Facts: msprof's tables of types (msmodel/sqe_type_map.py, ascend_task_association.cpp) and tasks in real files.
+Facts: msprof's tables of types (msmodel/sqe_type_map.py, ascend_task_association.cpp), the names of tasks in CANN's
+runtime (2026), and tasks in real files.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ COPY = re.compile(r"MEMCPY\w*|REDUCE_ASYNC\w*|SDMA(?:_SQE)?|PCIE_DMA_SQE|UBDMA|A
 CONTROL = re.compile(
     r"STREAM_(?:SWITCH|ACTIVE|LABEL)\w*|LABEL_\w+|PROFIL(?:ER|ING)_\w+|MAINTENANCE|MODEL_(?:MAINT|END)\w*|DATA_DUMP\w*"
     r"|CREATE_\w+|PCTRACE\w*|FUSION_ISSUE\w*|CONDITION_SQE|END_SQE|CMO_SQE|(?:Invalidate |Writeback )?Data Context"
-    r"|Load Context|OVERFLOW\w*|ONLINE_\w+|STARS_COMMON|NOP\w*"
+    r"|Load Context|OVERFLOW\w*|ONLINE_\w+|STARS_COMMON|NOP\w*|TASK_TIMEOUT_SET|TASK_FLIP|FLIP_TASK|FUSIONDUMP_\w+"
+    r"|DATADUMP_\w+|DEBUG_(?:UN)?REGISTER\w*|(?:RINGBUFFER|DEVICE_RINGBUFFER)_\w+|GET_(?:DEVICE_MSG|STARS_VERSION)"
+    r"|NPU_(?:GET|CLEAR)_FLOAT_STATUS|STREAM_TAG_SET|SET_STREAM_MODE|IPC_INT_NOTICE|ALLOC_DSA_ADDR|ADC_PROF|SQ_LOCK_UNLOCK"
+    r"|UPDATE_ADDRESS|AICPU_(?:INFO_LOAD|LOADINFO)|ACTIVE_AICPU_STREAM|COMMON_CMD|MODEL_(?:EXIT_GRAPH|TASK_UPDATE|LOAD)"
 )
 
 #: Tasks that enclose others.

@@ -236,7 +236,7 @@ def test_a_cut_document_gives_its_spans(tmp_path: Path) -> None:
         ({"endTimeUnixNano": str(1 << 62)}, "time-range"),
         ({"startTimeUnixNano": "-5"}, "bad-record"),
         ({"endTimeUnixNano": "5"}, "negative-duration"),
-        ({"spanId": "zz"}, "bad-record"),
+        ({"spanId": 5}, "bad-record"),
         ({"traceId": 7}, "bad-record"),
     ],
 )
@@ -247,6 +247,48 @@ def test_a_span_with_a_wrong_value_is_reported(tmp_path: Path, broken: dict[str,
     assert report.balanced()
     expected = Counter({"bad-record": 2}) + Counter([kind])
     assert {name: issue.rows for name, issue in report.issues.items()} == expected
+
+
+@pytest.mark.parametrize("shape", ["document", "list", "lines", "resources"])
+def test_spans_without_ids_or_with_others(tmp_path: Path, shape: str) -> None:
+    """As who publishes a trace leaves them: spans in one list, ids that are replaced or left out."""
+    spans = [span(1, 0, 90), span(2, 10, 40) | {"traceId": "trace-7", "parentSpanId": "hidden"}, span(3, 50, 60, 1)]
+    for item in spans[:2]:
+        del item["spanId"]
+    whole = {"document": {"spans": spans}, "list": spans, "resources": document(*spans)}.get(shape)
+    path = tmp_path / "a.json"
+    path.write_text("\n".join(map(json.dumps, spans)) if whole is None else json.dumps(whole, indent=1))
+    assert detect(str(path))[0].format == "otlp"
+    report = Report()
+    events = rows_of(path, report)["events"]
+    assert [(row["name"], row["ts"] - BEGIN, row["dur"]) for row in events] == [
+        ("s1", 0, 90),
+        ("s2", 10, 30),
+        ("s3", 50, 10),
+    ]
+    assert json.loads(events[1]["args"]) | {"$scope": 0} == {
+        "$trace_id": "trace-7",
+        "$parent_span_id": "hidden",
+        "$scope": 0,
+    }
+    assert not report.issues
+    assert report.balanced()
+    out = tmp_path / "b.otlp.json"
+    ktrace.convert(path, out)
+    written_spans = {item["name"]: item for item in spans_in(json.loads(out.read_text()))}
+    assert all(re.fullmatch("[0-9a-f]{32}", item["traceId"]) for item in written_spans.values())
+    assert all(re.fullmatch("[0-9a-f]{16}", item["spanId"]) for item in written_spans.values())
+    assert len({item["spanId"] for item in written_spans.values()}) == 3
+    assert written_spans["s3"]["spanId"] == f"{3:016x}"
+    assert written_spans["s1"]["traceId"] == "a" * 32
+    assert {"key": "$parent_span_id", "value": {"stringValue": "hidden"}} in written_spans["s2"]["attributes"]
+
+
+def test_a_large_list_of_spans_is_read_one_after_the_other(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.json", {"spans": [span(n, n, n + 5, pad="x" * 2000) for n in range(1, 4001)]})
+    assert path.stat().st_size > 4 << 20
+    events = rows_of(path)["events"]
+    assert sum(row["dur"] for row in events) == 4000 * 5
 
 
 def test_values_nested_too_deeply_are_reported(tmp_path: Path) -> None:
