@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.columnar.blocks import Block, is_sparse
 from ktrace.converters._shared.columnar.decoding import is_utf8, no_gc
 from ktrace.converters._shared.columnar.text_cells import by_distinct
 from ktrace.converters._shared.text.line_account import LineAccount
@@ -61,13 +61,25 @@ class JsonLines(LineAccount):
                 self._report.record(len(lines))
                 with no_gc():
                     records, numbers = self._decoded(lines, last=not coming)
-                for first in range(0, len(records), self._rows_at_once):
-                    part = slice(first, first + self._rows_at_once)
+                for part in self._parts(records, 0, len(records)):
                     yield Block("line", pa.array(numbers[part], pa.int64()), self._blocks(records[part]))
                 self._line += len(lines)
                 lines = coming
         self._report.bytes.open -= 1
         self.finish()
+
+    def _parts(self, records: list[Record], first: int, end: int) -> Iterator[slice]:
+        """Yields parts of the objects that aren't too large, nor too different for columns."""
+        part = records[first:end]
+        half = (first + end) // 2
+        if half > first and (
+            len(part) > self._rows_at_once
+            or is_sparse(len(dict.fromkeys(chain.from_iterable(part))), len(part), sum(map(len, part)))
+        ):
+            yield from self._parts(records, first, half)
+            yield from self._parts(records, half, end)
+        elif part:
+            yield slice(first, end)
 
     def _coming(self, stream: BinaryIO, number: int) -> list[bytes]:
         """The next lines, `number` and so on."""

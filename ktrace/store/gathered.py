@@ -10,6 +10,7 @@ never filled with nulls, and consecutive rows are a slice, not a copy.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -20,6 +21,10 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, json_cells
 from ktrace.store.vocabulary import Vocabularies
+
+#: Arguments that are columns where batches are joined. With ever new keys, a column for each, of all rows, would take
+#: quadratic time and memory; the rarest become members of `args`.
+MOST_ARGUMENTS = 256
 
 Columns = TypeVar("Columns", pa.RecordBatch, pa.Array)
 
@@ -107,6 +112,7 @@ def join(parts: list[pa.RecordBatch], words: Vocabularies) -> pa.RecordBatch:
     """The rows of several batches, any of which may lack a column or have it with another type."""
     if len(parts) == 1:
         return parts[0]
+    parts = _narrowed(parts, words)
     names = list(dict.fromkeys(name for part in parts for name in part.schema.names))
     rows = [part.num_rows for part in parts]
     arrays = [
@@ -114,6 +120,30 @@ def join(parts: list[pa.RecordBatch], words: Vocabularies) -> pa.RecordBatch:
         for name in names
     ]
     return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _narrowed(parts: list[pa.RecordBatch], words: Vocabularies) -> list[pa.RecordBatch]:
+    """The parts with at most `MOST_ARGUMENTS` columns of arguments; those that fewest rows have are in `args`."""
+    filled: Counter[str] = Counter()
+    for part in parts:
+        for name, column in zip(part.schema.names, part.columns, strict=True):
+            if name.startswith("args."):
+                filled[name] += len(column) - column.null_count
+    if len(filled) <= MOST_ARGUMENTS:
+        return parts
+    rare = {name for name, _ in filled.most_common()[MOST_ARGUMENTS:]}
+    return [_with_text(part, [name for name in part.schema.names if name in rare], words) for part in parts]
+
+
+def _with_text(part: pa.RecordBatch, rare: list[str], words: Vocabularies) -> pa.RecordBatch:
+    """A batch with some of its columns of arguments as members of the text `args`."""
+    if not rare:
+        return part
+    kept = [name for name in part.schema.names if name not in {*rare, "args"}]
+    folded = [*rare, *(["args"] if "args" in part.schema.names else [])]
+    columns = [words.decode(name, part.column(name)) for name in folded]
+    text = Batch("events", pa.RecordBatch.from_arrays(columns, names=folded)).args_text()
+    return pa.RecordBatch.from_arrays([*(part.column(name) for name in kept), text], names=[*kept, "args"])
 
 
 def _joined(name: str, found: list[pa.Array | None], rows: list[int], words: Vocabularies) -> pa.Array:

@@ -29,6 +29,18 @@ from .dictionaries import constant
 _GREATEST_TIME = 1 << 62
 
 
+#: Empty cells that columns may have in any case, and for each one that is filled.
+_EMPTY, _EMPTY_PER_CELL = 1 << 17, 16
+
+
+def is_sparse(keys: int, rows: int, filled: int) -> bool:
+    """Whether columns for so many keys, of so many rows, would be nearly empty: `filled` cells have a value.
+
+    With ever new keys, columns of all rows take quadratic time and memory; fewer rows at once don't.
+    """
+    return keys * rows - filled > max(_EMPTY, _EMPTY_PER_CELL * filled)
+
+
 class Block:
     """Rows with their numbers in the source: rowids or lines. In a report `place` precedes the number."""
 

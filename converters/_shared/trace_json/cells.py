@@ -122,10 +122,10 @@ class Sparse(Raws):
         self._rows.append(row)
         self._cells.append(text)
 
-    def spread(self, count: int) -> pa.Array:
-        """Returns the column of `count` rows with the values since the last call."""
-        codes = np.full(count, -1, np.int32)
-        codes[self._rows] = _codes(map(self._codes.__getitem__, self._cells), len(self._cells))
+    def spread(self, start: int, end: int) -> pa.Array:
+        """Returns the column of the rows from `start` to before `end`, where all values are."""
+        codes = np.full(end - start, -1, np.int32)
+        codes[np.array(self._rows) - start] = _codes(map(self._codes.__getitem__, self._cells), len(self._cells))
         self._pieces = [codes]
         self._rows, self._cells = [], []
         return self.finish()

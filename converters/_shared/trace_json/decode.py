@@ -118,7 +118,7 @@ class Decoder:
         found: list[Events] = []
         for key, gather in list(self._gathers.items()):
             if gather.ats:
-                found.append(gather.finish())
+                found += gather.finish()
             else:  # a shape that was widened since, or that doesn't occur any more
                 del self._gathers[key]
         for compiled in self._compiled:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ktrace.model.arrays import Int64
 
+from ..columnar.blocks import is_sparse
 from ..columnar.dictionaries import constant
 from .cells import Bools, Clock, Numbers, Raws, Sparse, Texts
 from .events import MEMBERS, ONE_ROW, ROOM, TEXTS, Events
@@ -31,6 +32,20 @@ class Group:
     events: Sequence[Any]
 
 
+class _Few:
+    """Members and args of events from row `start` on, by key; few rows have each of them."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.members: dict[str, Sparse] = {}
+        self.args: dict[str, Sparse] = {}
+        self.filled = 0
+
+    def is_full(self, row: int) -> bool:
+        """Whether the columns have too many empty cells for a further row."""
+        return is_sparse(len(self.members) + len(self.args), row - self.start, self.filled)
+
+
 class Gather:
     """The columns of one shape; without a struct, those of any events."""
 
@@ -43,8 +58,7 @@ class Gather:
         members, args = (struct.members, struct.args) if struct else ((), ())
         self._members: dict[str, Any] = {key: _member(key, kind) for key, kind in members if key not in CLOCKS}
         self._args: dict[str, Any] = {key: column_of(kind) for key, kind in args}
-        self._few_members: dict[str, Sparse] = {}
-        self._few_args: dict[str, Sparse] = {}
+        self._few = [_Few(0)]
 
     def add(self, events: Sequence[Any]) -> Int64 | None:
         """Adds events of a chunk, and returns how many rows each may become; None if it is one for all."""
@@ -57,18 +71,34 @@ class Gather:
         """The issues with the times of the last `add`: (kind of issue, the source's numbers)."""
         return self._odd_times
 
-    def finish(self) -> Events:
-        """Returns all events since the last call as columns, without columns that no event has."""
+    def finish(self) -> list[Events]:
+        """Returns all events since the last call as columns, without columns that no event has.
+
+        They are several where the events have so many keys that most cells would be empty.
+        """
         count, self._rows = self._rows, 0
         ats, self.ats = np.concatenate(self.ats), []
+        few, self._few = self._few, [_Few(0)]
         members = {key: column.finish() for key, column in self._members.items()}
-        members |= {key: column.spread(count) for key, column in self._few_members.items()}
         kept = {}
         for key, clock in self._clocks.items():
             members[key], kept[f"args.${key}"] = clock.finish()
         args = {key: column.finish() for key, column in self._args.items()}
-        args |= {key: column.spread(count) for key, column in self._few_args.items()}
-        return joined_columns(ats, self._struct, members, args, kept)
+        found = []
+        for one, end in zip(few, [*(after.start for after in few[1:]), count], strict=True):
+            part = slice(one.start, end)
+            own = {key: column.spread(one.start, end) for key, column in one.members.items()}
+            own_args = {key: column.spread(one.start, end) for key, column in one.args.items()}
+            found.append(
+                joined_columns(
+                    ats[part],
+                    self._struct,
+                    _rows_of(members, part) | own,
+                    _rows_of(args, part) | own_args,
+                    _rows_of(kept, part),
+                )
+            )
+        return found
 
     def _add_structs(self, struct: Struct, events: Sequence[Any]) -> Int64 | None:
         *members, args = zip(*map(_as_tuple, events), strict=True)
@@ -84,7 +114,9 @@ class Gather:
         if struct.args:
             filled = self._add_args(args, struct)
         elif struct.loose:
-            filled = np.array([self._put_args(row, cell) for row, cell in enumerate(args, self._rows)], np.int64)
+            filled = np.array(
+                [self._put_args(self._few_of(row), row, cell) for row, cell in enumerate(args, self._rows)], np.int64
+            )
         if struct.tag_field == "ph":
             return _rooms([struct.tag], np.zeros(len(events), np.int32), filled)
         if phases is None:
@@ -107,34 +139,43 @@ class Gather:
         for row, event in enumerate(events, self._rows):
             for key in CLOCKS:
                 clocks[key].append(event.get(key))
-            filled.append(self._put_args(row, event.get("args")))
+            few = self._few_of(row)
+            filled.append(self._put_args(few, row, event.get("args")))
             phases.append(bytes(event.get("ph", b"")))
             for key, value in event.items():
                 if key not in ("ts", "dur", "args"):
-                    column = self._few_members.get(key)
+                    column = few.members.get(key)
                     if column is None:
-                        column = self._few_members[key] = Sparse(as_text=key in TEXTS, null=key not in MEMBERS)
+                        column = few.members[key] = Sparse(as_text=key in TEXTS, null=key not in MEMBERS)
                     column.put(row, bytes(value))
+                    few.filled += 1
         for key, cells in clocks.items():
             self._take_clock(key, cells)
         known = list(dict.fromkeys(phases))
         codes = np.array([known.index(phase) for phase in phases], np.int32)
         return _rooms([phase.decode(errors="replace").strip('"') for phase in known], codes, np.array(filled, np.int64))
 
-    def _put_args(self, row: int, args: Raw | None) -> int:
+    def _few_of(self, row: int) -> _Few:
+        """Where the members and args of a row belong."""
+        if self._few[-1].is_full(row):
+            self._few.append(_Few(row))
+        return self._few[-1]
+
+    def _put_args(self, few: _Few, row: int, args: Raw | None) -> int:
         """Adds the args of an event key by key, and returns their number."""
         if args is None:
             return 0
         text = bytes(args)
         if text[:1] != b"{":
-            self._few_members.setdefault("args", Sparse()).put(row, text)
+            few.members.setdefault("args", Sparse()).put(row, text)
             return 0
         members = members_of(text)
         for key, value in members.items():
-            column = self._few_args.get(key)
+            column = few.args.get(key)
             if column is None:
-                column = self._few_args[key] = Sparse()
+                column = few.args[key] = Sparse()
             column.put(row, bytes(value))
+        few.filled += len(members)
         return len(members)
 
     def _take_clock(self, key: str, cells: Sequence[Raw | None]) -> None:
@@ -166,6 +207,11 @@ def joined_columns(
         if column is not None:
             columns[_unused_name(key, columns)] = column
     return Events(ats, {key: column for key, column in columns.items() if column.null_count < count})
+
+
+def _rows_of(columns: dict[str, Any], rows: slice) -> dict[str, Any]:
+    """Some rows of columns."""
+    return {key: column if column is None else column[rows] for key, column in columns.items()}
 
 
 def _member(key: str, kind: str) -> Any:
