@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ktrace.model.batch import Batch
 from ktrace.report import Ledger, Report
 from ktrace.stages.order.endlinks import EndLinks
-from ktrace.stages.order.finish import finished
+from ktrace.stages.order.finish import Finisher, pieces
 from ktrace.stages.order.pairing import pair
 from ktrace.store.events import GONE, EventStore
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill, ranges
@@ -87,4 +87,5 @@ def _slices(
         rows["ts"], rows["end"], rows["place"] = keys["ts"][left], keys["end"][left], place[left]
         if len(rows):
             ledger.given += len(rows)
-            yield finished(store, pairs, rows, low, high).batch()
+            finisher = Finisher(store, pairs, rows, low, high)
+            yield from (finisher.finished(start, stop).batch() for start, stop in pieces(len(rows), size))

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from . import __doc__ as about
-from .judge import OUTPUTS, Effort, Trial
+from .judge import MEASURED, Effort, Trial
 from .measure import warm
 from .rows import LEFT_OUT, sources
 from .selection import SELECTION
@@ -25,7 +25,12 @@ def main() -> int:
         "--shape", nargs="+", choices=list(SHAPES), default=list(SHAPES), metavar="SHAPE", help="by default all"
     )
     parser.add_argument(
-        "--output", nargs="+", choices=list(OUTPUTS), default=list(OUTPUTS), metavar="NAME", help="by default all"
+        "--output",
+        nargs="+",
+        choices=MEASURED,
+        default=["perfetto", "parquet"],
+        metavar="NAME",
+        help=f"of {', '.join(MEASURED)}",
     )
     parser.add_argument("--sample", default="", metavar="TEXT", help="only samples with this text in their name")
     parser.add_argument("--size", type=int, help="rows, or bytes of a long value, of the smaller input")

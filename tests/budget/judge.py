@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .held import covered
-from .measure import MOST_CPU, Cost, measure
+from .measure import COMMANDS, MOST_CPU, Cost, measure
 from .shapes import SHAPES, records
 from .source import Source
 
@@ -21,7 +21,10 @@ LEAST_TIME = 0.15
 FREE = 96 << 20
 
 #: The names of outputs.
-OUTPUTS = {"perfetto": "out.perfetto", "parquet": "out.parquet"}
+OUTPUTS = {"perfetto": "out.perfetto", "parquet": "out.parquet", "jsonl": "out.jsonl", "chrome": "out.trace.json"}
+
+#: What is measured: outputs of a conversion, and commands that answer.
+MEASURED = (*OUTPUTS, *COMMANDS)
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,7 @@ class Trial:
         folder.mkdir()
         try:
             path = self._source.write(folder, records(shape, size))
-            cost = measure(path, self._folder / OUTPUTS[self._output], self._source.format)
+            cost = measure(path, self._folder / OUTPUTS.get(self._output, self._output), self._source.format)
         finally:
             shutil.rmtree(folder)
         if cost.cpu > MOST_CPU:

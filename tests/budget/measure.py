@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import shlex
 import signal
 import time
 from importlib import import_module
@@ -13,8 +14,20 @@ from pkgutil import walk_packages
 from typing import NamedTuple
 
 import ktrace
+from ktrace.cli import cli
 from ktrace.errors import KtraceError
 from ktrace.pipeline.convert import convert
+
+#: Commands that answer instead of a conversion: the words of each, where IN is the input and FORMAT is its format.
+COMMANDS = {
+    "info": "info IN --from FORMAT",
+    "summary": "summary IN --from FORMAT",
+    "operators": "summary IN --from FORMAT --by op,api,idle",
+    "path": "summary IN --from FORMAT --by critical-path",
+    "diff": "diff IN IN --from FORMAT",
+    "query": "query IN --from FORMAT 'select kind, count(*), sum(dur) from events group by 1'",
+    "merge": "merge IN IN --from FORMAT -o OUT.perfetto --overwrite",
+}
 
 #: Seconds of CPU time after which a conversion is ended.
 MOST_CPU = 100
@@ -38,7 +51,7 @@ def warm() -> None:
 
 
 def measure(path: Path, out: Path, fmt: str) -> Cost:
-    """Converts an input in a forked process."""
+    """Converts an input in a forked process, or answers the question in whose name `out` ends."""
     out.unlink(missing_ok=True)
     reading, writing = os.pipe()
     pid = os.fork()
@@ -70,8 +83,13 @@ def _work(path: Path, out: Path, fmt: str, pipe: int) -> None:
     os.dup2(quiet, 2)
     outcome = "failed"
     try:
-        report = convert(path, out, from_=fmt, jobs=1)
-        outcome = f"{report.written} rows"
+        if out.name in COMMANDS:
+            given = {"IN": str(path), "FORMAT": fmt, "OUT.perfetto": f"{out}.perfetto"}
+            cli.main([given.get(word, word) for word in shlex.split(COMMANDS[out.name])], standalone_mode=False)
+            outcome = "answered"
+        else:
+            report = convert(path, out, from_=fmt, jobs=1)
+            outcome = f"{report.written} rows"
     except KtraceError as error:
         outcome = f"refused: {error}"
     except BaseException as error:

@@ -57,10 +57,12 @@ class Perfetto(Source):
 
 
 def _annotations(record: Record) -> bytes:
-    """The arguments of a long row: very many of them, or very many empty ones."""
+    """The arguments of a row: one of its own, very many, or very many empty ones."""
     if not record.filling:
         return b""
     kind, _, size = record.filling.partition(" ")
+    if kind == "keys":
+        return bytes_field(4, text_field(10, f"key {size}") + int_field(4, 1))
     one = bytes_field(4, text_field(10, "a") + int_field(4, 1)) if kind == "row" else bytes_field(4, b"")
     return one * (int(size) // len(one) + 1)
 

@@ -47,6 +47,9 @@ SHAPES = {
     "tracks": Shape("a track for each row", frozenset(("track",))),
     "open": Shape("a thousand slices inside each other on one track", _TIMED),
     "lanes": Shape("a thousand slices that overlap on one track", _TIMED),
+    "together": Shape("all rows begin at one time", _TIMED),
+    "crossing": Shape("all slices of a track begin in turn and end in turn, after the last began", _TIMED),
+    "keys": Shape("an argument of its own for each row", frozenset(("filling",))),
     "text": Shape("one long name", frozenset(("name",)), "ab cd_"),
     "digits": Shape("one long name of digits", frozenset(("name",)), "7"),
     "blanks": Shape("one long name of blanks", frozenset(("name",)), " "),
@@ -71,6 +74,12 @@ def records(name: str, count: int) -> Iterator[Record]:
             return (Record(i, *_nested(i)) for i in range(count))
         case "lanes":
             return (Record(i, 2 * i, 2 * OPEN) for i in range(count))
+        case "together":
+            return (Record(i, 0, 1 + i % 7, track=i % 3) for i in range(count))
+        case "crossing":
+            return (Record(i, i, count) for i in range(count))
+        case "keys":
+            return (Record(i, 2 * i, filling=f"keys {i}") for i in range(count))
         case "rows":
             return (Record(i, 2 * i) for i in range(count))
         case "row" | "empty" | "number":

@@ -130,8 +130,10 @@ def _pattern(row: str) -> str:
 
 
 def _filling(record: Record, is_json: bool) -> str:
-    """What a long row has more: lists, objects and texts in JSON, cells and words elsewhere."""
+    """What a row has more: a key of its own; a long one has lists, objects and texts in JSON, else cells and words."""
     kind, _, size = record.filling.partition(" ")
+    if kind == "keys":
+        return f',"key {size}":{size}' if is_json else ""
     if kind not in ("row", "empty"):
         return ""
     if is_json:

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Report
 from ktrace.stages.order.timeline import Timeline, order
+from ktrace.store.gathered import MOST_ARGUMENTS
 
 KINDS = ("kernel", "memcpy", "api", "op", "range", "sync", "alloc", "instant", "counter")
 
@@ -269,6 +271,37 @@ def many(count: int) -> list[Row]:
 
 def spilled(count: int = 2000) -> Timeline:
     return order(in_batches("events", many(count), 200), Report(), spill_bytes=10_000, range_rows=100)
+
+
+def test_batches_stay_small_where_all_events_begin_together() -> None:
+    rows = events_of(*({"ts": 5, "dur": number % 3} for number in range(1000)))
+    sizes = [len(batch) for batch in order(in_batches("events", rows, 200), Report(), range_rows=100).batches()]
+    assert sum(sizes) == 1000
+    assert max(sizes) <= 200
+
+
+def test_a_batch_has_few_columns_where_each_event_has_an_argument_of_its_own() -> None:
+    rows = events_of(*({"ts": number, "dur": 1} for number in range(1000)))
+    batches = []
+    for number, batch in enumerate(in_batches("events", rows, 10)):
+        mine = pa.array([number * 10 + one if one < 9 else None for one in range(10)], pa.int64())
+        own = {
+            f"args.own {number} {one}": pc.if_else(pa.array([one == row for row in range(10)]), mine, None)
+            for one in range(9)
+        }
+        shared = {"args.shared": pa.array([f"s{number % 3}"] * 10).dictionary_encode()}
+        columns = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True)) | own | shared
+        batches.append(Batch("events", pa.RecordBatch.from_pydict(columns)))
+    found = {}
+    for ordered in order(batches, Report()).batches():
+        assert len(ordered.batch.typed_args()) <= MOST_ARGUMENTS
+        texts = ordered.batch.args_text().to_pylist()
+        found |= zip(ordered.batch.column("id").to_pylist(), map(json.loads, texts), strict=True)
+    assert len(found) == 1000
+    for id_, args in found.items():
+        number, one = divmod(id_ - 1, 10)
+        own_argument = {f"own {number} {one}": id_ - 1} if one < 9 else {}
+        assert args == own_argument | {"shared": f"s{number % 3}"}
 
 
 def test_the_folder_is_removed_at_the_end(temporary: Path) -> None:

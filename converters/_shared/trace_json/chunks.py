@@ -28,6 +28,8 @@ LARGEST = 1 << 29
 _BOUNDARY = re.compile(rb"\}\s*,\s*\{")
 _AT_LINE_END = re.compile(rb"\}\s*,[ \t\r]*\n\s*\{")
 _LINE = re.compile(rb"\}[ \t\f\v]*[\r\n]\s*\{")
+#: What may be a boundary that crosses the window's end.
+_BROKEN_BOUNDARY = re.compile(rb"\}\s*(?:,\s*)?\Z")
 
 #: A boundary at the end of a line is preferred to one in a line if it is this near: in a line may be a nested list.
 _NEAR = 1 << 14
@@ -54,6 +56,7 @@ class Text:
         self.pos = pos
         self.ended = False
         self.wasted = 0
+        self._gap = (_BOUNDARY, pos, pos)  # between these positions no boundary begins
 
     def more(self) -> bool:
         """Reads a further block; False at the end of the stream. Raises DamagedInput at the limit of a value.
@@ -190,12 +193,19 @@ class Text:
             pass
         if not lines and (found := self.search(_AT_LINE_END, at, at + _NEAR)) >= 0:
             return found + 1
+        known, first, after = self._gap
+        gap = at
+        if known is boundary and first <= at < after:
+            gap, at = first, after
         while True:
             if at < self.end:
                 found = self.search(boundary, at)
                 if found >= 0:
+                    self._gap = (boundary, gap, found)
                     return found + 1
-                last = self._data.rfind(b"}", at - self._start)  # a boundary may cross the window's end
-                at = self.end if last < 0 else self._start + last
+                last = self._data.rfind(b"}", at - self._start)
+                crosses = last >= 0 and _BROKEN_BOUNDARY.match(self._data, last)
+                at = self._start + last if crosses else self.end
+                self._gap = (boundary, gap, at)
             if self.end - self.pos > self.largest or not self.more():
                 return self.end

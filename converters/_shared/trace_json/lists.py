@@ -22,7 +22,7 @@ from .events import Events
 from .grammar import Value, own_key, place_of, value_at
 from .json_values import elements_of
 from .repair import Repair, mend_words
-from .salvage import salvage
+from .salvage import may_try, salvage
 from .walk import EVENT
 
 #: Boundaries are tried from this many bytes before a wanted border on.
@@ -83,9 +83,14 @@ class List:
         text = self._text
         target = (text.pos // self._chunk + 1) * self._chunk
         end = text.cut(target, lines=self._lines)
-        fault = self._take(text.view(text.pos, end), end)
+        start = text.pos
+        if end > target + self._chunk and not may_try(text, end - start):
+            self._salvage(min(end, target), None)
+            return
+        fault = self._take(text.view(start, end), end)
         if fault == _NONE:
             return
+        text.wasted += end - start
         known = None
         if fault == _AT_END:  # the cut may be wrong, and the text whole
             border, known = self._border(target)

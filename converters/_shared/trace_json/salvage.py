@@ -159,6 +159,11 @@ def _separators(text: Text) -> int:
             return commas
 
 
+def may_try(text: Text, size: int) -> bool:
+    """Whether so many bytes may be examined as a whole, which costs more than their elements if it is in vain."""
+    return size <= _allowed(text, MOST_LOOKED_AT)
+
+
 def _allowed(text: Text, most: int) -> int:
     """Bytes that may be examined in vain: `most` once, then as many as were read, so that the time stays linear."""
     return max(LEAST_LOOKED_AT, min(most, most + 2 * text.pos - text.wasted))
@@ -226,11 +231,13 @@ def _mended(text: Text, value: Value, found: Salvaged) -> int:
         for walked in candidates(piece, last=last):
             for way in mend_value(piece[: walked.end]) if walked.closed else ():
                 if _keep(found, start, *way):
+                    text.wasted += _WALKS * (len(piece) - walked.end)
                     return start + walked.end
             ends.append(before_event(piece, fault, walked))
             if not walked.closed or event_follows(piece, walked.end):
                 break
         if ends:
+            text.wasted += _WALKS * (len(piece) - min(ends))
             return -(start + min(ends))
         if last or size > most:
             text.wasted += _WALKS * len(piece)

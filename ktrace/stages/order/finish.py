@@ -22,17 +22,36 @@ _OF_BEGIN = {
 }
 
 
-def finished(store: EventStore, pairs: Runs, rows: Structured, low: int | None, high: int | None) -> GatheredRows:
-    """The events of `rows`, whose ts are from `low` to below `high`."""
-    place = np.ascontiguousarray(rows["place"])
-    found = store.at(place)
-    here = pairs.rows[pairs.between(low, high)]
-    if len(here):
-        order = np.argsort(place)
+def pieces(rows: int, size: int) -> list[tuple[int, int]]:
+    """Pieces of a range of time: several if far more than `size` events begin together, so that it can't be cut."""
+    step = size if rows > 2 * size else max(rows, 1)
+    return [(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+class Finisher:
+    """Completes the rows of a range of time, whose ts are from `low` to below `high`, piece by piece."""
+
+    def __init__(self, store: EventStore, pairs: Runs, rows: Structured, low: int | None, high: int | None) -> None:
+        self._store = store
+        self._rows = rows
+        here = pairs.rows[pairs.between(low, high)]
+        place = rows["place"]
+        order = np.argsort(place) if len(here) else np.empty(0, np.int64)
         begins = order[np.searchsorted(place[order], here["begin"])]
-        ends = store.at(here["end"]).batch().columns
-        return GatheredRows.whole(_paired(found.batch().columns, ends, begins, rows["end"] - rows["ts"]), store.words)
-    return found
+        by_row = np.argsort(begins)
+        self._begins, self._ends = begins[by_row], here["end"][by_row]
+
+    def finished(self, start: int, stop: int) -> GatheredRows:
+        """The events of the rows from `start` to before `stop`."""
+        found = self._store.at(np.ascontiguousarray(self._rows["place"][start:stop]))
+        first, last = np.searchsorted(self._begins, (start, stop))
+        if first == last:
+            return found
+        ends = self._store.at(self._ends[first:last]).batch().columns
+        dur = (self._rows["end"] - self._rows["ts"])[start:stop]
+        return GatheredRows.whole(
+            _paired(found.batch().columns, ends, self._begins[first:last] - start, dur), self._store.words
+        )
 
 
 def _paired(columns: pa.RecordBatch, added: pa.RecordBatch, begins: Int64, dur: Int64) -> pa.RecordBatch:

@@ -71,9 +71,10 @@ def sweep(
     opened = no_slices()
     for low, high in ranges(store.keys.cuts(size)):
         place, keys = _sorted(store, low, high)
-        ts, end, track = (np.ascontiguousarray(keys[name]) for name in ("ts", "end", "track"))
-        is_slice = keys["flags"] & SLICE != 0
-        aside = None if overlap is None else overlap.rows(keys["flags"], track)
+        ts, end, track, flags = (np.ascontiguousarray(keys[name]) for name in ("ts", "end", "track", "flags"))
+        del keys  # where very many events begin together, it takes the most memory
+        is_slice = flags & SLICE != 0
+        aside = None if overlap is None else overlap.rows(flags, track)
         nested = is_slice if aside is None else is_slice & (~aside | attacher.tracks[track])
         slices = Slices(opened, track[nested], ts[nested], end[nested], place[nested])
         attacher.attach(slices, low, high)
@@ -98,12 +99,27 @@ def _sorted(store: EventStore, low: int | None, high: int | None) -> tuple[Int64
     kept = keys["flags"] & GONE == 0
     if not kept.all():
         place, keys = place[kept], keys[kept]
+    del kept
     ts = np.ascontiguousarray(keys["ts"])
     same = ts[1:] == ts[:-1]  # the keys are sorted by ts already: only events that begin together must be sorted
-    if not same.any():
+    if not same.any() or _are_in_order(keys, same):
         return place, keys
     tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
     some = keys[tied]
     order = np.lexsort((some["id"], some["track"], -some["end"], some["ts"]))
     place[tied], keys[tied] = place[tied[order]], some[order]
     return place, keys
+
+
+def _are_in_order(keys: Structured, same: Bools) -> bool:
+    """Whether keys in the order of ts are in that of (-end, track, id), too, where `same`: the next ts is the same."""
+    for start in range(0, len(same), 1 << 16):
+        ones, others = keys[start : start + (1 << 16)], keys[start + 1 : start + 1 + (1 << 16)]
+        after = same[start : start + (1 << 16)]
+        ones = ones[: len(after)]
+        for name, sign in (("end", -1), ("track", 1), ("id", 1)):
+            one, other = sign * ones[name].astype(np.int64), sign * others[name].astype(np.int64)
+            if np.any(after & (one > other)):
+                return False
+            after = after & (one == other)
+    return True

@@ -24,7 +24,7 @@ from ktrace.model.tracks import Track
 from ktrace.report import Report
 from ktrace.stages.order.arrows import find_last, find_peers, new_ends, on_rows
 from ktrace.stages.order.edges import OpenEnds
-from ktrace.stages.order.finish import finished
+from ktrace.stages.order.finish import Finisher, pieces
 from ktrace.stages.order.launch_join import join_launches
 from ktrace.stages.order.links import LinkStore, SliceAttacher, attach_by_event
 from ktrace.stages.order.pairing import pair
@@ -217,7 +217,7 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
             report.issue(kind, "timeline", rows=rows)
 
     shown, numbers = _shown(tracks, ordered)
-    ordered_batches = _OrderedBatches(store, pairs, ordered, ends, numbers, on_device, spill)
+    ordered_batches = _OrderedBatches(store, pairs, ordered, ends, numbers, on_device, spill, size)
     return Timeline(catalog, shown, start, end, ordered_batches.batches, links.rows)
 
 
@@ -241,6 +241,7 @@ class _OrderedBatches:
     tracks: Int32
     on_device: OnDevice
     spill: Spill
+    size: int
 
     def batches(self) -> Iterator[TimelineBatch]:
         opened = OpenEnds()
@@ -249,27 +250,44 @@ class _OrderedBatches:
         try:
             for number, (low, high) in enumerate(self.ordered.bounds):
                 rows = self.ordered.rows.run(number)
-                until = high if number + 1 < count else None
-                yield self._batch(rows, low, high, opened, until, serial)
-                serial += len(rows)
+                finisher = Finisher(self.store, self.pairs, rows, low, high)
+                row, ends = on_rows(self.ends, low, high, np.ascontiguousarray(rows["place"]))
+                arrows = row, ends, find_last(ends)
+                for start, stop in pieces(len(rows), self.size):
+                    until = high if number + 1 < count else None
+                    if stop < len(rows):  # where events begin together, those that take no time end with their piece
+                        until = int(rows["ts"][stop]) + int(rows["ts"][stop] == rows["ts"][stop - 1])
+                    piece = rows[start:stop]
+                    edges = Edges(*opened.edges(piece, self.tracks[piece["track"]], serial, until))
+                    yield self._batch(rows, finisher, arrows, edges, start, stop)
+                    serial += stop - start
         finally:
             self.spill.close()
 
     def _batch(
-        self, rows: Structured, low: int | None, high: int | None, opened: OpenEnds, until: int | None, serial: int
+        self,
+        rows: Structured,
+        finisher: Finisher,
+        arrows: tuple[Int32, Structured, Bools],
+        edges: Edges,
+        start: int,
+        stop: int,
     ) -> TimelineBatch:
-        track, place = self.tracks[rows["track"]], np.ascontiguousarray(rows["place"])
-        row, ends = on_rows(self.ends, low, high, place)
+        piece = rows[start:stop]
+        place = np.ascontiguousarray(piece["place"])
+        row, ends, last = arrows
+        first, after = np.searchsorted(row, (start, stop))
+        row, ends, last = row[first:after] - start, ends[first:after], last[first:after]
         arrow, out, kind = (ends[name].copy() for name in ("arrow", "out", "kind"))
         peer = self._peers(ends["peer"])
         return TimelineBatch(
-            finished(self.store, self.pairs, rows, low, high),
-            np.ascontiguousarray(rows["lane"]),
-            track,
+            finisher.finished(start, stop),
+            np.ascontiguousarray(piece["lane"]),
+            self.tracks[piece["track"]],
             place + 1,
-            self.on_device.rows(self.store.keys.rows["flags"][place], rows["track"]),
-            Edges(*opened.edges(rows, track, serial, until)),
-            Arrows(row, arrow, out, kind, ends["peer"] + 1, find_last(ends), *peer),
+            self.on_device.rows(self.store.keys.rows["flags"][place], piece["track"]),
+            edges,
+            Arrows(row, arrow, out, kind, ends["peer"] + 1, last, *peer),
             int(np.count_nonzero(ends["link"])),
         )
 
