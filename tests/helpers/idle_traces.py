@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 Row = dict[str, Any]
 
-#: What is short, in ns.
-SHORT = 10_000
+#: What is short, in ns, if fewer than so many launches on an idle device tell how long they take.
+SHORT, SAMPLES = 10_000, 8
 
 
 def host(name: str, ts: int, end: int, correlation: int | None = None, *, kind: str = "api", tid: int = 1) -> Row:
@@ -48,25 +49,42 @@ def gaps(rows: list[Row], device: int) -> list[dict[str, Any]]:
     mine = [row for row in rows if row.get("device") == device and row["kind"] in ("kernel", "memcpy")]
     mine.sort(key=lambda row: row["ts"])
     calls = {row["correlation"]: row for row in rows if "tid" in row and row.get("correlation")}
-    found, before = [], mine[0]
+    found, before, usual = [], mine[0], short(mine, calls)
     for row in mine[1:]:
         if row["ts"] > end_of(before):
             gap = {"begin": end_of(before), "end": row["ts"]}
-            found.append(gap | _why(rows, gap["begin"], gap["end"], before, row, calls))
+            found.append(gap | _why(rows, gap["begin"], gap["end"], before, row, calls, usual))
+            first = min(calls[one["correlation"]]["ts"] for one in mine if one.get("correlation") in calls)
+            if row.get("correlation") not in calls and row["ts"] < first:
+                found[-1]["cause"] = "queued before the recording"
         if end_of(row) > end_of(before):
             before = row
     return found
 
 
-def _why(rows: list[Row], begin: int, end: int, before: Row, after: Row, calls: dict[int, Row]) -> dict[str, Any]:
+def short(mine: list[Row], calls: dict[int, Row]) -> int:
+    """Three times the median time from a call to its work on an idle device; without the first of each stream."""
+    waits, streams, reached = [], set(), -1
+    for row in mine:
+        call = calls.get(row.get("correlation", 0))
+        if call and row["stream"] in streams and end_of(call) >= reached:
+            waits.append(max(row["ts"] - end_of(call), 0))
+        streams.add(row["stream"])
+        reached = max(reached, end_of(row))
+    return max(3 * int(median(waits)), 5_000) if len(waits) >= SAMPLES else SHORT
+
+
+def _why(
+    rows: list[Row], begin: int, end: int, before: Row, after: Row, calls: dict[int, Row], usual: int
+) -> dict[str, Any]:
     call = calls.get(after.get("correlation"))
     if call is None:
         return {"cause": "unknown", "host": {}}
     returned = min(max(end_of(call), begin), end)
-    if call["ts"] <= begin and end - begin <= SHORT:
-        return {"cause": "launch overhead", "host": {}}
-    if end - returned > max(returned - begin, SHORT):
+    if end - returned > max(returned - begin, usual):
         return {"cause": "dependency", "host": {}}
+    if call["ts"] <= begin and returned - begin <= usual:
+        return {"cause": "launch overhead", "host": {}}
     there: defaultdict[str, int] = defaultdict(int)
     own = [row for row in rows if row.get("tid") == call["tid"]]
     for at in range(begin, returned):

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.analysis.idle.meanwhile import Meanwhile
-from ktrace.analysis.work.events import Events
+from ktrace.analysis.work.events import Events, Work
 from ktrace.analysis.work.figures import by_group
 from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.launching import AT_MOST, Launching
 from ktrace.analysis.work.spans import KINDS
 from ktrace.analysis.work.use import COPY
 from ktrace.model.arrays import Int8, Int32, Int64
@@ -27,13 +28,10 @@ CAUSES = {
     "host synchronised": "nothing was queued: the host had waited for the device, and would have launched in time else",
     "dependency": "work was queued, but had to wait: for an event, another stream or device, its graph",
     "launch overhead": "work was queued, and began shortly after the work before it",
-    "unknown": "the call that launched the work after the gap isn't known",
+    "queued before the recording": "the device was at work that was queued before, and isn't in the trace",
+    "unknown": "the call that launched the work after the gap isn't known, or nothing tells why it began late",
 }
-LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, UNKNOWN = range(len(CAUSES))
-
-#: The longest gap, in ns, that launch overhead explains, and the longest way from a call to the device.
-#: Gaps between queued kernels take 1 to 2 us on NVIDIA, up to 10 us on AMD and where an event is waited for.
-OVERHEAD_NS = 10_000
+LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, BEFORE, UNKNOWN = range(len(CAUSES))
 
 #: Calls that return when work is done. Copies whose name ends in Async return then, too, if memory is pageable.
 _WAITS = re.compile(
@@ -102,18 +100,21 @@ def _gaps(events: Events, rows: Int64) -> tuple[Int64, Int64, Int64, Int64]:
     return reached[after - 1], ts[after], rows[longest[after - 1]], rows[after]
 
 
-def causes_of(gaps: Gaps, events: Events, gathered: SummaryInput) -> tuple[Int8, Meanwhile]:
+def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> tuple[Int8, Meanwhile]:
     """The cause of each gap, an index of CAUSES, and what the host did in those that it decided."""
     cause = np.full(len(gaps.begin), UNKNOWN, np.int8)
     known = np.flatnonzero(gaps.call >= 0)
     began = events.calls["ts"][gaps.call[known]] <= gaps.begin[known]
     late = gaps.launched[known] - gaps.begin[known]
     queued = gaps.end[known] - gaps.launched[known]
-    short = began & (late + queued <= OVERHEAD_NS)
-    waited = ~short & (queued > late) & (queued > OVERHEAD_NS)
-    cause[known] = np.select([short, waited], [OVERHEAD, DEPENDENCY], LATE)
+    usual, may_wait = launching.usual[gaps.place[known]], launching.may_wait[gaps.after[known]]
+    waited = (queued > late) & (queued > np.where(may_wait, usual, AT_MOST * usual))
+    short = began & (late <= usual) & ~waited
+    word = np.where(may_wait, DEPENDENCY, UNKNOWN)
+    cause[known] = np.select([short, waited], [np.full(len(known), OVERHEAD), word], LATE)
+    cause[launching.unseen[gaps.after]] = BEFORE
     ours = known[(cause[known] == LATE)]
-    meanwhile = Meanwhile(gathered, events, gaps, ours)
+    meanwhile = Meanwhile(work.gathered, events, gaps, ours)
     anew = ours[events.calls["ts"][gaps.call[ours]] > gaps.begin[ours]]
     waited = np.maximum(_in_a_wait(anew, meanwhile), _after_its_copy(anew, gaps, events))
     cause[anew[waited >= (gaps.launched - gaps.begin)[anew]]] = SYNCHRONISED

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ktrace.tables.figures import brief as short
 from ktrace.tables.figures import percent
 from ktrace.tables.table import Cell, Column, Table
 
@@ -66,7 +67,9 @@ class IdleCause:
 class DeviceIdle:
     """Why a device was idle between its first and its last work, `span` ns.
 
-    `causes` are the heaviest first; they add up to `idle`, which is that of `DeviceUse`.
+    `causes` are the heaviest first; they add up to `idle`, which is that of `DeviceUse`. `latency` is the median time
+    in ns from the return of a call to its work, if the device was idle then, of so many `launches`; None if these are
+    too few to tell.
     """
 
     label: str
@@ -75,6 +78,8 @@ class DeviceIdle:
     span: int
     idle: int
     causes: tuple[IdleCause, ...]
+    latency: int | None = None
+    launches: int = 0
 
 
 @dataclass
@@ -88,7 +93,13 @@ class IdleAnswer:
         causes = [(one, cause) for one in self.devices for cause in one.causes]
         notes = [] if causes else ["No device is idle between its first and its last work."]
         if any(cause.cause == "unknown" for _, cause in causes):
-            notes.append("The cause of a gap is unknown where no call is known that launched the work after it.")
+            notes.append(
+                "A cause is unknown where the work after the gap has no known call, or nothing tells why it began late."
+            )
+        if any(cause.cause == "queued before the recording" for _, cause in causes):
+            notes.append("Queued before the recording: the device worked, but the trace lacks this work.")
+        if any(cause.cause in ("dependency", "launch overhead") for _, cause in causes):
+            notes.append(self._latency())
         title = "why devices are idle" if len(self.devices) > 1 else f"why {self.devices[0].label} is idle"
         names: tuple[str, ...] = ("device", "cause", "time", "of idle", "of span", "gaps", "average", "longest")
         rows: list[tuple[Cell, ...]] = [
@@ -125,6 +136,16 @@ class IdleAnswer:
         more = sum(len(cause.queued) for _, cause in causes) - len(rows)
         tables.append(self._table("idle queued", "what was queued, and waited", names, rows, brief, [], more))
         return [table for table in tables if table.rows or table.name == "idle"]
+
+    def _latency(self) -> str:
+        """What the launch of work is taken to need, and where from."""
+        known = sorted(one.latency for one in self.devices if one.latency is not None)
+        if len(known) < len(self.devices):
+            return "Launch latency: 10 us, assumed; too few launches on an idle device."
+        times = " to ".join(short(time) for time in dict.fromkeys((known[0], known[-1])))
+        return (
+            f"Launch latency: {times}, the median of {sum(one.launches for one in self.devices):,} on an idle device."
+        )
 
     def _table(
         self,

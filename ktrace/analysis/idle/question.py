@@ -13,6 +13,7 @@ from ktrace.analysis.idle.meanwhile import Meanwhile
 from ktrace.analysis.idle.model import DeviceIdle, HostSpan, IdleAnswer, IdleCause, QueuedWork
 from ktrace.analysis.work.events import Events, Work, natural
 from ktrace.analysis.work.labels import Labels
+from ktrace.analysis.work.launching import SAMPLES, launching_of
 from ktrace.analysis.work.question import Answer
 from ktrace.model.arrays import Int8, Int64
 from ktrace.model.batch import Batch
@@ -45,7 +46,8 @@ def _devices(work: Work, events: Events, labels: Labels) -> list[DeviceIdle]:
     """The answer for each device of a source."""
     which, places = events.places
     gaps = gaps_of(events, which, len(places))
-    cause, meanwhile = causes_of(gaps, events, work.gathered)
+    launching = launching_of(work, events)
+    cause, meanwhile = causes_of(gaps, work, events, launching)
     host, queued = _host(gaps, cause, meanwhile), _queued(work, events, gaps, cause)
     end = events.ts + events.dur
     found = []
@@ -57,9 +59,9 @@ def _devices(work: Work, events: Events, labels: Labels) -> list[DeviceIdle]:
         causes = [_cause(word, gaps.length[mine & (cause == word)], host(number, word)) for word in range(len(CAUSES))]
         causes[DEPENDENCY] = replace(causes[DEPENDENCY], queued=queued[number])
         heaviest = sorted((one for one in causes if one.gaps), key=lambda one: -one.time)
-        found.append(
-            DeviceIdle(labels.device(key), source, device, span, int(gaps.length[mine].sum()), tuple(heaviest))
-        )
+        idle, samples = int(gaps.length[mine].sum()), int(launching.samples[number])
+        latency = int(launching.latency[number]) if samples >= SAMPLES else None
+        found.append(DeviceIdle(labels.device(key), source, device, span, idle, tuple(heaviest), latency, samples))
     return found
 
 

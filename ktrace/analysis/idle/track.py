@@ -16,6 +16,7 @@ import pyarrow as pa
 from ktrace.analysis.idle.gaps import CAUSES, causes_of, gaps_of, names_of_calls
 from ktrace.analysis.idle.meanwhile import Meanwhile
 from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.work.launching import launching_of
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, arrow_schema
 
@@ -38,7 +39,7 @@ def slices(work: Work) -> Iterator[pa.RecordBatch]:
 def _of_source(work: Work, events: Events) -> Iterator[pa.RecordBatch]:
     which, places = events.places
     gaps = gaps_of(events, which, len(places))
-    cause, meanwhile = causes_of(gaps, events, work.gathered)
+    cause, meanwhile = causes_of(gaps, work, events, launching_of(work, events))
     names, labels = [shape.get("short_name") or shape["name"] for shape in work.shapes], meanwhile.labels
     host, call = _mostly(meanwhile), names_of_calls(gaps.call, events, work.gathered)
     tracks = [_place(work, events.source, place) for place in places.tolist()]

@@ -45,6 +45,7 @@ _REASONS = {
     "host synchronised": "the host waited for the device before it launched more",
     "dependency": "queued work waited for other work",
     "launch overhead": "of the overhead between launches",
+    "queued before the recording": "the work queued before the recording isn't in the trace",
 }
 _PLACES = {
     "host late": "the host, which queues too little work",
@@ -53,6 +54,8 @@ _PLACES = {
     "launch overhead": "the overhead between launches",
     "unknown": "the time in which the devices are idle",
 }
+#: Idle time that is none: the device did what the trace lacks.
+_UNSEEN = "queued before the recording"
 
 
 class Loss(NamedTuple):
@@ -156,7 +159,8 @@ def _label(use: DeviceUse) -> str:
 
 def _look(summary: Summary) -> str:
     """What to look at first, and then: where the most is lost, else what takes the most time."""
-    span = sum(use.span for use in summary.devices)
+    before = _causes(summary).get(_UNSEEN)
+    span = sum(use.span for use in summary.devices) - (before.time if before else 0)
     if not span:
         return ""
     losses = sorted(_losses(summary, span), key=lambda one: -one.time)
@@ -165,7 +169,8 @@ def _look(summary: Summary) -> str:
         first, *others = worth
         ranks = [one for one in others if one.worth < _WORTH]
         then = "".join(f"; then at {_lost(one, span)}{one.more if ranks else ''}" for one in (ranks or others)[:1])
-        return f"Look first at {_lost(first, span)} of the devices' time{first.more}{then}."
+        whole = "the devices' time in the recording" if before else "the devices' time"
+        return f"Look first at {_lost(first, span)} of {whole}{first.more}{then}."
     heaviest = _heaviest(summary.heaviest.get("operation", [])) or _heaviest(summary.heaviest.get("kernel", []))
     if heaviest is None:
         return ""

@@ -164,10 +164,10 @@ class Events:
             call = self.call[block]
             wait = np.maximum(self.ts[block] - ts[call] - dur[call], 0)
             found[block] = np.where((call >= 0) & (dur[call] >= 0), wait, -1)
-        found[self._followers()] = -1
+        found[self.followers()] = -1
         return found
 
-    def _followers(self) -> Int64:
+    def followers(self) -> Int64:
         """The indices of work that began after other work of the same call."""
         launched = np.flatnonzero(self.call >= 0)
         order = launched[np.lexsort((self.ts[launched], self.call[launched]))]

@@ -39,6 +39,9 @@ _SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", 
 #: What is added up if there is no device work: calls and operators, else ranges.
 _HOST = (*HOST_KINDS, "range")
 
+#: The category of slices of CPU cores, as readers of formats with a scheduler write it.
+SCHEDULING = "scheduling"
+
 #: How many names of ranges are remembered.
 _REMEMBERED = 1 << 20
 
@@ -49,7 +52,7 @@ UNFINISHED = -1
 COLUMNS = frozenset(
     (
         *_SHAPE,
-        *("id", "parent", "ts", "dur", "correlation", "occupancy"),
+        *("id", "parent", "ts", "dur", "cat", "correlation", "occupancy"),
         *("run", "table", "scope", "metric", "unit", "value", "percent", "count"),
         *("total", "avg", "median", "min", "max", "p95", "p99"),
         *("link", "key", "role", "event"),
@@ -103,7 +106,7 @@ class SummaryInput:
         if self._keeps_spans and batch.record in ("events", "links") and len(batch):
             self.waits.add(batch)
         if batch.record == "events" and len(batch):
-            self._launching(batch)
+            self._launching(_of_programs(batch))
         elif batch.record == "links" and len(batch):
             mine = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
             if mine.any():
@@ -114,7 +117,8 @@ class SummaryInput:
         if batch.record == "catalog":
             self.catalog.add(batch)
         elif batch.record == "events" and len(batch) and not is_sampled(batch):
-            self._events(batch)
+            self._widen(batch)
+            self._events(_of_programs(batch))
         elif batch.record == "summaries" and len(batch):
             mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS))
             if mine.any():
@@ -146,8 +150,9 @@ class SummaryInput:
         self._marks(batch, other, ts, dur)
 
     def _events(self, batch: Batch) -> None:
+        if not len(batch):
+            return
         ts, dur = batch.column("ts").to_numpy(), durations(batch)
-        self._widen(source_of(batch), ts, dur)
         work, slices, calls = kinds_in(batch, DEVICE_KINDS, _HOST, HOST_KINDS)
         correlation, _ = values(batch.columns, "correlation")
         self._work(batch, np.flatnonzero(work), ts, dur, correlation)
@@ -189,10 +194,21 @@ class SummaryInput:
             track = self.tracks.number(batch, rows)
             self.marks.add(source_of(batch), ts=ts[rows], dur=dur[rows], track=track, meaning=meaning[codes[rows]])
 
-    def _widen(self, source: str, ts: Int64, dur: Int64) -> None:
-        found = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
+    def _widen(self, batch: Batch) -> None:
+        source, ts = source_of(batch), batch.column("ts").to_numpy()
+        found = int(ts.min()), int((ts + np.maximum(durations(batch), 0)).max())
         self.span = _around(self.span, found)
         self.spans_of[source] = _around(self.spans_of.get(source), found)
+
+
+def _of_programs(batch: Batch) -> Batch:
+    """The batch without slices of CPU cores: those tell which thread was there, and aren't ranges of a program."""
+    if not batch.has("cat"):
+        return batch
+    there = words_in(batch.column("cat"), (SCHEDULING,))
+    if batch.has("tid"):
+        there &= ~truth(batch.column("tid").is_valid())
+    return Batch("events", batch.columns.filter(pa.array(~there))) if there.any() else batch
 
 
 def _around(span: tuple[int, int] | None, other: tuple[int, int]) -> tuple[int, int]:

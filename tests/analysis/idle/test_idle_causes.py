@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 from collections import defaultdict
 from pathlib import Path
@@ -96,8 +98,9 @@ def test_a_copy_whose_call_returns_when_it_is_done(tmp_path: Path, tid: int, cau
     assert by_cause(only(tmp_path, rows)) == {cause: (10_000, 1, 10_000)}
 
 
-def test_work_that_was_queued(tmp_path: Path) -> None:
-    """Short gaps are launch overhead; in long ones the work waited for something else than the host."""
+@pytest.mark.parametrize(("wait", "cause"), [(True, "dependency"), (False, "unknown")])
+def test_work_that_was_queued(tmp_path: Path, wait: bool, cause: str) -> None:
+    """Short gaps are launch overhead; in long ones work may have waited for an event or its graph, if there was one."""
     rows = [
         host("launch", 0, 1_000, 1),
         host("launch", 1_000, 2_000, 2),
@@ -105,17 +108,85 @@ def test_work_that_was_queued(tmp_path: Path) -> None:
         work("a", 4_000, 10_000, 1),
         work("b", 11_500, 20_000, 2),
         work("c", 30_001, 40_000, 3),
+        *([host("cudaStreamWaitEvent", 40_100, 40_200)] if wait else []),
         host("launch", 40_500, 41_000, 4),
         work("d", 90_000, 91_000, 4),
         work("e", 92_000, 93_000),
     ]
     device = only(tmp_path, rows)
-    queued = [(one.name, one.launched_by, one.time, one.gaps) for one in device.causes[0].queued]
-    assert queued == [("d", "launch", 50_000, 1), ("c", "cudaGraphLaunch", 10_001, 1)]
-    assert by_cause(device) == {
-        "dependency": (60_001, 2, 50_000),
-        "launch overhead": (1_500, 1, 1_500),
-        "unknown": (1_000, 1, 1_000),
+    queued = {one.name: (one.launched_by, one.time, one.gaps) for found in device.causes for one in found.queued}
+    assert queued == {"c": ("cudaGraphLaunch", 10_001, 1)} | ({"d": ("launch", 50_000, 1)} if wait else {})
+    expected = {"dependency": [10_001], "unknown": [1_000], "launch overhead": [1_500]}
+    expected[cause] = [50_000, *expected[cause]]
+    assert by_cause(device) == {word: (sum(some), len(some), max(some)) for word, some in expected.items()}
+
+
+@pytest.mark.parametrize(("more", "cause"), [([], "launch overhead"), (["cudaStreamWaitEvent"], "dependency")])
+def test_one_stream_without_a_wait_has_no_dependency(tmp_path: Path, more: list[str], cause: str) -> None:
+    """The gap is a little longer than what a launch explains; an event that the stream waits for explains it, too."""
+    rows = [
+        host("launch", 0, 1_000, 1),
+        work("a", 4_000, 50_000, 1),
+        *(host(name, 1_100, 1_200) for name in more),
+        host("launch", 1_500, 2_000, 2),
+        work("b", 62_000, 90_000, 2),
+    ]
+    assert by_cause(only(tmp_path, rows)) == {cause: (12_000, 1, 12_000)}
+
+
+@pytest.mark.parametrize(("latency", "cause"), [(1_500, "dependency"), (5_000, "launch overhead")])
+def test_what_a_launch_needs_is_taken_from_the_trace(tmp_path: Path, latency: int, cause: str) -> None:
+    """A gap of 12 us between queued work: it is longer than three launches of 1.5 us, not longer than three of 5 us."""
+    rows: list[Row] = []
+    for number in range(9):
+        at = 100_000 * number
+        rows += [host("launch", at, at + 1_000, number + 1)]
+        rows += [work("gemm", at + 1_000 + latency, at + 50_000, number + 1)]
+    rows += [host("cudaStreamWaitEvent", 801_100, 801_200), host("launch", 801_300, 802_000, 10)]
+    rows += [work("norm", 862_000, 870_000, 10)]
+    device = only(tmp_path, rows)
+    assert by_cause(device)[cause] == (12_000, 1, 12_000)
+    assert (device.latency, device.launches) == (latency, 8)
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_what_was_queued_before_the_recording(tmp_path: Path, synced: bool) -> None:
+    """A small copy of another stream is through at once; the first kernel begins 3 ms after its launch.
+
+    If the host has waited for the whole device before, nothing was queued.
+    """
+    rows = [
+        host("launch", 0, 1_000, 1),
+        work("copy", 3_000, 4_000, 1, stream=2, kind="memcpy"),
+        *([host("cudaDeviceSynchronize", 1_200, 20_000)] if synced else []),
+        host("launch", 30_000, 32_000, 2),
+        work("gemm", 3_000_000, 3_100_000, 2),
+        host("launch", 3_120_000, 3_122_000, 3),
+        work("gemm", 3_124_000, 3_150_000, 3),
+    ]
+    causes = by_cause(only(tmp_path, rows))
+    assert causes.pop("host late") == (24_000, 1, 24_000)
+    assert causes == {"dependency" if synced else "queued before the recording": (2_996_000, 1, 2_996_000)}
+    verdict = " ".join(ktrace.summary(tmp_path / "run.jsonl").verdict)
+    assert ("the work queued before the recording isn't in the trace" in verdict) is not synced
+    assert ("Look first at what queued work waits for" in verdict) is synced
+    host_first = "Look first at the host, which queues too little work: 24.0 us, 15.9% of the devices' time in"
+    assert (host_first in verdict) is not synced
+
+
+def test_work_before_all_launches(tmp_path: Path) -> None:
+    """What begins before any call that launched work was launched before the recording; others are unknown."""
+    rows = [
+        work("gemm", 0, 5_000),
+        work("gemm", 9_000, 10_000),
+        host("launch", 11_000, 12_000, 1),
+        work("gemm", 14_000, 20_000, 1),
+        work("gemm", 24_000, 30_000),
+    ]
+    assert by_cause(only(tmp_path, rows)) == {
+        "queued before the recording": (4_000, 1, 4_000),
+        "host late": (4_000, 1, 4_000),
+        "unknown": (4_000, 1, 4_000),
     }
 
 
@@ -246,3 +317,34 @@ def test_work_without_a_duration_at_the_edges(tmp_path: Path) -> None:
     device = only(tmp_path, rows)
     assert (device.span, device.idle) == (6_000, 4_000)
     assert by_cause(device) == {"unknown": (4_000, 3, 2_000)}
+
+
+#: Real traces: idle time by cause, by loops over the JSON that aren't ktrace's; times of calls and work decide.
+KINETO = {
+    "sglang_Qwen3-8B_decode.json.gz": {"queued before the recording": 463_295_405, "dependency": 0},
+    "graph_execution.json.gz": {"dependency": 0, "launch overhead": 380_624},
+    "gpu_only_trace.json.gz": {"dependency": 0},
+    "nccl_data.json.gz": {"queued before the recording": 0},
+    "rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz": {"queued before the recording": 0},
+}
+
+
+@pytest.mark.parametrize("name", KINETO)
+def test_real_gaps_against_plain_arithmetic(name: str) -> None:
+    path = at_hand(SHARED / "corpus/pytorch_kineto" / name)
+    (device,) = answer(path).devices
+    found = {one.cause: one.time for one in device.causes}
+    assert {cause: found.get(cause, 0) for cause in KINETO[name]} == KINETO[name]
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    work = [one for one in events if one.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset") and one["ph"] == "X"]
+    calls = {one["args"]["correlation"]: one for one in events if one.get("cat") in ("cuda_runtime", "cuda_driver")}
+    longest = queued_most = 0.0
+    reached = None
+    for one in sorted(work, key=lambda one: float(one["ts"])):
+        begin, call = float(one["ts"]), calls.get(one["args"]["correlation"])
+        if reached is not None and begin > reached and call:
+            longest = max(longest, begin - reached)
+            queued_most = max(queued_most, begin - max(reached, float(call["ts"]) + call["dur"]))
+        reached = max(reached or 0.0, begin + one["dur"])
+    assert max(one.longest for one in device.causes) == pytest.approx(1000 * longest, abs=1000)
+    assert (queued_most > 1000) is ("queued before the recording" in found)  # us: only one waits longer than a ms

@@ -65,7 +65,7 @@ def test_launches_that_are_not_known(tmp_path: Path) -> None:
     done = run(path, "--by", "idle")
     assert section(done.stdout, "why device 0 is idle")[1:] == [
         "unknown  2.000 us   100.0%    50.0%     1  2.000 us  2.000 us",
-        "The cause of a gap is unknown where no call is known that launched the work after it.",
+        "A cause is unknown where the work after the gap has no known call, or nothing tells why it began late.",
     ]
 
 

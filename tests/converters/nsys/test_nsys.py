@@ -22,6 +22,7 @@ from ktrace.errors import DamagedInput, UnknownFormat
 from ktrace.input.detection import choose
 from ktrace.input.format import builtin_formats
 from ktrace.input.source import Source
+from ktrace.tables.table import Table
 
 CORPUS = SHARED / "corpus" / "nsys_sqlite"
 FILES = sorted(CORPUS.glob("*.sqlite"))
@@ -314,6 +315,21 @@ def test_time_on_cores(old: ktrace.Trace) -> None:
     ]
     assert on_cores == [("CPU 3", 400, 29_600, PID), ("CPU 5", 30_200, None, PID)]
     assert old.report.issues["end-without-begin"].places == [("SCHED_EVENTS row 1", "cpu 3")]
+    ranges = [row[0] for table in _ranges(OLD) for row in table.rows]
+    assert "MPI_Init" in ranges and not {row["name"] for row in rows(old) if row["cat"] == "scheduling"} & {*ranges}
+
+
+def test_a_trace_without_ranges_lists_no_threads_as_ranges(tmp_path: Path) -> None:
+    path = tmp_path / "without-nvtx.sqlite"
+    with closing(sqlite3.connect(OLD)) as old, closing(sqlite3.connect(path)) as other:
+        old.backup(other)
+        other.execute("DELETE FROM NVTX_EVENTS")
+        other.commit()
+    assert not any("thread" in str(table.rows) or "MPI Rank" in str(table.rows) for table in _ranges(path))
+
+
+def _ranges(path: Path) -> list[Table]:
+    return [table for table in ktrace.summary(path, by=["range"]).tables() if table.name == "range"]
 
 
 def test_what_a_process_printed_and_its_name(old: ktrace.Trace) -> None:

@@ -1,0 +1,183 @@
+"""How soon devices begin what was launched, what may keep queued work waiting, and what was queued before recording.
+
+call        [ launch ]
+device                 ......[ norm ]        on an idle device: the latency of a launch
+device   [ what the trace lacks ][ gemm ]    the first of its stream, launched long before: queued before the recording
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.work.figures import by_group
+from ktrace.analysis.work.use import COPY
+from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.store.joins import starts
+
+#: The latency that is assumed, in ns, if fewer than so many launches on an idle device are known.
+ASSUMED, SAMPLES = 10_000, 8
+
+#: A wait up to so many latencies is that of a launch or between two kernels, and it is at least so many ns.
+TIMES, LEAST = 3, 5_000
+
+#: Where nothing can have kept work waiting, so many times that is still taken for it; more is unknown.
+AT_MOST = 3
+
+#: Work that waits less, in ns, doesn't tell of work queued before the recording; a graph may take long to begin.
+_QUEUED, _GRAPH_QUEUED = 50_000, 1_000_000
+
+#: Calls after which a stream waits for something, and calls that return when a device has done all.
+_STREAM_WAITS = re.compile(r"Stream_?Wait|WaitEvent|BatchMemOp|LaunchHostFunc|StreamAddCallback|EnqueueBarrier", re.I)
+_DEVICE_SYNC = re.compile(r"(Device|Ctx|Context)_?Synchronize", re.I)
+
+_GRAPH = re.compile(r"graph", re.I)
+_NEVER = np.iinfo(np.int64).min
+
+
+class Launching(NamedTuple):
+    """How the work of a source came to begin.
+
+    By device of the source (as `Events.places`): `latency`, the median time in ns from the return of a call to its
+    work on an idle device, of so many `samples` (ASSUMED if these are fewer than SAMPLES); `usual`, the longest wait
+    that a launch, or the way from kernel to kernel, explains.
+
+    By piece of work: `may_wait`, whether anything in the trace can have kept it waiting: a graph, a copy, an event, or
+    work of another stream if no waits for events are recorded; `unseen`, whether its device had worked until then on
+    what was queued before the recording.
+    """
+
+    latency: Int64
+    samples: Int64
+    usual: Int64
+    may_wait: Bools
+    unseen: Bools
+
+
+def launching_of(work: Work, events: Events) -> Launching:
+    """How the work of a source came to begin."""
+    place, places = events.places
+    pieces = _Pieces(work, events)
+    latency, samples = np.full(len(places), ASSUMED, np.int64), np.zeros(len(places), np.int64)
+    rows_of = by_group(place, len(places))
+    for number in range(len(places)):
+        rows = rows_of(number)
+        waits = pieces.wait[rows[pieces.on_idle[rows]]]
+        samples[number] = len(waits)
+        if len(waits) >= SAMPLES:
+            latency[number] = int(np.median(waits))
+    usual = np.where(samples < SAMPLES, ASSUMED, np.maximum(TIMES * latency, LEAST))
+    return Launching(latency, samples, usual, _may_wait(pieces, work, events), _unseen(pieces, work, events))
+
+
+class _Pieces:
+    """What is known of each piece of work: its call, the work before it on its stream, its wait on an idle device."""
+
+    def __init__(self, work: Work, events: Events) -> None:
+        calls, call = events.calls, events.call
+        self.launched: Bools = call >= 0
+        known = np.flatnonzero(self.launched)
+        self.called = np.full(len(events), _NEVER, np.int64)
+        self.called[known] = calls["ts"][call[known]]
+        self.stream: Int32 = work.by_shape(stream_of)[0][events.shape]
+        order = np.lexsort((events.ts, self.stream))
+        follows = ~starts((self.stream[order],))
+        self.previous = np.full(len(events), -1, np.int64)
+        self.previous[order[follows]] = order[np.flatnonzero(follows) - 1]
+        self.later = np.zeros(len(events), np.bool_)
+        self.later[events.followers()] = True
+        self.reached, self.idle = _reached(events)
+        ready = self.reached.copy()
+        returned = self.called[known] + np.maximum(calls["dur"][call[known]], 0)
+        ready[known] = np.maximum(returned, ready[known])
+        self.wait: Int64 = np.where(ready == _NEVER, 0, np.maximum(events.ts - ready, 0))
+        self.on_idle: Bools = self.launched & ~self.later & (self.previous >= 0)
+        self.on_idle[known] &= returned >= self.reached[known]
+
+
+def stream_of(shape: dict[str, object]) -> tuple[object, ...]:
+    """What tells streams apart."""
+    return tuple(shape[name] for name in ("host", "pid", "device", "stream", "track"))
+
+
+def _reached(events: Events) -> tuple[Int64, Int64]:
+    """For each piece of work: when all earlier work of its device has ended, and the idle time until then."""
+    place, places = events.places
+    reached, idle = np.full(len(events), _NEVER, np.int64), np.zeros(len(events), np.int64)
+    rows_of = by_group(place, len(places))
+    for number in range(len(places)):
+        rows = rows_of(number)
+        rows = rows[np.argsort(events.ts[rows], kind="stable")]
+        ts = events.ts[rows]
+        reached[rows[1:]] = np.maximum.accumulate(ts + events.dur[rows])[:-1]
+        idle[rows[1:]] = np.cumsum(np.maximum(ts[1:] - reached[rows[1:]], 0))
+    return reached, idle
+
+
+def _may_wait(pieces: _Pieces, work: Work, events: Events) -> Bools:
+    """Whether a graph, a copy, an event or another stream can have kept each piece of work waiting."""
+    spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
+    there = pieces.previous >= 0
+    found: Bools = events.roles == COPY
+    found[there] |= (events.roles == COPY)[pieces.previous[there]]
+    found |= _of_graph(pieces, work, events)
+    waits = np.sort(spans["ts"][_named(_STREAM_WAITS, names)[spans["name"]]]) if names else np.zeros(0, np.int64)
+    if not len(waits):
+        place, places = events.places
+        streams = np.unique(np.stack([place, pieces.stream]), axis=1)[0]
+        return found | (np.bincount(streams, minlength=len(places)) > 1)[place]
+    since = np.full(len(events), _NEVER, np.int64)
+    since[there] = pieces.called[pieces.previous[there]]
+    waited = np.searchsorted(waits, pieces.called, "left") > np.searchsorted(waits, since, "left")
+    return found | (pieces.launched & waited)
+
+
+def _of_graph(pieces: _Pieces, work: Work, events: Events) -> Bools:
+    """Which work belongs to a graph: its call launched several pieces, or says so."""
+    calls, spans, names = events.calls, work.gathered.spans.of(events.source), work.gathered.spans.names
+    graph = np.zeros(len(calls["ts"]), np.bool_)
+    graph[events.call[pieces.later]] = True
+    if names:
+        ids = spans["id"][_named(_GRAPH, names)[spans["name"]]]
+        graph |= np.isin(calls["id"], ids)
+    found = np.zeros(len(events), np.bool_)
+    found[pieces.launched] = graph[events.call[pieces.launched]]
+    return found
+
+
+def _unseen(pieces: _Pieces, work: Work, events: Events) -> Bools:
+    """Before which work the device was still at what was queued before the recording, which the trace lacks.
+
+    It tells of that if the first work of a stream waits long after its launch while nothing that is recorded runs, and
+    no call has returned that waits for the whole device. Work without a call tells if it begins before all calls.
+    """
+    place, places = events.places
+    launched = np.flatnonzero(pieces.launched)
+    if not len(launched):
+        return np.zeros(len(events), np.bool_)
+    first_call = np.full(len(places), np.iinfo(np.int64).max)
+    np.minimum.at(first_call, place[launched], pieces.called[launched])
+    found: Bools = ~pieces.launched & (events.ts < first_call[place])
+    order = launched[np.lexsort((events.ts[launched], pieces.stream[launched]))]
+    first = order[starts((pieces.stream[order],))]
+    spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
+    synced = (
+        (spans["ts"] + spans["dur"])[_named(_DEVICE_SYNC, names)[spans["name"]] & (spans["dur"] >= 0)] if names else []
+    )
+    drained = min(synced, default=np.iinfo(np.int64).max)
+    long = np.where(_of_graph(pieces, work, events)[first], _GRAPH_QUEUED, _QUEUED)
+    begun = np.full(len(places), np.iinfo(np.int64).max)
+    np.minimum.at(begun, place, events.ts)
+    mostly = 2 * pieces.idle[first] >= events.ts[first] - begun[place[first]]
+    stuck = first[(pieces.wait[first] > long) & (events.ts[first] <= drained) & mostly & ~pieces.later[first]]
+    until = np.full(len(places), _NEVER, np.int64)
+    np.maximum.at(until, place[stuck], events.ts[stuck])
+    return found | (events.ts <= until[place])
+
+
+def _named(pattern: re.Pattern[str], names: list[str]) -> Bools:
+    """Which names a pattern is found in."""
+    return np.array([pattern.search(name) is not None for name in names], np.bool_)
