@@ -44,11 +44,11 @@ def synchronisation(every: int = 8, stream: int | None = COMPUTE) -> Plant:
 
 
 def slow_loader(ns: int) -> Plant:
-    """The data loader takes this long for each batch."""
+    """The data loader takes this long for each batch but the first, which is there when the loop begins."""
 
     def plant(todo: list[list[Do]]) -> None:
         for one in (one for mine in todo for one in mine):
-            if one.thread == LOADER and one.what == "loader":
+            if one.thread == LOADER and one.what == "loader" and one.host:
                 one.host = ns
 
     return plant

@@ -76,6 +76,10 @@ def shape_of(seed: int, **stated: object) -> Shape:
         jitter=chance.choice((0.005, 0.02, 0.05)), host=chance.randint(2_500, 7_000),
         uses_graph=chance.random() < 0.15, syncs=chance.random() < 0.8,
     )  # fmt: skip
+    if stated.get("ranks", 1) != 1:  # a job whose ranks meet in each step, as the loss is logged
+        drawn = replace(
+            drawn, steps=chance.choice((6, 7, 8)), layers=chance.randint(3, 4), syncs=True, uses_graph=False
+        )
     return replace(drawn, **stated)  # type: ignore[arg-type]
 
 
@@ -93,7 +97,7 @@ class Program:
         """A training loop: loader, copy, forward, backward on its thread with collectives, optimizer, loss."""
         for step in range(self.shape.steps):
             self.open("step", f"ProfilerStep#{step + 10}")
-            self.batch()
+            self.batch(step)
             self.open("range", "forward")
             if self.shape.uses_graph:
                 self.graph()
@@ -152,10 +156,11 @@ class Program:
         for part in ("norm", "gemm", "attention", "gemm", "norm", "gemm", "gelu", "gemm"):
             self.kernel(part, f"{number} {len(self.todo) % 2} {part}")
 
-    def batch(self) -> None:
+    def batch(self, step: int) -> None:
         """The next batch from the loader, which works ahead on a thread of its own, and its copy to the device."""
         self.thread = LOADER
-        self.add("host", host=self.vary(400_000, 0.05), name="fetch batch", what="loader")
+        took = self.vary(400_000, 0.05)
+        self.add("host", host=took if step else 0, name="fetch batch", what="loader")
         self.add("hand", to=MAIN, name="enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
         self.thread = MAIN
         self.copy("Memcpy HtoD (Pinned -> Device)", self.shape.batch, COPIES)
