@@ -87,6 +87,7 @@ class CollectivesAnswer:
     joint: int = 0
     alone: int = 0
     notes: list[str] = field(default_factory=list)
+    steady: float | None = None
 
     @property
     def straggler(self) -> RankUse | None:

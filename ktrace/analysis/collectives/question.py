@@ -26,6 +26,9 @@ from ktrace.store.spill import Spill
 #: The name of the question, as `--by` takes it.
 NAME = "collective"
 
+#: The parts of a run that must agree on who is late.
+_PARTS = 4
+
 #: More sizes of one operation and group become classes, each four times as large as the one before.
 _SIZES = 8
 
@@ -66,6 +69,8 @@ class CollectivesQuestion:
             int(np.count_nonzero((found.joint < 0) & found.of_kinds([kind.joint for kind in found.kinds]))),
         )
         answer.notes += notes_of(answer, found, clocks, parted)
+        if (late := answer.straggler) is not None:
+            answer.steady = _steadiness(found, arrivals, names.index(late.label))
         return {NAME: answer}
 
 
@@ -209,6 +214,28 @@ def _ranks(found: Found, arrivals: _Arrivals, names: list[str], work: Work, labe
             }
         uses.append(RankUse(**values))
     return sorted(uses, key=lambda use: natural(use.label))
+
+
+def _steadiness(found: Found, arrivals: _Arrivals, rank: int) -> float | None:
+    """How steadily a rank begins after the median of the others: the mean over parts of the run in standard errors.
+
+    Collectives that follow each other aren't independent: a rank that is behind stays so until ranks wait for each
+    other elsewhere. Long parts of a run nearly are.
+    """
+    mine = np.flatnonzero(arrivals.waits & (found.rank == rank))
+    mine = mine[np.argsort(found.ts[mine], kind="stable")]
+    others = np.flatnonzero(arrivals.waits & (found.rank != rank))
+    others = others[np.lexsort((found.ts[others], found.joint[others]))]
+    low = np.searchsorted(found.joint[others], found.joint[mine])
+    high = np.searchsorted(found.joint[others], found.joint[mine], "right")
+    mine, low, high = mine[high > low], low[high > low], high[high > low]
+    if len(mine) < _PARTS:
+        return None
+    ts = found.ts[others]
+    late = found.ts[mine] - (ts[(low + high - 1) // 2] + ts[(low + high) // 2]) / 2
+    means = np.array([part.mean() for part in np.array_split(late, _PARTS)])
+    error = float(means.std(ddof=1)) / _PARTS**0.5
+    return float(means.mean() / error) if error else float("inf")
 
 
 def _devices(work: Work) -> dict[tuple[str, str | None, int | None], dict[str, int]]:

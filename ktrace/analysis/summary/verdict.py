@@ -35,6 +35,10 @@ _WORTH = 5.0
 #: more than this part of its collectives, and more often than chance would have it, with this probability.
 _WAITING, _MOSTLY, _CHANCE = 0.5, 0.5, 0.05
 
+#: How steadily it must be late unless it is last each time, since collectives of a step aren't independent. With four
+#: parts of a run, noise is as steady once in 130 cases (Student's t); tests/worlds/test_collectives.py measures it.
+_STEADY = 5.0
+
 #: What is added up, in words.
 _WORK = {"events": "device time", "host": "time of the host", "statistics": "time in the tables"}
 
@@ -211,8 +215,8 @@ def _losses(summary: Summary, span: int) -> list[Loss]:
 def _straggler(summary: Summary, span: int) -> RankUse | None:
     """The rank that the others wait for, where that is proved.
 
-    It is last in most of its collectives, which chance doesn't explain; the waiting costs a part of the devices' time
-    that matters, and is longer than what clocks may differ by.
+    It is last in most of its collectives, which chance doesn't explain, and throughout the run; the waiting costs a
+    part of the devices' time that matters, and is longer than what clocks may differ by.
     """
     answer = summary.proofs.get("collective")
     if not isinstance(answer, CollectivesAnswer):
@@ -223,7 +227,8 @@ def _straggler(summary: Summary, span: int) -> RankUse | None:
     chance = _at_least(rank.last, rank.joint, answer.joint / rows)
     sure = rank.others_waited.median > (answer.ends or 0.0) or answer.clocks == "one"
     mostly = rank.last > _MOSTLY * rank.joint and chance <= _CHANCE
-    return rank if sure and mostly and 100 * rank.others_waited.total >= _WAITING * span else None
+    steady = rank.last == rank.joint or (answer.steady or 0.0) >= _STEADY
+    return rank if sure and mostly and steady and 100 * rank.others_waited.total >= _WAITING * span else None
 
 
 def _at_least(found: int, of: int, chance: float) -> float:

@@ -103,7 +103,13 @@ def test_the_rank_that_others_wait_for() -> None:
 
 
 def ranks(
-    lasts: tuple[int, ...], *, of: int = 20, waited: int = 100_000, ends: float | None = None, clocks: str = "unix"
+    lasts: tuple[int, ...],
+    *,
+    of: int = 20,
+    waited: int = 100_000,
+    ends: float | None = None,
+    clocks: str = "unix",
+    steady: float | None = 6.0,
 ) -> CollectivesAnswer:
     """What `of` collectives of all these ranks prove; each of the others waits for each that is last."""
     uses = [
@@ -118,7 +124,7 @@ def ranks(
         )
         for number, last in enumerate(lasts)
     ]
-    return CollectivesAnswer([], uses, clocks, ends, of)
+    return CollectivesAnswer([], uses, clocks, ends, of, steady=steady)
 
 
 def test_a_rank_is_accused_only_if_it_is_proved() -> None:
@@ -133,6 +139,8 @@ def test_a_rank_is_accused_only_if_it_is_proved() -> None:
         (ranks((0, 2), of=2), False),  # 1 in 4 by chance
         (ranks((0, 6), of=6), True),
         (ranks((1, 18, 1), waited=100), False),  # costs nothing
+        (ranks((1, 18, 1), steady=4.0), False),  # in one part of the run more than in others
+        (ranks((0, 6), of=6, steady=None), True),  # each time
         (ranks((1, 18, 1), ends=200_000.0), False),  # clocks may differ by more
         (ranks((1, 18, 1), ends=200_000.0, clocks="one"), True),
     ]

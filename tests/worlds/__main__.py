@@ -1,0 +1,43 @@
+"""Measures how true ktrace's conclusions are: `python -m tests.worlds --seeds 200`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "helpers")]
+
+from worlds.questions import QUESTIONS, Answered  # noqa: E402
+
+
+def _asked(ask: Callable[[int, Path], Answered], seed: int) -> Answered:
+    with TemporaryDirectory() as folder:
+        return ask(seed, Path(folder))
+
+
+def main() -> None:
+    """Prints a row for each question."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("questions", nargs="*", default=list(QUESTIONS), help=", ".join(QUESTIONS))
+    chosen = parser.parse_args()
+    print("| question | worlds | exact tables | found first | found | wrongly accused |\n|---|--:|--:|--:|--:|--:|")
+    for name in chosen.questions:
+        with ProcessPoolExecutor(chosen.jobs) as pool:
+            found = list(pool.map(partial(_asked, QUESTIONS[name]), range(chosen.seeds), chunksize=5))
+        sums = [sum(getattr(one, column) for one in found) for column in ("is_exact", "first", "found", "accused")]
+        print(f"| {name} | {len(found)} | {' | '.join(map(str, sums))} |", flush=True)
+        for column, wrong in (("is_exact", False), ("accused", True)):
+            seeds = [seed for seed, one in enumerate(found) if getattr(one, column) is wrong]
+            if seeds:
+                print(f"{name}: {column} is {wrong}, seeds {seeds}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
