@@ -6,21 +6,23 @@ b  5 steps  softmax 6.9 ms   ──matched──► judged ──► 0 ms by cou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ktrace.analysis.diff.answered import ANSWERED, COMPARED, groups_by
-from ktrace.analysis.diff.matching import Match, matched
-from ktrace.analysis.diff.model import UNKNOWN, Change, DeviceChange, Diff
+from ktrace.analysis.diff.matching import Match, matched, together
+from ktrace.analysis.diff.model import CLEAR, NOISE, UNKNOWN, Change, DeviceChange, Diff
 from ktrace.analysis.diff.sentences import verdict
-from ktrace.analysis.diff.verdicts import judged
+from ktrace.analysis.diff.verdicts import OPPOSITE, judged
 from ktrace.analysis.summary.model import StepUse, Summary
-from ktrace.analysis.work.keys import BY, OTHER
+from ktrace.analysis.work.keys import BY, GRID, OF_GRID, OTHER
 from ktrace.analysis.work.model import DeviceUse, Group
 from ktrace.errors import UsageError
 from ktrace.model.arrays import Float64
+from ktrace.tables.figures import percent
 
 #: Without `by`, kernels are compared if both sides spend at least this part of their time in shared kernels.
 SHARED = 0.5
@@ -63,7 +65,10 @@ def compared(
     changes = {name: sides.changes(name) for name in (_wanted(by, a, b) if by is not None else _usual(a, b))}
     if by is None and "kernel" in changes and "operation" in changes and not _share(changes["kernel"]):
         del changes["kernel"]
-    rows = {name: _ranked(_judged(name, of, by_step=sides.by_step)) for name, of in changes.items()}
+    rows = {name: _judged(name, of, by_step=sides.by_step) for name, of in changes.items()}
+    if "kernel" in rows:
+        rows["kernel"] = sides.by_grid(rows["kernel"])
+    rows = {name: _ranked(of) for name, of in rows.items()}
     name_a, name_b = names or _names(a, b)
     diff = Diff(
         name_a,
@@ -115,6 +120,38 @@ class _Sides:
             return change
         return replace(change, why="too few steps")
 
+    def by_grid(self, changes: list[Change]) -> list[Change]:
+        """Returns the changes by kernel; a grid that changed beyond noise is a row, where not all of the kernel did.
+
+        Launches of one grid are alike, so that 1 % more of one shows; together with others it would be noise.
+        """
+        a, b = (_grids(side.groups.get(GRID, [])) for side in (self.a, self.b))
+        parts: dict[int, list[Change]] = {}
+        for place, one in enumerate(changes):
+            if (one.verdict == NOISE or one.why == OPPOSITE) and one.a and one.b:
+                mine, others = a.get(one.a.key, {}), b.get(one.b.key, {})
+                if len(mine) + len(others) > 2:
+                    pairs = [Match(mine.get(grid), others.get(grid), one.matched) for grid in mine | others]
+                    parts[place] = [self._change(match, by_step=self.by_step) for match in pairs]
+        every = judged([part for own in parts.values() for part in own if part.a and part.b], by_step=self.by_step)
+        clear = {part.key: part for part in every if part.verdict == CLEAR}
+        found: list[Change] = []
+        for place, one in enumerate(changes):
+            sure = [clear[part.key] for part in parts.get(place, ()) if part.a and part.b and part.key in clear]
+            rest = [part for part in parts.get(place, ()) if not (part.a and part.b and part.key in clear)]
+            found += [*sure, *self._together(one, rest)] if sure else [one]
+        whole = math.fsum(abs(one.delta) for one in found)
+        return [replace(one, share=percent(abs(one.delta), whole)) for one in found]
+
+    def _together(self, one: Change, rest: list[Change]) -> list[Change]:
+        """Returns what is left of the change of a kernel without some of its grids, as a row."""
+        a, b = ([group for group in side if group] for side in ([part.a for part in rest], [part.b for part in rest]))
+        if not rest:
+            return []
+        key = f"{one.key}, other grids"
+        whole_a, whole_b = (replace(together(side), key=key) if side else None for side in (a, b))
+        return judged([self._change(Match(whole_a, whole_b, one.matched), by_step=self.by_step)], by_step=self.by_step)
+
     def notes(self, name_a: str, name_b: str) -> list[str]:
         """Returns notes on how the totals are compared, where that isn't obvious."""
         notes = []
@@ -156,6 +193,16 @@ class _Sides:
             steps = len(side.steps)
             total, count = total / steps, None if count is None else count / steps
         return 100 * total / side.total if self.unit != side.unit and side.total else total, count
+
+
+def _grids(groups: Sequence[Group]) -> dict[str, dict[str, Group]]:
+    """Returns the groups of each kernel by their grid."""
+    found: dict[str, dict[str, Group]] = {}
+    for group in groups:
+        kernel, _, grid = group.key.rpartition(OF_GRID)
+        if kernel and (group.step_counts is None or group.step_counts.any()):
+            found.setdefault(kernel, {})[grid] = group
+    return found
 
 
 def _in_steps(group: Group) -> bool:

@@ -15,7 +15,7 @@ from ktrace.analysis.diff.compare import compared, require_comparable
 from ktrace.analysis.diff.model import Diff
 from ktrace.analysis.summary.compute import read_summary
 from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.keys import NOT_KNOWN
+from ktrace.analysis.work.keys import GRID, NOT_KNOWN
 from ktrace.errors import InputError, UsageError
 from ktrace.input.limits import limited
 from ktrace.pipeline.selection import selected
@@ -37,7 +37,7 @@ class Summarised(Protocol):
 Side = str | Path | Summarised | Summary
 
 #: The default groupings, and those that every comparison needs.
-_USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step")
+_USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step", GRID)
 
 
 @limited

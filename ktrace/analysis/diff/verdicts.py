@@ -19,6 +19,9 @@ from ktrace.analysis.work.model import Group
 from ktrace.model.arrays import Float64, Int64
 from ktrace.tables.figures import percent
 
+#: Why nothing is known of a change whose launches and total disagree.
+OPPOSITE = "the median and the total changed in opposite directions"
+
 
 def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
     """Returns the changes of one table with evidence, verdicts, and shares of all changes.
@@ -92,7 +95,7 @@ def _judge(change: Change, by_step: bool) -> tuple[str, str]:
     if seen.q is None or seen.q > LEVEL:
         return NOISE, f"{seen.samples}, q {_shown(seen.q)}"
     if seen.ratio is not None and (seen.ratio - 1) * change.delta < 0:
-        return UNKNOWN, "the median and the total changed in opposite directions"
+        return UNKNOWN, OPPOSITE
     return CLEAR, f"{seen.samples}, q {_shown(seen.q)}"
 
 

@@ -19,8 +19,8 @@ from ktrace.analysis.summary.verdict import PROOFS, VERDICT
 from ktrace.analysis.work.columns import by_source
 from ktrace.analysis.work.events import Work, natural
 from ktrace.analysis.work.figures import Durations
-from ktrace.analysis.work.gather import COLUMNS, SummaryInput
-from ktrace.analysis.work.keys import BY, CLASSIFIED, NOT_KNOWN, OTHER, UNCLASSIFIED
+from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, SummaryInput
+from ktrace.analysis.work.keys import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED
 from ktrace.analysis.work.labels import Key, Labels, Shape
 from ktrace.analysis.work.model import DeviceUse, Group
 from ktrace.errors import UsageError
@@ -129,7 +129,7 @@ def read_summary(
             filter=Filter(ranks=filter.ranks) if filter and filter.ranks else None,
         ),
         progress=progress,
-        columns=COLUMNS | columns_of(_answered(by, proved)),
+        columns=COLUMNS | columns_of(_answered(by, proved)) | frozenset(GRID_COLUMNS if GRID in (by or ()) else ()),
     )
     rest = filter and replace(filter, ranks=())
     return summary_of(batches, report, taxonomy(wanted.rules), by, rest, tree=tree, proved=proved)
@@ -158,13 +158,13 @@ def summary_of(
     from ktrace.stages.select.filter import filtered
 
     for name in by or ():
-        if name not in (*BY, *QUESTIONS, UNCLASSIFIED):
+        if name not in (*BY, *QUESTIONS, UNCLASSIFIED, GRID):
             raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join((*BY, *QUESTIONS)))
     levels, by = split_tree(by or ()) if tree else ([], by)
     spill = Spill(SPILL_BYTES)
     try:
         questions = asked(_answered(by, proved), spill, levels)
-        gathered = SummaryInput(rules, spill, spans=any(question.spans for question in questions))
+        gathered = SummaryInput(rules, spill, spans=any(one.spans for one in questions), grids=GRID in (by or ()))
         known = _known(by_source(pair_halves(batches, report)), gathered, questions)
         for batch in known if filter is None else filtered(known, filter, report):
             gathered.count(batch)

@@ -36,6 +36,9 @@ from ktrace.store.spill import Spill
 #: The columns of a shape.
 _SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", "precision", "layer", "comm")
 
+#: The columns of the grid of a launch, a part of shapes where launches are told apart by it.
+GRID_COLUMNS = ("grid_x", "grid_y", "grid_z")
+
 #: What is added up if there is no device work: calls and operators, else ranges.
 _HOST = (*HOST_KINDS, "range")
 
@@ -78,14 +81,14 @@ class SummaryInput:
     Batches of events and links must have one source each (`by_source`).
     """
 
-    def __init__(self, taxonomy: Taxonomy, spill: Spill, *, spans: bool = False) -> None:
-        """`spans` keeps what the host did and who waits for whom, for questions that need it."""
+    def __init__(self, taxonomy: Taxonomy, spill: Spill, *, spans: bool = False, grids: bool = False) -> None:
+        """`spans` keeps what the host did and who waits for whom, for questions that need it, `grids` those of work."""
         self.spill = spill
         self._taxonomy = taxonomy
         self._known: dict[str, int] = {}
         self.meanings: dict[tuple[str | None, str | None], int] = {}
         self.catalog = Catalog()
-        self.shapes = Shapes(_SHAPE)
+        self.shapes = Shapes((*_SHAPE, *GRID_COLUMNS) if grids else _SHAPE)
         self.threads = Shapes(TRACK_COLUMNS[:4])
         self.tracks = Shapes(TRACK_COLUMNS)
         self.work = StoredColumns(spill, "work", **WORK)

@@ -8,6 +8,10 @@ BY = ("kernel", "operation", "library", "precision", "layer", "stream", "device"
 #: Groups kernels without an operation by their whole names; in `groups` only if asked for.
 UNCLASSIFIED = "unclassified"
 
+#: Groups by kernel and grid, for `ktrace diff`, which tests launches of one grid; in `groups` only if asked for. What
+#: stands between both in a key.
+GRID, OF_GRID = "grid", " grid "
+
 #: The key of work whose column isn't known.
 OTHER = "other"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ktrace.analysis.work.keys import CLASSIFIED, OTHER, UNCLASSIFIED
+from ktrace.analysis.work.keys import CLASSIFIED, GRID, OF_GRID, OTHER, UNCLASSIFIED
 from ktrace.model.catalog import Catalog
 
 #: A combination of values, or a row of statistics: by column, None or absent if the source doesn't have a value.
@@ -32,7 +32,8 @@ class Labels:
     def key(self, by: str) -> Key:
         """The function that returns the key of a row."""
         own: dict[str, Key] = {
-            "kernel": lambda row: row.get("short_name") or row["name"],
+            "kernel": _kernel,
+            GRID: _with_grid,
             "stream": self.stream,
             "device": self._device,
             "rank": lambda row: _text(self.rank(row["source"])),
@@ -71,6 +72,16 @@ class Labels:
         if not self._by_device:
             return own
         return f"{self.device((row['source'], row.get('host'), row.get('device')))} {own}"
+
+
+def _kernel(row: Shape) -> str:
+    return str(row.get("short_name") or row["name"])
+
+
+def _with_grid(row: Shape) -> str:
+    """The kernel and its grid, as far as that is known."""
+    grid = [str(size) for axis in "xyz" if (size := row.get(f"grid_{axis}")) is not None]
+    return _kernel(row) + (OF_GRID + "x".join(grid) if grid else "")
 
 
 def _unclassified(row: Shape) -> str:

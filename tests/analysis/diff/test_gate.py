@@ -188,3 +188,32 @@ def test_a_trace_without_host_is_compared_by_its_devices(tmp_path: Path) -> None
     assert [change.key for change in diff.times] == ["device span", "idle"]
     assert diff.verdict[0] == "b.json takes as long as a.json: 4.98 ms."
     assert not gate(diff, 0).failed
+
+
+def of_grids(path: Path, seed: int, slow: float = 1.0) -> Path:
+    """A kernel of 40 launches with each of six grids, from 10 to 60 us, within 0.2 %; those of grid 384 are slower."""
+    drawn, found, clock = np.random.default_rng(seed), list[dict[str, Any]](), 0.0
+    for number in range(240):
+        grid = 1 + number % 6
+        dur = round(10.0 * grid * drawn.normal(1, 0.002) * (slow if grid == 3 else 1.0), 3)
+        args = {"device": 0, "stream": 7, "grid": [128 * grid, 1, 1], "block": [128, 1, 1]}
+        place = {"cat": "kernel", "name": "gemm_kernel", "pid": 0, "tid": 7, "args": args}
+        found.append({"ph": "X", **place, "ts": clock, "dur": dur})
+        clock = round(clock + dur + 1, 3)
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": found}))
+    return path
+
+
+def test_one_percent_of_one_grid_is_found(tmp_path: Path) -> None:
+    """By kernel alone, launches of 10 to 60 us hide it; the rows of grids and the rest add up to the kernel."""
+    a, b = of_grids(tmp_path / "a.json", 1), of_grids(tmp_path / "b.json", 2, slow=1.01)
+    slower, rest = sorted(ktrace.diff(a, b).rows["kernel"], key=lambda one: one.key != "gemm_kernel grid 384x1x1")
+    assert (slower.key, slower.verdict, slower.count_a) == ("gemm_kernel grid 384x1x1", "clear", 40)
+    assert slower.percent is not None and 0.9 < slower.percent < 1.1
+    assert (rest.key, rest.verdict, rest.count_a) == ("gemm_kernel, other grids", "within noise", 200)
+    whole = ktrace.diff(a, b).whole
+    assert (slower.total_a + rest.total_a, slower.total_b + rest.total_b) == (whole.total_a, whole.total_b)
+    assert "What got slower: gemm_kernel grid 384x1x1 +12.8 us, 100% of all that." in ktrace.diff(a, b).verdict[1]
+    (same,) = ktrace.diff(a, of_grids(tmp_path / "c.json", 3)).rows["kernel"]
+    assert (same.key, same.verdict) == ("gemm_kernel", "within noise")
+    assert [row.name for row in gate(ktrace.diff(a, b), each=0.5).regressions] == ["gemm_kernel grid 384x1x1"]
