@@ -83,7 +83,11 @@ def compared(
         part=part,
     )
     if sides.by_step and a.step_use and b.step_use:
-        diff.steps = [change for of in _of_steps(a.step_use, b.step_use) for change in judged([of], by_step=True)]
+        diff.steps = [
+            change
+            for of in _of_steps(a.step_use, b.step_use, (_per_source(a), _per_source(b)))
+            for change in judged([of], by_step=True)
+        ]
     elif not sides.by_step and not part:
         diff.times = _of_traces(a, b)
     notes = [*(f"{name_a}: {note}" for note in a.notes), *(f"{name_b}: {note}" for note in b.notes)]
@@ -238,14 +242,32 @@ def _all(side: Summary) -> Group:
     return Group("all work", side.total, side.count, average, steps=steps, step_counts=counts)
 
 
-def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse]) -> list[Change]:
-    """Returns the changes of the measured times of steps, in ns, averaged over the sources of a step."""
+def _step_times(side: Sequence[StepUse], devices: float) -> Float64:
+    """Returns the time of each step: on the host, or on `devices` where they lag behind and take longer."""
+    return np.array([max(use.wall, use.span / devices) / use.count for use in side], np.float64)
+
+
+def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse], devices: tuple[float, float]) -> list[Change]:
+    """Returns the changes of the measured times of steps, in ns, averaged over the sources of a step.
+
+    "step" is the time of a step where devices lag behind the host, that of the slower of both. `devices` are those of a
+    source.
+    """
     changes = []
+    times = [_step_times(side, devices) for side, devices in ((a, devices[0]), (b, devices[1]))]
+    if any(
+        bool(np.any(time > [use.wall / use.count for use in side])) for time, side in zip(times, (a, b), strict=True)
+    ):
+        changes.append(_measure("step", *times))
     for name in _MEASURES:
         one, other = (np.array([getattr(use, name) / use.count for use in side], np.float64) for side in (a, b))
         if one.any() or other.any():
             changes.append(_measure(name.replace("_", " "), one, other))
     return changes
+
+
+def _per_source(side: Summary) -> float:
+    return max(len(side.devices) / max(len(side.sources), 1), 1.0)
 
 
 def _of_traces(a: Summary, b: Summary) -> list[Change]:

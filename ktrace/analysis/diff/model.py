@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ktrace.tables.figures import exact, harmless, percent
+from ktrace.tables.figures import harmless, percent
 from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:
@@ -98,14 +98,15 @@ class DeviceChange:
 class Diff(Framed):
     """What changed from `a` to `b`, which are named `name_a` and `name_b`.
 
-    `per` is "step" if both sides have steps and totals are averages per step, else "whole". `whole` is the change of
-    all work. `steps` are the changes of the measured times of a step (`StepUse`), if steps are compared, `times` those
-    of the whole traces otherwise: "span" from the first begin to the last end of a source (unless only one side shows
-    what the host did), "device span" of the device where it is longest, "idle" of all devices. `rows` maps each
-    requested grouping (of `ktrace.analysis.work.keys.BY`) to its changes, the greatest first.
-    Totals are in `unit`: "ns", or "%" of the whole if a side contains only shares. `part` says that a filter left out
-    rows, so that the times are those of a part. `notes` are sentences on what the figures mean or lack, `verdict` at
-    most three: how much faster or slower, because of what, how sure. `gate` is the outcome of the limits of a pipeline.
+    `per` is "step" if both sides have steps and totals are averages per step, else "whole". `whole` is the change
+    of all work. `steps` are the changes of the measured times of a step (`StepUse`), if steps are compared, and
+    "step", the longer of wall and span, where devices lag behind the host. `times` are those of the whole traces
+    otherwise: "span" from the first begin to the last end of a source (unless only one side shows what the host
+    did), "device span" of the device where it is longest, "idle" of all devices. `rows` maps each requested
+    grouping (of `ktrace.analysis.work.keys.BY`) to its changes, the greatest first. Totals are in `unit`: "ns", or
+    "%" of the whole if a side contains only shares. `part` says that a filter left out rows, so that the times are
+    those of a part. `notes` are sentences on what the figures mean or lack, `verdict` at most three: how much
+    faster or slower, because of what, how sure. `gate` is the outcome of the limits of a pipeline.
     """
 
     name_a: str
@@ -132,7 +133,7 @@ class Diff(Framed):
     @property
     def time(self) -> Change | None:
         """The change of the time that all took: of a step, else of the trace; None if it isn't known, or of a part."""
-        return None if self.part else self.wall or self._measure("span") or self.device_time
+        return None if self.part else self._measure("step") or self.wall or self._measure("span") or self.device_time
 
     @property
     def device_time(self) -> Change | None:
@@ -169,17 +170,8 @@ class Diff(Framed):
         return {name: found[name] for name in sorted(found, key=lambda name: name not in self.rows)}
 
     def __repr__(self) -> str:
-        whole, each = self.whole, " of a step" if self.per == "step" else ""
-        named = [("time", self.time), ("work", whole), ("idle", self.idle)]
-        parts = [f"{name}{each} {_from_to(change, self.unit)}" for name, change in named if change]
+        parts = [harmless(self.verdict[0].removesuffix("."))] if self.verdict else []
         for by, rows in self.rows.items():
             counts = ((name, sum(row.verdict == name for row in rows)) for name in (CLEAR, NEW, GONE))
             parts.append(f"by {by} " + ", ".join(f"{count:,} {name}" for name, count in counts))
         return f"<Diff {harmless(self.name_a)} to {harmless(self.name_b)}: {'; '.join(parts)}>"
-
-
-def _from_to(change: Change, unit: str) -> str:
-    """Both figures of a change, in percent, and whether it exceeds noise where that is known."""
-    grown = f", {round(change.percent, 1) + 0.0:+.1f}%" if change.percent is not None else ""
-    known = f", {change.verdict}" if change.verdict in (CLEAR, NOISE) else ""
-    return f"{exact(change.total_a, unit)} to {exact(change.total_b, unit)}{grown}{known}"

@@ -145,11 +145,14 @@ def _because(diff: Diff) -> str:
         return ""
     rows = [change for change in diff.rows[by] if change.delta]
     sure = [change for change in rows if change.verdict in (CLEAR, NEW, GONE)]
+    least = _SAME / 100 * diff.whole.total_a
     if rows and all(change.verdict == UNKNOWN for change in rows):
         sure = rows  # nothing is known about noise, as the last sentence says
     first = f"{_work(diff)}{_idle(diff)}"
+    noise = f"both noise and {_SAME:g}% of the work" if sure else "noise"
+    sure = [change for change in sure if abs(change.delta) >= least or sure is rows]
     if not sure:
-        return first + f"No change by {by} exceeds noise." if _decisive(diff).delta or rows else first.strip()
+        return first + f"No change by {by} exceeds {noise}." if _decisive(diff).delta or rows else first.strip()
     doubtful = [change for change in rows if change.verdict == UNKNOWN and abs(change.delta) > abs(sure[0].delta)]
     also = f" Whether {_listed(doubtful, 1)} exceeds noise isn't known." if doubtful and sure is not rows else ""
     if _same(_decisive(diff)) or _decisive(diff).verdict == NOISE:

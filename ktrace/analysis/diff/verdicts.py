@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, Evidence
-from ktrace.analysis.diff.noise import LEVEL, discoveries, evidence, least_p
+from ktrace.analysis.diff.noise import LEVEL, discoveries, evidence, evidence_of_steps, least_p
 from ktrace.analysis.work.model import Group
 from ktrace.model.arrays import Float64, Int64
 from ktrace.tables.figures import percent
@@ -38,12 +38,12 @@ def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
 
 
 def _by_steps(changes: Sequence[Change]) -> list[Evidence | None]:
-    """Returns the evidence of the totals of steps, None if there are too few steps for a p of `LEVEL`."""
+    """Returns the evidence of the totals of steps, None if there are too few steps for a p of `LEVEL`, and none is."""
     found: list[Evidence | None] = []
     for change in changes:
         a, b = _steps(change)
-        enough = least_p(len(a), len(b)) <= LEVEL
-        found.append(evidence("steps", np.sort(a), np.sort(b)) if enough else None)
+        seen = evidence_of_steps(a, b) if len(a) and len(b) else None
+        found.append(seen if seen and (seen.p <= LEVEL or least_p(len(a), len(b)) <= LEVEL) else None)
     qs = discoveries([seen.p if seen else 1.0 for seen in found])
     return [seen and replace(seen, q=q) for seen, q in zip(found, qs, strict=True)]
 

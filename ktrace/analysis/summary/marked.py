@@ -127,7 +127,11 @@ class Marked:
         found = parts_of(group, count * len(devices), events.ts, end, events.roles)
         for place in range(len(devices)):
             mine = (occurrence >= 0) & (device == place)
-            spans = _spans(ranges, occurrence[mine], events.ts[mine], end[mine])
+            own, begins, ends, roles = occurrence[mine], events.ts[mine], end[mine], events.roles[mine]
+            starts, spans = _spans(ranges, own, begins, ends)
+            early = begins < starts[own]  # such as the copy of its batch, beside the work of the step before
+            clipped = np.minimum(ends[early], starts[own][early])
+            spans += parts_of(own[early].astype(np.int64), count, begins[early], clipped, roles[early])[:, 0]
             here = np.column_stack([found[place * count : (place + 1) * count], spans])
             np.add.at(self._use, ranges.label, here)
 
@@ -150,15 +154,15 @@ def _label(ranges: _Ranges, found: Int32) -> Int32:
     return np.where(found >= 0, ranges.label[found], -1).astype(np.int32) if len(ranges.label) else found
 
 
-def _spans(ranges: _Ranges, occurrence: Int32, begin: Int64, end: Int64) -> Int64:
-    """The time that a device was at each occurrence of a step, 0 for those without work on it.
+def _spans(ranges: _Ranges, occurrence: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
+    """The time at which a device came to each occurrence of a step, and how long it was at it; 0 without work.
 
         host      [ step 1     ][ step 2     ]
         device        [ 1 ] [ 1    ]  [ 2 ]           step 1 until its work ends, step 2 from there on
 
     It begins with the step on the host, or later, once the work of earlier steps is done, and lasts to the end of the
-    step on the host, or longer, until its work is done. It includes all work of the step, and no time between steps is
-    in two of them unless their work overlaps.
+    step on the host, or longer, until its work is done. Work of the step that runs earlier, beside that of other steps,
+    isn't in it; no time without work is in two steps.
     """
     first, last = np.full(len(ranges.label), _NEVER), np.full(len(ranges.label), -_NEVER)
     np.minimum.at(first, occurrence, begin)
@@ -169,11 +173,11 @@ def _spans(ranges: _Ranges, occurrence: Int32, begin: Int64, end: Int64) -> Int6
     done = np.append(-_NEVER, np.maximum.accumulate(last)[:-1])
     following = np.append(first[1:], _NEVER)
     alone = (first >= closes) & (done == -_NEVER)  # nothing tells since when the device could have begun
-    starts = np.where(alone, first, np.minimum(first, np.maximum(done, opens)))
-    stops = np.where(last < opens, last, np.maximum(last, np.minimum(closes, following)))  # else clocks differ
-    found = np.zeros(len(ranges.label), np.int64)
-    found[there] = stops - starts
-    return found
+    starts = np.where(alone | (last < opens), first, np.maximum(done, opens))  # where it ends before, clocks differ
+    stops = np.where(last < opens, last, np.maximum(last, np.minimum(closes, following)))
+    found, since = np.zeros(len(ranges.label), np.int64), np.zeros(len(ranges.label), np.int64)
+    since[there], found[there] = starts, np.maximum(stops - starts, 0)
+    return since, found
 
 
 def _numbers(meanings: list[str | None], words: list[str]) -> Int32:

@@ -26,8 +26,8 @@ class StepUse:
 
     The other times are unions, as in `DeviceUse`, of the work that was launched in the step, summed over all devices.
     `span` is the time that the devices were at it, also summed: from the begin of the step on the host, or once the
-    work of earlier steps is done, to its end on the host, or until its own work is done. A device that lags behind the
-    host is at a step later, and never busy for more than `span`.
+    work of earlier steps is done, to its end on the host, or until its own work is done, and what its work took before
+    that, beside other steps. A device that lags behind the host is at a step later, never busy for more than `span`.
     A step of several sources, or with several occurrences, is the sum of all, and `count` is their number.
     """
 
