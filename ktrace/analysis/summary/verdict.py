@@ -33,7 +33,7 @@ _WORTH = 5.0
 
 #: A rank that others wait for is named if that takes this part of the time of the devices, in percent, if it is last in
 #: more than this part of its collectives, and more often than chance would have it, with this probability.
-_WAITING, _MOSTLY, _CHANCE = 0.5, 0.5, 0.05
+_WAITING, _MOSTLY, _CHANCE = 0.5, 0.8, 0.05
 
 #: How steadily it must be late unless it is last each time, since collectives of a step aren't independent. With four
 #: parts of a run, noise is as steady once in 130 cases (Student's t); tests/worlds/test_collectives.py measures it.
