@@ -191,6 +191,8 @@ class _Guesses:
         guesses = [self._guess(name, *units.get(name, ("", "", True))) for name in order]
         if "kind" not in self._found and self._found.get("name") and "kernel" in self._found["name"][0].head.key:
             guesses.append(Guess("kind", Cell(constant="kernel"), "the heading of the names is about kernels"))
+        elif "kind" not in self._found and (words := self._host_words()):
+            guesses.append(Guess("kind", Cell(constant="op"), f"the heading of its time says {words}", sure=False))
         lacks = ""
         if "name" not in self._found:
             lacks = "no column has names"
@@ -203,6 +205,11 @@ class _Guesses:
         column, by_heading = self._found[name]
         reason = "by its heading" if by_heading else "by its cells"
         return Guess(name, Cell(column.name, unit), f"{reason}; {why}" if why else reason, sure and by_heading)
+
+    def _host_words(self) -> str:
+        """The words about the host in the heading of the time that the work took; '' for none."""
+        time = next((self._found[name][0] for name in ("dur", "value", "total", "avg") if name in self._found), None)
+        return " and ".join(sorted(set(time.head.key.split()) & _OF_HOST)) if time else ""
 
     def _free(self) -> list[_Column]:
         taken = {column.name for column, _ in self._found.values()}
@@ -248,7 +255,7 @@ class _Guesses:
             self._found.pop("end", None)
             timed = [it for it in self._free() if it.is_number and is_time(it.below or it.head.unit or it.cell_unit)]
             if timed and not self._found.keys() & set(FIGURES):
-                self._found["value"] = (timed[0], False)
+                self._found["value"] = (max(timed, key=_likely), False)
 
     def _settle_names(self) -> None:
         """Takes the first column of texts for the names where no heading is one of names."""
@@ -315,6 +322,18 @@ class _Guesses:
         column = self._found[name][0]
         words = (column.below, column.head.unit, column.cell_unit)
         return next((word for word in words if is_time(word)), "")
+
+
+#: Words in headings of times: those of work of a device, those of other work or of a part of it.
+_OF_DEVICE = frozenset(("device", "gpu", "kernel", "npu", "cuda", "hip"))
+_OF_HOST = frozenset(("host", "cpu", "dispatch"))
+_OF_A_PART = frozenset(("start", "end", "wait", "latency", "gap", "idle", "min", "max", "avg", "first", "last", "per"))
+
+
+def _likely(column: _Column) -> int:
+    """How likely a column has the time that the named work took on a device."""
+    words = set(column.head.key.split())
+    return len(words & _OF_DEVICE) - 2 * len(words & _OF_A_PART) - 8 * len(words & _OF_HOST)
 
 
 #: The order in which guesses are shown.

@@ -10,10 +10,11 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.torch.members import note_unknown_members
 from ktrace.converters._shared.torch.pickles import BEGIN, is_small, read_pickle
 from ktrace.converters._shared.torch.stacks import Stacks
+from ktrace.converters._shared.trace_json.repair import decode_mended
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import NOT_JSON, decode_document
+from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
@@ -72,19 +73,19 @@ def _dump(source: Source, report: Report) -> tuple[dict[str, Any], bool]:
         else:
             text = stream.read(LARGEST_JSON + 1)
             report.bytes.take_whole(len(text))
-            value, is_cut = _json(text, source.path), False
+            value, is_cut = _json(text, source.path, report), False
     if not isinstance(value, dict) or not value.keys() & {"entries", "pg_config", "pg_status"}:
         what = "it ends before its first value" if is_cut else "it has neither entries nor process groups"
         raise DamagedInput(what, path=source.path, expected=_EXPECTED, remedy=_REMEDY)
     return value, is_cut
 
 
-def _json(text: bytes, path: str) -> Any:
+def _json(text: bytes, path: str, report: Report) -> Any:
     if len(text) > LARGEST_JSON:
         what = f"has more than {LARGEST_JSON >> 20:,} MiB"
         raise DamagedInput(what, path=path, expected="a pickle, or smaller JSON", remedy=_REMEDY)
     try:
-        return decode_document(text)
+        return decode_mended(text, report)
     except NOT_JSON as error:
         raise DamagedInput(f"isn't JSON: {error}", path=path, expected=_EXPECTED, remedy=_REMEDY) from None
 

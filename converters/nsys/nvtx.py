@@ -196,8 +196,11 @@ def _end_thread(numbers: pa.Array, pids: pa.Array | None) -> dict[str, pa.Array]
 
 
 def _argb(colours: pa.Array) -> pa.DictionaryArray:
-    """Returns "#FF76B900" (alpha, red, green, blue) for 4285970688, which SQLite may store as a negative number."""
-    return mapped_words(colours, lambda number: f"#{number & 0xFFFFFFFF:08X}")
+    """Returns "#FF76B900" (alpha, red, green, blue) for 4285970688, which SQLite may store as a negative number.
+
+    Anything else than a whole number stays as it is.
+    """
+    return mapped_words(colours, lambda value: f"#{value & 0xFFFFFFFF:08X}" if isinstance(value, int) else str(value))
 
 
 def _without_zeros(block: Block) -> Block:

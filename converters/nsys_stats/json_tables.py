@@ -22,7 +22,9 @@ from ktrace.converters._shared.text.layouts import Delimited
 from ktrace.converters._shared.text.line_account import LineAccount
 from ktrace.converters._shared.text.tables import REFUSED, Recogniser, Row, Table, Text
 from ktrace.converters._shared.text.window import CHUNK, TextWindow
+from ktrace.converters._shared.trace_json.repair import shallow
 from ktrace.input.source import Source, mark_size, utf8
+from ktrace.model.json_text import deeper_stack
 from ktrace.report import Report
 
 #: The most characters of an object.
@@ -47,7 +49,13 @@ def first_headings(text: str) -> list[str] | None:
     if found := _FIRST.search(text):
         try:
             pairs, _ = _DECODER.raw_decode(text, found.end())
-        except (ValueError, RecursionError):
+        except RecursionError:
+            flat, *_ = shallow(text[found.end() :].encode())
+            try:
+                pairs, _ = _DECODER.raw_decode(flat.decode())
+            except (ValueError, RecursionError):
+                return None
+        except ValueError:
             return None
         return [key for key, _ in pairs]
     return None
@@ -109,7 +117,8 @@ def _cell(value: Any) -> str:
         return value.strip()
     if value is None:
         return ""
-    return str(value).lower() if isinstance(value, bool) else json.dumps(value)
+    with deeper_stack():
+        return str(value).lower() if isinstance(value, bool) else json.dumps(value)
 
 
 class _TextStream(TextWindow):
@@ -134,7 +143,9 @@ class _TextStream(TextWindow):
         while True:
             try:
                 pairs, self.at = _DECODER.raw_decode(self.text, self.at)
-            except (ValueError, RecursionError):
+            except (ValueError, RecursionError) as error:
+                if isinstance(error, RecursionError) and self.flatten():
+                    continue
                 if len(self.text) - self.at < _LONGEST and self.more():
                     continue
                 end = _END.search(self.text, self.at)

@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
-from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.trace_json.repair import decode_mended
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import NOT_JSON, decode_document
+from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
+from ktrace.report import Report
 
 #: A tree is read whole; a larger one isn't read.
 MOST_BYTES = 1 << 28
@@ -39,7 +40,7 @@ _VENDORS = {"CUDA": ("NVIDIA", "cuda"), "HIP": ("AMD", "hip")}
 def read_tree(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a summary for each node with a time or cycles, and its other metrics. Raises DamagedInput."""
     rows = RowBuilder(conversion)
-    tree = _decoded(source, conversion.report.bytes)
+    tree = _decoded(source, conversion.report)
     rows.fact("source", facts={"tool": "Triton Proton"})
     reading = _Reading(rows, conversion)
     for item in tree:
@@ -54,17 +55,17 @@ def read_tree(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _decoded(source: Source, account: ByteAccount) -> list[Any]:
+def _decoded(source: Source, report: Report) -> list[Any]:
     with source.open() as stream:
         data = stream.read(MOST_BYTES + 1)
-    account.take_whole(len(data))
+    report.bytes.take_whole(len(data))
     if len(data) > MOST_BYTES:
         raise _damaged(source, f"is a tree of more than {MOST_BYTES:,} bytes")
     try:
         if data[:1] in (b"\x91", b"\x92"):
             tree = msgspec.msgpack.decode(data)
         else:
-            tree = decode_document(data.removeprefix(b"\xef\xbb\xbf"))
+            tree = decode_mended(data.removeprefix(b"\xef\xbb\xbf"), report)
     except NOT_JSON as error:
         raise _damaged(source, f"can't be read as a tree: {error}") from None
     if not isinstance(tree, list) or not any(isinstance(item, dict) and "frame" in item for item in tree):

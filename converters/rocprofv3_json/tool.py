@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ktrace.converters._shared.trace_json.repair import mend_document
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 
@@ -58,8 +59,8 @@ class Tool:
         wrong = None
         try:
             value = msgspec.json.decode(text)
-        except NOT_JSON:  # a number beyond 64 bits, or too deep
-            value, wrong = _without_odd_numbers(text), f"a value of {'.'.join(path)} can't be read"
+        except NOT_JSON:  # a number beyond 64 bits, half of a surrogate pair, too deep
+            value, wrong = _without_odd_values(text), f"a value of {'.'.join(path)} can't be read"
         if path == ("metadata",):
             self.metadata = value if isinstance(value, dict) else {}
         elif path == ("agents",):
@@ -145,10 +146,11 @@ class Tool:
                 )
 
 
-def _without_odd_numbers(text: bytes) -> Any:
-    """A JSON value with null for numbers beyond 64 bits; None if it is nested too deeply."""
+def _without_odd_values(text: bytes) -> Any:
+    """A JSON value with null for numbers beyond 64 bits, and repaired; None if even that can't be read."""
     try:
-        return json.loads(text, parse_int=_int, parse_float=_float, parse_constant=lambda _: None)
+        whole, _ = mend_document(text)
+        return json.loads(whole, parse_int=_int, parse_float=_float, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         return None
 

@@ -16,6 +16,7 @@ import msgspec
 
 from ktrace.converters._shared.columnar.decoding import is_utf8, no_gc
 from ktrace.converters._shared.trace_json.chunks import CHUNK, Text
+from ktrace.converters._shared.trace_json.repair import mend_document
 from ktrace.converters._shared.trace_json.salvage import salvage
 from ktrace.errors import DamagedInput
 from ktrace.model.json_text import NOT_JSON
@@ -129,9 +130,18 @@ class Walk:
         text.pos += 1
         text.own("structure", start)
         try:
-            return msgspec.json.decode(value, type=str)
+            return msgspec.json.decode(self._mended(value, start), type=str)
         except NOT_JSON:
             return None
+
+    def _mended(self, value: bytes, start: int) -> bytes:
+        """The value that began at a position; repaired, with a report, if it isn't JSON."""
+        if len(value) < 3 or (_is_json(value) and is_utf8(value)):
+            return value
+        whole, repairs = mend_document(value)
+        for repair in repairs if _is_json(whole) else ():
+            self._report.issue(repair.kind, f"byte {start + repair.place}", repair.detail)
+        return whole
 
     def _member(self, path: tuple[str, ...]) -> Iterator[Member | Records]:
         text = self._text
@@ -154,6 +164,7 @@ class Walk:
             start = text.pos
             value = self._value()
             text.own("skipped" if value is None else "read", start)
+            value = value if value is None or path[0] != TOOL else self._mended(value, start)
             if value is None:
                 self._report_cut()
             elif path[0] == TOOL and len(path) > 1 and (len(value) < 3 or _is_json(value)):

@@ -4,6 +4,7 @@ Name, Time (ms), Calls                  statistics: a plain time next to a count
 Name, GPU (us), Calls                   the meaning of the time is unknown: it stays an argument
 Name, Time per call (us), Calls         an average
 Name, Start Time(us), Duration(us)      a timeline: each row is an event
+name, src_file, src_line, total_ns, ..  zones of Tracy's csvexport, -u: ns_since_start, exec_time_ns: ranges of the host
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COLUMNS = Columns({"name": NAMES, **STATISTICS, "value": (*_PLAIN, "latency")}, 
 
 #: Columns of a timeline: a start with a duration or an end.
 _WHAT = ("", "task ", "kernel ", "gpu ", "op ", "event ")
-_STARTS = ("start time", "start", "begin time", "begin", "start timestamp", "begin timestamp")
+_STARTS = ("start time", "start", "begin time", "begin", "start timestamp", "begin timestamp", "since start")
 _LENGTHS = ("duration", "duration time", "dur", "time", "elapsed time")
 _ENDS = ("end time", "end", "stop time", "stop", "finish time", "finish", "end timestamp")
 _TIMELINE = Columns(
@@ -37,7 +38,7 @@ _TIMELINE = Columns(
         "start": (*(what + word for what in _WHAT for word in _STARTS), "timestamp", "ts", "t0"),
         "dur": (
             *(what + word for what in _WHAT for word in _LENGTHS),
-            *("elapsed", "exec duration", "execution time", "latency", "dt", "δ", "δt"),
+            *("elapsed", "exec duration", "exec time", "execution time", "latency", "dt", "δ", "δt"),
         ),
         "end": tuple(what + word for what in _WHAT for word in _ENDS),
     },
@@ -51,7 +52,7 @@ _PLACES = Columns(
         "stream": ("stream id", "stream", "strm", "queue id", "queue"),
         "context": ("context", "ctx", "cuda context"),
         "pid": ("pid", "process id"),
-        "tid": ("tid", "thread id"),
+        "tid": ("tid", "thread id", "thread"),
         "correlation": ("correlation id", "corrid", "corr id", "correlation"),
     },
     (),

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from ktrace.converters._shared.torch.members import note_unknown_members
 from ktrace.converters._shared.torch.pickles import BEGIN, read_pickle
+from ktrace.converters._shared.trace_json.repair import decode_mended
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.model.json_text import NOT_JSON, decode_document
+from ktrace.model.json_text import NOT_JSON
 from ktrace.report import Report
 
 #: Greatest number of bytes of a snapshot as JSON, which is decoded whole.
@@ -58,7 +59,7 @@ def read_snapshot(source: Source, report: Report) -> Snapshot:
         else:
             text = stream.read(LARGEST_JSON + 1)
             report.bytes.take_whole(len(text))
-            value, is_cut = _json(text, source.path), False
+            value, is_cut = _json(text, source.path, report), False
     if isinstance(value, list) and value:  # memory_snapshot() of early versions: only segments
         value = {"segments": value}
     if not isinstance(value, dict) or not value.keys() & {"segments", "device_traces"}:
@@ -83,12 +84,12 @@ def whole(value: Any) -> int | None:
     return value if type(value) is int and -_LIMIT < value < _LIMIT else None
 
 
-def _json(text: bytes, path: str) -> Any:
+def _json(text: bytes, path: str, report: Report) -> Any:
     if len(text) > LARGEST_JSON:
         size = f"has more than {LARGEST_JSON >> 20:,} MiB"
         raise DamagedInput(size, path=path, expected="a pickle, or smaller JSON", remedy=_REMEDY)
     try:
-        return decode_document(text)
+        return decode_mended(text, report)
     except NOT_JSON as error:
         raise DamagedInput(f"isn't JSON: {error}", path=path, expected=_EXPECTED, remedy=_REMEDY) from None
 

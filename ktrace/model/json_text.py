@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -111,6 +112,7 @@ def load_json(text: str | bytes) -> Any:
 
     Raises ValueError for anything else than JSON, also for lists in lists beyond the limit of Python's stack.
     """
+    text = paired(text if isinstance(text, str) else text.decode(json.detect_encoding(text)))
     try:
         return json.loads(text)
     except (json.JSONDecodeError, UnicodeDecodeError):
@@ -130,9 +132,19 @@ def decode_document(text: bytes) -> Any:
         return msgspec.json.decode(text)
     except msgspec.ValidationError as error:
         try:
-            return json.loads(text, parse_int=_integer, parse_float=_finite)
+            return json.loads(paired(text.decode()), parse_int=_integer, parse_float=_finite)
         except ValueError:
             raise error from None
+
+
+def paired(text: str) -> str:
+    """A JSON text with U+FFFD for each escaped half of a surrogate pair: Python would accept it, Arrow wouldn't."""
+    return _SURROGATES.sub(lambda found: found[0] if found[1] else "\\ufffd", text) if "\\u" in text else text
+
+
+_SURROGATES = re.compile(
+    r"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
 
 
 def _finite(digits: str) -> float | str:

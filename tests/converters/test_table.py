@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from conftest import SAMPLES, SHARED
 
+import ktrace
 from ktrace.converters._shared.text.headings import FIGURES
 from ktrace.converters._shared.text.tables import find_tables
 from ktrace.converters.table.columns import NAMES, recognise
@@ -289,3 +290,18 @@ def test_a_start_that_is_called_t0_is_no_duration(tmp_path: Path) -> None:
     assert (trace.events.ts[0], trace.events.dur[0], trace.events.stream[0]) == (4000, 2000, 3)
     trace = one(tmp_path, "Kernel,t0 (us),Latency (us)\nk,4,2\n")
     assert trace.events.dur.tolist() == [2000]
+
+
+def test_zones_of_tracy() -> None:
+    zones = ktrace.read(SAMPLES / "table" / "zones-of-tracy.csv").summaries
+    found = zones[["kind", "name", "total", "count", "avg", "min", "max", "stddev", "percent"]].to_numpy().tolist()
+    assert found == [
+        ["op", "Frame::submit", 48213004, 600, 80355, 61200, 214880, 18422, 3.5],
+        ["op", "Decode<A, B>", 12880412, 148, 87030, 52110, 402990, 41220, 0.935],
+    ]
+    events = ktrace.read(SAMPLES / "table" / "zones-of-tracy-one-by-one.csv").events
+    assert events[["kind", "name", "ts", "dur", "tid"]].to_numpy().tolist() == [
+        ["op", "Frame::submit", 1000100, 20150, 7],
+        ["op", "Decode", 1003000, 4007, 7],
+        ["op", "Frame::submit", 2000100, 19850, 9],
+    ]

@@ -30,13 +30,24 @@ STATISTICS: dict[str, tuple[str, ...]] = {
         "percentage",
         "percent %",
         "percentage %",
+        "total perc",
         "of total %",
         "%",
         "ratio %",
         "share %",
     ),
     "total": ("total time", "total duration", "time total", "total"),
-    "count": ("instances", "calls", "num calls", "number of calls", "# of calls", "count", "iterations", "invocations"),
+    "count": (
+        "instances",
+        "calls",
+        "num calls",
+        "number of calls",
+        "# of calls",
+        "count",
+        "counts",
+        "iterations",
+        "invocations",
+    ),
     "avg": ("avg", "average", "mean", "avg time", "average time", "mean time", "avg duration", "time avg"),
     "median": ("med", "median", "med time", "median time", "p50"),
     "min": ("min", "minimum", "min time", "minimum time", "min duration"),
@@ -56,6 +67,7 @@ TIME_WORDS = r"[nuµμm]?s|[num]?secs?|[a-z]{0,8}seconds?"
 UNIT = re.compile(rf"%|{TIME_WORDS}|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
 _BRACKETED = re.compile(r"(.*?)[(\[]([^()\[\]]+)[)\]]")
 _SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|[a-z]{0,8}seconds?)", re.IGNORECASE)
+_SINCE = re.compile(r"(ns|us|µs|μs|ms|s)[\s_](since[\s_]start)", re.IGNORECASE)
 _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
 _GREATEST_EXPONENT = 300
 _TOTALS = frozenset({"total", "totals", "sum", "grand total", "overall total", "total time", "total gpu time"})
@@ -88,6 +100,8 @@ def heading(text: str) -> Heading:
             return Heading(text, name, unit)
     if "%" in text:
         return Heading(text, text.replace("%", " ").strip(), "%")
+    if found := _SINCE.fullmatch(text):
+        return Heading(text, found.group(2), found.group(1).lower())
     for pattern in (_SUFFIXED, _CAMEL):
         if found := pattern.fullmatch(text):
             return Heading(text, found.group(1), found.group(2).lower())

@@ -124,7 +124,10 @@ class _Text(TextWindow):
                 spent += error.pos - self.at + 1
                 if spent < _MOST_REPAIRED and self._repair(error.pos):
                     continue
-            except (ValueError, RecursionError):
+            except RecursionError:
+                if self.flatten():
+                    continue
+            except ValueError:
                 pass
             else:
                 if end < len(self.text) or self.ended:

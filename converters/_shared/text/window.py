@@ -7,6 +7,7 @@ import re
 from typing import BinaryIO
 
 from ktrace.byte_account import Owner
+from ktrace.converters._shared.trace_json.repair import shallow
 from ktrace.report import Report
 
 #: Bytes that are read at once.
@@ -76,6 +77,18 @@ class TextWindow:
         self.drop()
         self.text += added
         return not self.ended or bool(added)
+
+    def flatten(self) -> bool:
+        """Replaces what is nested too deeply in the text from `at` on, and reports it; returns whether anything was.
+
+        False, too, for a nest whose end isn't read yet.
+        """
+        flat, repairs, closed = shallow(self.text[self.at :].encode())
+        if not repairs or not (closed or self.ended):
+            return False
+        self._report.issue("json-repair", f"byte {self._place + repairs[0].place}", repairs[0].detail, len(repairs))
+        self.text = self.text[: self.at] + flat.decode()
+        return True
 
     def next(self, blank: re.Pattern[str] = _BLANK) -> str:
         """Skips blanks and returns the next character; '' at the end."""

@@ -2,7 +2,7 @@ r"""Repairs of damaged JSON text: invalid JSON that real tools write.
 
     "memory bandwidth (GB/s)": inf     "blocks per SM": -nan(ind)     "path": "C:\Work"     "name": "f<"a">"
     raw control bytes in texts         bytes that aren't UTF-8        {"a": 1,}             007, +1, .5, 0x1f
-    "datatype": ncclFloat32
+    "datatype": ncclFloat32            [[[[...]]]] in more than 200 others
 
 A repair is a guess: it is used only if the text is JSON afterwards, and each one is reported with its place.
 """
@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from ktrace.model.json_text import NOT_JSON, decode_document
+from ktrace.report import Report
 
 from .grammar import unescaped_quotes
 from .walk import Rule, walk
@@ -44,6 +47,8 @@ _LOOSE_NUMBER = re.compile(rb"\+?(-?)(\d*)(?:\.(\d*))?([eE][-+]?\d+)?")
 _BARE_WORD = re.compile(rb"(?<=[\s:,\[])-?(?:nan(?:\(ind\))?|NaN|inf|Infinity)(?=\s*[,}\]])")
 _NAME = re.compile(rb"[A-Za-z_][\w.]*")
 _HEX = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
+#: Lists and objects in which a value may be; Python's own limit depends on how deep its stack is.
+_DEEPEST = 200
 _WORDS = {b"true": b"true", b"false": b"false", b"null": b"null", b"none": b"null", b"undefined": b"null"}
 
 _BARE_QUOTE = re.compile(rb'(\\.)|(")', re.DOTALL)
@@ -104,6 +109,44 @@ def mend(text: bytes) -> tuple[bytes, list[Repair]]:
         repairs.append(Repair("encoding", error.start, f"{error.object[error.start : error.end]!r}"))
         better = better.decode(errors="replace").encode()
     return better, repairs
+
+
+def mend_document(text: bytes) -> tuple[bytes, list[Repair]]:
+    """Repairs a whole document that can't be decoded for one odd value: as `mend`, and without the deepest lists."""
+    flat, nests, _ = shallow(text)
+    whole, repairs = mend(flat)
+    return whole, nests + repairs
+
+
+def decode_mended(text: bytes, report: Report) -> Any:
+    """The value of a document, after repairs, which are reported with their places. Raises as `NOT_JSON` says."""
+    try:
+        return decode_document(text)
+    except NOT_JSON:
+        whole, repairs = mend_document(text)
+        value = decode_document(whole)
+    for repair in repairs:
+        report.issue(repair.kind, f"byte {repair.place}", repair.detail)
+    return value
+
+
+def shallow(text: bytes) -> tuple[bytes, list[Repair], bool]:
+    """Replaces lists and objects in more than `_DEEPEST` others by a text; also returns whether all of these end."""
+    cells = np.frombuffer(text, np.uint8)
+    places = np.flatnonzero(np.isin(cells, np.frombuffer(b"[]{}", np.uint8)))
+    places = places[np.searchsorted(unescaped_quotes(cells), places) % 2 == 0]
+    steps = np.where(np.isin(cells[places], np.frombuffer(b"[{", np.uint8)), 1, -1)
+    depth = np.cumsum(steps)
+    begins = places[(depth == _DEEPEST + 1) & (steps > 0)].tolist()
+    ends = (places[(depth == _DEEPEST) & (steps < 0)] + 1).tolist()
+    pieces: list[bytes] = []
+    after = 0
+    for begin, end in zip(begins, [*ends, len(text)], strict=False):
+        pieces += (text[after:begin], b'"[nested too deeply]"')
+        after = end
+    detail = f"a list or object in more than {_DEEPEST} others was left out"
+    repairs = [Repair("json-repair", begin, detail) for begin in begins]
+    return b"".join((*pieces, text[after:])), repairs, len(ends) >= len(begins)
 
 
 def mend_quotes(text: bytes, bare: list[tuple[int, int]]) -> tuple[bytes, list[Repair]]:
