@@ -17,6 +17,9 @@ from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import FirstId
 from ktrace.model.batch import Batch
 
+#: Monitors of clocks, which rocm-smi gives in MHz.
+_CLOCKS = pa.array(["sclk", "mclk", "fclk", "socclk", "dcefclk"])
+
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
@@ -39,6 +42,9 @@ def _batch(batches: Batches, block: Block, ids: FirstId) -> Batch:
         ids.of(block.numbers),
         kind="counter",
         name="[no name]" if named is None else pc.fill_null(named, "[no name]"),
+        unit=None
+        if named is None
+        else pc.if_else(pc.fill_null(pc.is_in(named, value_set=_CLOCKS), False), "MHz", None),
         ts=start,
         dur=None if end is None else pc.subtract(end, start),
         **columns,

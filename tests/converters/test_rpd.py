@@ -260,3 +260,10 @@ def test_a_number_that_no_column_holds_is_an_argument(tmp_path: Path) -> None:
     kernel = next(row for row in rows(ktrace.read(path)) if row["kind"] == "kernel")
     assert "registers" not in kernel
     assert kernel["args"]["$registers"] == 1 << 40
+
+
+def test_clocks_have_a_unit() -> None:
+    events = ktrace.read(SAMPLES / "rpd" / "two-calls-a-kernel-never-run-and-nulls.rpd").events
+    counters = events[events["kind"] == "counter"].set_index("name")
+    assert (counters.loc["sclk", "unit"], counters.loc["sclk", "device"]) == ("MHz", 2)
+    assert counters["unit"].count() == 1

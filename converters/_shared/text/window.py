@@ -7,8 +7,9 @@ import re
 from typing import BinaryIO
 
 from ktrace.byte_account import Owner
-from ktrace.converters._shared.trace_json.repair import shallow
 from ktrace.report import Report
+
+from ..trace_json.repair import shallow
 
 #: Bytes that are read at once.
 CHUNK = 1 << 16
