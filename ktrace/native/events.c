@@ -34,8 +34,10 @@ static inline int tag_of(Text key, size_t size) {
     return tag;
 }
 
-/* The shape with a tag, which begins with its quote; NULL if there is none. */
+/* The shape with a tag, which begins with its quote; NULL if there is none, or if the tag has an escape. */
 static Shape *shape_with(Events *events, int field, Text tag, size_t size) {
+    if (memchr(tag + 1, '\\', size))
+        return NULL;
     for (int tried = 0, number = events->last; tried < events->count; tried++, number++) {
         if (number >= events->count)
             number = 0;
@@ -147,21 +149,26 @@ static Text read_object(Shape *shape, int first, int stop, Text at, Text end, in
     }
 }
 
-/* The phase of the last row: one letter, or 0 for anything else. */
+/* A phase that is spelled with an escape. */
+#define ESCAPED 1
+
+/* The phase of the last row: one letter, `ESCAPED`, or 0 for anything else. */
 static char phase_of(const Shape *shape) {
     if (shape->phase < 0)
-        return shape->tag_size == 1 ? shape->tag[0] : 0;
+        return shape->tag_field == BY_PHASE && shape->tag_size == 1 ? shape->tag[0] : 0;
     const Column *column = &shape->columns[shape->phase];
     int32_t code = column->codes[shape->rows];
-    if (code < 0 || column->texts.entries[code].size != 3)
+    if (code < 0)
         return 0;
-    const unsigned char *text = column->texts.bytes + column->texts.entries[code].at;
-    return *text == '"' ? (char)text[1] : 0;
+    const Entry *entry = &column->texts.entries[code];
+    const unsigned char *text = column->texts.bytes + entry->at;
+    if (memchr(text, '\\', entry->size))
+        return ESCAPED;
+    return entry->size == 3 && *text == '"' ? (char)text[1] : 0;
 }
 
-/* How many rows the last row's event may become, where `values` members of its args have a value. */
-static int64_t rooms_of(const Shape *shape, int values) {
-    char phase = phase_of(shape);
+/* How many rows an event of a phase may become, where `values` members of its args have a value. */
+static int64_t rooms_of(char phase, int values) {
     if (!phase || !strchr(ONE_ROW, phase))
         return ROOM;
     return phase == 'C' ? 1 + values : 1;
@@ -184,8 +191,10 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Py_ssize_t
         if (!(at = read_object(shape, 0, shape->members, at, end, &values)))
             return 0;
         fill_row(shape, values);
+        char phase = phase_of(shape);
+        if (phase == ESCAPED)
+            return 0;
         if (shape->folded) {
-            char phase = phase_of(shape);
             if (!phase || !strchr(FLOWS, phase))
                 return 0;
             ++*folded;
@@ -195,7 +204,7 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Py_ssize_t
             for (int number = 0; number < shape->members; number++)
                 of_args -= (int)(shape->seen[number >> 6] >> (number & 63) & 1);
             shape->ats[shape->rows] = byte;
-            byte += rooms_of(shape, of_args);
+            byte += rooms_of(phase, of_args);
             shape->rows++;
         }
         at = skip_blank(at);

@@ -233,6 +233,10 @@ class Batches:
                     arrays[name] = _array(value, rows, kind)
                 except pa.ArrowInvalid:
                     arrays[name], arrays[f"args.${name}"] = _narrowed(value, kind)
+                    kept = arrays[f"args.${name}"]
+                    first = pc.index(kept.is_valid(), True).as_py()
+                    where = f"record {ids[first]}"
+                    self._report.issue("misfit", where, f"{name}: {kept[first]}", len(kept) - kept.null_count)
         if (counts := arrays.get("count")) is not None and pc.any(negative := pc.less(counts, 0)).as_py():
             arrays["count"] = pc.if_else(negative, None, counts)
             arrays["args.$count"] = pc.if_else(negative, counts, None)

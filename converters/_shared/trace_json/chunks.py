@@ -16,6 +16,9 @@ from ktrace.report import Report
 #: Bytes of a chunk of events: small enough for the processor's cache (chunks of 1 MiB take a tenth longer).
 CHUNK = 1 << 19
 
+#: Chunks of a range of a document, whose events are put in order together, and which one process reads.
+CHUNKS = 32
+
 #: Bytes that are read at once, at least.
 BLOCK = 1 << 20
 
@@ -55,7 +58,7 @@ class Text:
         self.largest = max(LARGEST, self._most)
         self.pos = pos
         self.ended = False
-        self.wasted = 0
+        self.wasted = 2 * pos  # bytes that were examined in vain, of at most twice those that were read
         self._gap = (_BOUNDARY, pos, pos)  # between these positions no boundary begins
 
     def more(self) -> bool:
@@ -89,6 +92,7 @@ class Text:
         self._data = bytearray()
         self._start = self.pos = self.owned = pos
         self.ended = False
+        self.wasted = 2 * pos
 
     def own(self, owner: Owner, start: int) -> None:
         """States what the text from `start` to the current position is."""

@@ -254,8 +254,11 @@ class Document:
             begin(text, part)
         while True:
             reading = List(text, self._decoder, self._report, CHUNK, lines=lines)
-            if not lines and not again and self._is_large():
-                yield from self._in_ranges(reading)
+            if not again:  # so that processes inherit the first shapes; always, so that the order of rows is the same
+                yield from reading.read(text.pos + 1)
+                yield from self._decoder.end_range()
+            if not lines and not again and self._is_large() and not reading.ended:
+                yield from self._in_ranges()
             else:
                 yield from reading.read()
             if text.peek() != b"]":
@@ -269,15 +272,11 @@ class Document:
                 return
             self._report.issue("json-repair", f"byte {place}", "the list of events ends, and continues")
 
-    def _in_ranges(self, reading: List) -> Iterator[Events | Batch]:
-        """Yields the events of a list, read by several processes."""
-        text = self._text
-        yield from reading.read(text.pos + 1)  # one chunk, so that the children inherit its shapes
-        yield from self._decoder.flush()
-        if not reading.ended:
-            parts = ranges.Ranges(self._file, self._path, self._conversion, self._rows, self._decoder, CHUNK)
-            yield from parts.read(text.pos)
-            text.jump(parts.end)
+    def _in_ranges(self) -> Iterator[Events | Batch]:
+        """Yields the rest of the events of a list, read by several processes."""
+        parts = ranges.Ranges(self._file, self._path, self._conversion, self._rows, self._decoder, CHUNK)
+        yield from parts.read(self._text.pos)
+        self._text.jump(parts.end)
 
     def _continues(self) -> bool:
         """Whether a comma and a further event follow the end of a list; if so, goes to that event."""

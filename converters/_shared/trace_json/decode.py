@@ -22,7 +22,7 @@ from ktrace.report import Report
 
 from ..columnar.decoding import no_gc
 from .compiled_events import CompiledEvents, can_read, may_fold
-from .events import Events
+from .events import Events, Tag, by_tag
 from .gather import Gather, Group
 from .json_values import Raw, elements_of, members_of
 from .shapes import Shapes, Struct
@@ -76,8 +76,8 @@ class Decoder:
         self._rows = rows
         self.folded = folded
         self.quoted = quoted
-        self.shapes = shapes or (Shapes("cat"), Shapes("ph"))
-        self._by_cat, self._by_phase = self.shapes
+        self.first_shapes = shapes  # those after the first chunk, with which every range of a document begins
+        self._by_cat, self._by_phase = (one.copy() for one in shapes or (Shapes("cat"), Shapes("ph")))
         self._gathers: dict[Any, Gather] = {}
         self._compiled: list[CompiledEvents] = []
         self.compiled = False  # whether compiled code took the last list
@@ -113,7 +113,7 @@ class Decoder:
         return self._gathered >= self._rows or self._bytes >= MOST_GATHERED
 
     def flush(self) -> Iterator[Events]:
-        """Yields all gathered events, a shape at a time, in the order of their first events."""
+        """Yields all gathered events, those of a tag at a time, in the order of their first events."""
         self._gathered = self._bytes = 0
         found: list[Events] = []
         for key, gather in list(self._gathers.items()):
@@ -125,7 +125,23 @@ class Decoder:
             found += compiled.finish()
         current = self._structs()
         self._compiled = [compiled for compiled in self._compiled if compiled.structs == current]
-        yield from sorted(found, key=lambda events: int(events.at[0]))
+        known = (shapes for shapes in self.first_shapes or self._shapes)
+        keys: dict[Tag, list[str]] = {
+            (one.tag_field, tag): list(shape.args) for one in known for tag, shape in one.shapes.items()
+        }
+        yield from by_tag(found, keys)
+
+    @property
+    def _shapes(self) -> tuple[Shapes, Shapes]:
+        return self._by_cat, self._by_phase
+
+    def end_range(self) -> Iterator[Events]:
+        """As `flush`; the next range begins with what the first chunk taught, as it does in a process of its own."""
+        yield from self.flush()
+        if self.first_shapes is None:
+            self.first_shapes = self._by_cat.copy(), self._by_phase.copy()
+        self._by_cat, self._by_phase = (one.copy() for one in self.first_shapes)
+        self._gathers, self._compiled, self._look_closely, self._repeats = {}, [], False, False
 
     def _groups(self, text: bytes, byte: int, *, salvaged: bool) -> tuple[list[Group], int, list[Strange]]:
         """The events by shape, the number of elements, and the elements that aren't events.
@@ -170,7 +186,7 @@ class Decoder:
         return self._compiled[-1]
 
     def _structs(self) -> list[Struct]:
-        return [struct for shapes in self.shapes if shapes.usable for struct in shapes.current()]
+        return [struct for shapes in self._shapes if shapes.usable for struct in shapes.current()]
 
     def _typed(self, text: bytes) -> tuple[list[Group], int]:
         """The events by shape, and their number. Raises msgspec.ValidationError if one doesn't match."""

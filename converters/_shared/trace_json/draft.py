@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import SPECIAL, encoded, json_cells, load_json
+from ktrace.model.json_text import SPECIAL, decoded, encoded, json_cells, load_json
 from ktrace.model.masks import present
 from ktrace.report import Report
 
@@ -51,14 +51,18 @@ class Draft:
         left.pop("ph", None)
         return cls(events.at, left, {})
 
-    def move(self, key: str, into: Into) -> None:
-        """Moves the values of `args.<key>` that `into` can represent; the rest stays."""
+    def move(self, key: str, into: Into) -> pa.Array | None:
+        """Moves the values of `args.<key>` that `into` can represent.
+
+        Returns those of a column whose other values were moved that it can't represent; they stay arguments.
+        """
         column = self.left.get(f"args.{key}")
         if column is None:
-            return
+            return None
         taken, rest = _MOVES[into.how](column)
         if taken is None:
-            return
+            return None
+        misfits = rest
         names = [f"{into.column}_{axis}" for axis in "xyz"] if into.how == "dims" else [into.column]
         parts = taken if into.how == "dims" else [taken]
         if any(name in self.columns for name in names):
@@ -67,6 +71,7 @@ class Draft:
             parts = [pc.coalesce(self.columns[name], part) for name, part in zip(names, parts, strict=True)]
         self.columns |= zip(names, parts, strict=True)
         self.leave(f"args.{key}", rest)
+        return misfits
 
     def leave(self, name: str, rest: pa.Array | None) -> None:
         """Sets the values that are left of a member or argument."""
@@ -118,6 +123,17 @@ class Task:
             self.report.issue(kind, f"record {number}", detail)
         if len(at) > 20:
             self.report.issue(kind, f"record {int(at[20])}", detail, len(at) - 20)
+
+    def move(self, draft: Draft, key: str, into: Into) -> None:
+        """Moves an argument to its column, and reports the values that don't fit while those of other rows do."""
+        misfits = draft.move(key, into)
+        if misfits is None or into.how in ("ordinal", "copy"):
+            return
+        texts = json_cells(misfits)
+        rows = np.flatnonzero(pc.fill_null(pc.not_equal(texts, "null"), False).to_numpy(zero_copy_only=False))
+        if len(rows):
+            first = int(rows[0])
+            self.report.issue("misfit", f"record {draft.at[first]}", f"{key}: {texts[first].as_py()[:40]}", len(rows))
 
     def timed(self, draft: Draft) -> Draft:
         """Returns the events with a time and without a negative duration, with `ts` filled; reports the others."""
@@ -246,22 +262,25 @@ def _json_integer(text: bytes) -> int | None:
 
 
 def _integers32(column: pa.Array) -> Taken:
+    """Splits a column into whole numbers of 32 bits and the rest."""
     taken, rest = integers(column)
     if taken is None:
         return None, rest
     low, high = (pc.min_max(taken)[name].as_py() for name in ("min", "max"))
     if low is not None and (low < -_INT32 or high >= _INT32):
-        return None, column
+        fits = pc.and_(pc.greater_equal(taken, -_INT32), pc.less(taken, _INT32))
+        taken = pc.if_else(fits, taken, None)
+        rest = pc.if_else(pc.is_null(taken), decoded(column), None)
     return taken.cast(pa.int32()), rest
 
 
 def _ordinals(column: pa.Array) -> Taken:
     """Splits a column into ordinals of devices or streams, which may be texts, and the rest; -1 means "none"."""
     taken, rest = numbered(column)
-    if taken is None or rest is not None or (pc.min(taken).as_py() or 0) >= 0:
+    if taken is None or (pc.min(taken).as_py() or 0) >= 0:
         return taken, rest
-    none = pc.less(taken, 0)
-    return pc.if_else(none, None, taken), pc.if_else(none, taken, None)
+    taken = pc.if_else(pc.less(taken, 0), None, taken)
+    return taken, pc.if_else(pc.is_null(taken), decoded(column), None)
 
 
 def numbers(column: pa.Array) -> Taken:

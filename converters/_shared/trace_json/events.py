@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from ktrace.model.arrays import Int64
+from ktrace.model.json_text import decoded, encoded, json_cells
+
+from ..columnar.dictionaries import indices
 
 #: Members of an event with a column of their own.
 MEMBERS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "bp", "s")
@@ -48,3 +54,72 @@ class Events:
 
     def __len__(self) -> int:
         return len(self.at)
+
+    def where(self, rows: Int64) -> Events:
+        """Some of the events, without columns that none of them has."""
+        taken = {name: column.take(pa.array(rows)) for name, column in self.columns.items()}
+        return Events(self.at[rows], {name: column for name, column in taken.items() if column.null_count < len(rows)})
+
+
+#: A member by which events are told apart, and its text.
+Tag = tuple[str, str | None]
+
+
+def by_tag(found: Iterable[Events], order: Mapping[Tag, Sequence[str]]) -> list[Events]:
+    """Events of one tag as one, each in the order of the document; the tags are in the order of their first events.
+
+    A tag is a category, or a phase without one. `order` has keys of args by tag; others follow by their names. So the
+    order of rows and of arguments doesn't depend on who read which part of a document, nor on how keys became known.
+    """
+    parts: dict[Tag, list[Events]] = defaultdict(list)
+    for events in found:
+        for tag, part in _tags(events):
+            parts[tag].append(part)
+    joined = [_joined(given, order.get(tag, ())) for tag, given in parts.items()]
+    return sorted(joined, key=lambda events: int(events.at[0]))
+
+
+def _tags(events: Events) -> Iterator[tuple[Tag, Events]]:
+    """Yields the events of each tag."""
+    codes = np.zeros(len(events), np.int64)
+    names: list[Tag] = [("ph", None)]
+    for member in ("ph", "cat"):
+        column = events.columns.get(member)
+        if column is not None:
+            column = encoded(column)
+            known = indices(column)
+            codes = np.where(known >= 0, known + len(names), codes)
+            names += ((member, word) for word in column.dictionary.to_pylist())
+    used = np.flatnonzero(np.bincount(codes))
+    for code in used.tolist():
+        yield names[code], events if len(used) == 1 else events.where(np.flatnonzero(codes == code))
+
+
+def _joined(parts: list[Events], keys: Sequence[str]) -> Events:
+    """The events of all parts, sorted by place. A column that has several types has JSON texts."""
+    rank = {name: number for number, name in enumerate((*MEMBERS, *(f"args.{key}" for key in keys)))}
+    found = {name for part in parts for name in part.columns}
+    names = sorted(found, key=lambda name: (rank.get(name, len(rank)), name))
+    if len(parts) == 1:
+        return Events(parts[0].at, {name: parts[0].columns[name] for name in names})
+    parts.sort(key=lambda part: int(part.at[0]))
+    at = np.concatenate([part.at for part in parts])
+    order = pa.array(np.argsort(at, kind="stable"))
+    columns = {}
+    for name in names:
+        given = [part.columns.get(name) for part in parts]
+        kinds = {decoded(column.slice(0, 0)).type for column in given if column is not None}
+        kind = kinds.pop() if len(kinds) == 1 else pa.binary()
+        pieces = [
+            pa.nulls(len(part), kind) if column is None else _of_type(column, kind)
+            for part, column in zip(parts, given, strict=True)
+        ]
+        joined = pa.concat_arrays(pieces).take(order)
+        is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+        columns[name] = joined.dictionary_encode() if is_text else joined
+    return Events(at[order.to_numpy()], columns)
+
+
+def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    column = decoded(column)
+    return column if column.type == kind else json_cells(column).cast(kind)

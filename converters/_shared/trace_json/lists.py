@@ -16,6 +16,7 @@ from ktrace.model.json_text import NOT_JSON
 from ktrace.report import Report
 
 from ..columnar.decoding import is_utf8
+from . import chunks
 from .chunks import Text
 from .decode import Decoder
 from .events import Events
@@ -47,6 +48,7 @@ class List:
         self._decoder = decoder
         self._report = report
         self._chunk = chunk
+        self._range = chunks.CHUNKS * chunk
         self._lines = lines
         self.ended = False
 
@@ -66,8 +68,12 @@ class List:
                 return
             if stop is not None and text.pos >= stop:
                 return
+            start = text.pos
             self._take_chunk()
-            if self._decoder.full:
+            if text.pos // self._range > start // self._range:
+                yield from self._decoder.end_range()
+                text.wasted = 2 * text.pos
+            elif self._decoder.full:
                 yield from self._decoder.flush()
 
     def _separators(self) -> bool:

@@ -19,13 +19,13 @@ from ktrace.model.batch import Batch
 from ktrace.parallel.fork import Workers
 from ktrace.report import Report
 
+from . import chunks
 from .chunks import Text
 from .decode import MOST_EVENTS, Decoder
 from .lists import List
 from .member import RowsOf
 
-#: Chunks of a range; one process reads a file of less than `LEAST` bytes.
-CHUNKS = 32
+#: One process reads a file of less than so many bytes.
 LEAST = 32 << 20
 
 
@@ -55,7 +55,7 @@ class Ranges:
 
     def read(self, pos: int) -> Iterator[Batch]:
         """Yields the batches of the events from `pos`, a position between two events, to the list's end: then `end`."""
-        step = CHUNKS * self._chunk
+        step = chunks.CHUNKS * self._chunk
         first = pos // step
         bounds = [step * number for number in range(first, -(-Path(self._path).stat().st_size // step) + 1)]
         bounds[0] = pos
@@ -93,7 +93,7 @@ class Ranges:
                 start = text.cut(start)
                 text.begin_at(start)
             decoder = Decoder(
-                report, MOST_EVENTS, self._decoder.folded, self._decoder.shapes, quoted=self._decoder.quoted
+                report, MOST_EVENTS, self._decoder.folded, self._decoder.first_shapes, quoted=self._decoder.quoted
             )
             events = List(text, decoder, report, self._chunk)
             for some in chain(events.read(stop), decoder.flush()):

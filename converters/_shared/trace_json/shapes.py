@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Union
 
@@ -104,6 +104,16 @@ class Shapes:
         self.structs: dict[type, Struct] = {}
         self.usable = True
         self._decoder: msgspec.json.Decoder[list[Any]] | None = None
+
+    def copy(self) -> Shapes:
+        """The same shapes, which then widen on their own."""
+        copied = Shapes(self.tag_field)
+        copied.shapes = {
+            tag: replace(shape, members=dict(shape.members), args=dict(shape.args))
+            for tag, shape in self.shapes.items()
+        }
+        copied.structs, copied.usable, copied._decoder = dict(self.structs), self.usable, self._decoder
+        return copied
 
     def learn(self, events: Iterable[dict[str, Raw]]) -> None:
         """Widens the shapes by events."""

@@ -116,7 +116,7 @@ def _rows(draft: Draft, rule: Rule, task: Task, kind: str | None = None) -> Iter
     place(draft, task.dialect.other if half else rule, task.dialect)
     for key, into in rule.columns.items():
         if not (half and into.column in TRACK_COLUMNS):
-            draft.move(key, into)
+            task.move(draft, key, into)
     _describe(draft, rule, kind)
     draft.keep("id")
     draft.keep("bp")

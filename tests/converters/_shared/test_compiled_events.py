@@ -160,6 +160,22 @@ def test_texts_in_two_spellings_are_one() -> None:
     assert same([listed(*TEACHING), listed(*twice), listed(*twice)]) == [True] * 3
 
 
+@pytest.mark.parametrize(
+    "events",
+    [
+        [r'{"ph":"X","cat":"a\\n","name":"A"}', r'{"ph":"X","cat":"a\n","name":"B"}'],
+        [r'{"ph":"X","cat":"x\\u0041","name":"A"}', r'{"ph":"X","cat":"x\u0041","name":"B"}', '{"ph":"X","cat":"xA"}'],
+        [r'{"cat":"c","ph":"\u0043","args":{"v":1}}', '{"cat":"c","ph":"C","args":{"v":2}}'],
+        [r'{"ph":"\u0043","args":{"v":1}}', '{"ph":"C","args":{"v":2}}'],
+        ['{"cat":"C","name":"no phase","args":{"v":1}}', '{"cat":"C","name":"no phase","args":{"v":2}}'],
+    ],
+)
+def test_categories_and_phases_with_escapes_and_without_a_phase_are_read_alike(events: list[str]) -> None:
+    same([listed(*events)] * 3)
+    for event in events:  # alone: a list is refused as a whole
+        same([listed(events[0])] * 3 + [listed(event)] * 3)
+
+
 def test_many_distinct_texts_are_forgotten_between_flushes() -> None:
     """After 65,536 of them; a value that comes again is a new one then."""
     report = Report()

@@ -16,7 +16,7 @@ import pytest
 from test_trace_json import kineto
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.trace_json import containers, document, ranges
+from ktrace.converters._shared.trace_json import chunks, containers, document, ranges
 from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.events import Events
 from ktrace.converters._shared.trace_json.member import Member, RowsOf
@@ -72,7 +72,7 @@ def account(report: Report) -> Any:
 def small_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Small chunks and ranges; afterwards no child and no file is left."""
     monkeypatch.setattr(containers, "CHUNK", 700)
-    monkeypatch.setattr(ranges, "CHUNKS", 3)
+    monkeypatch.setattr(chunks, "CHUNKS", 3)
     monkeypatch.setattr(ranges, "LEAST", 1000)
     monkeypatch.setattr(document, "LEAST_STORED", 500)
     folder = tmp_path / "tmp"
