@@ -7,7 +7,8 @@ Cijk_Alik_Bljk_BBS_BH_Bias_..._MT256x32x64_...   ──►   Cijk_Alik_Bljk_BBS_
 ampere_sgemm_128x64_nn                      ──►   ampere_sgemm_128x64_nn
 
 The short name of a C++ function is its name and the first template argument that describes what it does: without return
-type, parameters, namespaces, numbers, types of numbers, and templates that only wrap others (`ReduceOp`, `Array`, ...).
+type, parameters, namespaces, numbers, types of numbers, tags of architectures, and templates that only wrap others
+(`ReduceOp`, `Array`, ...).
 Only the identifiers of mangled names (Itanium C++ ABI) are read, which is enough for this.
 """
 
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+
+from ktrace.naming.spelling import without_clones
 
 #: Words in template arguments that don't describe what the kernel does.
 _CARRIER_WORDS = """
@@ -32,6 +35,8 @@ _CARRIERS = frozenset(_CARRIER_WORDS.split())
 _CARRYING = re.compile(
     r"(?:[Tt]raits|[Mm]etadata|Params?|Policy|Config|config|Problem|Shape|Iterator|Algorithm|Mode|DataType|Layout|Tag|hub)$"
 )
+#: Tags of architectures, which all kernels for one GPU share: gfx950_t, Sm90, sm_100a.
+_ARCHITECTURE = re.compile(r"(?:gfx\d[a-z\d]*|[Ss][Mm]_?\d+[af]?)(?:_t)?")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BRACKETS = re.compile(r"[<>(){}\[\]]")
 _OPERATOR = re.compile(r"operator ?(?:\(\)|<<=?|>>=?|->\*?|<=>?|>=?|<)")
@@ -51,7 +56,7 @@ _PACKED = (
 @lru_cache(maxsize=65_536)
 def short_name(name: str) -> str:
     """The short name of a kernel; names that aren't C++ are unchanged."""
-    plain = _without_clones(name)
+    plain = without_clones(name)
     if plain.startswith("_Z") and (words := _mangled(plain)):
         return _with_description(words[0], words[1])
     if "<" not in plain and "::" not in plain and "(" not in plain:
@@ -60,14 +65,6 @@ def short_name(name: str) -> str:
                 return pattern.sub(kept, plain)
         return plain
     return _of_cpp(plain) or name
-
-
-def _without_clones(name: str) -> str:
-    """The name without what names its clones at its end: `f() [clone .isra.0] [clone .kd]`, `f.kd`."""
-    end = len(name)
-    while (begin := name.rfind(" [clone ", 0, end)) >= 0 and name.find("]", begin, end) == end - 1:
-        end = begin
-    return name[:end] if end < len(name) else name.removesuffix(".kd")
 
 
 def _of_cpp(name: str) -> str:
@@ -115,7 +112,8 @@ def _words(inside: str) -> list[str]:
 
 def _with_description(function: str, words: list[str]) -> str:
     for word in words:
-        if word not in _CARRIERS and not _CARRYING.search(word) and len(word) > 2:
+        carrier = word in _CARRIERS or _CARRYING.search(word) or _ARCHITECTURE.fullmatch(word)
+        if not carrier and len(word) > 2:
             return function if word == function else f"{function}<{word}>"
     return function
 

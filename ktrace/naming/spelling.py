@@ -3,6 +3,7 @@
 void ns::gemm<(int)128, (bool)1, const float>(const float *, T2)     nsys, ncu
 void ns::gemm<128, true, float const>(float const*, float)           PyTorch
 gemm                                                                 the base name
+gemm.kd, gemm(float*) [clone .kd]                                    clones, as ROCm names them
 """
 
 from __future__ import annotations
@@ -15,9 +16,18 @@ _TRUTH = re.compile(r"\(bool\)([01])\b")
 _CONST = re.compile(r"\bconst\b")
 
 
+def without_clones(name: str) -> str:
+    """The name without what names its clones at its end: `f() [clone .isra.0] [clone .kd]`, `f() (.kd)`, `f.kd`."""
+    end = len(name)
+    while (begin := name.rfind(" [clone ", 0, end)) >= 0 and name.find("]", begin, end) == end - 1:
+        end = begin
+    return (name[:end] if end < len(name) else name.removesuffix(" (.kd)").removesuffix(".kd")) or name
+
+
 @lru_cache(maxsize=65_536)
 def spelled_alike(name: str) -> str:
-    """The name without what differs between demanglers: return type, parameters, casts of numbers, const, spaces."""
+    """The name without what differs between demanglers: return type, parameters, clones, casts, const, spaces."""
+    name = without_clones(name)
     name = _TRUTH.sub(lambda found: "true" if found[1] == "1" else "false", name)
     name = (
         _CONST.sub("", _CAST.sub("", name))

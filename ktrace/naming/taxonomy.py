@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ktrace.errors import InputError
 from ktrace.naming.short_names import short_name
+from ktrace.naming.spelling import without_clones
 
 #: The version of the rules' format.
 VERSION = "1.0"
@@ -108,13 +109,14 @@ class Taxonomy:
 
     def labels(self, name: str, kind: str = "kernel", format: str | None = None) -> Labels:
         """The labels of a name of this kind in a source of this format."""
-        small = name.lower()
+        plain = without_clones(name)
+        small = plain.lower()
         found: dict[str, str | None] = {}
         missing = set(COLUMNS)
         for rule, columns in self._rules:
             if missing.isdisjoint(columns):
                 continue
-            place = rule.matches(name, small, kind, format)
+            place = rule.matches(plain, small, kind, format)
             if not place:
                 continue
             for column in columns & missing:
@@ -126,6 +128,7 @@ class Taxonomy:
 
     def layer(self, name: str) -> str | None:
         """The layer in a name, such as the name of a scope."""
+        name = without_clones(name)
         small = name.lower()
         for rule, columns in self._rules:
             if "layer" in columns and rule.names and (place := rule.matches(name, small, "", None)):

@@ -35,6 +35,10 @@ SHORT = {
     "bool ns::operator<<(ns::S<int>&, int)": "operator",
     "vecCopy(double*, double*, double*, int, int) [clone .kd]": "vecCopy",
     "vecCopy.kd": "vecCopy",
+    "Cijk_Ailk_Bljk_SB_MT128x64x16_MI32x32x2x1_SN.kd": "Cijk_Ailk_Bljk_SB_MT128x64x16",
+    "add(int) (.kd)": "add",
+    "x.kd.more": "x.kd.more",
+    ".kd": ".kd",
     "main::{lambda(sycl::handler&)#1}::operator()(sycl::handler&) const": "operator",
     # Mangled.
     "_Z5saxpyPdS_S_di": "saxpy",
@@ -44,6 +48,15 @@ SHORT = {
     "_ZN12_GLOBAL__N_13fooEv": "foo",
     "_Z": "_Z",
     "_ZN9999x": "_ZN9999x",
+    # Tags of architectures describe nothing; names with one in them do.
+    "void ck_tile::kentry<ck_tile::gfx950_t, 1, ck_tile::FmhaFwdKernel<P>>(ck_tile::Kargs)": "kentry<FmhaFwdKernel>",
+    "void ck_tile::kentry<ck_tile::gfx950_t, 1, ck_tile::FmhaBwdDQDKDVKernel<P>>(K)": "kentry<FmhaBwdDQDKDVKernel>",
+    "void ck_tile::kentry<ck_tile::gfx90a_t, 1, ck_tile::GemmKernel<P>>(K) [clone .kd]": "kentry<GemmKernel>",
+    "_ZN7ck_tile6kentryINS_8gfx950_tELi1ENS_13FmhaFwdKernelINS_1PEEEEvT_": "kentry<FmhaFwdKernel>",
+    "_ZN7ck_tile6kentryINS_8gfx950_tELi1ENS_10GemmKernelINS_1PEEEEvT_.kd": "kentry<GemmKernel>",
+    "_ZN7ck_tile6kentryINS_8gfx950_tELi1EfEEvT_": "kentry",
+    "void ns::run<cutlass::arch::Sm90, ns::MyGemm<float>>(int)": "run<MyGemm>",
+    "void ns::run<ns::gfx950_tuned<float>>(int)": "run<gfx950_tuned>",
     # Generators.
     "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x32x64_MI16x16x1_SN_LDSB1": "Cijk_Alik_Bljk_BBS_BH_MT256x32x64",
     "Cijk_Ailk_Bljk_SB_MT128x64x16_MI32x32x2x1_SN_1LDSB1": "Cijk_Ailk_Bljk_SB_MT128x64x16",

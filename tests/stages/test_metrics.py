@@ -276,6 +276,10 @@ def test_a_table_without_launches_is_an_error(tmp_path: Path) -> None:
         ("void (anonymous namespace)::fill<int>(int*)", "{anonymous}::fill<int>", "fill"),
         ("k<void (*)(int)>(float*)", "k<void(*)(int)>", "k"),
         ("_Z4gemmPf", "_Z4gemmPf", "_Z4gemmPf"),
+        ("_Z4gemmPf.kd", "_Z4gemmPf", "_Z4gemmPf"),
+        ("void n::k<float>(float*) [clone .kd]", "n::k<float>", "k"),
+        ("gemm.kd", "gemm", "gemm"),
+        ("gemm.kd.x", "gemm.kd.x", "gemm.kd.x"),
     ],
 )
 def test_names(name: str, alike: str, base: str) -> None:
