@@ -80,9 +80,7 @@ KINDS: dict[str, Kind] = {
         "or not a millionth of it.",
     ),
     "no-trace": Kind(Severity.NOTE, "A file in the folder isn't a trace that ktrace can read; it was left out."),
-    "same-run": Kind(
-        Severity.NOTE, "A file in the folder repeats the other files' data in another format; it was left out."
-    ),
+    "same-run": Kind(Severity.NOTE, "A file in the folder repeats others' data in another format; it was left out."),
     "no-whole": Kind(Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source doesn't state the whole."),
     "begin-guessed": Kind(
         Severity.NOTE,
@@ -156,6 +154,7 @@ KINDS: dict[str, Kind] = {
     ),
     # Skips: a record of the source isn't in the result.
     "unrecognised": Kind(Severity.SKIP, "Text, a table or a file that isn't part of the format was left out."),
+    "bad-file": Kind(Severity.SKIP, "A file of the folder can't be read; it was left out, and the others were read."),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),
     "unread-packet": Kind(Severity.SKIP, "Packets of types that ktrace doesn't read were left out."),
     "negative-duration": Kind(Severity.SKIP, "A record that ends before it begins was left out."),

@@ -12,7 +12,7 @@ import numpy as np
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches
 from ktrace.converters._shared.xla.lines import HOST, device_of, placed
-from ktrace.errors import DamagedInput
+from ktrace.errors import DamagedInput, InputError
 from ktrace.input.source import Source
 from ktrace.input.steady import steady_bytes
 from ktrace.model.arrays import UInt8
@@ -21,7 +21,7 @@ from ktrace.model.row_builder import RowBuilder
 
 from .events import SINCE_1970, PlaneReader
 from .facts import METADATA, MODULES, TASK, add_device, add_lines, source_facts
-from .folder import files_of
+from .folder import HostFile, files_of
 from .layout import Data, Layout, Plane, is_transcoded, walk
 
 #: Bytes that are looked at to tell whether a program read the file as text.
@@ -31,14 +31,26 @@ _HEAD = 1 << 16
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the events of a file, or of the files of a profile folder, one for each host; facts come last.
 
-    Raises DamagedInput if a file has no plane, InputError for a folder with several runs.
+    A file of a folder that can't be read is reported. Raises DamagedInput if no file can be read, InputError for a
+    folder with several runs.
     """
     batches, rows, clock = Batches(conversion), RowBuilder(conversion, first_id=0), _Clock()
-    for host, file in files_of(source, conversion):
-        for batch in _File(file, conversion, batches, rows, clock, host).read():
-            for first in range(0, len(batch), conversion.batch_rows):
-                yield Batch(batch.record, batch.columns.slice(first, conversion.batch_rows))
+    failed: list[tuple[HostFile, InputError]] = []
+    files = files_of(source, conversion)
+    for one in files:
+        try:
+            for batch in _File(one.source, conversion, batches, rows, clock, one.host).read():
+                for first in range(0, len(batch), conversion.batch_rows):
+                    yield Batch(batch.record, batch.columns.slice(first, conversion.batch_rows))
+        except InputError as error:  # raised before the first row: what is wrong further on is reported
+            failed.append((one, error))
+            continue
         yield from rows.ready()
+    if len(failed) == len(files):
+        raise failed[0][1]
+    for one, why in failed:
+        conversion.report.record()
+        conversion.report.issue("bad-file", one.source.path, why.what)
     rows.fact("clock", facts=clock.facts)
     yield from rows.rest()
 

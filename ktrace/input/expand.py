@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ktrace.conversion import Conversion
-from ktrace.errors import ClosedFormat, InputError, UnknownFormat
+from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat
 from ktrace.input.compression import split_member
 from ktrace.input.detection import by_name, choose, decide, detect_all, note_failures
 from ktrace.input.format import Format, Score
@@ -46,8 +46,8 @@ class Input:
 def expanded(paths: Sequence[str], report: Report, format: str | None = None) -> list[Input]:
     """Returns the inputs that the paths name, in order. `format` is the format of all of them.
 
-    Files of a folder that no format recognises are noted in the report, and so is an earlier output. Raises InputError
-    if no file matches a pattern or a folder contains no trace, and what `choose` raises.
+    Files of a folder that no format recognises are noted in the report, and so is an earlier output; damaged ones are
+    left out. Raises InputError if no file matches a pattern or a folder contains no trace, and what `choose` raises.
     """
     fixed = by_name(format) if format else None
     found: list[Input] = []
@@ -102,6 +102,7 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
         return [Input(path, fixed or decide(source, sample, claims))]
     found: list[Input] = []
     closed: list[ClosedFormat] = []
+    bad: list[tuple[str, InputError]] = []
     for name in sample.listing or ():
         if name.endswith(_COMPANIONS):
             continue
@@ -116,13 +117,21 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
             report.issue("no-trace", inside.path, error.what.splitlines()[0])
             closed += [error] if isinstance(error, ClosedFormat) else []
             continue
+        except AmbiguousFormat:  # a matter of --from, not of the file
+            raise
         except InputError as error:
             if inside.size or (is_remote(path) and error.what != "is empty"):
-                raise
-            report.issue("no-trace", inside.path, error.what)
+                bad.append((inside.path, error))
+            else:
+                report.issue("no-trace", inside.path, error.what)
             continue
         if fixed in (None, fmt):
             found.append(Input(inside.path, fmt, name))
+    if bad and not found:
+        raise bad[0][1]
+    for place, why_not in bad:
+        report.record()
+        report.issue("bad-file", place, why_not.what)
     found = _without_exported(found, report)
     if not found and fixed and fixed.folder:  # its reader knows better what is missing
         return [Input(path, fixed)]

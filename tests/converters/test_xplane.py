@@ -14,7 +14,7 @@ from xplane_samples import START, PlaneMaker, message, task
 
 import ktrace
 import ktrace.converters.xplane.layout
-from ktrace.errors import DamagedInput, InputError
+from ktrace.errors import DamagedInput, InputError, StrictFailure
 
 FOLDER = SAMPLES / "xplane"
 GPU = FOLDER / "streams-repeated-lines-counter-below-a-nanosecond.xplane.pb"
@@ -211,6 +211,30 @@ def test_a_folder_is_one_trace_of_all_hosts_on_the_first_ones_clock() -> None:
     assert {Path(where).name for where, _ in repeats.places} == {"node-a.trace.json", "perfetto_trace.json"}
     for part in ("plugins", "plugins/profile", "plugins/profile/2026_01_02_03_04_05"):
         assert len(ktrace.read(HOSTS / part).to_arrow()["events"]) == 2
+
+
+@pytest.mark.parametrize("host", ["node-a", "node-b"])
+@pytest.mark.parametrize("data", [b"", b"not a profile", b"\x0a\xef\xbf\xbd\xef\xbf\xbd" * 40])
+def test_a_bad_file_of_a_folder_is_left_out_and_said(tmp_path: Path, host: str, data: bytes) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(next(HOSTS.glob("plugins/profile/*")), run)
+    assert "bad-file" not in ktrace.read(run).report.issues
+    (run / f"{host}.xplane.pb").write_bytes(data)
+    trace = ktrace.read(run)
+    whole = ktrace.read(HOSTS).to_arrow()["events"].to_pylist()
+    (left,) = trace.to_arrow()["events"].to_pylist()
+    assert left["host"] != host
+    assert left["dur"] == next(row["dur"] for row in whole if row["host"] != host)
+    ((where, why),) = trace.report.issues["bad-file"].places
+    assert Path(where).name == f"{host}.xplane.pb"
+    assert why
+    assert trace.report.balanced()
+    with pytest.raises(StrictFailure, match=f"{host}.xplane.pb"):
+        ktrace.convert(run, tmp_path / "run.jsonl", strict=True)
+    for path in run.glob("*.xplane.pb"):
+        path.write_bytes(data)
+    with pytest.raises(DamagedInput):
+        ktrace.read(run)
 
 
 def test_a_log_folder_with_several_runs_asks_for_one(tmp_path: Path) -> None:

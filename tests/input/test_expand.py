@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ktrace
-from ktrace.errors import ClosedFormat, InputError, UnknownFormat
+from ktrace.errors import ClosedFormat, DamagedInput, InputError, StrictFailure, UnknownFormat
 
 RUN = '{"traceEvents": [{"ph": "X", "name": "%s", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}'
 
@@ -29,6 +29,24 @@ def test_a_folder_is_the_traces_in_it(tmp_path: Path) -> None:
     assert trace.events[["source", "name"]].values.tolist() == [[f"rank{n}/trace", f"step{n}"] for n in range(3)]
     assert [Path(where).name for where, _ in trace.report.issues["no-trace"].places] == ["empty.json", "notes.txt"]
     assert trace.report.balanced()
+
+
+def test_a_damaged_file_of_a_folder_is_left_out_and_said(tmp_path: Path) -> None:
+    folder = _ranks(tmp_path)
+    assert "bad-file" not in ktrace.read(folder).report.issues
+    (folder / "run.sqlite").write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
+    trace = ktrace.read(folder)
+    assert len(trace.events) == 3
+    ((where, why),) = trace.report.issues["bad-file"].places
+    assert Path(where).name == "run.sqlite"
+    assert "can't be read" in why
+    assert trace.report.balanced()
+    with pytest.raises(StrictFailure, match=r"run\.sqlite"):
+        ktrace.convert(folder, tmp_path / "run.jsonl", strict=True)
+    for path in folder.rglob("*.json"):
+        path.unlink()
+    with pytest.raises(DamagedInput, match="can't be read"):
+        ktrace.read(folder)
 
 
 def test_a_pattern_is_the_files_that_fit(tmp_path: Path) -> None:
