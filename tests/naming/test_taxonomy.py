@@ -40,3 +40,29 @@ def test_only_the_end_of_a_name_is_a_descriptor() -> None:
     assert ktrace.classify("resolve_triton.kdx").library is None
     assert ktrace.classify("batched_transpose_16x16_half.kd").precision is None
     assert ktrace.classify("batched_transpose_16x16_half.kd.kd").precision == "fp16"
+
+
+#: Composable Kernel: DF16b is bf16, DF16_ is _Float16, t is unsigned short, which it keeps bf16 in; S8_ is a reference.
+PRECISION = {
+    "_ZN2ck3runINS_4GemmINS_3RowENS_3ColES2_DF16bDF16bfS7_S8_S8_Li8ELi8EEEEEvT_": "bf16",
+    "_ZN7ck_tile6kentryINS_8gfx950_tELi1ENS_7FmhaFwdIDF16_DF16_fS7_S8_EEEEvT_": "fp16",
+    "_ZN2ck3runINS_4GemmINS_3RowENS_3ColES2_ttfttNS_4PassES7_S8_S9_EEEEvT_": "bf16",
+    "_ZN7ck_tile3runINS_4GemmINS_3RowES2_S7_S8_S9_Li8EEEEEvT_": None,
+    "_ZN2ck3runItEEvT_": None,
+    "_ZN2ns3runINS_4GemmINS_3RowENS_3ColES2_ttfttNS_4PassES7_S8_S9_EEEEvT_": None,
+    "_ZN2ck9HardPoint8gfx950_tEv": None,
+    "_ZN2ck3runINS_6int8_tEEEvT_": "int8",
+    "_ZN2ck12quantizeInt8Ev": "int8",
+    "_ZN2ck14dequant_s8_runEv": "int8",
+    "void ck::gemm<ck::Row, unsigned short, unsigned short, float, 8>(ck::P)": "bf16",
+    "void ck::gemm<ck::Row, unsigned short*>(ck::P)": None,
+    "void ns::gemm<ns::Row, unsigned short>(ns::P)": None,
+    "void ck::gemm<int8_t, int>(ck::P)": "int8",
+    "sm80_xmma_gemm_s8_s8_tilesize64": "int8",
+    "GEMM_S8_S8": "int8",
+}
+
+
+@pytest.mark.parametrize("name", PRECISION)
+def test_precision_of_mangled_arguments(name: str) -> None:
+    assert ktrace.classify(name).precision == PRECISION[name]
