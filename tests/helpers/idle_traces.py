@@ -90,11 +90,15 @@ def _why(
     for at in range(begin, returned):
         there[_name(_inside(own, at))] += 1
     if end > returned:
-        there["launched, on its way to the device"] += end - returned
+        there["launch delay"] += end - returned
     waits = []
     now = _inside(own, begin)
     if now is not None and now["kind"] == "api" and "Synchronize" in now["name"]:
         waits.append(now["dur"])
+    if now is None:
+        others = [row for row in rows if "Synchronize" in row["name"] and "tid" in row and row["ts"] <= begin]
+        last = max(others, key=lambda row: row["ts"], default=None)
+        waits += [last["dur"]] if last and end_of(last) >= begin else []
     earlier = calls.get(before.get("correlation"))
     if before["kind"] == "memcpy" and earlier and earlier["tid"] == call["tid"] and end_of(earlier) >= begin:
         waits.append(earlier["dur"])

@@ -21,7 +21,7 @@ _BRIEF = {
     "collectives": ("collective",),
     "copies": ("copy",),
     "host": ("host operator", "API call", "between calls"),
-    "delays": ("launch delay", "kernel-to-kernel delay"),
+    "delays": ("launch delay", "launch overhead"),
     "unexplained": ("unexplained wait",),
 }
 

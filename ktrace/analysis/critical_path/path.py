@@ -22,7 +22,7 @@ from ktrace.naming.taxonomy import classify
 #: What a piece of the path is.
 KINDS = (
     *("kernel", "collective", "copy", "host operator", "API call", "between calls"),
-    *("launch delay", "kernel-to-kernel delay", "unexplained wait"),
+    *("launch delay", "launch overhead", "unexplained wait"),
 )
 KERNEL, COLLECTIVE, COPYING, OPERATOR, CALL, NO_CALL, LAUNCH_DELAY, WORK_DELAY, UNEXPLAINED = range(len(KINDS))
 

@@ -117,6 +117,7 @@ def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> t
     meanwhile = Meanwhile(work.gathered, events, gaps, ours)
     anew = ours[events.calls["ts"][gaps.call[ours]] > gaps.begin[ours]]
     waited = np.maximum(_in_a_wait(anew, meanwhile), _after_its_copy(anew, gaps, events))
+    waited = np.maximum(waited, _after_another_thread(anew, meanwhile, gaps, work, events))
     cause[anew[waited >= (gaps.launched - gaps.begin)[anew]]] = SYNCHRONISED
     return cause, meanwhile
 
@@ -129,6 +130,31 @@ def _in_a_wait(which: Int64, meanwhile: Meanwhile) -> Int64:
     there[there] = waits[meanwhile.name[first[there]]] & (meanwhile.kind[first[there]] == _API)
     found = np.full(len(which), -1, np.int64)
     found[there] = meanwhile.dur[first[there]]
+    return found
+
+
+def _after_another_thread(which: Int64, meanwhile: Meanwhile, gaps: Gaps, work: Work, events: Events) -> Int64:
+    """The duration of the wait of another thread of the process in which each gap began, -1 if there is none.
+
+    It counts if the launching thread was in no call, operator or range then, as that of autograd between two steps.
+    """
+    spans = work.gathered.spans.of(events.source)
+    waits = np.array([bool(_WAITS.match(name)) for name in meanwhile.names], np.bool_)
+    found = np.full(len(which), -1, np.int64)
+    there = meanwhile.first[which]
+    nowhere = np.flatnonzero((there >= 0) & (meanwhile.name[there] < 0)) if len(meanwhile.name) else there[:0]
+    rows = np.flatnonzero(waits[spans["name"]] & (spans["kind"] == _API)) if len(waits) else nowhere[:0]
+    if not len(nowhere) or not len(rows):
+        return found
+    rows = rows[np.argsort(spans["ts"][rows], kind="stable")]
+    begin = gaps.begin[which[nowhere]]
+    at = np.searchsorted(spans["ts"][rows], begin, "right") - 1
+    last = rows[np.maximum(at, 0)]
+    own = events.calls["thread"][gaps.call[which[nowhere]]]
+    process = np.array([place["pid"] if place["pid"] is not None else -1 for place in work.threads])
+    runs = (at >= 0) & (spans["ts"][last] + spans["dur"][last] >= begin)
+    runs &= process[spans["thread"][last]] == process[own]
+    found[nowhere[runs]] = spans["dur"][last[runs]]
     return found
 
 

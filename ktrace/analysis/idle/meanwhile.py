@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ktrace.analysis.work.gather import SummaryInput
 
 #: The time of the host outside of all spans, and the time after the launching call has returned.
-NO_SPAN, ON_ITS_WAY = "no call or range", "launched, on its way to the device"
+NO_SPAN, ON_ITS_WAY = "no call or range", "launch delay"
 
 
 class Meanwhile:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from path_timelines import Piece, Timeline
 
-LAUNCH, BETWEEN, WAIT = "launch delay", "kernel-to-kernel delay", "unexplained wait"
+LAUNCH, BETWEEN, WAIT = "launch delay", "launch overhead", "unexplained wait"
 IDLE = ("between calls", "between calls")
 
 

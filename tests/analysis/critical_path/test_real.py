@@ -96,7 +96,7 @@ def test_the_figures_of_hta() -> None:
     answer = answer_of(SHARED / "corpus/pytorch_kineto/event_sync_trace.json.gz")
     found = pieces(answer)
     times = {one.key: (one.time, one.pieces) for one in answer.kinds}
-    assert times["kernel"] == (124_000, 2) and times["kernel-to-kernel delay"] == (15_000, 1)
+    assert times["kernel"] == (124_000, 2) and times["launch overhead"] == (15_000, 1)
     launch = next(number for number, one in enumerate(found) if one[2] == "launch delay")
     assert found[launch][1] - found[launch - 1][0] == 14_000 and found[launch - 1][3] == "cudaMemsetAsync"
     assert found[-1][3] == "cudaDeviceSynchronize"

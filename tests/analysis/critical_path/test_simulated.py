@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from path_timelines import Piece, Timeline
 
-LAUNCH, BETWEEN = "launch delay", "kernel-to-kernel delay"
+LAUNCH, BETWEEN = "launch delay", "launch overhead"
 
 
 @dataclass

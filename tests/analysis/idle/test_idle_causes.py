@@ -69,7 +69,7 @@ def test_a_late_host_and_what_it_did(tmp_path: Path) -> None:
         "aten::mm": ("op", 7_000),
         "no call or range": ("", 5_000),
         "launch": ("api", 5_000),
-        "launched, on its way to the device": ("", 3_000),
+        "launch delay": ("", 3_000),
     }
 
 
