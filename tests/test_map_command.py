@@ -27,6 +27,23 @@ def guessed(path: Path) -> dict[str, str]:
     return {guess.field: f"{guess.cell}{'' if guess.sure else ' ?'}" for guess in propose(str(path)).guesses}
 
 
+@pytest.mark.parametrize(
+    ("headings", "found"),
+    [
+        ("OP NAME,HOST DURATION [ns],DEVICE KERNEL DURATION [ns]", "DEVICE KERNEL DURATION [ns]"),
+        ("OP NAME,DEVICE KERNEL DURATION [ns],HOST DURATION [ns]", "DEVICE KERNEL DURATION [ns]"),
+        ("OP NAME,HOST DURATION [ns],CALLS", "HOST DURATION [ns]"),
+    ],
+)
+def test_the_time_of_a_device_goes_before_the_hosts(tmp_path: Path, headings: str, found: str) -> None:
+    path = tmp_path / "ops.csv"
+    path.write_text(f"{headings}\nmatmul,9000,70\nadd,8000,50\n", "utf-8")
+    guesses = guessed(path)
+    times = {field: cell for field, cell in guesses.items() if "DURATION" in cell}
+    assert [cell.removesuffix(" ?") for cell in times.values()] == [found], guesses
+    assert guesses.get("kind") == (None if "DEVICE" in headings else "'op' ?")
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "run.csv"

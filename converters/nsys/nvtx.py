@@ -8,6 +8,7 @@ start      end        eventType  text    globalTid        textId  domainId
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -195,12 +196,15 @@ def _end_thread(numbers: pa.Array, pids: pa.Array | None) -> dict[str, pa.Array]
     return {"args.endTid": pc.bit_wise_and(last, LOW), "args.endPid": pc.if_else(same, None, pid)}
 
 
+_WHOLE = re.compile(r"-?[0-9]{1,10}")
+
+
 def _argb(colours: pa.Array) -> pa.DictionaryArray:
     """Returns "#FF76B900" (alpha, red, green, blue) for 4285970688, which SQLite may store as a negative number.
 
-    Anything else than a whole number stays as it is.
+    Anything else than a whole number stays as it is. In a block with such a value the numbers are texts, too.
     """
-    return mapped_words(colours, lambda value: f"#{value & 0xFFFFFFFF:08X}" if isinstance(value, int) else str(value))
+    return mapped_words(colours, lambda it: f"#{int(it) & 0xFFFFFFFF:08X}" if _WHOLE.fullmatch(str(it)) else str(it))
 
 
 def _without_zeros(block: Block) -> Block:

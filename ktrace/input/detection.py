@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from ktrace.input.format import (
     plugin_formats,
 )
 from ktrace.input.mapping import FORMAT as MAPPED
-from ktrace.input.source import Sample, Source
+from ktrace.input.source import Sample, Source, printable
 from ktrace.input.sqlite_file import DATABASES
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ SMALL = 32 << 20
 #: Words in these first characters, or in the tail, decide which formats are asked first: a search of a whole sample
 #: for the words of all formats takes 50 ms.
 EARLY = 1 << 16
+
+#: Characters of a text whose lines are looked at for a message.
+_SHOWN = 8192
+_KEY = re.compile(r'\s*(?:,\s*)?"((?:[^"\\]|\\.){0,1000})"\s*:\s*')
 
 _EXPECTED = "one of the formats that `ktrace formats` lists"
 
@@ -231,12 +236,47 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
         return UnknownFormat(known.reason, path=source.path, expected=_EXPECTED, remedy=known.remedy)
     lines = [f"{match.format}: {match.reason}" for match in near if match.format != MAPPED]
     nearest = "\n    ".join(["; nearest:", *lines]) if lines else ""
-    if sample.tables is not None:
-        shown = ", ".join(list(sample.tables)[:8]) + (", ..." if len(sample.tables) > 8 else "")
-        nearest = f" (an SQLite database with {f'the tables {shown}' if shown else 'no table'})" + nearest
-    elif sample.text is None and sample.name.lower().endswith(DATABASES):
-        nearest = " (it doesn't begin as an SQLite database does: it may be encrypted, or something else)" + nearest
+    nearest = f" ({_seen(sample)}){nearest}"
     remedy = "name the format with --from, if it is one of them"
     if any(match.format == MAPPED for match in near):
         remedy += f"; ktrace map {source.path} shows how a table with these columns could be read"
     return UnknownFormat("no format knows this input" + nearest, path=source.path, expected=_EXPECTED, remedy=remedy)
+
+
+def _seen(sample: Sample) -> str:
+    """Returns what kind of file an input is, and what it has: tables, keys, headings or the beginning."""
+    if sample.tables is not None:
+        return "an SQLite database with " + (_listed("tables", list(sample.tables)) if sample.tables else "no table")
+    if sample.text is None:
+        if sample.name.lower().endswith(DATABASES):
+            return "it doesn't begin as an SQLite database does: it may be encrypted, or something else"
+        return f"binary data that begins with the bytes {sample.head[:8].hex(' ')}"
+    if sample.is_json and (keys := _keys(sample.text)):
+        what = "a JSON list of objects" if sample.text.lstrip().startswith("[") else "a JSON object"
+        return f"{what} with {_listed('keys', keys)}"
+    lines = [line for line in sample.text[:_SHOWN].splitlines() if line.strip()][:2]
+    for mark, name in (("\t", "tabs"), (",", "commas"), (";", "semicolons")):
+        if len(lines) == 2 and lines[0].count(mark) == lines[1].count(mark) > 0:
+            cells = [cell.strip().strip('"') for cell in lines[0].split(mark)]
+            return f"a table separated by {name} with {_listed('headings', cells)}"
+    return f"a text that begins with {lines[0].strip()[:60]!r}" if lines else "a text of blank lines"
+
+
+def _listed(what: str, names: list[str]) -> str:
+    """Returns the first of the names, for a message: `the keys a, b, ...`."""
+    shown = [printable(name[:60]) for name in names[:8]] + ["..."] * (len(names) > 8)
+    return f"the {what[:-1] if len(names) == 1 else what} {', '.join(shown)}"
+
+
+def _keys(text: str) -> list[str]:
+    """Returns the first keys of the object that a text of JSON begins with; the text may be cut."""
+    decoder = json.JSONDecoder()
+    keys: list[str] = []
+    place = text.find("{") + 1
+    while len(keys) < 9 and (found := _KEY.match(text, place)):
+        keys.append(found[1])
+        try:
+            place = decoder.raw_decode(text, found.end())[1]
+        except (ValueError, RecursionError):
+            break
+    return keys

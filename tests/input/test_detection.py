@@ -63,11 +63,40 @@ def test_what_is_nearest_goes_by_content_and_not_by_name(tmp_path: Path) -> None
     (tmp_path / "run.log").write_text("nothing that anybody knows\n")
     with pytest.raises(UnknownFormat) as caught:
         choose(Source(str(tmp_path / "run.log")))
-    assert caught.value.what == "no format knows this input"
+    assert caught.value.what == "no format knows this input (a text that begins with 'nothing that anybody knows')"
     (tmp_path / "run.json").write_text("Kernel,Calls,Duration\nk,1,2\n")
     with pytest.raises(UnknownFormat) as caught:
         choose(Source(str(tmp_path / "run.json")))
     assert caught.value.what.split("\n    ")[1:] == ["table: the table in line 1 has names, but no unit of time"]
+
+
+SEEN: dict[str, tuple[bytes, str]] = {
+    "an object": (b'{"loss": [1, {"x": 2}], "lr": 1, "note": "a, b"}', "a JSON object with the keys loss, lr, note"),
+    "one key": (b'{"loss": 1}', "a JSON object with the key loss"),
+    "a cut object": (b'{"loss": 1, "lr": [1, 2', "a JSON object with the keys loss, lr"),
+    "many keys": (
+        b"{%s}" % b", ".join(b'"k%d": 1' % n for n in range(20)),
+        "the keys k0, k1, k2, k3, k4, k5, k6, k7, ...",
+    ),
+    "a list": (b'[{"loss": 1, "lr": 2}, {"other": 3}]', "a JSON list of objects with the keys loss, lr"),
+    "deep": (b'{"a": ' + b"[" * 100_000, "a JSON object with the key a"),
+    "a table": (b"colour,price\nred,3\n", "a table separated by commas with the headings colour, price"),
+    "a sentence": (b"red, green\nand blue\n", "a text that begins with 'red, green'"),
+    "a terminal": (b"\x1b[31mred\n", r"a text that begins with '\x1b[31mred'"),
+    "bytes": (bytes(range(256)), "binary data that begins with the bytes 00 01 02 03 04 05 06 07"),
+    "blanks": (b" \n\n", "a text of blank lines"),
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_an_unknown_input_says_what_was_seen(tmp_path: Path, name: str) -> None:
+    data, seen = SEEN[name]
+    (tmp_path / "x").write_bytes(data)
+    with pytest.raises(UnknownFormat) as caught:
+        choose(Source(str(tmp_path / "x")))
+    first = caught.value.what.splitlines()[0]
+    assert first.startswith("no format knows this input (")
+    assert seen + ")" in first
 
 
 def test_a_near_miss_is_named(tmp_path: Path) -> None:

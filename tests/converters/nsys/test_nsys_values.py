@@ -67,6 +67,16 @@ def test_payloads_of_64_bits_and_colours(trace: ktrace.Trace) -> None:
     assert green == {"color": "#0076B900", "uint64Value": values.SMALL}
 
 
+def test_a_colour_that_is_a_text_stays_as_it_is(tmp_path: Path) -> None:
+    tables = values.tables()
+    for row in tables["NVTX_EVENTS"]:
+        if row.get("text") == "red":
+            row["color"] = "crimson"
+    trace = ktrace.read(made.make(tmp_path / "a.sqlite", tables, more=values.MORE))
+    red, green = (args(row) for row in rows(trace) if row["name"] in ("red", "green"))
+    assert (red["color"], green["color"]) == ("crimson", "#0076B900")
+
+
 def test_ranges_of_processes_say_who_began_and_who_ended_them(trace: ktrace.Trace) -> None:
     thread, process = (row for row in rows(trace) if row["name"].startswith("by another"))
     assert (thread["pid"], thread["tid"], thread["track"]) == (PID, None, "NVTX")
