@@ -13,7 +13,7 @@ from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import heading, print_table, tell
 from ktrace.cli._options import limits_option, map_option
-from ktrace.tables.figures import duration, harmless, shortened
+from ktrace.tables.figures import duration, harmless, shortened_apart
 
 if TYPE_CHECKING:
     from ktrace.model.catalog import Entry
@@ -60,7 +60,8 @@ def command(path: str, from_: str | None, map_: str | None) -> None:
     tell_cut(info.report)
     if top := info.top():
         heading("heaviest device work")
-        work = [(duration(total), f"{times:,}", shortened(harmless(name), _NAME)) for name, times, total in top]
+        names = shortened_apart([harmless(name) for name, _, _ in top], _NAME)
+        work = [(duration(total), f"{times:,}", name) for name, (_, times, total) in zip(names, top, strict=True)]
         print_table(("time", "count", "name"), work, right=[0, 1])
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import count, takewhile
 from numbers import Integral, Real
 
 from ktrace.tables.table import Cell, Column
@@ -93,6 +94,31 @@ def shortened(text: str, width: int) -> str:
         return text
     tail = max((width - 1) // 3, 0)
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def shortened_apart(texts: Sequence[str], width: int, cut: Callable[[str, int], str] = shortened) -> list[str]:
+    """The texts of a column, each `cut` to `width`; different texts stay different.
+
+    Where several would look the same, they show where they begin to differ, and a number if that isn't enough.
+    """
+    cuts = {text: cut(text, width) for text in texts}
+    alike: dict[str, list[str]] = {}
+    for text, seen in cuts.items():
+        alike.setdefault(seen, []).append(text)
+    taken = set(alike)
+    head = width // 3
+    for group in (group for group in alike.values() if len(group) > 1):
+        same = takewhile(lambda letters: len(set(letters)) == 1, zip(*group, strict=False))
+        begin = max(head, sum(1 for _ in same) - width // 10)
+        numbers = count(1)
+        for text in group:
+            seen = cut(f"{text[:head]}…{text[begin:]}", width)
+            while seen in taken:
+                mark = f" #{next(numbers)}"
+                seen = cut(text, width - len(mark)) + mark
+            taken.add(seen)
+            cuts[text] = seen
+    return [cuts[text] for text in texts]
 
 
 def _escape(character: str) -> str:

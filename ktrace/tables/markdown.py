@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ktrace.tables.figures import harmless, shortened, shown
+from ktrace.tables.figures import harmless, shortened_apart, shown
 from ktrace.tables.table import Table
 
 #: Names are shortened to this many characters: C++ templates of thousands make a table unreadable.
@@ -36,9 +36,9 @@ def _table(table: Table) -> str:
     lines = [f"### {escaped(harmless(table.title))}", ""] if table.title else []
     lines.append(_line(escaped(column.name) for column in table.columns))
     lines.append(_line("---:" if column.unit else ":---" for column in table.columns))
-    for row in table.rows:
-        cells = (shortened(shown(cell, column), _LONGEST) for cell, column in zip(row, table.columns, strict=True))
-        lines.append(_line(map(_indented, cells)))
+    rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
+    columns = (shortened_apart(cells, _LONGEST) for cells in zip(*rows, strict=True))
+    lines += (_line(map(_indented, row)) for row in zip(*columns, strict=True))
     if table.more:
         lines += ["", f"... and {table.more:,} more"]
     for note in table.notes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from unicodedata import combining, east_asian_width
 
-from ktrace.tables.figures import harmless, shortened, shown
+from ktrace.tables.figures import harmless, shortened, shortened_apart, shown
 from ktrace.tables.table import Cell, Column, Table
 
 #: The space between columns.
@@ -38,6 +38,8 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
     heads = [column.name for column in table.columns]
     natural = [max(map(_cells, column)) for column in zip(heads, *rows, strict=True)]
     widths = _column_widths(table.columns, natural, width)
+    columns = (shortened_apart(cells, wide, _cut) for cells, wide in zip(zip(*rows, strict=True), widths, strict=False))
+    rows = [list(row) for row in zip(*columns, strict=True)]
     lines = [_styled(harmless(table.title), _BOLD, colour)] if table.title else []
     for places in _blocks(widths, width, [place for place, column in enumerate(table.columns) if column.decides]):
         lines.append(_styled(_line(heads, [""] * len(heads), table.columns, widths, places), _DIM, colour))

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 
 from ktrace.page.render import FORMATS, rendered
 from ktrace.tables.csv_text import as_csv
-from ktrace.tables.figures import UNSEEN, duration, harmless, shortened, shown, size
+from ktrace.tables.figures import UNSEEN, duration, harmless, shortened, shortened_apart, shown, size
 from ktrace.tables.json_text import as_json
 from ktrace.tables.markdown import as_markdown
 from ktrace.tables.table import Cell, Column, Table
@@ -78,6 +78,37 @@ def test_a_name_is_shortened_in_its_middle() -> None:
     assert shortened("short", 5) == "short"
     assert shortened("abcdefghijklmnopqrstuvwxyz", 10) == "abcdef…xyz"
     assert all(len(shortened("x" * 100, width)) == width for width in range(1, 100))
+
+
+_SAME, _END = "void ck_tile::kentry<" + "P, " * 60, ", Q" * 60 + ">(K)"
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200, None])
+@pytest.mark.parametrize("parts", [("FmhaFwd", "FmhaBwd", "Gemm"), ("128x64", "128x128"), ("", "x", "界", "\n")])
+def test_different_names_of_a_table_look_different(width: int | None, parts: tuple[str, ...]) -> None:
+    names = [_SAME + part + _END for part in parts]
+    table = Table("t", "t", (Column("name"), Column("time", "ns")), [(name, 1) for name in [*names, *names, "short"]])
+    text = as_text([table], width=width).splitlines()[2:]
+    assert text[: len(names)] == text[len(names) : -1]  # equal names look equal
+    assert len(set(text)) == len(names) + 1
+    assert all(len(line) <= (width or 120) for line in text)
+    rows = [line for line in as_markdown([table]).splitlines() if "kentry" in line]
+    assert len(set(rows)) == len(names)
+
+
+def test_names_show_where_they_differ_only_if_they_must() -> None:
+    names = ["begin " + "x" * 100 + middle + "y" * 100 + " end" for middle in ("forward", "backward")]
+    assert shortened_apart(names, 40) == [
+        "begin xxxxxxx…xxxxforwardy…yyyyyyyyy end",
+        "begin xxxxxxx…xxxxbackward…yyyyyyyyy end",
+    ]
+    other = "other" + names[1]
+    assert shortened_apart([names[0], other, names[0]], 40) == [
+        shortened(name, 40) for name in (names[0], other, names[0])
+    ]
+    far = ["x" * 100 + a + "y" * 100 + b + "z" * 100 for a, b in (("a", "a"), ("b", "a"), ("b", "b"), ("a", "b"))]
+    assert [text.rpartition(" ")[2] for text in shortened_apart(far, 40)][2:] == ["#1", "#2"]
+    assert len(set(shortened_apart(far, 40))) == 4
 
 
 def test_two_columns_of_one_key_are_an_error() -> None:
