@@ -35,9 +35,10 @@ _WORTH = 5.0
 #: more than this part of its collectives, and more often than chance would have it, with this probability.
 _WAITING, _MOSTLY, _CHANCE = 0.5, 0.8, 0.05
 
-#: How steadily it must be late unless it is last each time, since collectives of a step aren't independent. With four
-#: parts of a run, noise is as steady once in 130 cases (Student's t); tests/worlds/test_collectives.py measures it.
-_STEADY = 5.0
+#: How steadily it must be late, since collectives of a step aren't independent. With four parts of a run, noise is as
+#: steady once in 130 cases (Student's t); tests/worlds/test_collectives.py measures it. In fewer collectives than `_FEW`
+#: it may be last each time instead.
+_STEADY, _FEW = 5.0, 12
 
 #: What is added up, in words.
 _WORK = {"events": "device time", "host": "time of the host", "statistics": "time in the tables"}
@@ -227,7 +228,7 @@ def _straggler(summary: Summary, span: int) -> RankUse | None:
     chance = _at_least(rank.last, rank.joint, answer.joint / rows)
     sure = rank.others_waited.median > (answer.ends or 0.0) or answer.clocks == "one"
     mostly = rank.last > _MOSTLY * rank.joint and chance <= _CHANCE
-    steady = rank.last == rank.joint or (answer.steady or 0.0) >= _STEADY
+    steady = (answer.steady or 0.0) >= _STEADY or rank.last == rank.joint < _FEW
     return rank if sure and mostly and steady and 100 * rank.others_waited.total >= _WAITING * span else None
 
 
