@@ -47,9 +47,9 @@ def link(page: str, trace: str, expanded: str) -> str:
     """Returns the link to a UI at `page` that opens the URL `trace` and expands the tracks that match `expanded`.
 
     The command is one of those that the UI keeps stable for links (its "commands automation reference", from v52 on);
-    an older UI ignores it.
+    an older UI ignores it. Without the word "name", newer ones ask whether names or paths are meant (v58).
     """
-    commands = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [expanded]}]
+    commands = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [expanded, "name"]}]
     arguments = {"url": trace, "startupCommands": json.dumps(commands, separators=(",", ":"))}
     return f"{page}#!/?{urlencode(arguments, quote_via=quote)}"
 

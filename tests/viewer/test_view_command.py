@@ -38,7 +38,7 @@ def test_it_converts_serves_once_and_ends(tmp_path: Path) -> None:
         assert view.page == UI
         assert view.url.endswith("/trace.perfetto"), "the page tells others its URL"
         assert view.expanded == [
-            {"id": "dev.perfetto.ExpandTracksByRegex", "args": ["^GPU$|Render Stage|Hardware Queues"]}
+            {"id": "dev.perfetto.ExpandTracksByRegex", "args": ["^GPU$|Render Stage|Hardware Queues", "name"]}
         ]
         assert len(view.left()) == 1
         assert view.get()[0] == 404
@@ -101,7 +101,7 @@ def test_several_inputs_are_one_trace(tmp_path: Path, perfetto: Path) -> None:
 
 def test_of_tables_all_tracks_are_shown(tmp_path: Path) -> None:
     with viewing(tmp_path, LOG, "--no-browser") as view:
-        assert view.expanded == [{"id": "dev.perfetto.ExpandTracksByRegex", "args": ["."]}]
+        assert view.expanded == [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [".", "name"]}]
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

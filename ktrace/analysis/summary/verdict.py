@@ -36,8 +36,8 @@ _WORTH = 5.0
 _WAITING, _MOSTLY, _CHANCE = 0.5, 0.8, 0.05
 
 #: How steadily it must be late, since collectives of a step aren't independent. With four parts of a run, noise is as
-#: steady once in 130 cases (Student's t); tests/worlds/test_collectives.py measures it. In fewer collectives than `_FEW`
-#: it may be last each time instead.
+#: steady once in 130 cases (Student's t); tests/worlds/test_collectives.py measures it. In fewer collectives than
+#: `_FEW` it may be last each time instead.
 _STEADY, _FEW = 5.0, 12
 
 #: What is added up, in words.
