@@ -23,12 +23,17 @@ from ktrace.stages.order.timeline import Arrows, Edges, Timeline, TimelineBatch
 
 from .proto import field_numbers as f
 from .proto.sidecar import begin_text, catalog_texts, end_text, link_texts
+from .writing.busy_pieces import MOST as MOST_PIECES
+from .writing.busy_pieces import BusyPieces
 from .writing.descriptors import Descriptors
 from .writing.gpu_tracks import Gpus, IdCounters, label_gpus, with_processes
 from .writing.kernel_counters import MOST, KernelCounters
 from .writing.machine import Machine
 from .writing.sequences import clock
 from .writing.trace_output import TraceOutput
+
+#: The most busy pieces of a trace that is one of several.
+MOST_IN_AN_ARCHIVE = 1000
 
 
 class Writer:
@@ -45,6 +50,7 @@ class Writer:
         self._first = int(conversion.options.get("machine", 0))
         self._least = int(conversion.options.get("origin", 0))
         self._knows_time_of_day = conversion.options.get("unix") != "none"
+        self._busy = BusyPieces(MOST_IN_AN_ARCHIVE if self._first else MOST_PIECES)
         self._gpu = "slices" if conversion.options.get("gpu") == "slices" else "stages"
 
     def start(self, timeline: Timeline) -> None:
@@ -82,6 +88,7 @@ class Writer:
         """Writes the rows and returns the number of events and arrow ends that it kept."""
         if self._gpu == "slices":
             batch = _without_stages(batch)
+        self._busy.add(batch, self._output.tracks.queue_track)
         if len(self._machines) == 1:
             (machine,) = self._machines.values()
             kept, dropped_ends = machine.write(batch)
@@ -95,9 +102,10 @@ class Writer:
         return kept + max(batch.link_ends - dropped_ends, 0)
 
     def close(self) -> None:
-        """Writes the counters of kernels, the GPUs, and the mark of a complete trace."""
+        """Writes the counters of kernels, the GPUs, when they are busy, and the mark of a complete trace."""
+        pieces = self._busy.finish()
         for machine in self._machines.values():
-            machine.close()
+            machine.close(self._busy, pieces)
         self._output.write_sidecar(end_text())
         self._stream.close()
 

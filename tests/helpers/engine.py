@@ -33,11 +33,18 @@ _HARMLESS = (
 FAULTS = f"select name, idx, value, severity from stats where value > 0 and name not in {_HARMLESS}"
 
 
-def query(trace: str | Path, *queries: str) -> list[list[Row]]:
-    """The rows of each query, in order. Loads the trace once.
+#: The slices of a trace, without those that ktrace derives from device work.
+_SLICES = "(select * from slice where category is not 'derived')"
+_TABLE = re.compile(r"\b(from|join) slice\b(?!_)( [a-z]\b)?", re.IGNORECASE)
+
+
+def query(trace: str | Path, *queries: str, derived: bool = False) -> list[list[Row]]:
+    """The rows of each query, in order. Loads the trace once. `slice` has derived slices only with `derived`.
 
     Raises AssertionError where the engine can't load the trace or refuses a query.
     """
+    if not derived:
+        queries = tuple(_TABLE.sub(lambda at: f"{at[1]} {_SLICES}{at[2] or ' slice'}", sql) for sql in queries)
     shell = os.environ.get("TRACE_PROCESSOR_SHELL")
     return _ask_native(shell, trace, queries) if shell else _ask_wasm(trace, queries)
 

@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import message_factory
 from scene import write
 
-from ktrace.converters.perfetto.proto.sidecar import Sidecar, parse_begin
+from ktrace.converters.perfetto.proto.sidecar import DERIVED_SEQUENCES, Sidecar, parse_begin
 from ktrace.model.batch import Batch
 from ktrace.proto.extensions import load
 
@@ -66,6 +66,8 @@ def decode(data: bytes) -> Decoded:
     found = Decoded(sidecar, [], [], [])
     for packet in trace.packet:
         sequence = packet.trusted_packet_sequence_id
+        if sequence >= DERIVED_SEQUENCES:
+            continue
         table = tables[sequence]
         if packet.sequence_flags & 1:
             table.clear()

@@ -18,6 +18,8 @@ tracks      uuid of a track with TrackEvents -> the track columns that aren't nu
             has one. A counter track also has its name and unit, as in the rows
 queues      hw_queue_iid of a GpuRenderStageEvent -> the same, and `gpu`: the machine and the number of its GPU there
 
+Packets of sequences from 2^30 on are derived from the others, for viewers alone: the busy pieces of devices.
+
 Catalog and links come first, tracks and queues before their first use: the rest of a cut trace has them.
 """
 
@@ -59,6 +61,9 @@ STAGE_DERIVED = frozenset(
         *LAUNCH_METRICS.values(),
     }
 )
+
+#: Packets of sequences with this number or a higher one are derived from others: the reader leaves them out.
+DERIVED_SEQUENCES = 1 << 30
 
 #: Category of a source -> the kind that it implies: a slice of that kind has no argument `kind`.
 #: No kind has the name of one of these categories.

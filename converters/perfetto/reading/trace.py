@@ -14,6 +14,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from ..proto import field_numbers as f
+from ..proto.sidecar import DERIVED_SEQUENCES
 from .alternatives import COUNTER, EVENT, STAGE, Alternatives
 from .argument_values import Chunk
 from .clocks import PacketTimes
@@ -165,13 +166,14 @@ class TraceReader:
         flags |= signed(found.get(_P["incremental_state_cleared"], VARINT).last(count)) & _CLEARED
         bad = np.zeros(count, np.bool_)
         bad[found.bad] = True
+        derived = (sequence >= DERIVED_SEQUENCES) & self.context.by_ktrace & ~bad
         machine = signed(found.get(_P["machine_id"], VARINT).last(count))
         state = self._states(chunk, found, sequence, (flags & _CLEARED) > 0, machine)
         ts = signed(found.get(_P["timestamp"], VARINT).last(count)).copy()
-        clock = self._walk(chunk, found, start, base, sequence, state, machine, ts, bad)
+        clock = self._walk(chunk, found, start, base, sequence, state, machine, ts, bad | derived)
         valid = np.array([one.valid for one in chunk.states], np.bool_)[state] if chunk.states else bad
-        lost = (flags & _NEEDED > 0) & ~valid & ~bad
-        taken = self._account(found, bad, lost, base, start)
+        lost = (flags & _NEEDED > 0) & ~valid & ~bad & ~derived
+        taken = self._account(found, bad, lost, derived, base, start)
         yield from self._rows.rest()
         yield from self._links
         self._links.clear()
@@ -327,14 +329,17 @@ class TraceReader:
             elif name == "gpu_log":
                 self._gpus.log(data, base + at, ts, clock, machine)
 
-    def _account(self, found: Fields, bad: Any, lost: Any, base: int, start: Int64) -> Any:
+    def _account(self, found: Fields, bad: Any, lost: Any, derived: Bools, base: int, start: Int64) -> Any:
         """Counts what became of each packet without events, and returns a mask of those with events."""
         count, report = found.count, self._report
+        if derived.any():
+            report.used(int(derived.sum()), outcome="derived for viewers")
         left = np.ones(count, np.bool_)
         for rows, why in ((bad, "not protobuf"), (lost, "needs a state of its sequence that never began")):
             for row in np.flatnonzero(rows & left).tolist():
                 report.issue("bad-record", self.context.where(int(start[row]) + base), why)
             left &= ~rows
+        left &= ~derived
         rows = np.zeros(count, np.bool_)
         for number in (EVENT, STAGE, COUNTER):
             rows[found.get(number, LENGTH).owner] = True

@@ -7,6 +7,8 @@ track_events      TrackEvents of the host
 render_stages     GpuRenderStageEvents
 kernel_arguments  which arguments of launches are interned with the kernel
 kernel_counters   metrics and estimates of kernels as GpuCounterEvents
+busy_pieces       when streams are busy, in pieces of time
+device_processes  these pieces as threads of processes, which viewers show at first sight
 descriptors       TrackDescriptors of processes, threads, devices, streams and counters
 gpu_tracks        GPUs, contexts and hardware queues
 arrows            flows, launches and waits as fields of the events at their ends

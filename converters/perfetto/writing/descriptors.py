@@ -54,7 +54,7 @@ class Descriptors:
         """
         self.fresh: list[bytes] = []
         self._uuids = count(1)
-        self._note = note
+        self.note = note
         self._parents: dict[int, Node] = {}  # id of a node -> its parent
         self._known: dict[int, int] = {}  # id of a node -> uuid
         self._ranks: dict[int, int] = {}
@@ -138,6 +138,15 @@ class Descriptors:
         """Returns the name of a hardware queue: older viewers show only that. A device appears in it as a number."""
         return self._queues[number]
 
+    def stream(self, number: int) -> str:
+        """Returns the name of the stream of that track, "work" where it is a device itself."""
+        node = self._nodes[number]
+        return "work" if node.kind in ("device", "process") else node.shown.name
+
+    def pids(self) -> set[int]:
+        """Returns the process ids of all machines."""
+        return set(self._pids.values())
+
     def _below_process(self, node: Node) -> str:
         names: list[str] = []
         while node.kind != "process":
@@ -197,7 +206,7 @@ class Descriptors:
         if node.kind == "process":
             pid = self._pids[id(node)]
             fields.append(bytes_field(f.TRACK_DESCRIPTOR["process"], _process(pid, node, rank)))
-            description = "\n".join(line for line in (description, self._note) if line)
+            description = "\n".join(line for line in (description, self.note) if line)
         elif parent is not None:
             fields.append(int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent))
         if id(node) in self._tids:

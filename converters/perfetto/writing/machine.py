@@ -23,10 +23,12 @@ from ktrace.stages.order.timeline import TimelineBatch
 from ..proto import field_numbers as f
 from ..proto.sidecar import STAGE_RESERVED
 from ..proto.wire import bytes_tag, int_tag, varint
+from . import busy_pieces
 from .argument_texts import ArgumentTexts
 from .arguments import TYPE_NAMES
 from .arrows import ArrowBook, HostArrows
 from .descriptors import root
+from .device_processes import write_devices
 from .fields import CodedField
 from .gpu_tracks import Gpus
 from .kernel_counters import (
@@ -104,8 +106,8 @@ class Machine:
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
         return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
-    def close(self) -> None:
-        """Writes the counters of kernels and the GPUs."""
+    def close(self, found: busy_pieces.BusyPieces, pieces: busy_pieces.Pieces) -> None:
+        """Writes the counters of kernels, the GPUs, and what viewers show of them at first sight."""
         entries, ts, fields = self._counters.finish()
         if len(ts):
             self._write(self._gpu.interning(entries))
@@ -113,6 +115,11 @@ class Machine:
         self._report_dropped_counters()
         if info := self._gpus.info():
             self._write(packet(of_machine(self._machine) + info))
+        for part in write_devices(self._machine, self._gpus.queues, self._tracks, found, pieces, self._origin):
+            if isinstance(part, bytes):
+                self._write(part)
+            else:
+                self._output.make(part)
 
     def _write_host(self, batch: TimelineBatch, rows: Int64, arrows: HostArrows) -> None:
         """Writes TrackEvents in the order of the edges."""

@@ -214,18 +214,21 @@ def decoded(path: Path) -> Any:
 def test_the_rules_of_a_sequence(path: Path) -> None:
     packets = decoded(path).packet
     cleared, needed = 1, 2
-    for sequence in (1, 2):
+    derived = 1 << 30
+    for sequence in (1, 2, derived):
         flags = [packet.sequence_flags for packet in packets if packet.trusted_packet_sequence_id == sequence]
         assert flags == [cleared] + [needed] * (len(flags) - 1)
-    assert {packet.trusted_packet_sequence_id for packet in packets} == {0, 1, 2}
+    assert {packet.trusted_packet_sequence_id for packet in packets} == {0, 1, 2, derived}
     outside = [packet for packet in packets if packet.trusted_packet_sequence_id == 0]
     assert all(packet.HasField("gpu_info") or packet.HasField("for_testing") for packet in outside)
 
 
 def test_tracks_and_texts_are_introduced_before_they_are_used(path: Path) -> None:
     uuids = {0}
-    iids: dict[str, set[int]] = {"event_names": set(), "event_categories": set(), "debug_annotation_names": set()}
+    fields = ("event_names", "event_categories", "debug_annotation_names")
+    of_sequence: dict[bool, dict[str, set[int]]] = {one: {field: set() for field in fields} for one in (True, False)}
     for packet in decoded(path).packet:
+        iids = of_sequence[packet.trusted_packet_sequence_id >= 1 << 30]
         if packet.HasField("track_descriptor"):
             assert packet.track_descriptor.parent_uuid in uuids
             uuids.add(packet.track_descriptor.uuid)

@@ -1,0 +1,152 @@
+"""The processes of devices, and the slices of their busy pieces, as packets of a sequence of their own.
+
+Its number is above those of all others, and so ktrace leaves its packets out when it reads the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from ktrace.model.arrays import Int64
+
+from ..proto import field_numbers as f
+from ..proto.sidecar import DERIVED_SEQUENCES
+from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, text_field, varint
+from .arguments import TYPE_NAMES, HostArguments
+from .busy_pieces import BusyPieces, Pieces
+from .descriptors import HIGHEST_PID, Descriptors
+from .fields import CodedField, ConstantField, Field, NumberField
+from .gpu_tracks import Gpu, Queue
+from .interning import InternedTexts, fresh
+from .message_columns import Pieces as Table
+from .sequences import Events, Packets, packet
+from .sequences import Sequence as PacketSequence
+
+#: The category of the slices, and what an argument of each says.
+CATEGORY = "derived"
+_NOTE = "ktrace: device work, neighbours merged; the exact kernels are in the group GPU"
+
+#: Tracks of events have lower uuids.
+_UUIDS = 1 << 62
+
+_BEGIN, _END = (f.TRACK_EVENT_TYPE[name] for name in ("TYPE_SLICE_BEGIN", "TYPE_SLICE_END"))
+_TYPE, _TRACK = int_tag(f.TRACK_EVENT["type"]), int_tag(f.TRACK_EVENT["track_uuid"])
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """A stream: its process and thread ids, the uuid of its track, and its name without the id."""
+
+    pid: int
+    tid: int
+    uuid: int
+    name: str
+
+
+def write_devices(
+    machine: int, queues: dict[int, Queue], tracks: Descriptors, found: BusyPieces, pieces: Pieces, origin: int
+) -> list[bytes | Callable[[], memoryview]]:
+    """Returns the packets of the devices of a machine; `queues` are by the index of their track."""
+    mine = [number for number in sorted(queues) if not queues[number].is_shared and (pieces.track == number).any()]
+    if not mine:
+        return []
+    sequence = PacketSequence(DERIVED_SEQUENCES + machine, machine)
+    gpus: dict[int, Gpu] = {queues[number].gpu.number: queues[number].gpu for number in mine}
+    taken = tracks.pids()
+    free = (pid for pid in count(1) if pid not in taken)
+    packets: list[bytes | Callable[[], memoryview]] = [sequence.first(TYPE_NAMES)]
+    threads: dict[int, _Thread] = {}
+    for rank, (number, gpu) in enumerate(sorted(gpus.items())):
+        streams = [one for one in mine if queues[one].gpu.number == number]
+        pid = next(free)
+        uuid = _UUIDS + (machine << 32) + len(threads) + rank
+        packets.append(packet(sequence.later() + _process(uuid, pid, gpu.label, rank - len(gpus), tracks.note)))
+        names = _stream_names(streams, queues, tracks)
+        for place, (one, name) in enumerate(zip(streams, names, strict=True)):
+            tid, shown = _tid(name, {pid, *(t.tid for t in threads.values() if t.pid == pid)})
+            thread = threads[one] = _Thread(pid, tid, uuid + 1 + place, shown)
+            packets.append(packet(sequence.later() + _thread(uuid, thread, place)))
+    rows = np.flatnonzero(np.isin(pieces.track, np.array(mine)))
+    interned, events = _events(rows, pieces, threads, found)
+    packets.append(sequence.interning(interned))
+    ts = np.stack((pieces.start[rows], pieces.end[rows]), 1).ravel() - origin
+    packets.append(Packets(sequence, bytes_tag(f.TRACE_PACKET["track_event"])).of(events, ts))
+    return packets
+
+
+def _events(rows: Int64, pieces: Pieces, threads: dict[int, _Thread], found: BusyPieces) -> tuple[bytes, list[Events]]:
+    """Returns the entries of InternedData, and the begins and ends of slices."""
+    arguments = HostArguments()
+    texts = InternedTexts(f.INTERNED_DATA["event_names"], f.TRACK_EVENT["name_iid"], f.TRACK_EVENT["name"])
+    category = InternedTexts(
+        f.INTERNED_DATA["event_categories"], f.TRACK_EVENT["category_iids"], f.TRACK_EVENT["categories"]
+    )
+    titles = [texts.field(found.title(pieces, row).encode("utf-8", "replace"), often=False) for row in rows.tolist()]
+    of, codes = np.unique(pieces.track[rows], return_inverse=True)
+
+    def place(kind: int) -> CodedField:
+        table = [_TYPE + varint(kind) + _TRACK + varint(threads[one].uuid) for one in of.tolist()]
+        return CodedField(Table(table), codes.astype(np.int32))
+
+    columns = {"kernels": pieces.kernels, "copies": pieces.others, "busy_ns": pieces.busy}
+    begin: list[Field] = [
+        place(_BEGIN),
+        ConstantField(category.field(CATEGORY.encode()) + arguments.text("derived", _NOTE.encode(), often=True)),
+        *(
+            NumberField(HostArguments.tag, arguments.head(name) + arguments.int_tag, column[rows].view(np.uint64))
+            for name, column in columns.items()
+        ),
+        CodedField(Table(titles), np.arange(len(titles), dtype=np.int32)),
+    ]
+    at = 2 * np.arange(len(rows))
+    return fresh(category, texts, arguments.names, arguments.texts), [Events(begin, at), Events([place(_END)], at + 1)]
+
+
+def _stream_names(streams: Sequence[int], queues: dict[int, Queue], tracks: Descriptors) -> list[str]:
+    """Returns the names of streams, with that of the process before it where several share the device."""
+    several = len({queues[one].pid for one in streams}) > 1
+    names = [tracks.stream(one) for one in streams]
+    return [f"{queues[one].process} {name}" if several else name for one, name in zip(streams, names, strict=True)]
+
+
+def _tid(name: str, taken: set[int]) -> tuple[int, str]:
+    """Returns a thread id and the name without it: a viewer shows "stream" and 7 as "stream 7"."""
+    word, _, digits = name.rpartition(" ")
+    if word == "stream" and digits.isdigit() and 0 < int(digits) <= HIGHEST_PID and int(digits) not in taken:
+        return int(digits), word
+    return next(number for number in count(1) if number not in taken), name
+
+
+def _process(uuid: int, pid: int, name: str, rank: int, note: str) -> bytes:
+    process = (
+        int_field(f.PROCESS_DESCRIPTOR["pid"], pid)
+        + text_field(f.PROCESS_DESCRIPTOR["process_name"], name)
+        + int_field(f.PROCESS_DESCRIPTOR["legacy_sort_index"], rank)
+    )
+    return bytes_field(
+        f.TRACE_PACKET["track_descriptor"],
+        int_field(f.TRACK_DESCRIPTOR["uuid"], uuid)
+        + bytes_field(f.TRACK_DESCRIPTOR["process"], process)
+        + text_field(f.TRACK_DESCRIPTOR["description"], "\n".join(line for line in (_NOTE, note) if line))
+        + int_field(f.TRACK_DESCRIPTOR["child_ordering"], f.CHILD_TRACKS_ORDERING["EXPLICIT"])
+        + int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], rank),
+    )
+
+
+def _thread(parent: int, thread: _Thread, rank: int) -> bytes:
+    body = (
+        int_field(f.THREAD_DESCRIPTOR["pid"], thread.pid)
+        + int_field(f.THREAD_DESCRIPTOR["tid"], thread.tid)
+        + text_field(f.THREAD_DESCRIPTOR["thread_name"], thread.name)
+    )
+    return bytes_field(
+        f.TRACE_PACKET["track_descriptor"],
+        int_field(f.TRACK_DESCRIPTOR["uuid"], thread.uuid)
+        + int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent)
+        + bytes_field(f.TRACK_DESCRIPTOR["thread"], body)
+        + int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], rank),
+    )

@@ -1,0 +1,143 @@
+"""The busy pieces of devices: what a viewer shows at first sight, as exact as the kernels that they are made of."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import engine
+import numpy as np
+import pytest
+from conftest import SAMPLES
+
+import ktrace
+from ktrace.converters.perfetto.writing import busy_pieces
+
+STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
+
+PIECES = (
+    "select s.ts, s.dur, s.name, t.tid, p.pid, p.name as device, extract_arg(s.arg_set_id, 'debug.kernels') as kernels,"
+    " extract_arg(s.arg_set_id, 'debug.copies') as copies, extract_arg(s.arg_set_id, 'debug.busy_ns') as busy"
+    " from slice s join thread_track k on s.track_id = k.id join thread t using (utid) join process p using (upid)"
+    " where s.category = 'derived' order by p.name, t.tid, s.ts"
+)
+
+
+def trace_of(folder: Path, kernels: list[tuple[int, int, int]], *, pid: int = 1) -> Path:
+    """A Kineto trace of kernels: stream, start and duration in ns."""
+    events: list[dict[str, Any]] = [
+        {"ph": "X", "cat": "cpu_op", "name": "step", "pid": pid, "tid": pid, "ts": 0, "dur": 5, "args": {}}
+    ]
+    for number, (stream, start, dur) in enumerate(kernels):
+        args = {"device": 0, "stream": stream, "correlation": number}
+        place = {"pid": 0, "tid": stream, "ts": f"{start}", "dur": f"{dur}"}
+        events.append({"ph": "X", "cat": "kernel", "name": f"gemm_{number % 3}", "args": args} | place)
+    text = json.dumps({"schemaVersion": 1, "traceEvents": events})
+    for _, start, dur in kernels:  # decimals of us
+        for key, value in (("ts", start), ("dur", dur)):
+            text = text.replace(f'"{key}": "{value}"', f'"{key}": {value // 1000}.{value % 1000:03}', 1)
+    path = folder / "made.json"
+    path.write_text(text)
+    return path
+
+
+def union(intervals: list[tuple[int, int]]) -> int:
+    busy, reach = 0, -(1 << 62)
+    for start, end in sorted(intervals):
+        busy += max(end - max(start, reach), 0)
+        reach = max(reach, end)
+    return busy
+
+
+def random_kernels(count: int, seed: int) -> list[tuple[int, int, int]]:
+    found, ts = [], 0
+    generator = np.random.default_rng(seed)
+    for _ in range(count):
+        ts += int(generator.integers(1, 3_000) if generator.random() < 0.9 else generator.integers(1, 300_000))
+        found.append((int(generator.integers(7, 10)), ts, int(generator.integers(1, 5_000))))
+    return found
+
+
+@pytest.mark.parametrize("most", [4000, 40])
+def test_busy_time_is_the_union_of_the_kernels_to_the_ns(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where so few pieces are allowed that neighbours are merged."""
+    monkeypatch.setattr("ktrace.converters.perfetto.writer.MOST_PIECES", most)
+    kernels = random_kernels(1500, 1)
+    ktrace.convert(trace_of(tmp_path, kernels), tmp_path / "out.perfetto")
+    pieces, exact = engine.query(tmp_path / "out.perfetto", PIECES, "select sum(dur) as n from gpu_slice", derived=True)
+    assert exact[0]["n"] == sum(dur for _, _, dur in kernels)
+    of: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for stream, start, dur in kernels:
+        of[stream].append((start, start + dur))
+    assert {row["tid"] for row in pieces} == of.keys()
+    for stream, intervals in of.items():
+        mine = [row for row in pieces if row["tid"] == stream]
+        assert sum(row["busy"] for row in mine) == union(intervals)
+        assert sum(row["kernels"] for row in mine) == len(intervals)
+        for row, after in pairwise(mine):
+            assert row["ts"] + row["dur"] < after["ts"]
+        for row in mine:
+            inside = [(a, b) for a, b in intervals if row["ts"] <= a and b <= row["ts"] + row["dur"]]
+            assert (row["busy"], row["kernels"]) == (union(inside), len(inside))
+    assert len(pieces) <= most
+    if most == 40:
+        assert len(pieces) > 10
+
+
+def test_pieces_do_not_depend_on_batches() -> None:
+    """The same pieces from rows one by one and all at once, with merges on the way."""
+
+    def found(size: int) -> list[tuple[Any, ...]]:
+        busy = busy_pieces.BusyPieces(120)
+        rows = np.array(random_kernels(900, 2), np.int64)
+        for first in range(0, len(rows), size):
+            part = rows[first : first + size]
+            part = part[np.argsort(part[:, 0], kind="stable")]
+            track, start, dur = (np.ascontiguousarray(part[:, one]) for one in range(3))
+            gained = busy._busy(track, start, start + dur)
+            ones = np.ones(len(track), np.int64)
+            busy._gather(track, start, start + dur, gained, ones, start % 7, dur % 5)
+        pieces = busy.finish()
+        columns = (pieces.track, pieces.start, pieces.end, pieces.busy, pieces.kernels, pieces.longest, pieces.name)
+        return [*zip(*(column.tolist() for column in columns), pieces.work.tolist(), strict=True)]
+
+    whole = found(900)
+    assert 10 < len(whole) <= 120
+    for size in (1, 2, 7, 100):
+        assert found(size) == whole
+
+
+def test_each_device_is_a_process_of_its_own_whose_id_nothing_else_has(tmp_path: Path) -> None:
+    """The process of the source has id 1, which would be the first free one."""
+    ktrace.convert(trace_of(tmp_path, [(7, 1000, 10), (8, 1500, 10)], pid=1), tmp_path / "out.perfetto")
+    pieces, processes = engine.query(
+        tmp_path / "out.perfetto", PIECES, "select pid, name from process where name is not null", derived=True
+    )
+    assert [(row["tid"], row["kernels"], row["busy"]) for row in pieces] == [(7, 1, 10), (8, 1, 10)]
+    assert len(processes) == len({row["pid"] for row in processes}) == 2
+
+
+def test_reading_leaves_them_out_and_the_account_adds_up(tmp_path: Path) -> None:
+    ktrace.convert(STEP, tmp_path / "one.perfetto")
+    report = ktrace.convert(tmp_path / "one.perfetto", tmp_path / "back.parquet")
+    assert report.balanced()
+    assert report.reader.removed["derived for viewers"] > 0
+    first, back = (ktrace.read(path).to_arrow()["events"] for path in (STEP, tmp_path / "one.perfetto"))
+    columns = ("kind", "name", "ts", "dur", "device", "stream", "tid")
+    assert first.num_rows == back.num_rows
+    for name in columns:
+        assert sorted(map(str, first[name].to_pylist())) == sorted(map(str, back[name].to_pylist()))
+
+
+def test_a_trace_without_device_work_has_none(tmp_path: Path) -> None:
+    ktrace.convert(trace_of(tmp_path, []), tmp_path / "out.perfetto")
+    pieces, processes = engine.query(
+        tmp_path / "out.perfetto", PIECES, "select name from process where name is not null", derived=True
+    )
+    assert pieces == []
+    assert len(processes) == 1
