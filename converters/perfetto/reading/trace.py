@@ -164,19 +164,17 @@ class TraceReader:
         sequence = signed(found.get(_P["trusted_packet_sequence_id"], VARINT).last(count))
         flags = signed(found.get(_P["sequence_flags"], VARINT).last(count))
         flags |= signed(found.get(_P["incremental_state_cleared"], VARINT).last(count)) & _CLEARED
-        bad = np.zeros(count, np.bool_)
-        bad[found.bad] = True
+        bad = np.isin(np.arange(count), found.bad)
         derived = (sequence >= DERIVED_SEQUENCES) & self.context.by_ktrace & ~bad
         machine = signed(found.get(_P["machine_id"], VARINT).last(count))
         state = self._states(chunk, found, sequence, (flags & _CLEARED) > 0, machine)
         ts = signed(found.get(_P["timestamp"], VARINT).last(count)).copy()
         clock = self._walk(chunk, found, start, base, sequence, state, machine, ts, bad | derived)
         valid = np.array([one.valid for one in chunk.states], np.bool_)[state] if chunk.states else bad
-        lost = (flags & _NEEDED > 0) & ~valid & ~bad & ~derived
-        taken = self._account(found, bad, lost, derived, base, start)
+        taken = self._account(found, bad, (flags & _NEEDED > 0) & ~(valid | bad | derived), derived, base, start)
         yield from self._rows.rest()
         yield from self._links
-        self._links.clear()
+        self._links = []
         data = Alternatives(found)
         if len(data.several):
             where = self.context.where(int(start[data.several[0]]) + base)
@@ -193,8 +191,7 @@ class TraceReader:
             stages = self._events(columns, mine, base, ts, state, clock, rows)
             yield from read_stages(self.context, chunk, stages, self._specifications)
         columns = found.get(EVENT, LENGTH)
-        mine = data.kept(columns, taken)
-        events = self._events(columns, mine, base, ts, state, clock, rows)
+        events = self._events(columns, data.kept(columns, taken), base, ts, state, clock, rows)
         if not self.context.by_ktrace:
             if len(events):
                 yield from read_foreign_events(self.context, chunk, events)
@@ -332,14 +329,13 @@ class TraceReader:
     def _account(self, found: Fields, bad: Any, lost: Any, derived: Bools, base: int, start: Int64) -> Any:
         """Counts what became of each packet without events, and returns a mask of those with events."""
         count, report = found.count, self._report
-        if derived.any():
-            report.used(int(derived.sum()), outcome="derived for viewers")
-        left = np.ones(count, np.bool_)
+        if n := int(derived.sum()):
+            report.used(n, outcome="derived for viewers")
+        left = ~derived
         for rows, why in ((bad, "not protobuf"), (lost, "needs a state of its sequence that never began")):
             for row in np.flatnonzero(rows & left).tolist():
                 report.issue("bad-record", self.context.where(int(start[row]) + base), why)
             left &= ~rows
-        left &= ~derived
         rows = np.zeros(count, np.bool_)
         for number in (EVENT, STAGE, COUNTER):
             rows[found.get(number, LENGTH).owner] = True
