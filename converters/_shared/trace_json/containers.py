@@ -255,7 +255,7 @@ class Document:
         while True:
             reading = List(text, self._decoder, self._report, CHUNK, lines=lines)
             if not again:  # so that processes inherit the first shapes; always, so that the order of rows is the same
-                yield from reading.read(text.pos + 1)
+                yield from reading.read(chunks=1)
                 yield from self._decoder.end_range()
             if not lines and not again and self._is_large() and not reading.ended:
                 yield from self._in_ranges()

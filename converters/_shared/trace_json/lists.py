@@ -52,13 +52,13 @@ class List:
         self._lines = lines
         self.ended = False
 
-    def read(self, stop: int | None = None) -> Iterator[Events]:
-        """Yields the events up to the list's end, or up to the first chunk that begins at `stop` or after it.
+    def read(self, stop: int | None = None, *, chunks: int = -1) -> Iterator[Events]:
+        """Yields the events of `chunks`, or up to the list's end or to the first chunk that begins at or after `stop`.
 
         `ended` is then whether the list ended; its bracket isn't read.
         """
         text = self._text
-        while not self.ended and (stop is None or text.pos < stop):
+        while not self.ended and chunks and (stop is None or text.pos < stop):
             comma = self._separators()
             first = text.peek()
             if first == b"]" and comma:
@@ -70,6 +70,7 @@ class List:
                 return
             start = text.pos
             self._take_chunk()
+            chunks -= 1
             if text.pos // self._range > start // self._range:
                 yield from self._decoder.end_range()
                 text.wasted = 2 * text.pos
