@@ -279,7 +279,10 @@ def _ordinals(column: pa.Array) -> Taken:
     taken, rest = numbered(column)
     if taken is None or (pc.min(taken).as_py() or 0) >= 0:
         return taken, rest
-    taken = pc.if_else(pc.less(taken, 0), None, taken)
+    none = pc.less(taken, 0)
+    if rest is None:
+        return pc.if_else(none, None, taken), pc.if_else(none, taken, None)
+    taken = pc.if_else(none, None, taken)
     return taken, pc.if_else(pc.is_null(taken), decoded(column), None)
 
 

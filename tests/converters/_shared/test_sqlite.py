@@ -154,7 +154,7 @@ def test_what_no_format_knows_is_named(tmp_path: Path) -> None:
     import ktrace
 
     path = _made(tmp_path / "a.sqlite", "CREATE TABLE albums (a INTEGER)")
-    with pytest.raises(UnknownFormat, match="SQLite database with the tables albums"):
+    with pytest.raises(UnknownFormat, match="SQLite database with the table albums"):
         ktrace.read(path)
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(DamagedInput, match="unencrypted database"):
