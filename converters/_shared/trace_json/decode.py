@@ -125,7 +125,7 @@ class Decoder:
             found += compiled.finish()
         current = self._structs()
         self._compiled = [compiled for compiled in self._compiled if compiled.structs == current]
-        known = (shapes for shapes in self.first_shapes or self._shapes)
+        known = self.first_shapes or self._shapes
         keys: dict[Tag, list[str]] = {
             (one.tag_field, tag): list(shape.args) for one in known for tag, shape in one.shapes.items()
         }
