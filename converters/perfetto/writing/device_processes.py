@@ -12,6 +12,7 @@ from itertools import count
 import numpy as np
 
 from ktrace.model.arrays import Int64
+from ktrace.model.tracks import give_ids
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import DERIVED_SEQUENCES
@@ -20,7 +21,7 @@ from .arguments import TYPE_NAMES, HostArguments
 from .busy_pieces import BusyPieces, Pieces
 from .descriptors import HIGHEST_PID, Descriptors
 from .fields import CodedField, ConstantField, Field, NumberField
-from .gpu_tracks import Gpu, Queue
+from .gpu_tracks import Queue
 from .interning import InternedTexts, fresh
 from .message_columns import Pieces as Table
 from .sequences import Events, Packets, packet
@@ -51,23 +52,25 @@ def write_devices(
     machine: int, queues: dict[int, Queue], tracks: Descriptors, found: BusyPieces, pieces: Pieces, origin: int
 ) -> list[bytes | Callable[[], memoryview]]:
     """Returns the packets of the devices of a machine; `queues` are by the index of their track."""
-    mine = [number for number in sorted(queues) if not queues[number].is_shared and (pieces.track == number).any()]
+    busy = set(pieces.track.tolist())
+    mine = [number for number in sorted(queues) if number in busy and not queues[number].is_shared]
     if not mine:
         return []
     sequence = PacketSequence(DERIVED_SEQUENCES + machine, machine)
-    gpus: dict[int, Gpu] = {queues[number].gpu.number: queues[number].gpu for number in mine}
+    streams_of: dict[int, list[int]] = {}
+    for one in mine:
+        streams_of.setdefault(queues[one].gpu.number, []).append(one)
     taken = tracks.pids()
     free = (pid for pid in count(1) if pid not in taken)
     packets: list[bytes | Callable[[], memoryview]] = [sequence.first(TYPE_NAMES)]
     threads: dict[int, _Thread] = {}
-    for rank, (number, gpu) in enumerate(sorted(gpus.items())):
-        streams = [one for one in mine if queues[one].gpu.number == number]
+    for rank, (_, streams) in enumerate(sorted(streams_of.items())):
         pid = next(free)
         uuid = _UUIDS + (machine << 32) + len(threads) + rank
-        packets.append(packet(sequence.later() + _process(uuid, pid, gpu.label, rank - len(gpus), tracks.note)))
-        names = _stream_names(streams, queues, tracks)
-        for place, (one, name) in enumerate(zip(streams, names, strict=True)):
-            tid, shown = _tid(name, {pid, *(t.tid for t in threads.values() if t.pid == pid)})
+        label = queues[streams[0]].gpu.label
+        packets.append(packet(sequence.later() + _process(uuid, pid, label, rank - len(streams_of), tracks.note)))
+        named = _with_tids(pid, _stream_names(streams, queues, tracks))
+        for place, (one, (tid, shown)) in enumerate(zip(streams, named, strict=True)):
             thread = threads[one] = _Thread(pid, tid, uuid + 1 + place, shown)
             packets.append(packet(sequence.later() + _thread(uuid, thread, place)))
     rows = np.flatnonzero(np.isin(pieces.track, np.array(mine)))
@@ -113,12 +116,14 @@ def _stream_names(streams: Sequence[int], queues: dict[int, Queue], tracks: Desc
     return [f"{queues[one].process} {name}" if several else name for one, name in zip(streams, names, strict=True)]
 
 
-def _tid(name: str, taken: set[int]) -> tuple[int, str]:
-    """Returns a thread id and the name without it: a viewer shows "stream" and 7 as "stream 7"."""
-    word, _, digits = name.rpartition(" ")
-    if word == "stream" and digits.isdigit() and 0 < int(digits) <= HIGHEST_PID and int(digits) not in taken:
-        return int(digits), word
-    return next(number for number in count(1) if number not in taken), name
+def _with_tids(pid: int, names: Sequence[str]) -> list[tuple[int, str]]:
+    """Returns thread ids, none of which is the process id, and names without them: a viewer shows "stream" and 7 as
+    "stream 7".
+    """
+    words = [name.rpartition(" ") for name in names]
+    wanted = [int(digits) if word == "stream" and digits.isdecimal() else None for word, _, digits in words]
+    (_, *tids) = give_ids([pid, *wanted], HIGHEST_PID)
+    return [(tid, "stream" if tid == number else name) for tid, number, name in zip(tids, wanted, names, strict=True)]
 
 
 def _process(uuid: int, pid: int, name: str, rank: int, note: str) -> bytes:
