@@ -8,7 +8,7 @@ import pyarrow as pa
 from ktrace.model.arrays import Bools, Int32, Int64, UInt16
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, INTERNAL, arrow_schema
 from ktrace.model.masks import present, slice_mask
-from ktrace.store.gathered import GatheredRows, join
+from ktrace.store.gathered import GatheredRows, join, without_rare
 from ktrace.store.spill import Batches, Runs, Spill
 from ktrace.store.tally import Tally
 from ktrace.store.track_index import TrackIndex
@@ -69,6 +69,7 @@ class EventStore:
 
     def _numbered(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the types of the model and numbers for words, without columns that are all null."""
+        columns = without_rare(columns)
         arrays = {
             name: self.words.encode(name, array, _TYPES.get(name))
             for name, array in zip(columns.schema.names, columns.columns, strict=True)

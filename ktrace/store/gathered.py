@@ -26,6 +26,9 @@ from ktrace.store.vocabulary import Vocabularies
 #: quadratic time and memory; the rarest become members of `args`.
 MOST_ARGUMENTS = 256
 
+#: An argument is rare in a batch if at most one row of so many has it; so many rare ones may have columns.
+ROWS_OF_RARE, MOST_RARE = 32, 64
+
 Columns = TypeVar("Columns", pa.RecordBatch, pa.Array)
 
 
@@ -135,13 +138,23 @@ def _narrowed(parts: list[pa.RecordBatch], words: Vocabularies) -> list[pa.Recor
     return [_with_text(part, [name for name in part.schema.names if name in rare], words) for part in parts]
 
 
-def _with_text(part: pa.RecordBatch, rare: list[str], words: Vocabularies) -> pa.RecordBatch:
-    """A batch with some of its columns of arguments as members of the text `args`."""
+def without_rare(columns: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch whose rare arguments, if there are many, are members of the text `args`: an array takes 3 kB at least."""
+    names = [name for name in columns.schema.names if name.startswith("args.")]
+    if len(names) <= MOST_RARE:
+        return columns
+    few = columns.num_rows // ROWS_OF_RARE
+    rare = [name for name in names if columns.num_rows - columns.column(name).null_count <= few]
+    return columns if len(rare) <= MOST_RARE else _with_text(columns, rare, None)
+
+
+def _with_text(part: pa.RecordBatch, rare: list[str], words: Vocabularies | None) -> pa.RecordBatch:
+    """A batch with some of its columns of arguments as members of the text `args`; `words` has those of numbers."""
     if not rare:
         return part
     kept = [name for name in part.schema.names if name not in {*rare, "args"}]
     folded = [*rare, *(["args"] if "args" in part.schema.names else [])]
-    columns = [words.decode(name, part.column(name)) for name in folded]
+    columns = [words.decode(name, part.column(name)) if words else part.column(name) for name in folded]
     text = Batch("events", pa.RecordBatch.from_arrays(columns, names=folded)).args_text()
     return pa.RecordBatch.from_arrays([*(part.column(name) for name in kept), text], names=[*kept, "args"])
 

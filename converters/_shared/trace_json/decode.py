@@ -33,6 +33,9 @@ MOST_EVENTS = 1 << 17
 #: Greatest number of bytes of text whose events are gathered.
 MOST_GATHERED = 24 << 20
 
+#: Greatest number of pieces, beyond one of each shape, in which events with ever new keys are gathered.
+MOST_PIECES = 8
+
 #: The phases of flows.
 _FLOWS = {"s", "t", "f"}
 
@@ -110,7 +113,9 @@ class Decoder:
     @property
     def full(self) -> bool:
         """Whether enough events are gathered for `flush`."""
-        return self._gathered >= self._rows or self._bytes >= MOST_GATHERED
+        if self._gathered >= self._rows or self._bytes >= MOST_GATHERED:
+            return True
+        return sum(gather.pieces for gather in self._gathers.values()) - len(self._gathers) >= MOST_PIECES
 
     def flush(self) -> Iterator[Events]:
         """Yields all gathered events, those of a tag at a time, in the order of their first events."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ktrace.model.arrays import Int64
 from ktrace.model.json_text import decoded, encoded, json_cells
 
+from ..columnar.blocks import is_sparse
 from ..columnar.dictionaries import indices
 
 #: Members of an event with a column of their own.
@@ -70,13 +71,33 @@ def by_tag(found: Iterable[Events], order: Mapping[Tag, Sequence[str]]) -> list[
 
     A tag is a category, or a phase without one. `order` has keys of args by tag; others follow by their names. So the
     order of rows and of arguments doesn't depend on who read which part of a document, nor on how keys became known.
+    Where most cells would be empty, the events of a tag are several.
     """
     parts: dict[Tag, list[Events]] = defaultdict(list)
     for events in found:
         for tag, part in _tags(events):
             parts[tag].append(part)
-    joined = [_joined(given, order.get(tag, ())) for tag, given in parts.items()]
+    joined = [_joined(some, order.get(tag, ())) for tag, given in parts.items() for some in _filled(given)]
     return sorted(joined, key=lambda events: int(events.at[0]))
+
+
+def _filled(parts: list[Events]) -> Iterator[list[Events]]:
+    """Yields the parts, or the two halves of their rows: so often that the columns aren't nearly empty."""
+    rows, filled = sum(map(len, parts)), 0
+    names: set[str] = set()
+    for part in parts:
+        names.update(part.columns)
+        filled += sum(len(part) - column.null_count for column in part.columns.values())
+    if rows < 2 or not is_sparse(len(names), rows, filled):
+        yield parts
+        return
+    middle = int(np.sort(np.concatenate([part.at for part in parts]))[rows // 2])
+    ends = [int(np.searchsorted(part.at, middle)) for part in parts]
+    for half in (
+        [part.where(np.arange(end)) for part, end in zip(parts, ends, strict=True) if end],
+        [part.where(np.arange(end, len(part))) for part, end in zip(parts, ends, strict=True) if end < len(part)],
+    ):
+        yield from _filled(half)
 
 
 def _tags(events: Events) -> Iterator[tuple[Tag, Events]]:

@@ -71,6 +71,11 @@ class Gather:
         """The issues with the times of the last `add`: (kind of issue, the source's numbers)."""
         return self._odd_times
 
+    @property
+    def pieces(self) -> int:
+        """How many `Events` the gathered ones are."""
+        return len(self._few)
+
     def finish(self) -> list[Events]:
         """Returns all events since the last call as columns, without columns that no event has.
 
