@@ -99,10 +99,23 @@ def document(path: Path) -> list[dict[str, Any]]:
     return [event for event in (found["traceEvents"] if isinstance(found, dict) else found) if event]
 
 
+def in_blocks(events: list[dict[str, Any]]) -> None:
+    """Divides the grids of HIP's calls that state work-items, and of the kernels that they launched, by the block."""
+    launched = {
+        event["args"]["correlation"] for event in events if event.get("name") == "hipExtModuleLaunchKernel"
+    }  # no real file has one correlation for two launches
+    for event in events:
+        args = event.get("args")
+        if isinstance(args, dict) and "grid" in args and args.get("correlation") in launched:
+            args["grid"] = [size // of for size, of in zip(args["grid"], args["block"], strict=True)]
+
+
 def expected(path: Path) -> Reading:
     slices: Counter[Slice] = Counter()
     values: dict[Slice, Values] = defaultdict(Counter)
-    for event in document(path):
+    events = document(path)
+    in_blocks(events)
+    for event in events:
         if event["ph"] == "X":
             key = (event.get("name", ""), ns(event["ts"]), ns(event.get("dur", 0)))
             slices[key] += 1
