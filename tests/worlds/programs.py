@@ -161,7 +161,7 @@ class Program:
         self.thread = LOADER
         took = self.vary(400_000, 0.05)
         self.add("host", host=took if step else 0, name="fetch batch", what="loader")
-        self.add("hand", to=MAIN, name="enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        self.add("hand", to=MAIN, name="enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__")
         self.thread = MAIN
         self.copy("Memcpy HtoD (Pinned -> Device)", self.shape.batch, COPIES)
         self.join(COPIES, COMPUTE)

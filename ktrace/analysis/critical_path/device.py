@@ -5,7 +5,8 @@ stream 7 [ p            ]   └►[ w ]        p ended before the call began: th
 stream 7 [ p                 ][ w ]        it ended later: the work before it on its stream
 stream 9 [ q                 ]             or work of another stream whose event its stream waited for
 
-A launch decides if all else had ended before its call began, as in HTA.
+If the call began before that work ended, the launch still decides where the device took longer from there on than it
+does for work that was queued long before.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import numpy as np
 
 from ktrace.analysis.critical_path.latest import latest
 from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.work.gaps import BY_HOST, NO_GAP, causes_of, gaps_of
+from ktrace.analysis.work.launching import SAMPLES, launching_of
 from ktrace.model.arrays import AnyArray, Bools, Int8, Int32, Int64
 
 #: How work came to begin: nothing known, its launch, other work.
 UNKNOWN, LAUNCH, WORK = 0, 1, 2
 
-#: A delay up to this may be that of a launch or between two kernels, in ns; HTA's authors state it as typical.
-SHORT = 10_000
+#: The part of queued work that follows the work before it as soon as that is usual, in percent.
+_USUALLY = 95
 
 _NEVER = np.iinfo(np.int64).min
 
@@ -30,8 +33,9 @@ class Device:
 
     Columns: `begin`, `end`, `shape`, `id_`; the call that launched it: `thread` (-1 if it isn't known), `call_begin`,
     `call_end`; `stream`, a number for its stream. `why` and `before` tell what allowed it to begin: UNKNOWN, LAUNCH, or
-    WORK with its row in `before`. After a delay that isn't `SHORT`, `meanwhile` is the work of another stream of the
-    device that ended last in the delay, if no event tells that it was waited for; else -1.
+    WORK with its row in `before`. Why its device did nothing before it, as `--by idle` tells: `gap`, since when, and
+    `cause`, NO_GAP where it worked. What may keep work waiting is that of `Launching`: `usual`, `limit`, `may_wait`;
+    `unseen` is work that waited until its device had done what was queued before the recording.
     """
 
     def __init__(self, work: Work, events: Events) -> None:
@@ -61,11 +65,27 @@ class Device:
         self.kind: AnyArray = np.array([one["kind"] for one in work.shapes])[self.shape]
         self.why: Int8 = np.zeros(len(order), np.int8)
         self.before: Int64 = np.full(len(order), -1, np.int64)
-        self.meanwhile: Int64 = np.full(len(order), -1, np.int64)
         self._released: Int64 = np.full(len(order), _NEVER, np.int64)
+        self._know_causes(work, events, order)
 
     def __len__(self) -> int:
         return len(self.begin)
+
+    def _know_causes(self, work: Work, events: Events, order: Int64) -> None:
+        """Takes over the causes of gaps."""
+        place, places = events.places
+        launching, gaps = launching_of(work, events), gaps_of(events, place, len(places))
+        gap, cause = events.ts.copy(), np.full(len(order), NO_GAP, np.int8)
+        gap[gaps.after] = gaps.begin
+        cause[gaps.after] = causes_of(gaps, work, events, launching)[0]
+        self.place: Int32 = place[order]
+        self.gap: Int64 = gap[order]
+        self.cause: Int8 = cause[order]
+        self.usual: Int64 = launching.usual[self.place]
+        self.limit: Int64 = launching.limit[order]
+        self.may_wait: Bools = launching.may_wait[order]
+        self.unseen: Bools = launching.unseen[order] & (self.begin - self.call_end > self.limit)
+        self.unseen |= launching.unseen[order] & ~self.launched
 
     def stream_of(self, host: str | None, pid: int | None, device: int | None, stream: int | None) -> int:
         """The number of a stream, -1 if no work ran on it."""
@@ -109,21 +129,40 @@ class Device:
             self._offer(inner, self._ended(group, inner))
         self._offer(waiting, np.where(self.end[awaited] <= self.begin[waiting], awaited, -1))
         explained = np.isin(every, waiting) & np.isin(self.before, awaited)
-        first = self.launched & ~self._later_of_call() & (np.minimum(self.call_begin, self.begin) > self._released)
+        first = np.minimum(self.call_begin, self.begin) > self._released
+        first = np.where(self._later_of_call(), np.isin(self.cause, BY_HOST), first | self._by_launch(explained))
+        first &= self.launched
         self.why[first] = LAUNCH
         self.before[first] = -1
-        unknown = np.flatnonzero(self.why == UNKNOWN)
+        unknown = np.flatnonzero((self.why == UNKNOWN) & ~self.unseen)
         self.before[unknown] = self._ended(np.zeros(len(self), np.int64), unknown)
-        self._look_meanwhile(np.flatnonzero(~explained | first))
 
-    def _look_meanwhile(self, rows: Int64) -> None:
-        """Finds what else ended while work waited, for work whose wait no event explains."""
-        since = np.where(self.why == LAUNCH, np.minimum(self.call_end, self.begin), self._released)[rows]
-        late = (self.begin[rows] - SHORT > since) & (self.why[rows] != UNKNOWN)
-        rows, since = rows[late], since[late]
-        other = self._ended(self.device, rows)
-        found = (other >= 0) & (self.end[other] > since) & (self.stream[other] != self.stream[rows])
-        self.meanwhile[rows[found]] = other[found]
+    def _by_launch(self, explained: Bools) -> Bools:
+        """Which work its launch let begin, though the call began before the work that it waited for had ended.
+
+        From that work on it took longer than work that was queued long before, and a launch explains it. `explained`
+        is work that waited for an event, which takes another time.
+        """
+        returned = self._released < self.call_end
+        after = np.where(self._released == _NEVER, 0, self.begin - self._released)
+        queued = self.launched & (self.call_end + self.usual < self._released) & (after <= self.usual)
+        late = returned.copy()
+        every = np.ones(len(self), np.bool_)
+        for mine in (every, explained, ~explained):
+            known = after[mine & queued]
+            if len(known) >= SAMPLES:
+                late[mine] = after[mine] > np.percentile(known, _USUALLY)
+        by_host = np.isin(self.cause, BY_HOST) | (self.begin - self.call_end <= self.usual)
+        found: Bools = late & by_host
+        return found
+
+    def other_until(self, work: Int64, since: Int64, until: Int64) -> Int64:
+        """The work of another stream of the device that ended last in each time before some work; -1 for none."""
+        by_end = np.lexsort((self.begin, self.end))
+        found = latest(self.place[by_end], self.end[by_end], self.place[work], until)
+        found = np.where(found >= 0, by_end[found], -1) if len(by_end) else found
+        there = (found >= 0) & (self.end[found] > since) & (self.stream[found] != self.stream[work])
+        return np.where(there, found, -1)
 
     def _later_of_call(self) -> Bools:
         """Which work isn't the first of its call."""

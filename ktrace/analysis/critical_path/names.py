@@ -1,7 +1,7 @@
 """The names of the pieces of a path.
 
 kernel, copy          its short name               host operator, API call     its name
-between calls         the range around it          unexplained wait            what ran meanwhile
+between calls         the range around it          dependency, unknown         what ran meanwhile
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.critical_path.path import KINDS, OPERATOR, UNEXPLAINED, Path, operation_of
+from ktrace.analysis.critical_path.path import DEPENDENCY, KINDS, OPERATOR, Path, operation_of
 from ktrace.analysis.work.events import Work
 from ktrace.analysis.work.labels import Labels
 from ktrace.analysis.work.span_names import generic
 from ktrace.model.arrays import Int64, Integers
 from ktrace.naming.short_names import short_name
 
-#: The name of an unexplained wait that no known work comes after.
+#: The name of a wait that no known work comes after.
 NOTHING_KNOWN = "(nothing known)"
 
 
@@ -62,10 +62,9 @@ class Names:
         if len(path.threads.names):
             found = np.where(span >= 0, path.threads.names[span], found)
         found = np.where(kind < OPERATOR, self._kernels + kernel, found)
-        waits = kind == UNEXPLAINED
+        waits = kind >= DEPENDENCY
         if waits.any():
-            meanwhile = path.device.meanwhile[work] if len(path.device) else work
-            other = self.of_work(path, np.where(work >= 0, meanwhile, -1))
+            other = self.of_work(path, path.columns.other[rows])
             wait = np.where(kernel >= 0, self._kernels + 2 * len(self.kernels) + kernel, len(self.words) - 1)
             wait = np.where(other >= 0, self._kernels + len(self.kernels) + other, wait)
             found = np.where(waits, wait, found)

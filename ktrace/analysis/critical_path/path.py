@@ -13,21 +13,29 @@ from ktrace.analysis.critical_path.device import Device
 from ktrace.analysis.critical_path.steps import Course, courses
 from ktrace.analysis.critical_path.syncs import Syncs
 from ktrace.analysis.critical_path.threads import Threads, covered
+from ktrace.analysis.work import gaps
 from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.work.gaps import CAUSES, NO_GAP
+from ktrace.analysis.work.meanwhile import ON_ITS_WAY
 from ktrace.analysis.work.spans import KINDS as SPAN_KINDS
 from ktrace.analysis.work.use import COMMUNICATION, COPY
 from ktrace.model.arrays import AnyArray, Int8, Int32, Int64
 from ktrace.naming.taxonomy import classify
 
-#: What a piece of the path is.
+#: What a piece of the path is. From `launch overhead` on, these are causes of `--by idle`.
 KINDS = (
-    *("kernel", "collective", "copy", "host operator", "API call", "between calls"),
-    *("launch delay", "launch overhead", "unexplained wait"),
+    *("kernel", "collective", "copy", "host operator", "API call", "between calls", ON_ITS_WAY),
+    *(list(CAUSES)[cause] for cause in (gaps.OVERHEAD, gaps.DEPENDENCY, gaps.BEFORE, gaps.UNKNOWN)),
 )
-KERNEL, COLLECTIVE, COPYING, OPERATOR, CALL, NO_CALL, LAUNCH_DELAY, WORK_DELAY, UNEXPLAINED = range(len(KINDS))
+KERNEL, COLLECTIVE, COPYING, OPERATOR, CALL, NO_CALL, LAUNCH_DELAY, WORK_DELAY, DEPENDENCY, UNSEEN, UNKNOWN = range(
+    len(KINDS)
+)
 
 #: The kinds of HOST and ON_DEVICE, which depend on what they refer to, and of the delays.
-_OF_DELAY = np.array([NO_CALL, KERNEL, LAUNCH_DELAY, WORK_DELAY, UNEXPLAINED], np.int8)
+_OF_DELAY = np.array([NO_CALL, KERNEL, LAUNCH_DELAY, WORK_DELAY, UNSEEN, UNKNOWN], np.int8)
+
+#: The kinds of delays that their gap has a cause for; the others are those of a launch or from work to work.
+_OF_CAUSE = {gaps.DEPENDENCY: DEPENDENCY, gaps.BEFORE: UNSEEN, gaps.UNKNOWN: UNKNOWN}
 
 
 class Columns(NamedTuple):
@@ -35,7 +43,8 @@ class Columns(NamedTuple):
 
     `kind` is an index of KINDS, `step` of the steps. `work` is the row of the device work: of the piece itself, or of
     the one that a delay is before; `span` that of the operator or call, without a call that of the range around it;
-    `thread` that of the host; each -1 where there is none.
+    `thread` that of the host; `other` the work of another stream that ended last in a delay; each -1 where there is
+    none.
     """
 
     begin: Int64
@@ -45,6 +54,7 @@ class Columns(NamedTuple):
     work: Int64
     span: Int64
     thread: Int64
+    other: Int64
 
 
 @dataclass
@@ -110,7 +120,7 @@ def paths(work: Work) -> Iterator[Path]:
                 work=course.work,
                 process=course.process,
             )
-            columns = _cut(_columns(pieces, device, threads, kinds), course)
+            columns = _cut(_with_causes(_columns(pieces, device, threads, kinds), device), course)
             yield Path(source, course, device, threads, _with_ranges(columns, threads), kinds)
 
 
@@ -127,7 +137,7 @@ def _columns(pieces: walk.Pieces, device: Device, threads: Threads, kinds: Int8)
     running = what[rows] == walk.ON_DEVICE
     kind[running] = kinds[device.shape[reference[rows][running]]]
     none, nowhere = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int32)
-    parts.append(Columns(begin[rows], end[rows], kind, nowhere, reference[rows], none, none))
+    parts.append(Columns(begin[rows], end[rows], kind, nowhere, reference[rows], none, none, none))
     found = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.argsort(found[0], kind="stable")
     return _rows(Columns(*found), order)
@@ -154,7 +164,8 @@ def _stretches(threads: Threads, thread: int, begin: Int64, end: Int64, rows: In
     begins, ends = np.maximum(since[at], begin[rows][of]), np.minimum(until[at], end[rows][of])
     whole = ends > begins
     none = np.full(len(of), -1, np.int64)
-    columns: tuple[AnyArray, ...] = (begins, ends, kind, none.astype(np.int32), none, span, np.full(len(of), thread))
+    here = np.full(len(of), thread)
+    columns: tuple[AnyArray, ...] = (begins, ends, kind, none.astype(np.int32), none, span, here, none)
     return _rows(Columns(*columns), whole)
 
 
@@ -164,19 +175,50 @@ def _rows(columns: Columns, rows: AnyArray) -> Columns:
     return Columns(*taken)
 
 
+def _with_causes(columns: Columns, device: Device) -> Columns:
+    """The pieces, with the cause of each delay: in a gap of the device that of the gap, before it by the same rule."""
+    delay = np.flatnonzero((columns.kind == LAUNCH_DELAY) | (columns.kind == WORK_DELAY))
+    if not len(delay):
+        return columns
+    wait = np.zeros(len(columns.begin), np.int64)
+    wait[delay] = (columns.end - columns.begin)[delay]
+    edges = device.gap[columns.work[delay]]
+    edges = edges[(edges > columns.begin[delay]) & (edges < columns.end[delay])]
+    columns, at = _divided(columns, edges, columns.end[-1])
+    rows = np.flatnonzero((columns.kind == LAUNCH_DELAY) | (columns.kind == WORK_DELAY))
+    work, kind = columns.work[rows], columns.kind.copy()
+    may_wait = np.where(device.may_wait[work], gaps.DEPENDENCY, gaps.UNKNOWN)
+    cause = np.where(wait[at[rows]] > device.limit[work], may_wait, NO_GAP)
+    cause[~device.launched[work]] = gaps.UNKNOWN
+    inside = (columns.begin[rows] >= device.gap[work]) & (device.cause[work] != NO_GAP)
+    cause[inside] = device.cause[work[inside]]
+    for one, word in _OF_CAUSE.items():
+        kind[rows[cause == one]] = word
+    kept = np.append(True, (at[1:] != at[:-1]) | (kind[1:] != kind[:-1]))
+    ends = np.append(columns.begin[kept][1:], columns.end[-1])
+    columns = _rows(columns._replace(kind=kind), kept)._replace(end=ends)
+    waits = np.flatnonzero((columns.kind > WORK_DELAY) & (columns.work >= 0))
+    other = columns.other.copy()
+    other[waits] = device.other_until(columns.work[waits], columns.begin[waits], columns.end[waits])
+    return columns._replace(other=other)
+
+
+def _divided(columns: Columns, edges: Int64, end: int) -> tuple[Columns, Int64]:
+    """The pieces, divided at some times, and of which piece each is a part; the last one ends at `end`."""
+    edges = np.setdiff1d(edges, columns.begin)
+    bounds = np.insert(columns.begin, np.searchsorted(columns.begin, edges), edges)
+    at = np.searchsorted(columns.begin, bounds, "right") - 1
+    return _rows(columns, at)._replace(begin=bounds, end=np.append(bounds[1:], end)), at
+
+
 def _cut(columns: Columns, course: Course) -> Columns:
     """The pieces cut at the bounds of steps, without those between steps."""
     begins = np.array([step.begin for step in course.steps], np.int64)
     ends = np.array([step.end + step.after for step in course.steps], np.int64)
-    edges = np.concatenate([begins, ends[:-1]])
-    edges = np.setdiff1d(edges, columns.begin[np.searchsorted(columns.begin, edges, "right") - 1])
-    bounds = np.insert(columns.begin, np.searchsorted(columns.begin, edges), edges)
-    at = np.searchsorted(columns.begin, bounds, "right") - 1
-    until = np.append(bounds[1:], ends[-1])
-    step = np.searchsorted(begins, bounds, "right") - 1
-    inside = (step >= 0) & (bounds < ends[np.maximum(step, 0)])
-    cut = Columns(bounds, until, columns.kind[at], step.astype(np.int32), *(column[at] for column in columns[4:]))
-    return _rows(cut, inside)
+    columns, _ = _divided(columns, np.concatenate([begins, ends[:-1]]), ends[-1])
+    step = np.searchsorted(begins, columns.begin, "right") - 1
+    inside = (step >= 0) & (columns.begin < ends[np.maximum(step, 0)])
+    return _rows(columns._replace(step=step.astype(np.int32)), inside)
 
 
 def _with_ranges(columns: Columns, threads: Threads) -> Columns:

@@ -13,16 +13,19 @@ from ktrace.analysis.critical_path.model import CriticalPathAnswer, PathShare, P
 from ktrace.analysis.critical_path.names import Names, words
 from ktrace.analysis.critical_path.path import (
     CALL,
+    DEPENDENCY,
     KINDS,
     LAUNCH_DELAY,
     NO_CALL,
     OPERATOR,
-    UNEXPLAINED,
+    UNKNOWN,
+    UNSEEN,
     Path,
     paths,
 )
 from ktrace.analysis.work.events import Work, natural
 from ktrace.analysis.work.figures import sorted_by
+from ktrace.analysis.work.gaps import BEFORE_NOTE
 from ktrace.analysis.work.gather import kinds_in
 from ktrace.analysis.work.keys import OTHER
 from ktrace.analysis.work.labels import Labels
@@ -135,7 +138,7 @@ class _Sums:
             sorted(steps, key=lambda one: natural(one.label)),
             _heaviest(kinds),
             _heaviest(operations) if {*self._operations} - {OTHER} else [],
-            _heaviest([one for one in names if one.kind not in KINDS[LAUNCH_DELAY:UNEXPLAINED]]),
+            _heaviest([one for one in names if one.kind not in KINDS[LAUNCH_DELAY:DEPENDENCY]]),
             self._is_whole,
             [*notes, *self._sentences()],
             pa.concat_tables(self._pieces),
@@ -151,11 +154,13 @@ class _Sums:
         if early:
             times = f"{early:,} time{'s' if early > 1 else ''}"
             yield f"Work on the path begins before its call, {times}: the clocks of host and device disagree."
-        if KINDS[UNEXPLAINED] in self._kinds:
+        if {KINDS[DEPENDENCY], KINDS[UNKNOWN]} & {*self._kinds}:
             yield (
-                "Unexplained wait: no call and no event in the trace tells why the work after it didn't begin earlier; "
+                "Dependency, unknown: as in --by idle; the path doesn't tell what was waited for. "
                 '"while X ran": X, on another stream, ended just before.'
             )
+        if KINDS[UNSEEN] in self._kinds:
+            yield BEFORE_NOTE
 
 
 #: The kinds that take time off the path, too.

@@ -14,15 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.critical_path.device import LAUNCH, SHORT, WORK, Device
+from ktrace.analysis.critical_path.device import LAUNCH, Device
 from ktrace.analysis.critical_path.syncs import Sync
 from ktrace.model.arrays import Int64
 
 #: What a piece of the path is. `reference` is a thread (HOST), the work (ON_DEVICE), or the work that it is before.
-HOST, ON_DEVICE, LAUNCH_DELAY, WORK_DELAY, UNEXPLAINED = range(5)
-
-#: A longer delay isn't explained by the launch, or by the work before, in ns: the threshold of HTA.
-_DELAY = 1_500_000
+HOST, ON_DEVICE, LAUNCH_DELAY, WORK_DELAY, UNSEEN, UNKNOWN = range(6)
 
 
 class Pieces(NamedTuple):
@@ -71,7 +68,7 @@ class Walk:
         left += 4 * sum(len(times) for times, _ in self._hops.values())
         if work >= 0 and self._device.end[work] < time:
             ended = int(self._device.end[work])
-            found.add(UNEXPLAINED, -1, max(ended, start), time)
+            found.add(UNKNOWN, -1, max(ended, start), time)
             time = ended
         while time > start and left > 0 and (work >= 0 or thread >= 0):
             left -= 1  # runs out only if times contradict each other
@@ -81,7 +78,7 @@ class Walk:
                 work = -1
             else:
                 time, work, thread = self._before_host(found, thread, time, process)
-        found.add(UNEXPLAINED, -1, start, time)
+        found.add(UNKNOWN, -1, start, time)
         return self._pieces(found)
 
     def _chain(self, found: _Found, work: int, time: int) -> int:
@@ -98,11 +95,13 @@ class Walk:
     def _before_chain(self, found: _Found, work: int) -> tuple[int, int]:
         """Goes from work to its launch: the time and the thread from which the path goes on."""
         begin, device = self._begin[work], self._device
+        if device.unseen[work]:
+            found.add(UNSEEN, work, found.start, begin)
+            return found.start, -1
         if begin <= found.start or device.why[work] != LAUNCH:
             return max(begin, found.start), -1
         until = min(int(device.call_end[work]), begin)
-        known = begin - until <= _DELAY and device.meanwhile[work] < 0
-        found.add(LAUNCH_DELAY if known else UNEXPLAINED, work, until, begin)
+        found.add(LAUNCH_DELAY, work, until, begin)
         since, thread = min(int(device.call_begin[work]), until), int(device.thread[work])
         found.add(HOST, thread, since, until)
         return since, thread
@@ -117,10 +116,7 @@ class Walk:
         entered[heads[:, 0]] = heads[:, 1]
         inner = np.setdiff1d(np.arange(len(work)), heads[:, 0], assume_unique=True)  # those that other work is after
         after = work[inner - 1]
-        delay = device.begin[after] - entered[inner]
-        usual = np.where(device.launched[after], _DELAY, SHORT)
-        known = (device.why[after] == WORK) & (device.meanwhile[after] < 0) & (delay <= usual)
-        whats = np.array(found.what, np.int64), np.full(len(work), ON_DEVICE), np.where(known, WORK_DELAY, UNEXPLAINED)
+        whats = np.array(found.what, np.int64), np.full(len(work), ON_DEVICE), np.full(len(inner), WORK_DELAY)
         references = np.array(found.reference, np.int64), work, after
         begins = np.array(found.begin, np.int64), device.begin[work], entered[inner]
         ends = np.array(found.end, np.int64), entered, device.begin[after]

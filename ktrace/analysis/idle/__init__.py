@@ -1,10 +1,8 @@
 """Why devices are idle: the cause of each gap between the work of a device, and what the host did in it.
 
-work ──► gaps ──► meanwhile ──► question ──► model
-                                track: the gaps as slices of a timeline, for `--explain idle`
+work ──► question ──► model
+         track: the gaps as slices of a timeline, for `--explain idle`
 
-gaps        the gaps, the call that ends each, its cause
-meanwhile   how gaps are divided among the spans of the host
 question    the answer of `ktrace summary --by idle`
 model       the answer and its tables
 track       the gaps as rows of a timeline

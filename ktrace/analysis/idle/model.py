@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ktrace.analysis.work.gaps import BEFORE_NOTE
 from ktrace.tables.figures import brief as short
 from ktrace.tables.figures import percent
 from ktrace.tables.table import Cell, Column, Table
@@ -48,7 +49,7 @@ class QueuedWork:
 
 @dataclass(frozen=True)
 class IdleCause:
-    """The gaps of a device with one cause, a key of `ktrace.analysis.idle.gaps.CAUSES`.
+    """The gaps of a device with one cause, a key of `ktrace.analysis.work.gaps.CAUSES`.
 
     `host` is how the host spent the time, heaviest first; it adds up to `time`. It is empty for causes that the host
     doesn't decide. `queued` is the work that waited, heaviest first, if the cause is "dependency"; it adds up to `time`
@@ -97,7 +98,7 @@ class IdleAnswer:
                 "A cause is unknown where the work after the gap has no known call, or nothing tells why it began late."
             )
         if any(cause.cause == "queued before the recording" for _, cause in causes):
-            notes.append("Queued before the recording: the device worked, but the trace lacks this work.")
+            notes.append(BEFORE_NOTE)
         if any(cause.cause in ("dependency", "launch overhead") for _, cause in causes):
             notes.append(self._latency())
         title = "why devices are idle" if len(self.devices) > 1 else f"why {self.devices[0].label} is idle"

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ktrace.analysis.idle.gaps import CAUSES, DEPENDENCY, LATE, SYNCHRONISED, Gaps, causes_of, gaps_of, names_of_calls
-from ktrace.analysis.idle.meanwhile import Meanwhile
 from ktrace.analysis.idle.model import DeviceIdle, HostSpan, IdleAnswer, IdleCause, QueuedWork
 from ktrace.analysis.work.events import Events, Work, natural
+from ktrace.analysis.work.gaps import BY_HOST, CAUSES, DEPENDENCY, Gaps, causes_of, gaps_of, names_of_calls
 from ktrace.analysis.work.labels import Labels
 from ktrace.analysis.work.launching import SAMPLES, launching_of
+from ktrace.analysis.work.meanwhile import Meanwhile
 from ktrace.analysis.work.question import Answer
 from ktrace.model.arrays import Int8, Int64
 from ktrace.model.batch import Batch
@@ -21,9 +21,6 @@ from ktrace.store.joins import starts
 
 #: The name of the question, as `--by` takes it.
 NAME = "idle"
-
-#: Causes that depend on what the host does.
-_BY_HOST = (LATE, SYNCHRONISED)
 
 
 class Idle:
@@ -76,7 +73,7 @@ _Host = Callable[[int, int], tuple[HostSpan, ...]]
 
 def _host(gaps: Gaps, cause: Int8, meanwhile: Meanwhile) -> _Host:
     """A function that returns what the host did in the gaps of a device with a cause."""
-    gap, label, time = meanwhile.times(np.flatnonzero(np.isin(cause, _BY_HOST)))
+    gap, label, time = meanwhile.times(np.flatnonzero(np.isin(cause, BY_HOST)))
     group = gaps.place[gap].astype(np.int64) * len(CAUSES) + cause[gap]
     order = np.lexsort((label, group))
     group, label, time = group[order], label[order], time[order]

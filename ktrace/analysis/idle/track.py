@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.idle.gaps import CAUSES, causes_of, gaps_of, names_of_calls
-from ktrace.analysis.idle.meanwhile import Meanwhile
 from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.work.gaps import CAUSES, causes_of, gaps_of, names_of_calls
 from ktrace.analysis.work.launching import launching_of
+from ktrace.analysis.work.meanwhile import Meanwhile
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, arrow_schema
 

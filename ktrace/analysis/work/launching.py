@@ -25,7 +25,7 @@ ASSUMED, SAMPLES = 10_000, 8
 TIMES, LEAST = 3, 5_000
 
 #: Where nothing can have kept work waiting, so many times that is still taken for it; more is unknown.
-AT_MOST = 3
+_AT_MOST = 3
 
 #: Work that waits less, in ns, doesn't tell of work queued before the recording; a graph may take long to begin.
 _QUEUED, _GRAPH_QUEUED = 50_000, 1_000_000
@@ -46,14 +46,15 @@ class Launching(NamedTuple):
     that a launch, or the way from kernel to kernel, explains.
 
     By piece of work: `may_wait`, whether anything in the trace can have kept it waiting: a graph, a copy, an event, or
-    work of another stream if no waits for events are recorded; `unseen`, whether its device had worked until then on
-    what was queued before the recording.
+    work of another stream if no waits for events are recorded; `limit`, the longest wait that isn't taken for more than
+    a launch; `unseen`, whether its device had worked until then on what was queued before the recording.
     """
 
     latency: Int64
     samples: Int64
     usual: Int64
     may_wait: Bools
+    limit: Int64
     unseen: Bools
 
 
@@ -70,7 +71,9 @@ def launching_of(work: Work, events: Events) -> Launching:
         if len(waits) >= SAMPLES:
             latency[number] = int(np.median(waits))
     usual = np.where(samples < SAMPLES, ASSUMED, np.maximum(TIMES * latency, LEAST))
-    return Launching(latency, samples, usual, _may_wait(pieces, work, events), _unseen(pieces, work, events))
+    may_wait, here = _may_wait(pieces, work, events), usual[place]
+    limit = np.where(may_wait, here, _AT_MOST * here)
+    return Launching(latency, samples, usual, may_wait, limit, _unseen(pieces, work, events))
 
 
 class _Pieces:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from path_timelines import Piece, Timeline
 
-LAUNCH, BETWEEN, WAIT = "launch delay", "launch overhead", "unexplained wait"
+LAUNCH, BETWEEN, WAIT, UNKNOWN = "launch delay", "launch overhead", "dependency", "unknown"
 IDLE = ("between calls", "between calls")
 
 
@@ -79,8 +79,9 @@ def test_a_stream_waits_for_an_event_of_another_one(line: Timeline, tmp_path: Pa
     line.host("api", "cudaStreamWaitEvent", 2_500, 2_600, corr=4)
     launched(line, 5, 3_000, 4_000, ("norm", 61_000, 80_000, 7))
     line.host("api", "cudaDeviceSynchronize", 5_000, 90_000)
-    assert line.path(tmp_path)[-3:] == [
-        (5_000, 61_000, WAIT, "while send ran"),  # without the event, nothing tells that it was waited for
+    assert line.path(tmp_path)[-4:] == [
+        (5_000, 60_000, WAIT, "while send ran"),  # without the event, nothing tells that it was waited for
+        (60_000, 61_000, BETWEEN, BETWEEN),
         (61_000, 80_000, "kernel", "norm"),
         (80_000, 90_000, "API call", "cudaDeviceSynchronize"),
     ]
@@ -193,19 +194,31 @@ def test_kernels_that_overlap_on_a_stream(line: Timeline, tmp_path: Path) -> Non
     ]
 
 
-def test_a_delay_that_is_too_long_is_not_explained(line: Timeline, tmp_path: Path) -> None:
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_delay_that_is_too_long_is_unknown_or_was_queued_before(line: Timeline, tmp_path: Path, synced: bool) -> None:
+    """The first work begins long after its launch: unless the host has waited for the device, others ran there."""
     line.step(1, 0, 5_000_000)
-    launched(line, 1, 0, 1_000, ("a", 1_501_001, 2_000_000, 7))
+    if synced:
+        line.host("api", "cudaDeviceSynchronize", 0, 500)
+    launched(line, 1, 600, 1_000, ("a", 1_501_001, 2_000_000, 7))
     launched(line, 2, 1_000, 2_000, ("b", 3_500_000, 4_000_000, 7))
     line.host("api", "cudaDeviceSynchronize", 3_000, 5_000_000)
-    assert line.path(tmp_path) == [
-        (0, 1_000, "API call", "cudaLaunchKernel"),
-        (1_000, 1_501_001, WAIT, "before a"),  # a ns more than HTA's threshold
+    found = line.path(tmp_path)
+    assert found[-4:] == [
         (1_501_001, 2_000_000, "kernel", "a"),
-        (2_000_000, 3_500_000, BETWEEN, BETWEEN),
+        (2_000_000, 3_500_000, UNKNOWN, "before b"),
         (3_500_000, 4_000_000, "kernel", "b"),
         (4_000_000, 5_000_000, "API call", "cudaDeviceSynchronize"),
     ]
+    if synced:
+        assert found[-6:-4] == [
+            (600, 1_000, "API call", "cudaLaunchKernel"),
+            (1_000, 1_501_001, UNKNOWN, "before a"),
+        ]
+    else:
+        assert found[:-4] == [(0, 1_501_001, "queued before the recording", "before a")]
+    told = " ".join(line.answer(tmp_path).notes)
+    assert ("Queued before the recording: the device worked" in told) is not synced
 
 
 def test_devices_alone(line: Timeline, tmp_path: Path) -> None:
@@ -213,7 +226,7 @@ def test_devices_alone(line: Timeline, tmp_path: Path) -> None:
     line.work("b", 6_000, 90_000)
     line.work("c", 150_000, 200_000)
     answer = line.answer(tmp_path)
-    assert [(one.key, one.time) for one in answer.kinds] == [("kernel", 139_000), (WAIT, 60_000), (BETWEEN, 1_000)]
+    assert [(one.key, one.time) for one in answer.kinds] == [("kernel", 139_000), (UNKNOWN, 61_000)]
     assert answer.is_whole and answer.wall == 200_000
     assert (
         answer.notes[0]
@@ -302,11 +315,11 @@ def test_steps_that_only_devices_have(line: Timeline, tmp_path: Path) -> None:
     line.work("a", 1_000, 5_000)
     line.work("b", 5_500, 9_000)
     assert line.path(tmp_path) == [
-        (0, 1_000, WAIT, "(nothing known)"),
+        (0, 1_000, UNKNOWN, "(nothing known)"),
         (1_000, 5_000, "kernel", "a"),
-        (5_000, 5_500, BETWEEN, BETWEEN),
+        (5_000, 5_500, UNKNOWN, "before b"),  # when it was launched isn't known
         (5_500, 9_000, "kernel", "b"),
-        (9_000, 10_000, WAIT, "(nothing known)"),
+        (9_000, 10_000, UNKNOWN, "(nothing known)"),
     ]
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from conftest import SAMPLES, SHARED
@@ -13,6 +17,7 @@ from path_timelines import Timeline, pieces
 from real_traces import at_hand
 
 import ktrace
+from ktrace.analysis import idle
 from ktrace.analysis.critical_path import SPANS, explain
 from ktrace.analysis.critical_path.latest import latest
 from ktrace.analysis.critical_path.model import CriticalPathAnswer
@@ -26,6 +31,8 @@ from ktrace.naming.taxonomy import taxonomy
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 from ktrace.store.spill import SPILL_BYTES, Spill
+
+Explain = Callable[[Work, Labels], Iterator[pa.RecordBatch]]
 
 TRAINING = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 
@@ -77,11 +84,11 @@ def test_the_training_step() -> None:
     """Times read off the sample: launches decide until the attention's backward kernel, then its stream does."""
     answer = answer_of(TRAINING)
     assert (answer.wall, answer.count) == (1_004_928, 1)
-    work = [one for one in pieces(answer) if one[2] in ("kernel", "collective", "copy", "unexplained wait")]
+    work = [one for one in pieces(answer) if one[2] in ("kernel", "collective", "copy", "dependency")]
     assert [(begin, end) for begin, end, _, _ in work] == [
         (650_220, 778_475),
         (779_531, 845_962),
-        (845_962, 947_681),  # the optimizer waits for the second all_reduce, without an event in the trace
+        (845_962, 945_481),  # the optimizer waits for the second all_reduce, without an event in the trace
         (947_681, 1_088_928),
     ]
     assert work[2][3] == "while ncclDevKernel_AllReduce_Sum_bf16_RING_LL ran"
@@ -91,19 +98,23 @@ def test_the_training_step() -> None:
     assert by_operation["collective"] == (0, 118_687 + 97_119)
 
 
-def test_the_figures_of_hta() -> None:
-    """HTA 0.5 of 2025 on this trace: 124 us in 2 kernels, 15 us between them, 14 us from the begin of the call on."""
-    answer = answer_of(SHARED / "corpus/pytorch_kineto/event_sync_trace.json.gz")
+def test_where_a_launch_decides_and_hta_says_the_work_before() -> None:
+    """HTA 0.5 of 2025: 124 us in 2 kernels, 15 us between them. The call returned 1 us before the second one began.
+
+    It began when the first one, a memset of 1 us, ended: so it decided, as `--by idle` says of this gap.
+    """
+    path = SHARED / "corpus/pytorch_kineto/event_sync_trace.json.gz"
+    answer = answer_of(path)
     found = pieces(answer)
     times = {one.key: (one.time, one.pieces) for one in answer.kinds}
-    assert times["kernel"] == (124_000, 2) and times["launch overhead"] == (15_000, 1)
+    assert times["kernel"] == (123_000, 1) and times["launch delay"] == (1_000, 1)
     launch = next(number for number, one in enumerate(found) if one[2] == "launch delay")
-    assert found[launch][1] - found[launch - 1][0] == 14_000 and found[launch - 1][3] == "cudaMemsetAsync"
+    assert found[launch][1] - found[launch - 1][0] == 15_000 and found[launch - 1][3] == "cudaLaunchKernel"
     assert found[-1][3] == "cudaDeviceSynchronize"
 
 
-def rows_of(path: Path) -> list[dict[str, object]]:
-    """The slices of the path in a trace."""
+def rows_of(path: Path, explained: Explain = explain) -> list[dict[str, Any]]:
+    """The slices of the path in a trace, or of another answer."""
     spill, report = Spill(SPILL_BYTES), Report()
     try:
         gathered = SummaryInput(taxonomy(None), spill, spans=SPANS)
@@ -112,14 +123,47 @@ def rows_of(path: Path) -> list[dict[str, object]]:
             gathered.count(batch)
         work = Work.of_devices(gathered)
         labels = Labels(gathered.catalog, {(one["source"], one["host"], one["device"]) for one in work.shapes})
-        return [row for batch in explain(work, labels) for row in batch.to_pylist()]
+        return [row for batch in explained(work, labels) for row in batch.to_pylist()]
     finally:
         spill.close()
 
 
+#: What the path may call a delay in a gap of this cause, before the same work.
+NAMES = {
+    **{cause: {cause} for cause in ("dependency", "unknown", "queued before the recording")},
+    "launch overhead": {"launch overhead", "launch delay"},
+    "host late": {"launch delay"},  # the rest of the gap is what the host did
+    "host synchronised": {"launch delay"},
+}
+BOTH = [
+    *WHOLE,
+    *(SHARED / f"corpus/pytorch_kineto/{name}" for name in ("graph_execution.json.gz", "gpu_only_trace.json.gz")),
+    SHARED / "corpus/pytorch_kineto/sglang_Qwen3-8B_decode.json.gz",
+    SHARED / "corpus/pytorch_kineto/mtia_inference_rank_0.json.gz",
+    SHARED / "corpus/pytorch_kineto/worker0.1623143089861.pt.trace.json.gz",
+]
+
+
+@pytest.mark.parametrize("path", BOTH, ids=lambda path: path.name[:24])
+def test_a_gap_has_the_same_cause_as_the_delay_on_the_path(path: Path) -> None:
+    gaps: dict[tuple[object, object], list[dict[str, Any]]] = {}
+    for gap in sorted(rows_of(at_hand(path), idle.explain), key=lambda one: one["ts"]):
+        gaps.setdefault((gap["source"], gap.get("device")), []).append(gap)
+    for delay in (one for one in rows_of(path) if one["args.path_kind"] in set().union(*NAMES.values())):
+        mine = gaps.get((delay["source"], delay.get("args.work_device")), [])
+        end = delay["ts"] + delay["dur"]
+        for gap in mine[max(bisect_right(mine, delay["ts"], key=lambda one: one["ts"]) - 1, 0) :]:
+            if gap["ts"] >= end:
+                break
+            if gap["ts"] + gap["dur"] == end:
+                assert delay["args.path_kind"] in NAMES[gap["name"]], (gap, delay)
+            elif gap["ts"] + gap["dur"] > delay["ts"]:  # other work ended this gap, while that of the delay waited
+                assert delay["args.path_kind"] in {"dependency", *NAMES[gap["name"]]}, (gap, delay)
+
+
 def test_the_slices_are_the_pieces() -> None:
     rows = rows_of(TRAINING)
-    told = [(row["ts"], row["ts"] + row["dur"], row["args.path_kind"], row["name"]) for row in rows]  # type: ignore[operator]
+    told = [(row["ts"], row["ts"] + row["dur"], row["args.path_kind"], row["name"]) for row in rows]
     found = pieces(answer_of(TRAINING))
     assert told == found
     assert {row["track"] for row in rows} == {"critical path"} and {row["kind"] for row in rows} == {"range"}

@@ -108,7 +108,7 @@ class Run:
                 continue
             found.append((kernel.begin, time, "kernel", kernel.name))
             before, (called, returned) = kernel.before, kernel.call
-            if before and before.end >= called:
+            if before and before.end + 700 > returned + 1_000:  # else it began because it was launched
                 found.append((before.end, kernel.begin, BETWEEN, BETWEEN))
                 time, kernel = before.end, before
             else:

@@ -15,8 +15,8 @@ from idle_traces import Row, end_of, gaps, host, work, written
 from real_traces import at_hand
 
 import ktrace
-from ktrace.analysis.idle.gaps import CAUSES
 from ktrace.analysis.idle.model import DeviceIdle, IdleAnswer
+from ktrace.analysis.work.gaps import CAUSES
 
 REAL = [
     SAMPLES / "kineto/one-step-of-training.pt.trace.json",
@@ -96,6 +96,48 @@ def test_a_copy_whose_call_returns_when_it_is_done(tmp_path: Path, tid: int, cau
         work("norm", 30_000, 40_000, 2),
     ]
     assert by_cause(only(tmp_path, rows)) == {cause: (10_000, 1, 10_000)}
+
+
+@pytest.mark.parametrize(
+    ("step", "meanwhile", "cause"),
+    [("ProfilerStep#3", False, "host synchronised"), ("step", False, "host synchronised"), ("step", True, "host late")],
+)
+def test_a_wait_of_another_thread(tmp_path: Path, step: str, meanwhile: bool, cause: str) -> None:
+    """As that of autograd, before it hands over: the launching thread is in its step, and else in nothing until then.
+
+    A thread that computes in an operator when the gap begins doesn't wait for the other one.
+    """
+    rows = [
+        host(step, 0, 100_000, kind="range"),
+        host("launch", 0, 2_000, 1, tid=2),
+        host("cudaStreamSynchronize", 2_500, 22_000, tid=2),
+        *([host("aten::add", 10_000, 28_000, kind="op")] if meanwhile else []),
+        work("gemm", 3_000, 20_000, 1),
+        host("launch", 30_000, 32_000, 2),
+        work("norm", 35_000, 40_000, 2),
+    ]
+    assert by_cause(only(tmp_path, rows)) == {cause: (15_000, 1, 15_000)}
+
+
+@pytest.mark.parametrize(
+    ("loader", "until", "cause"),
+    [
+        ("_MultiProcessingDataLoaderIter", 29_000, "host late"),
+        ("_MultiProcessingDataLoaderIter", 25_000, "host synchronised"),
+        ("_SingleProcessDataLoaderIter", 29_000, "host synchronised"),
+    ],
+)
+def test_a_loader_that_is_late_after_a_wait(tmp_path: Path, loader: str, until: int, cause: str) -> None:
+    """Workers of a loader would have been no sooner without the wait; what the thread loads itself would have."""
+    rows = [
+        host("launch", 0, 2_000, 1),
+        host("cudaDeviceSynchronize", 3_000, 22_000),
+        work("gemm", 3_000, 20_000, 1),
+        host(f"enumerate(DataLoader)#{loader}.__next__", 22_500, until, kind="range"),
+        host("launch", 30_000, 32_000, 2),
+        work("norm", 35_000, 40_000, 2),
+    ]
+    assert by_cause(only(tmp_path, rows)) == {cause: (15_000, 1, 15_000)}
 
 
 @pytest.mark.parametrize(("wait", "cause"), [(True, "dependency"), (False, "unknown")])

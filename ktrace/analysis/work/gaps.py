@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.idle.meanwhile import Meanwhile
 from ktrace.analysis.work.events import Events, Work
 from ktrace.analysis.work.figures import by_group
 from ktrace.analysis.work.gather import SummaryInput
-from ktrace.analysis.work.launching import AT_MOST, Launching
+from ktrace.analysis.work.launching import Launching
+from ktrace.analysis.work.meanwhile import Meanwhile
 from ktrace.analysis.work.spans import KINDS
 from ktrace.analysis.work.use import COPY
 from ktrace.model.arrays import Int8, Int32, Int64
@@ -33,12 +33,21 @@ CAUSES = {
 }
 LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, BEFORE, UNKNOWN = range(len(CAUSES))
 
+#: Causes that depend on what the host does, and the cause before work that no gap is before.
+BY_HOST, NO_GAP = (LATE, SYNCHRONISED), -1
+
+#: What users are told about time that the trace can't explain.
+BEFORE_NOTE = "Queued before the recording: the device worked, but the trace lacks this work."
+
 #: Calls that return when work is done. Copies whose name ends in Async return then, too, if memory is pageable.
 _WAITS = re.compile(
     r"[a-z]\w*Synchronize|(cuda|cu|hip)Memcpy(?!\w*Async)|clFinish|clWaitForEvents|urEventWait|urQueueFinish", re.ASCII
 )
 
-_API = KINDS.index("api")
+#: What waits for other processes, so that it would have ended no earlier if it had begun earlier (PyTorch's loader).
+_WAITS_FOR_WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
+
+_API, _RANGE = KINDS.index("api"), KINDS.index("range")
 
 
 class Gaps(NamedTuple):
@@ -107,10 +116,9 @@ def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> t
     began = events.calls["ts"][gaps.call[known]] <= gaps.begin[known]
     late = gaps.launched[known] - gaps.begin[known]
     queued = gaps.end[known] - gaps.launched[known]
-    usual, may_wait = launching.usual[gaps.place[known]], launching.may_wait[gaps.after[known]]
-    waited = (queued > late) & (queued > np.where(may_wait, usual, AT_MOST * usual))
-    short = began & (late <= usual) & ~waited
-    word = np.where(may_wait, DEPENDENCY, UNKNOWN)
+    waited = (queued > late) & (queued > launching.limit[gaps.after[known]])
+    short = began & (late <= launching.usual[gaps.place[known]]) & ~waited
+    word = np.where(launching.may_wait[gaps.after[known]], DEPENDENCY, UNKNOWN)
     cause[known] = np.select([short, waited], [np.full(len(known), OVERHEAD), word], LATE)
     cause[launching.unseen[gaps.after]] = BEFORE
     ours = known[(cause[known] == LATE)]
@@ -118,8 +126,19 @@ def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> t
     anew = ours[events.calls["ts"][gaps.call[ours]] > gaps.begin[ours]]
     waited = np.maximum(_in_a_wait(anew, meanwhile), _after_its_copy(anew, gaps, events))
     waited = np.maximum(waited, _after_another_thread(anew, meanwhile, gaps, work, events))
-    cause[anew[waited >= (gaps.launched - gaps.begin)[anew]]] = SYNCHRONISED
+    late = (gaps.launched - gaps.begin)[anew]
+    cause[anew[(waited >= late) & (2 * _for_workers(anew, meanwhile) <= late)]] = SYNCHRONISED
     return cause, meanwhile
+
+
+def _for_workers(which: Int64, meanwhile: Meanwhile) -> Int64:
+    """How long the launching thread waited for other processes in each gap."""
+    waits = np.array([*(bool(_WAITS_FOR_WORKERS.search(name)) for name in meanwhile.names), False], np.bool_)
+    mine = np.flatnonzero(waits[meanwhile.name])
+    times = np.zeros(len(meanwhile.first), np.int64)
+    np.add.at(times, meanwhile.gap[mine], meanwhile.time[mine])
+    found: Int64 = times[which]
+    return found
 
 
 def _in_a_wait(which: Int64, meanwhile: Meanwhile) -> Int64:
@@ -136,25 +155,35 @@ def _in_a_wait(which: Int64, meanwhile: Meanwhile) -> Int64:
 def _after_another_thread(which: Int64, meanwhile: Meanwhile, gaps: Gaps, work: Work, events: Events) -> Int64:
     """The duration of the wait of another thread of the process in which each gap began, -1 if there is none.
 
-    It counts if the launching thread was in no call, operator or range then, as that of autograd between two steps.
+    It counts if the launching thread was in no call and no operator until then, as that of autograd between two steps.
     """
     spans = work.gathered.spans.of(events.source)
     waits = np.array([bool(_WAITS.match(name)) for name in meanwhile.names], np.bool_)
     found = np.full(len(which), -1, np.int64)
-    there = meanwhile.first[which]
-    nowhere = np.flatnonzero((there >= 0) & (meanwhile.name[there] < 0)) if len(meanwhile.name) else there[:0]
-    rows = np.flatnonzero(waits[spans["name"]] & (spans["kind"] == _API)) if len(waits) else nowhere[:0]
-    if not len(nowhere) or not len(rows):
+    rows = np.flatnonzero(waits[spans["name"]] & (spans["kind"] == _API)) if len(waits) else which[:0]
+    if not len(which) or not len(rows):
         return found
     rows = rows[np.argsort(spans["ts"][rows], kind="stable")]
-    begin = gaps.begin[which[nowhere]]
+    begin = gaps.begin[which]
     at = np.searchsorted(spans["ts"][rows], begin, "right") - 1
     last = rows[np.maximum(at, 0)]
-    own = events.calls["thread"][gaps.call[which[nowhere]]]
+    own = events.calls["thread"][gaps.call[which]]
     process = np.array([place["pid"] if place["pid"] is not None else -1 for place in work.threads])
-    runs = (at >= 0) & (spans["ts"][last] + spans["dur"][last] >= begin)
+    end = spans["ts"][last] + spans["dur"][last]
+    runs = (at >= 0) & (end >= begin) & (end <= begin + _in_nothing(which, meanwhile))
     runs &= process[spans["thread"][last]] == process[own]
-    found[nowhere[runs]] = spans["dur"][last[runs]]
+    found[runs] = spans["dur"][last[runs]]
+    return found
+
+
+def _in_nothing(which: Int64, meanwhile: Meanwhile) -> Int64:
+    """For how long from the start of each gap the launching thread was in no call and no operator."""
+    total = np.concatenate([[0], np.cumsum(meanwhile.time)])
+    busy = np.append(np.flatnonzero((meanwhile.kind >= 0) & (meanwhile.kind != _RANGE)), len(meanwhile.time))
+    first = meanwhile.first[which]
+    known = first >= 0
+    found = np.zeros(len(which), np.int64)
+    found[known] = total[busy[np.searchsorted(busy, first[known])]] - total[first[known]]
     return found
 
 

@@ -23,8 +23,8 @@ from ktrace.stages.select.intervals import Intervals
 from ktrace.store.joins import starts
 
 if TYPE_CHECKING:
-    from ktrace.analysis.idle.gaps import Gaps
     from ktrace.analysis.work.events import Events
+    from ktrace.analysis.work.gaps import Gaps
     from ktrace.analysis.work.gather import SummaryInput
 
 #: The time of the host outside of all spans, and the time after the launching call has returned.
