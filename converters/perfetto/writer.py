@@ -86,9 +86,9 @@ class Writer:
 
     def write(self, batch: TimelineBatch) -> int:
         """Writes the rows and returns the number of events and arrow ends that it kept."""
+        self._busy.add(batch, self._output.tracks.queue_track)
         if self._gpu == "slices":
             batch = _without_stages(batch)
-        self._busy.add(batch, self._output.tracks.queue_track)
         if len(self._machines) == 1:
             (machine,) = self._machines.values()
             kept, dropped_ends = machine.write(batch)

@@ -4,9 +4,10 @@
       stream 7    |gemm|  |attention|   slices of the category "derived": pieces of time in which the stream is busy
 
 Viewers open with the group of render stages closed, and their overview counts slices of threads alone. The pieces are
-derived from device work: work that overlaps or touches is one piece, and so are neighbours whose gap is at most the
-least of 0, 1024, 2048, 4096, ... ns with which the trace has no more than `MOST` pieces. Every piece has the number of
-kernels and copies in it, and exactly how long it is busy. ktrace leaves their packets out when it reads a trace.
+derived from device work: work that overlaps or touches is one piece. If a trace has more than `MOST` of these,
+neighbours are joined, except at the longest gaps and at the first gap of each cell of time. A slice is as long as its
+piece is busy, from its start on: its gaps are at its end, so that a device that is busy half of the time looks so.
+ktrace leaves their packets out when it reads a trace.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ from ktrace.stages.order.timeline import TimelineBatch
 #: The most pieces of a trace, if it has fewer streams.
 MOST = 4000
 
-#: The first gap that is closed, in ns, where no gap at all gives too many pieces.
-_FIRST_GAP = 1024
+#: The shortest cell of time, 2 ** _FIRST_CELL ns, and the longest one.
+_FIRST_CELL, _LAST_CELL = 10, 62
+
+#: Spreads numbers that are close to each other, by the golden ratio: of equally long gaps, some everywhere are kept.
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 #: Operations that are told apart, and names whose operation is looked up: all further ones are "other" and "kernel".
 _OPERATIONS, _NAMES = 31, 4096
@@ -43,13 +47,17 @@ _NEVER = -(1 << 62)
 class Pieces:
     """Pieces of time on tracks. All arrays are int64 and have the same length.
 
-    `busy` is the length of the union of the work in ns, `work` how long work of each operation takes (two dimensions),
-    `longest` the duration of the longest and `name` the number of its name.
+    `gap` is how long the track was idle before, below 1 where the piece continues the one before, and `origin` the
+    start of the uninterrupted work that the piece begins with. `busy` is the length of the union of the work in ns,
+    `work` how long work of each operation takes (two dimensions), `longest` the duration of the longest and `name` the
+    number of its name.
     """
 
     track: Int64
     start: Int64
     end: Int64
+    gap: Int64
+    origin: Int64
     busy: Int64
     kernels: Int64
     others: Int64
@@ -60,20 +68,11 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.track)
 
-    def gaps(self) -> Int64:
-        """How long the track of each of these ordered pieces was idle before it."""
-        found = np.full(len(self), -_NEVER, np.int64)
-        if len(self):
-            reach = _reach(self.track, self.end)
-            found[1:] = np.where(self.track[1:] == self.track[:-1], self.start[1:] - reach[:-1], -_NEVER)
-        return found
-
-    def merged(self, gap: int) -> Pieces:
-        """These ordered pieces, with neighbours joined whose distance is at most `gap`."""
+    def joined(self, cut: Bools) -> Pieces:
+        """These ordered pieces, joined to the one before where there is no cut; the first one has a cut."""
         if not len(self):
             return self
-        fresh = self.gaps() > gap
-        first, piece = np.flatnonzero(fresh), np.cumsum(fresh) - 1
+        first, piece = np.flatnonzero(cut), np.cumsum(cut) - 1
         longest = np.maximum.reduceat(self.longest, first)
         at = np.flatnonzero(self.longest == longest[piece])
         name = self.name[at[np.unique(piece[at], return_index=True)[1]]]
@@ -81,7 +80,15 @@ class Pieces:
             np.add.reduceat(column, first, axis=0) for column in (self.busy, self.kernels, self.others, self.work)
         )
         end = np.maximum.reduceat(self.end, first)
-        return Pieces(self.track[first], self.start[first], end, busy, kernels, others, longest, name, work)
+        start, gap, origin = self.start[first], self.gap[first], self.origin[first]
+        return Pieces(self.track[first], start, end, gap, origin, busy, kernels, others, longest, name, work)
+
+    def cells(self, bits: int) -> Bools:
+        """Returns which of these ordered pieces are the first of a track, or of a cell of 2 ** `bits` ns."""
+        found = np.ones(len(self), np.bool_)
+        cell = self.origin >> bits
+        found[1:] = (self.track[1:] != self.track[:-1]) | (cell[1:] != cell[:-1])
+        return found
 
 
 def _joined(parts: list[Pieces]) -> Pieces:
@@ -102,7 +109,7 @@ def _reach(track: Int64, end: Int64) -> Int64:
 
 def _none() -> Pieces:
     empty = np.empty(0, np.int64)
-    return Pieces(*(empty,) * 8, np.empty((0, _OPERATIONS + 1), np.int64))
+    return Pieces(*(empty,) * 10, np.empty((0, _OPERATIONS + 1), np.int64))
 
 
 class BusyPieces:
@@ -112,10 +119,11 @@ class BusyPieces:
         self.names: list[str] = []
         self.operations: list[str] = []
         self._most = most
-        self._gap = 0
+        self._cell = _FIRST_CELL
+        self._least = 0  # shorter gaps aren't among the longest
         self._parts: list[Pieces] = []
-        self._waiting = 0  # pieces that came since the last merge
-        self._ends: dict[int, int] = {}  # track -> the end of its work so far
+        self._waiting = 0  # pieces that came since they were last joined
+        self._ends: dict[int, tuple[int, int]] = {}  # track -> start of its last uninterrupted work, end of all so far
         self._numbers: dict[tuple[str, bool], tuple[int, int]] = {}  # name, is a kernel -> its number, its operation's
 
     def add(self, batch: TimelineBatch, stream_of: Callable[[int], int]) -> None:
@@ -131,37 +139,45 @@ class BusyPieces:
         dur = batch.column("dur").fill_null(0).to_numpy(zero_copy_only=False)[rows]
         kernel = words_in(batch.column("kind"), ("kernel",))[rows]
         name, operation = self._named(batch, rows, kernel)
-        busy = self._busy(track, start, start + dur)
-        self._gather(track, start, start + dur, busy, kernel.astype(np.int64), name, operation)
+        self._gather(track, start, start + dur, kernel.astype(np.int64), name, operation)
 
-    def _gather(
-        self, track: Int64, start: Int64, end: Int64, busy: Int64, kernel: Int64, name: Int64, operation: Int64
-    ) -> None:
+    def _gather(self, track: Int64, start: Int64, end: Int64, kernel: Int64, name: Int64, operation: Int64) -> None:
         """Adds ordered work as pieces."""
         dur = end - start
-        one = Pieces(track, start, end, busy, kernel, 1 - kernel, dur, name, np.empty((len(track), 0), np.int64))
-        piece = np.cumsum(one.gaps() > self._gap) - 1
-        new = one.merged(self._gap)
+        gap, origin, busy = self._placed(track, start, end)
+        nothing = np.empty((len(track), 0), np.int64)
+        one = Pieces(track, start, end, gap, origin, busy, kernel, 1 - kernel, dur, name, nothing)
+        cut = (gap > 0) & (one.cells(self._cell) | (gap >= self._least)) if self._least else gap > 0
+        cut[np.flatnonzero(np.diff(track, prepend=track[0] - 1))] = True
+        new, piece = one.joined(cut), np.cumsum(cut) - 1
         work = np.zeros(len(new) * (_OPERATIONS + 1), np.int64)
         np.add.at(work, piece * (_OPERATIONS + 1) + operation, dur)
         self._parts.append(replace(new, work=work.reshape(len(new), -1)))
         self._waiting += len(new)
-        if self._waiting > 2 * self._most:
+        if self._waiting > max(2 * self._most, len(self._parts[0])):
             self.finish()
 
-    def _busy(self, track: Int64, start: Int64, end: Int64) -> Int64:
-        """Returns what each piece of ordered work adds to the time in which its track is busy."""
+    def _placed(self, track: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
+        """Returns gap and origin of ordered work, and what each adds to the time in which its track is busy."""
         reach = _reach(track, end)
         before = np.full(len(track), _NEVER, np.int64)
         before[1:] = reach[:-1]
         first = np.flatnonzero(np.append(True, track[1:] != track[:-1]))
-        carried = np.array([self._ends.get(one, _NEVER) for one in track[first].tolist()], np.int64)
-        before[first] = carried
-        before = np.maximum(before, np.repeat(carried, np.diff(np.append(first, len(track)))))
+        known = np.array([self._ends.get(one, (_NEVER, _NEVER)) for one in track[first].tolist()], np.int64)
+        before[first] = known[:, 1]
+        before = np.maximum(before, np.repeat(known[:, 1], np.diff(np.append(first, len(track)))))
+        gap = start - before
+        origin = start.copy()
+        origin[first] = np.where(gap[first] > 0, start[first], known[:, 0])
+        begins = gap > 0
+        begins[first] = True
+        origin = origin[np.maximum.accumulate(np.where(begins, np.arange(len(track)), 0))]
         last = np.append(first[1:], len(track)) - 1
-        for one, until, known in zip(track[first].tolist(), reach[last].tolist(), carried.tolist(), strict=True):
-            self._ends[one] = max(until, known)
-        return np.maximum(end - np.maximum(start, before), 0)
+        until = np.maximum(reach[last], known[:, 1])
+        self._ends.update(
+            zip(track[first].tolist(), zip(origin[last].tolist(), until.tolist(), strict=True), strict=True)
+        )
+        return gap, origin, np.maximum(end - np.maximum(start, before), 0)
 
     def _named(self, batch: TimelineBatch, rows: Int64, kernel: Bools) -> tuple[Int64, Int64]:
         """Returns the number of the name of each row, and that of its operation."""
@@ -194,12 +210,26 @@ class BusyPieces:
     def finish(self) -> Pieces:
         """Returns the pieces so far in the order of tracks and time, no more than there may be."""
         pieces = _joined(self._parts) if self._parts else _none()
-        gaps = pieces.gaps()
-        while np.count_nonzero(gaps > self._gap) > self._most and self._gap < 1 << 61:
-            self._gap = 2 * self._gap or _FIRST_GAP
-        pieces = pieces.merged(self._gap)
+        pieces = pieces.joined(pieces.gap > 0)
+        if self._least or len(pieces) > self._most:
+            pieces = pieces.joined(self._cuts(pieces))
         self._parts, self._waiting = [pieces], 0
         return pieces
+
+    def _cuts(self, pieces: Pieces) -> Bools:
+        """Returns which pieces aren't joined to the one before: half of them at the longest gaps, half in cells.
+
+        It is the same whatever was joined before: a gap that isn't among the longest so far won't be later.
+        """
+        half = self._most // 2
+        while np.count_nonzero(cut := pieces.cells(self._cell)) > half and self._cell < _LAST_CELL:
+            self._cell += 1
+        known = np.flatnonzero(pieces.gap < -_NEVER // 2)  # a track's first piece has no gap
+        spread = pieces.start[known].view(np.uint64) * _SPREAD
+        longest = known[np.lexsort((spread, -pieces.gap[known]))][:half]
+        cut[longest] = True
+        self._least = max(int(pieces.gap[longest].min(initial=-_NEVER)), 1) if len(longest) == half else 1
+        return cut
 
     def title(self, pieces: Pieces, number: int) -> str:
         """What a piece is called: its kernel or copy if it is the only one, else what takes the most time."""

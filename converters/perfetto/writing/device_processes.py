@@ -21,7 +21,7 @@ from .arguments import TYPE_NAMES, HostArguments
 from .busy_pieces import BusyPieces, Pieces
 from .descriptors import HIGHEST_PID, Descriptors
 from .fields import CodedField, ConstantField, Field, NumberField
-from .gpu_tracks import Queue
+from .gpu_tracks import Gpus
 from .interning import InternedTexts, fresh
 from .message_columns import Pieces as Table
 from .sequences import Events, Packets, packet
@@ -29,7 +29,7 @@ from .sequences import Sequence as PacketSequence
 
 #: The category of the slices, and what an argument of each says.
 CATEGORY = "derived"
-_NOTE = "ktrace: device work, neighbours merged; the exact kernels are in the group GPU"
+_NOTE = "ktrace: derived from kernels and copies, which are on tracks of their own; the gaps of a piece are at its end"
 
 #: Tracks of events have lower uuids.
 _UUIDS = 1 << 62
@@ -49,34 +49,33 @@ class _Thread:
 
 
 def write_devices(
-    machine: int, queues: dict[int, Queue], tracks: Descriptors, found: BusyPieces, pieces: Pieces, origin: int
+    machine: int, gpus: Gpus, tracks: Descriptors, found: BusyPieces, pieces: Pieces, origin: int
 ) -> list[bytes | Callable[[], memoryview]]:
-    """Returns the packets of the devices of a machine; `queues` are by the index of their track."""
-    busy = set(pieces.track.tolist())
-    mine = [number for number in sorted(queues) if number in busy and not queues[number].is_shared]
-    if not mine:
+    """Returns the packets of the devices of a machine."""
+    streams_of: dict[int, list[int]] = {}
+    for one in np.unique(pieces.track).tolist():
+        if gpu := gpus.of(one):
+            streams_of.setdefault(gpu.number, []).append(one)
+    if not streams_of:
         return []
     sequence = PacketSequence(DERIVED_SEQUENCES + machine, machine)
-    streams_of: dict[int, list[int]] = {}
-    for one in mine:
-        streams_of.setdefault(queues[one].gpu.number, []).append(one)
     taken = tracks.pids()
     free = (pid for pid in count(1) if pid not in taken)
     packets: list[bytes | Callable[[], memoryview]] = [sequence.first(TYPE_NAMES)]
     threads: dict[int, _Thread] = {}
-    for rank, (_, streams) in enumerate(sorted(streams_of.items())):
+    for rank, (number, streams) in enumerate(sorted(streams_of.items())):
         pid = next(free)
         uuid = _UUIDS + (machine << 32) + len(threads) + rank
-        label = queues[streams[0]].gpu.label
+        label = gpus.gpus[number].label
         packets.append(packet(sequence.later() + _process(uuid, pid, label, rank - len(streams_of), tracks.note)))
-        named = _with_tids(pid, _stream_names(streams, queues, tracks))
+        named = _with_tids(pid, _stream_names(streams, tracks))
         for place, (one, (tid, shown)) in enumerate(zip(streams, named, strict=True)):
             thread = threads[one] = _Thread(pid, tid, uuid + 1 + place, shown)
             packets.append(packet(sequence.later() + _thread(uuid, thread, place)))
-    rows = np.flatnonzero(np.isin(pieces.track, np.array(mine)))
+    rows = np.flatnonzero(np.isin(pieces.track, list(threads)))
     interned, events = _events(rows, pieces, threads, found)
     packets.append(sequence.interning(interned))
-    ts = np.stack((pieces.start[rows], pieces.end[rows]), 1).ravel() - origin
+    ts = np.stack((pieces.start[rows], (pieces.start + pieces.busy)[rows]), 1).ravel() - origin
     packets.append(Packets(sequence, bytes_tag(f.TRACE_PACKET["track_event"])).of(events, ts))
     return packets
 
@@ -95,7 +94,7 @@ def _events(rows: Int64, pieces: Pieces, threads: dict[int, _Thread], found: Bus
         table = [_TYPE + varint(kind) + _TRACK + varint(threads[one].uuid) for one in of.tolist()]
         return CodedField(Table(table), codes.astype(np.int32))
 
-    columns = {"kernels": pieces.kernels, "copies": pieces.others, "busy_ns": pieces.busy}
+    columns = {"kernels": pieces.kernels, "copies": pieces.others, "span_ns": pieces.end - pieces.start}
     begin: list[Field] = [
         place(_BEGIN),
         ConstantField(category.field(CATEGORY.encode()) + arguments.text("derived", _NOTE.encode(), often=True)),
@@ -109,11 +108,13 @@ def _events(rows: Int64, pieces: Pieces, threads: dict[int, _Thread], found: Bus
     return fresh(category, texts, arguments.names, arguments.texts), [Events(begin, at), Events([place(_END)], at + 1)]
 
 
-def _stream_names(streams: Sequence[int], queues: dict[int, Queue], tracks: Descriptors) -> list[str]:
+def _stream_names(streams: Sequence[int], tracks: Descriptors) -> list[str]:
     """Returns the names of streams, with that of the process before it where several share the device."""
-    several = len({queues[one].pid for one in streams}) > 1
+    processes = [tracks.process(one) for one in streams]
     names = [tracks.stream(one) for one in streams]
-    return [f"{queues[one].process} {name}" if several else name for one, name in zip(streams, names, strict=True)]
+    if len(dict(processes)) == 1:
+        return names
+    return [f"{process} {name}" for (_, process), name in zip(processes, names, strict=True)]
 
 
 def _with_tids(pid: int, names: Sequence[str]) -> list[tuple[int, str]]:

@@ -140,6 +140,10 @@ class Gpus:
             self._of[number] = known[key]
         self.gpus = list(known.values())
 
+    def of(self, number: int) -> Gpu | None:
+        """Returns the device of the track with that index; None if it isn't one of this machine."""
+        return self._of.get(number)
+
     def next_specification(self) -> int:
         """Returns an id for a queue or a stage."""
         return next(self._numbers.specifications)

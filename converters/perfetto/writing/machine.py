@@ -115,7 +115,7 @@ class Machine:
         self._report_dropped_counters()
         if info := self._gpus.info():
             self._write(packet(of_machine(self._machine) + info))
-        for part in write_devices(self._machine, self._gpus.queues, self._tracks, found, pieces, self._origin):
+        for part in write_devices(self._machine, self._gpus, self._tracks, found, pieces, self._origin):
             if isinstance(part, bytes):
                 self._write(part)
             else:

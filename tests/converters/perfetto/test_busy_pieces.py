@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import defaultdict
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import engine
 import numpy as np
 import pytest
 from conftest import SAMPLES
+from real_traces import NSYS, at_hand
 
 import ktrace
 from ktrace.converters.perfetto.writing import busy_pieces
@@ -20,7 +23,7 @@ STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
 
 PIECES = (
     "select s.ts, s.dur, s.name, t.tid, p.pid, p.name as device, extract_arg(s.arg_set_id, 'debug.kernels') as kernels,"
-    " extract_arg(s.arg_set_id, 'debug.copies') as copies, extract_arg(s.arg_set_id, 'debug.busy_ns') as busy"
+    " extract_arg(s.arg_set_id, 'debug.copies') as copies, extract_arg(s.arg_set_id, 'debug.span_ns') as span"
     " from slice s join thread_track k on s.track_id = k.id join thread t using (utid) join process p using (upid)"
     " where s.category = 'derived' order by p.name, t.tid, s.ts"
 )
@@ -77,13 +80,14 @@ def test_busy_time_is_the_union_of_the_kernels_to_the_ns(
     assert {row["tid"] for row in pieces} == of.keys()
     for stream, intervals in of.items():
         mine = [row for row in pieces if row["tid"] == stream]
-        assert sum(row["busy"] for row in mine) == union(intervals)
+        assert sum(row["dur"] for row in mine) == union(intervals)
         assert sum(row["kernels"] for row in mine) == len(intervals)
         for row, after in pairwise(mine):
-            assert row["ts"] + row["dur"] < after["ts"]
+            assert row["ts"] + row["span"] < after["ts"]
         for row in mine:
-            inside = [(a, b) for a, b in intervals if row["ts"] <= a and b <= row["ts"] + row["dur"]]
-            assert (row["busy"], row["kernels"]) == (union(inside), len(inside))
+            inside = [(a, b) for a, b in intervals if row["ts"] <= a and b <= row["ts"] + row["span"]]
+            assert (row["dur"], row["kernels"]) == (union(inside), len(inside))
+            assert row["span"] == max(b for _, b in inside) - row["ts"]
     assert len(pieces) <= most
     if most == 40:
         assert len(pieces) > 10
@@ -99,9 +103,7 @@ def test_pieces_do_not_depend_on_batches() -> None:
             part = rows[first : first + size]
             part = part[np.argsort(part[:, 0], kind="stable")]
             track, start, dur = (np.ascontiguousarray(part[:, one]) for one in range(3))
-            gained = busy._busy(track, start, start + dur)
-            ones = np.ones(len(track), np.int64)
-            busy._gather(track, start, start + dur, gained, ones, start % 7, dur % 5)
+            busy._gather(track, start, start + dur, np.ones(len(track), np.int64), start % 7, dur % 5)
         pieces = busy.finish()
         columns = (pieces.track, pieces.start, pieces.end, pieces.busy, pieces.kernels, pieces.longest, pieces.name)
         return [*zip(*(column.tolist() for column in columns), pieces.work.tolist(), strict=True)]
@@ -112,13 +114,71 @@ def test_pieces_do_not_depend_on_batches() -> None:
         assert found(size) == whole
 
 
+def drawn(kernels: list[tuple[int, int, int]], most: int) -> list[tuple[int, int, int]]:
+    """Start, span and busy time of the pieces of kernels on one stream."""
+    busy = busy_pieces.BusyPieces(most)
+    for first in range(0, len(kernels), 5000):
+        track, start, dur = np.array(kernels[first : first + 5000], np.int64).T.copy()
+        busy._gather(track, start, start + dur, np.ones(len(track), np.int64), start * 0, dur * 0)
+    found = busy.finish()
+    return [*zip(found.start.tolist(), (found.end - found.start).tolist(), found.busy.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("share", [10, 50, 90])
+def test_a_device_that_is_busy_for_a_share_of_the_time_looks_so_everywhere(share: int) -> None:
+    """All gaps have one length: closing those of a length would make one piece of everything."""
+    kernels = [(7, 1000 * number, 10 * share) for number in range(50_000)]
+    pieces = drawn(kernels, 4000)
+    assert 1000 < len(pieces) <= 4000
+    for part in range(100):
+        first, end = 500_000 * part, 500_000 * (part + 1)
+        seen = sum(max(min(ts + busy, end) - max(ts, first), 0) for ts, _, busy in pieces)
+        assert seen == pytest.approx(5000 * share, rel=0.1)
+
+
+def test_the_pieces_of_a_real_trace_are_near_its_work_everywhere(tmp_path: Path) -> None:
+    """Within 1 % of every hundredth of the time, by arithmetic over the tables that Nsight Systems wrote."""
+    with closing(sqlite3.connect(f"file:{at_hand(NSYS)}?immutable=1", uri=True)) as database:
+        tables = ("KERNEL", "MEMCPY", "MEMSET")
+        asked = (f"select deviceId, streamId, start, end from CUPTI_ACTIVITY_KIND_{table}" for table in tables)
+        rows = [row for sql in asked for row in database.execute(sql)]
+    of: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for device, stream, start, end in rows:
+        of[device, stream].append((start, end))
+    ktrace.convert(NSYS, tmp_path / "out.perfetto")
+    pieces, exact = engine.query(tmp_path / "out.perfetto", PIECES, "select sum(dur) as n from gpu_slice", derived=True)
+    assert exact[0]["n"] == sum(end - start for _, _, start, end in rows)
+    assert sum(row["dur"] for row in pieces) == sum(map(union, of.values()))
+    first, last = min(row[2] for row in rows), max(row[3] for row in rows)
+    for part in range(100):
+        low, high = (first + (last - first) * one // 100 for one in (part, part + 1))
+        busy = sum(union([(max(a, low), min(b, high)) for a, b in one if a < high and b > low]) for one in of.values())
+        drawn = sum(max(min(row["ts"] + row["dur"], high) - max(row["ts"], low), 0) for row in pieces)
+        assert abs(drawn - busy) <= 0.01 * (high - low) * len(of)
+
+
+def test_no_piece_with_gaps_is_long_where_others_need_most_of_the_pieces() -> None:
+    """Long gaps in the first tenth would take all pieces, and leave one for the rest."""
+    first = [(7, 100_000 * number, 10_000) for number in range(6000)]
+    rest = [(7, 600_000_000 + 20_000 * number, 10_000) for number in range(270_000)]
+    pieces = drawn([*first, *rest], 4000)
+    assert len(pieces) <= 4000
+    assert max(span for _, span, _ in pieces) < 6_000_000_000 / 500
+    assert sum(busy for *_, busy in pieces) == 276_000 * 10_000
+
+
+def test_up_to_the_most_pieces_are_the_work_itself() -> None:
+    kernels = [(7, 5000 * number, 1 + number) for number in range(4000)]
+    assert drawn(kernels, 4000) == [(ts, dur, dur) for _, ts, dur in kernels]
+
+
 def test_each_device_is_a_process_of_its_own_whose_id_nothing_else_has(tmp_path: Path) -> None:
     """The process of the source has id 1, which would be the first free one."""
     ktrace.convert(trace_of(tmp_path, [(7, 1000, 10), (8, 1500, 10)], pid=1), tmp_path / "out.perfetto")
     pieces, processes = engine.query(
         tmp_path / "out.perfetto", PIECES, "select pid, name from process where name is not null", derived=True
     )
-    assert [(row["tid"], row["kernels"], row["busy"]) for row in pieces] == [(7, 1, 10), (8, 1, 10)]
+    assert [(row["tid"], row["kernels"], row["dur"]) for row in pieces] == [(7, 1, 10), (8, 1, 10)]
     assert len(processes) == len({row["pid"] for row in processes}) == 2
 
 
@@ -132,6 +192,16 @@ def test_reading_leaves_them_out_and_the_account_adds_up(tmp_path: Path) -> None
     assert first.num_rows == back.num_rows
     for name in columns:
         assert sorted(map(str, first[name].to_pylist())) == sorted(map(str, back[name].to_pylist()))
+
+
+def test_slices_have_the_same_pieces(tmp_path: Path) -> None:
+    kernels = random_kernels(300, 3)
+    found = []
+    for form in ("stages", "slices"):
+        ktrace.convert(trace_of(tmp_path, kernels), tmp_path / f"{form}.perfetto", gpu=form)
+        found.append(engine.query(tmp_path / f"{form}.perfetto", PIECES, derived=True)[0])
+        assert ktrace.convert(tmp_path / f"{form}.perfetto", tmp_path / f"{form}.parquet").written == 301
+    assert found[0] == found[1] != []
 
 
 def test_a_trace_without_device_work_has_none(tmp_path: Path) -> None:
