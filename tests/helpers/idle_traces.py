@@ -98,7 +98,8 @@ def _why(
     if now is None:
         others = [row for row in rows if "Synchronize" in row["name"] and "tid" in row and row["ts"] <= begin]
         last = max(others, key=lambda row: row["ts"], default=None)
-        waits += [last["dur"]] if last and end_of(last) >= begin else []
+        if last and end_of(last) >= begin and not any(_inside(own, at) for at in range(begin, end_of(last))):
+            waits.append(last["dur"])
     earlier = calls.get(before.get("correlation"))
     if before["kind"] == "memcpy" and earlier and earlier["tid"] == call["tid"] and end_of(earlier) >= begin:
         waits.append(earlier["dur"])

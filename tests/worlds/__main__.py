@@ -24,19 +24,21 @@ def main() -> None:
     """Prints a row for each question."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("questions", nargs="*", default=list(QUESTIONS), help=", ".join(QUESTIONS))
     chosen = parser.parse_args()
     print("| question | worlds | exact tables | found first | found | wrongly accused |\n|---|--:|--:|--:|--:|--:|")
     for name in chosen.questions:
         with ProcessPoolExecutor(chosen.jobs) as pool:
-            found = list(pool.map(partial(_asked, QUESTIONS[name]), range(chosen.seeds), chunksize=5))
+            seeds = range(chosen.first, chosen.first + chosen.seeds)
+            found = list(pool.map(partial(_asked, QUESTIONS[name]), seeds, chunksize=5))
         sums = [sum(getattr(one, column) for one in found) for column in ("is_exact", "first", "found", "accused")]
         print(f"| {name} | {len(found)} | {' | '.join(map(str, sums))} |", flush=True)
-        for column, wrong in (("is_exact", False), ("accused", True)):
-            seeds = [seed for seed, one in enumerate(found) if getattr(one, column) is wrong]
-            if seeds:
-                print(f"{name}: {column} is {wrong}, seeds {seeds}", file=sys.stderr)
+        for column, wrong in (("is_exact", False), ("first", False), ("accused", True)):
+            which = [seed for seed, one in zip(seeds, found, strict=True) if getattr(one, column) is wrong]
+            if which:
+                print(f"{name}: {column} is {wrong}, seeds {which}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,19 @@ Each question plants one thing in the world of a seed, writes it, asks, and comp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import ktrace
 from ktrace.analysis.collectives.model import CollectivesAnswer
+from ktrace.analysis.idle.model import IdleAnswer
 
 from . import plants
 from .kineto import write
-from .truth import collectives, waited_for
-from .world import World, build
+from .truth import Truth, collectives, waited_for
+from .world import Plant, World, build
 
 
 @dataclass(frozen=True)
@@ -66,5 +68,62 @@ def _of_ranks(world: World, folder: Path, late: int | None) -> Answered:
     return Answered(exact, is_first, named == [late_name], any(one != late_name for one in named))
 
 
+HOST = "the host, which queues too little work"
+#: What is planted to make a device idle, and what the verdict calls the place to look at; "" is none.
+IDLE: dict[str, tuple[Sequence[Plant], str]] = {
+    "noise": ((), ""),
+    "synchronisation": (
+        (plants.synchronisation(every=2),),
+        "synchronisations, after which the device has nothing to do",
+    ),
+    "loader": ((plants.slow_loader(20_000_000),), HOST),
+    "host": ((plants.slow_host(16),), HOST),
+    "begun in the middle": ((), ""),
+    "dropped records": ((), ""),
+}
+#: The causes of places that the verdict may name, and of time that isn't explained.
+PLACES = {HOST: "host late", IDLE["synchronisation"][1]: "host synchronised"}
+PLACES |= {"what queued work waits for": "dependency", "the overhead between launches": "launch overhead"}
+UNEXPLAINED = ("unknown", "not recorded")
+
+
+def idle(seed: int, folder: Path) -> Answered:
+    """Why a device is idle: in a world of any shape, and in one whose device is busy unless something is planted."""
+    what = list(IDLE)[seed % len(IDLE)]
+    busy: dict[str, object] = {"steps": 3, "layers": 4, "scale": 1.0, "uses_graph": False, "syncs": False}
+    shapes: tuple[dict[str, object], ...] = ({}, busy | {"batch": 1 << 16})
+    some, one = (_idle_of(_idle_world(what, seed, shape), what, folder) for shape in shapes)
+    return Answered(some.is_exact and one.is_exact, one.first, one.first, some.accused or one.accused)
+
+
+def _idle_world(what: str, seed: int, shape: dict[str, object]) -> World:
+    since, drop = 0.4 * (what == "begun in the middle"), 0.01 * (what == "dropped records")
+    return build(seed, plants=IDLE[what][0], since=since, drop=drop, **shape)
+
+
+def _idle_of(world: World, what: str, folder: Path) -> Answered:
+    """Of lost records, nothing more may be said than is true; and what the verdict names must be there."""
+    summary = ktrace.summary(write(world, folder / "world.json"), by=["idle"])
+    answer = summary.answers["idle"]
+    assert isinstance(answer, IdleAnswer)
+    (device,) = answer.devices
+    found = {one.cause: one.time for one in device.causes}
+    true: Counter[str] = Counter()
+    for gap in Truth(world).gaps():
+        true[gap.cause] += gap.time
+    exact = found == true and device.idle == sum(true.values())
+    if world.dropped:
+        known = all(time <= true[cause] for cause, time in found.items() if cause not in UNEXPLAINED)
+        exact = known and sum(found.values()) == sum(true.values())
+    said = summary.verdict[-1]
+    span = device.span - true["queued before the recording"]
+    wrong = any(place in said and 100 * true[cause] < 4.99 * span for place, cause in PLACES.items())
+    named = any(place in said for place in PLACES)
+    place = IDLE[what][1]
+    return Answered(exact, said.startswith(f"Look first at {place}") if place else not named, accused=wrong)
+
+
 #: Questions by name.
-QUESTIONS: dict[str, Callable[[int, Path], Answered]] = {"late rank": late_rank, "ranks, noise": noise_of_ranks}
+QUESTIONS: dict[str, Callable[[int, Path], Answered]] = {
+    "late rank": late_rank, "ranks, noise": noise_of_ranks, "idle": idle,
+}  # fmt: skip

@@ -36,9 +36,9 @@ class Gap:
     """A time in which a device does nothing, the cause, the work after it, and the call that launched that.
 
     The cause is `launch overhead` (the work was on its way, or right behind other work), `host synchronised` (without
-    the wait of the host the work would have come in time), `host late`, or `queued before the recording` (the device
-    wasn't idle: what ran isn't in the file). `host_in` is the innermost span of the launching thread in the longest
-    part of the gap until the call.
+    the wait of the host the work would have come in time), `host late`, `queued before the recording` or `not recorded`
+    (the device wasn't idle: what ran isn't in the file, but its call is), or `unknown` (the call isn't). `host_in` is
+    the innermost span of the launching thread in the longest part of the gap until the call.
     """
 
     begin: int
@@ -110,6 +110,8 @@ class Truth:
         self.work = [one for one in self.records if one.kind in WORK]
         mine = [one for one in world.pieces if one.rank == rank]
         self._hidden = [world.at(one) for one in mine if one.kind in WORK and not world.is_recorded(one)]
+        lost = [world.pieces[one] for one in world.dropped if world.pieces[one].kind in WORK]
+        self._lost = [one for one in lost if one.call not in world.dropped]
         self._spans: defaultdict[int | None, list[tuple[int, int, str]]] = defaultdict(list)
         for one in mine:
             if one.kind in ("op", "api", "range", "step"):
@@ -149,18 +151,21 @@ class Truth:
         assert piece.call is not None
         call = world.pieces[piece.call]
         end = after.begin - self.ahead
-        if self._unseen(begin, end) * 2 > end - begin:
+        if self._unseen(self._hidden, begin, end) * 2 > end - begin:
             return Gap(begin, end, "queued before the recording", piece, call)
+        if piece.call in world.dropped:
+            return Gap(begin, end, "unknown", piece, call)
+        if self._unseen([world.at(one) for one in self._lost if (one.call or 0) <= piece.call], begin, end):
+            return Gap(begin, end, "not recorded", piece, call)
         edge = graph.binding(piece.begin, world.times)
         if (edge is not None and edge.why != "launch") or world.times[call.begin] <= begin:
             return Gap(begin, end, "launch overhead", piece, call)
         cause = "host synchronised" if self._synchronised(call, begin) else "host late"
         return Gap(begin, end, cause, piece, call, self._host_in(call, begin))
 
-    def _unseen(self, begin: int, end: int) -> int:
+    def _unseen(self, hidden: Spans, begin: int, end: int) -> int:
         """How long work that isn't recorded ran in a gap."""
-        there = [(max(begin, one), min(end, other)) for one, other in self._hidden if one < end and other > begin]
-        return length(there)
+        return length([(max(begin, one), min(end, other)) for one, other in hidden if one < end and other > begin])
 
     def _synchronised(self, call: Piece, begin: int) -> bool:
         """Whether the call would have come before the gap if the host hadn't waited for the device."""

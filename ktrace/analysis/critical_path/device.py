@@ -15,7 +15,7 @@ import numpy as np
 
 from ktrace.analysis.critical_path.latest import latest
 from ktrace.analysis.work.events import Events, Work
-from ktrace.analysis.work.gaps import BY_HOST, NO_GAP, causes_of, gaps_of
+from ktrace.analysis.work.gaps import BY_HOST, LOST, NO_GAP, causes_of, gaps_of
 from ktrace.analysis.work.launching import SAMPLES, launching_of
 from ktrace.model.arrays import AnyArray, Bools, Int8, Int32, Int64
 
@@ -34,8 +34,9 @@ class Device:
     Columns: `begin`, `end`, `shape`, `id_`; the call that launched it: `thread` (-1 if it isn't known), `call_begin`,
     `call_end`; `stream`, a number for its stream. `why` and `before` tell what allowed it to begin: UNKNOWN, LAUNCH, or
     WORK with its row in `before`. Why its device did nothing before it, as `--by idle` tells: `gap`, since when, and
-    `cause`, NO_GAP where it worked. What may keep work waiting is that of `Launching`: `usual`, `limit`, `may_wait`;
-    `unseen` is work that waited until its device had done what was queued before the recording.
+    `cause`, NO_GAP where it worked; if it is LOST, its launch isn't known to have decided. What may keep work waiting
+    is that of `Launching`: `usual`, `limit`, `may_wait`; `unseen` is work that waited until its device had done what
+    was queued before the recording.
     """
 
     def __init__(self, work: Work, events: Events) -> None:
@@ -131,7 +132,7 @@ class Device:
         explained = np.isin(every, waiting) & np.isin(self.before, awaited)
         first = np.minimum(self.call_begin, self.begin) > self._released
         first = np.where(self._later_of_call(), np.isin(self.cause, BY_HOST), first | self._by_launch(explained))
-        first &= self.launched
+        first &= self.launched & ((self.cause != LOST) | (self.before < 0))
         self.why[first] = LAUNCH
         self.before[first] = -1
         unknown = np.flatnonzero((self.why == UNKNOWN) & ~self.unseen)

@@ -22,7 +22,7 @@ _BRIEF = {
     "copies": ("copy",),
     "host": ("host operator", "API call", "between calls"),
     "delays": ("launch delay", "launch overhead"),
-    "waits": ("dependency", "queued before the recording", "unknown"),
+    "waits": ("dependency", "queued before the recording", "not recorded", "unknown"),
 }
 
 

@@ -25,17 +25,16 @@ from ktrace.naming.taxonomy import classify
 #: What a piece of the path is. From `launch overhead` on, these are causes of `--by idle`.
 KINDS = (
     *("kernel", "collective", "copy", "host operator", "API call", "between calls", ON_ITS_WAY),
-    *(list(CAUSES)[cause] for cause in (gaps.OVERHEAD, gaps.DEPENDENCY, gaps.BEFORE, gaps.UNKNOWN)),
+    *(list(CAUSES)[cause] for cause in (gaps.OVERHEAD, gaps.DEPENDENCY, gaps.BEFORE, gaps.LOST, gaps.UNKNOWN)),
 )
-KERNEL, COLLECTIVE, COPYING, OPERATOR, CALL, NO_CALL, LAUNCH_DELAY, WORK_DELAY, DEPENDENCY, UNSEEN, UNKNOWN = range(
-    len(KINDS)
-)
+KERNEL, COLLECTIVE, COPYING, OPERATOR, CALL, NO_CALL, LAUNCH_DELAY = range(7)
+WORK_DELAY, DEPENDENCY, UNSEEN, LOST, UNKNOWN = range(7, len(KINDS))
 
 #: The kinds of HOST and ON_DEVICE, which depend on what they refer to, and of the delays.
 _OF_DELAY = np.array([NO_CALL, KERNEL, LAUNCH_DELAY, WORK_DELAY, UNSEEN, UNKNOWN], np.int8)
 
 #: The kinds of delays that their gap has a cause for; the others are those of a launch or from work to work.
-_OF_CAUSE = {gaps.DEPENDENCY: DEPENDENCY, gaps.BEFORE: UNSEEN, gaps.UNKNOWN: UNKNOWN}
+_OF_CAUSE = {gaps.DEPENDENCY: DEPENDENCY, gaps.BEFORE: UNSEEN, gaps.LOST: LOST, gaps.UNKNOWN: UNKNOWN}
 
 
 class Columns(NamedTuple):

@@ -19,13 +19,12 @@ from ktrace.analysis.critical_path.path import (
     NO_CALL,
     OPERATOR,
     UNKNOWN,
-    UNSEEN,
     Path,
     paths,
 )
 from ktrace.analysis.work.events import Work, natural
 from ktrace.analysis.work.figures import sorted_by
-from ktrace.analysis.work.gaps import BEFORE_NOTE
+from ktrace.analysis.work.gaps import CAUSES, NOTES
 from ktrace.analysis.work.gather import kinds_in
 from ktrace.analysis.work.keys import OTHER
 from ktrace.analysis.work.labels import Labels
@@ -159,8 +158,7 @@ class _Sums:
                 "Dependency, unknown: as in --by idle; the path doesn't tell what was waited for. "
                 '"while X ran": X, on another stream, ended just before.'
             )
-        if KINDS[UNSEEN] in self._kinds:
-            yield BEFORE_NOTE
+        yield from (note for cause, note in NOTES.items() if list(CAUSES)[cause] in self._kinds)
 
 
 #: The kinds that take time off the path, too.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ktrace.analysis.work.gaps import BEFORE_NOTE
+from ktrace.analysis.work.gaps import CAUSES, NOTES
 from ktrace.tables.figures import brief as short
 from ktrace.tables.figures import percent
 from ktrace.tables.table import Cell, Column, Table
@@ -97,8 +97,8 @@ class IdleAnswer:
             notes.append(
                 "A cause is unknown where the work after the gap has no known call, or nothing tells why it began late."
             )
-        if any(cause.cause == "queued before the recording" for _, cause in causes):
-            notes.append(BEFORE_NOTE)
+        there = {cause.cause for _, cause in causes}
+        notes += [note for cause, note in NOTES.items() if list(CAUSES)[cause] in there]
         if any(cause.cause in ("dependency", "launch overhead") for _, cause in causes):
             notes.append(self._latency())
         title = "why devices are idle" if len(self.devices) > 1 else f"why {self.devices[0].label} is idle"

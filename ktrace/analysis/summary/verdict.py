@@ -51,6 +51,7 @@ _REASONS = {
     "dependency": "queued work waited for other work",
     "launch overhead": "of the overhead between launches",
     "queued before the recording": "the work queued before the recording isn't in the trace",
+    "not recorded": "work may have run that the trace lacks",
 }
 _PLACES = {
     "host late": "the host, which queues too little work",

@@ -150,6 +150,11 @@ class Events:
             found[unjoined] = linked(links, self.ids[unjoined], calls["id"])
         return found
 
+    @property
+    def is_correlated(self) -> bool:
+        """Whether each piece of work names its call, in the trace or not."""
+        return bool(np.all((self._columns["correlation"] != 0) | (self.call >= 0)))
+
     @cached_property
     def waits(self) -> Int64:
         """The time from the return of its call to each piece of work, -1 where it isn't known.

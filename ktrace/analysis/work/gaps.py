@@ -19,7 +19,7 @@ from ktrace.analysis.work.launching import Launching
 from ktrace.analysis.work.meanwhile import Meanwhile
 from ktrace.analysis.work.spans import KINDS
 from ktrace.analysis.work.use import COPY
-from ktrace.model.arrays import Int8, Int32, Int64
+from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.store.joins import positions
 
 #: The causes, in the order of the tables: the name of each, and what it means.
@@ -29,15 +29,22 @@ CAUSES = {
     "dependency": "work was queued, but had to wait: for an event, another stream or device, its graph",
     "launch overhead": "work was queued, and began shortly after the work before it",
     "queued before the recording": "the device was at work that was queued before, and isn't in the trace",
+    "not recorded": "the device may have been at work that was launched in between, and isn't in the trace",
     "unknown": "the call that launched the work after the gap isn't known, or nothing tells why it began late",
 }
-LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, BEFORE, UNKNOWN = range(len(CAUSES))
+LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, BEFORE, LOST, UNKNOWN = range(len(CAUSES))
 
 #: Causes that depend on what the host does, and the cause before work that no gap is before.
 BY_HOST, NO_GAP = (LATE, SYNCHRONISED), -1
 
-#: What users are told about time that the trace can't explain.
-BEFORE_NOTE = "Queued before the recording: the device worked, but the trace lacks this work."
+#: What users are told about work that isn't there, by cause.
+NOTES = {
+    BEFORE: "Queued before the recording: the device worked, but the trace lacks this work.",
+    LOST: "Not recorded: the trace lacks work that calls launched, or a filter leaves it out; it may have run then.",
+}
+
+#: A call without work has lost it if at least this part of the calls of its name has work.
+_MOSTLY = 0.75
 
 #: Calls that return when work is done. Copies whose name ends in Async return then, too, if memory is pageable.
 _WAITS = re.compile(
@@ -120,6 +127,7 @@ def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> t
     short = began & (late <= launching.usual[gaps.place[known]]) & ~waited
     word = np.where(launching.may_wait[gaps.after[known]], DEPENDENCY, UNKNOWN)
     cause[known] = np.select([short, waited], [np.full(len(known), OVERHEAD), word], LATE)
+    cause[known[_lost_before(gaps, cause, work, events, launching)[known]]] = LOST
     cause[launching.unseen[gaps.after]] = BEFORE
     ours = known[(cause[known] == LATE)]
     meanwhile = Meanwhile(work.gathered, events, gaps, ours)
@@ -129,6 +137,28 @@ def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> t
     late = (gaps.launched - gaps.begin)[anew]
     cause[anew[(waited >= late) & (2 * _for_workers(anew, meanwhile) <= late)]] = SYNCHRONISED
     return cause, meanwhile
+
+
+def _lost_before(gaps: Gaps, cause: Int8, work: Work, events: Events, launching: Launching) -> Bools:
+    """In which gaps work may have run that the trace lacks: between the calls of the work around it, one lost its.
+
+    If some work names no call, calls without work may be its own, and tell nothing. Where records are lost, a graph may
+    lack some, too.
+    """
+    calls = events.calls
+    has_work = np.zeros(len(calls["ts"]), np.bool_)
+    has_work[events.call[events.call >= 0]] = True
+    name = names_of_calls(np.arange(len(has_work)), events, work.gathered)
+    every, mine = (np.bincount(name[rows] + 1, minlength=name.max(initial=0) + 2) for rows in (name >= -1, has_work))
+    mostly = mine >= _MOSTLY * every
+    lost = np.sort(calls["ts"][~has_work & (name >= 0) & mostly[name + 1] & (calls["correlation"] != 0)])
+    if not len(lost) or not events.is_correlated:
+        return np.zeros(len(gaps.begin), np.bool_)
+    since = launching.called[gaps.before]
+    until = np.where(gaps.call >= 0, calls["ts"][gaps.call], gaps.begin)
+    found: Bools = np.searchsorted(lost, until, "left") > np.searchsorted(lost, since, "right")
+    found |= (cause == DEPENDENCY) & np.isin(gaps.after, events.followers())
+    return found
 
 
 def _for_workers(which: Int64, meanwhile: Meanwhile) -> Int64:

@@ -45,7 +45,8 @@ class Launching(NamedTuple):
     work on an idle device, of so many `samples` (ASSUMED if these are fewer than SAMPLES); `usual`, the longest wait
     that a launch, or the way from kernel to kernel, explains.
 
-    By piece of work: `may_wait`, whether anything in the trace can have kept it waiting: a graph, a copy, an event, or
+    By piece of work: `called`, when its call began, if that isn't known the latest such time on its stream until then;
+    `may_wait`, whether anything in the trace can have kept it waiting: a graph, a copy, an event, or
     work of another stream if no waits for events are recorded; `limit`, the longest wait that isn't taken for more than
     a launch; `unseen`, whether its device had worked until then on what was queued before the recording.
     """
@@ -53,6 +54,7 @@ class Launching(NamedTuple):
     latency: Int64
     samples: Int64
     usual: Int64
+    called: Int64
     may_wait: Bools
     limit: Int64
     unseen: Bools
@@ -73,7 +75,8 @@ def launching_of(work: Work, events: Events) -> Launching:
     usual = np.where(samples < SAMPLES, ASSUMED, np.maximum(TIMES * latency, LEAST))
     may_wait, here = _may_wait(pieces, work, events), usual[place]
     limit = np.where(may_wait, here, _AT_MOST * here)
-    return Launching(latency, samples, usual, may_wait, limit, _unseen(pieces, work, events))
+    unseen = _unseen(pieces, work, events)
+    return Launching(latency, samples, usual, pieces.since, may_wait, limit, unseen)
 
 
 class _Pieces:
@@ -90,6 +93,7 @@ class _Pieces:
         follows = ~starts((self.stream[order],))
         self.previous = np.full(len(events), -1, np.int64)
         self.previous[order[follows]] = order[np.flatnonzero(follows) - 1]
+        self.since = _latest(self.called, order, ~follows)
         self.later = np.zeros(len(events), np.bool_)
         self.later[events.followers()] = True
         self.reached, self.idle = _reached(events)
@@ -99,6 +103,15 @@ class _Pieces:
         self.wait: Int64 = np.where(ready == _NEVER, 0, np.maximum(events.ts - ready, 0))
         self.on_idle: Bools = self.launched & ~self.later & (self.previous >= 0)
         self.on_idle[known] &= returned >= self.reached[known]
+
+
+def _latest(called: Int64, order: Int64, first: Bools) -> Int64:
+    """When each piece of work was called; where that isn't known, the time of the last on its stream until then."""
+    known = called[order] != _NEVER
+    at = np.maximum.accumulate(np.where(known | first, np.arange(len(order)), 0))
+    found = np.empty(len(order), np.int64)
+    found[order] = called[order][at]
+    return found
 
 
 def stream_of(shape: dict[str, object]) -> tuple[object, ...]:
@@ -133,7 +146,7 @@ def _may_wait(pieces: _Pieces, work: Work, events: Events) -> Bools:
         streams = np.unique(np.stack([place, pieces.stream]), axis=1)[0]
         return found | (np.bincount(streams, minlength=len(places)) > 1)[place]
     since = np.full(len(events), _NEVER, np.int64)
-    since[there] = pieces.called[pieces.previous[there]]
+    since[there] = pieces.since[pieces.previous[there]]
     waited = np.searchsorted(waits, pieces.called, "left") > np.searchsorted(waits, since, "left")
     return found | (pieces.launched & waited)
 

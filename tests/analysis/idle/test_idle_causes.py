@@ -176,6 +176,39 @@ def test_one_stream_without_a_wait_has_no_dependency(tmp_path: Path, more: list[
     assert by_cause(only(tmp_path, rows)) == {cause: (12_000, 1, 12_000)}
 
 
+@pytest.mark.parametrize(
+    ("lost", "cause"),
+    [
+        ("cudaLaunchKernel", "not recorded"),
+        ("cudaMalloc", "host late"),
+        ("cudaGraphLaunch", "host late"),
+        (None, "host late"),
+    ],
+)
+def test_a_launch_without_work_leaves_a_gap_unexplained(tmp_path: Path, lost: str | None, cause: str) -> None:
+    """Its kernel may have run in the gap, if calls of its name have work as a rule; other calls launch nothing."""
+    rows: list[Row] = []
+    for number in range(5):
+        at = 100_000 * number
+        rows += [
+            host("cudaLaunchKernel", at, at + 1_000, number + 1),
+            work("gemm", at + 2_000, at + 90_000, number + 1),
+        ]
+    rows += [host(lost, 492_000, 493_000, 9)] if lost else []
+    rows += [host("cudaLaunchKernel", 500_000, 501_000, 6), work("norm", 502_000, 503_000, 6)]
+    summary = ktrace.summary(written(tmp_path / "run.jsonl", rows), by=["idle", "critical-path"])
+    found = summary.answers["idle"]
+    assert isinstance(found, IdleAnswer)
+    causes = by_cause(found.devices[0])
+    late = 4 + (cause == "host late")
+    assert causes.pop("host late") == (12_000 * late, late, 12_000)
+    assert causes == ({cause: (12_000, 1, 12_000)} if cause == "not recorded" else {})
+    path = summary.answers["critical-path"].path.to_pylist()
+    assert ((490_000, cause) in [(one["ts"], one["kind"]) for one in path]) is (cause == "not recorded")
+    notes = " ".join(note for table in summary.tables() for note in table.notes)
+    assert ("the trace lacks work that calls launched" in notes) is (cause == "not recorded")
+
+
 @pytest.mark.parametrize(("latency", "cause"), [(1_500, "dependency"), (5_000, "launch overhead")])
 def test_what_a_launch_needs_is_taken_from_the_trace(tmp_path: Path, latency: int, cause: str) -> None:
     """A gap of 12 us between queued work: it is longer than three launches of 1.5 us, not longer than three of 5 us."""
