@@ -33,12 +33,7 @@ def slower(a: World, b: World) -> float:
     return max(100 * (after / before - 1), 100 * (b.span / a.span - 1))
 
 
-#: What isn't found as often as it must be yet: measured, and left open.
-UNMET = pytest.mark.xfail(reason="found in fewer worlds than it must be", strict=False)
-UNMET_PLANTS = ("a slow loader",)
-
-
-@pytest.mark.parametrize("what", [pytest.param(one, marks=UNMET) if one in UNMET_PLANTS else one for one in PLANTED])
+@pytest.mark.parametrize("what", PLANTED)
 def test_the_exit_code_is_the_truth(tmp_path: Path, what: str) -> None:
     plant, wrong, judged = PLANTED[what], [], 0
     for seed in range(WORLDS):

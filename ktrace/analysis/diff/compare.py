@@ -14,9 +14,9 @@ import numpy as np
 
 from ktrace.analysis.diff.answered import ANSWERED, COMPARED, groups_by
 from ktrace.analysis.diff.matching import Match, matched, together
-from ktrace.analysis.diff.model import CLEAR, NOISE, UNKNOWN, Change, DeviceChange, Diff
+from ktrace.analysis.diff.model import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange, Diff
 from ktrace.analysis.diff.sentences import verdict
-from ktrace.analysis.diff.verdicts import OPPOSITE, judged
+from ktrace.analysis.diff.verdicts import judged
 from ktrace.analysis.summary.model import StepUse, Summary
 from ktrace.analysis.work.keys import BY, GRID, OF_GRID, OTHER
 from ktrace.analysis.work.model import DeviceUse, Group

@@ -7,6 +7,7 @@ from typing import Any
 
 from ktrace.analysis.diff.model import NOISE, UNKNOWN, Change, Diff
 from ktrace.errors import UsageError
+from ktrace.tables.figures import percent
 
 #: Rows below this part of the whole, in percent, never cause a failure.
 LEAST = 1.0
@@ -17,8 +18,9 @@ class Regression:
     """What got slower by more than `limit` percent: the times `a` and `b` in ns, the change in percent of `a`.
 
     `name` is "all work", a measured time ("wall", "span", "device span", "idle"), or the row of the table `by`.
-    `percent` is None for work that A doesn't have. `known` tells whether the change is known to exceed noise; `why`
-    says why not.
+    `figure` is "average", or "median" if only the median step got slower by so much: a slow first step may hide from
+    the average what all others do. `percent` is None for work that A doesn't have. `known` tells whether the change is
+    known to exceed noise; `why` says why not.
     """
 
     name: str
@@ -29,12 +31,14 @@ class Regression:
     limit: float
     known: bool
     why: str = ""
+    figure: str = "average"
 
     def __str__(self) -> str:
         grown = "new work" if self.percent is None else f"{self.percent:+.1f}%"
         known = "" if self.known else f", not known whether it exceeds noise ({self.why})"
         what = f"{self.by} {self.name}" if self.by else self.name
-        return f"{what} got slower: {grown}, more than {self.limit:g}%{known}"
+        median = " in the median step" if self.figure == "median" else ""
+        return f"{what} got slower: {grown}{median}, more than {self.limit:g}%{known}"
 
 
 @dataclass(frozen=True)
@@ -94,12 +98,23 @@ def regressions(diff: Diff, over: float | None = None, each: float | None = None
     return [str(one) for one in gate(diff, over, each, part=part).regressions]
 
 
-def _slower(change: Change, percent: float) -> bool:
-    """Returns whether the work takes over `percent` percent longer; new work always does."""
-    return change.delta > change.total_a * percent / 100 and change.verdict != NOISE
+def _slower(change: Change, limit: float) -> bool:
+    """Returns whether the work takes over `limit` percent longer; new work always does."""
+    return _figure(change, limit) is not None
+
+
+def _figure(change: Change, limit: float) -> tuple[str, float, float] | None:
+    """Returns the figure by which the work takes over `limit` percent longer, with its values, if any does."""
+    if change.verdict == NOISE:
+        return None
+    found = [("average", change.total_a, change.total_b)]
+    if change.medians is not None:
+        found.append(("median", *change.medians))
+    return next((one for one in found if one[2] - one[1] > one[1] * limit / 100), None)
 
 
 def _regression(change: Change, limit: float, by: str | None = None) -> Regression:
-    known = change.verdict != UNKNOWN
+    figure, a, b = _figure(change, limit) or ("average", change.total_a, change.total_b)
+    known = change.verdict != UNKNOWN or figure == "median"
     why = "" if known else change.why
-    return Regression(change.key, by, change.total_a, change.total_b, change.percent, limit, known, why)
+    return Regression(change.key, by, a, b, percent(b - a, a), limit, known, why, figure)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ktrace.tables.figures import harmless, percent
 from ktrace.tables.frames import Framed
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 #: Verdicts: exceeds the noise of the samples; doesn't exceed it; can't be decided; work of only one side (two kinds).
 CLEAR, NOISE, UNKNOWN, NEW, GONE = "clear", "within noise", "not known", "new", "gone"
+
+#: Why nothing is known of a change whose median and total disagree.
+OPPOSITE = "the median and the total changed in opposite directions"
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,15 @@ class Change:
     def percent(self) -> float | None:
         """The change in percent of `total_a`; None if that is 0."""
         return 100 * self.delta / self.total_a if self.total_a else None
+
+    @property
+    def medians(self) -> tuple[float, float] | None:
+        """The medians of the totals of steps, where a test of them shows a change; else None."""
+        if self.a is None or self.b is None or self.a.steps is None or self.b.steps is None:
+            return None
+        if self.test is None or self.test.samples != "steps" or not (self.verdict == CLEAR or self.why == OPPOSITE):
+            return None
+        return float(np.median(self.a.steps)), float(np.median(self.b.steps))
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,13 @@
 """Tests whether samples of both sides are further apart than chance would put them.
 
-    a  10.1 10.2 10.0 10.3 10.1      p = 0.008: of all ways to deal these ten values to two sides, 2 of 252 put
-    b  11.0 11.2 10.9 11.1 11.3      them as far apart; ratio of the medians 1.089, with bounds from order statistics
+    launches   10.1 10.2 10.0 10.3 10.1      p = 0.008: of all ways to deal these ten values to two sides, 2 of 252 put
+               11.0 11.2 10.9 11.1 11.3      them as far apart; ratio of the medians 1.089, with bounds from order
+                                             statistics
+    steps      500 20 21 20                  p = 0.02: without the first step of each, the means are 34 times as far
+               490 23 23 23                  apart as their own error
 
 The tests of launches assume no shape of the distribution. Successive launches aren't independent (clocks, caches, other
-work), so they count as at most `COUNTED`.
+work), so they count as at most `COUNTED`. No sample tells how much runs differ from one another, so `RUNS` is assumed.
 """
 
 from __future__ import annotations
@@ -17,10 +20,14 @@ from functools import lru_cache
 import numpy as np
 
 from ktrace.analysis.diff.model import Evidence
-from ktrace.model.arrays import AnyArray, Int64
+from ktrace.model.arrays import AnyArray, Float64, Int64
 
 #: The accepted part of chance results among the rows called clear.
-LEVEL = 0.05
+LEVEL = 0.015
+#: Means of runs of one program differ by this part of themselves (a standard deviation), however steady steps are.
+RUNS = 0.002
+#: Fewer samples of a side aren't tested.
+FEWEST = 3
 #: The confidence of an interval.
 CONFIDENCE = 0.95
 #: Samples of one side count as at most this number.
@@ -76,35 +83,68 @@ def _approximate(of_a: Int64, of_b: Int64) -> float:
     return math.erfc(max(off, 0.0) / deviation / math.sqrt(2)) if deviation else 1.0
 
 
-def shift_test(a: AnyArray, b: AnyArray) -> float:
-    """Returns the two-sided p of Student's test of the totals of steps, in which it counts how far they are apart.
+def step_test(a: Float64, b: Float64) -> float:
+    """Returns the two-sided p of the totals of steps, in the order of the steps.
 
-    Ranks of few steps show nothing: 3 of one side above 3 of the other are chance in 1 of 10 cases, but not 10 %
-    above with a spread of 0.3 %. Steps of different kinds may take turns, so each is compared with that at its
-    place, too, where both sides have as many; the lesser p counts, five times, as sums of few launches aren't quite
-    normal. 1.0 unless all steps of a side are above all of the other or above those at their places, and for fewer
-    than 3 steps.
+    Ranks of few steps show nothing, however far apart they are: 3 above 3 others are chance in 1 of 10 cases. So
+    distances are tested, of all steps, or of those at the same places, as kinds of steps may take turns. A step unlike
+    the others hides both: then ranks show a change of many steps, and the steps after the first show one of few, as the
+    first may warm up, or find its data ready. Each p counts several times, so that together they err as often as one.
+
+    It is 1.0 for fewer than `FEWEST` steps of a side.
     """
-    n, m = len(a), len(b)
-    if min(n, m) < 3:
+    if min(len(a), len(b)) < FEWEST:
         return 1.0
-    found = [1.0]
-    if max(a) < min(b) or max(b) < min(a):
-        off = abs(float(b.mean() - a.mean()))
-        squares = float(((a - a.mean()) ** 2).sum() + ((b - b.mean()) ** 2).sum())
-        found.append(_students(off, squares / (n + m - 2) * (1 / n + 1 / m), n + m - 2))
-    if n == m and (np.all(a < b) or np.all(b < a)):
-        by = np.log(b / a) if min(a.min(), b.min()) > 0 else b - a
-        found.append(_students(abs(float(by.mean())), float(by.var(ddof=1)) / n, n - 1))
-    return min(1.0, 5 * min(found))
+    found = [1.5 * distance_test(a, b), 6 * _beyond_runs(rank_test(a, b), a, b), 20 * distance_test(a[1:], b[1:])]
+    if len(a) == len(b):
+        found += [1.5 * _pairs_test(a, b), 20 * _pairs_test(a[1:], b[1:])]
+    return min(1.0, *found)
+
+
+def launch_test(a: AnyArray, b: AnyArray) -> float:
+    """Returns the two-sided p of the durations of launches: by ranks, of few by distances, too.
+
+    Each p of few counts several times, so that together they err as often as one.
+    """
+    ranks = _beyond_runs(rank_test(a, b), a, b)
+    if len(a) + len(b) > EXACT or min(len(a), len(b)) < FEWEST:
+        return ranks
+    return min(1.0, 3 * ranks, 1.5 * distance_test(a, b))
+
+
+def distance_test(a: AnyArray, b: AnyArray) -> float:
+    """Returns the two-sided p of Student's test of two means; of Welch's, if the numbers of values differ."""
+    n, m = len(a), len(b)
+    of_a, of_b = float(a.var(ddof=1)) / n, float(b.var(ddof=1)) / m
+    freedom = n + m - 2
+    if n != m and (parts := of_a**2 / (n - 1) + of_b**2 / (m - 1)):
+        freedom = int((of_a + of_b) ** 2 / parts)
+    runs = (RUNS * float(a.mean())) ** 2 + (RUNS * float(b.mean())) ** 2
+    return _students(float(b.mean() - a.mean()), of_a + of_b + runs, freedom)
+
+
+def _pairs_test(a: Float64, b: Float64) -> float:
+    """Returns the two-sided p of Student's test of pairs, of their ratios where all are above 0."""
+    ratios = min(a.min(), b.min()) > 0
+    by = np.log(b / a) if ratios else b - a
+    runs = 2 * RUNS**2 if ratios else (RUNS * float(a.mean())) ** 2 + (RUNS * float(b.mean())) ** 2
+    return _students(float(by.mean()), float(by.var(ddof=1)) / len(by) + runs, len(by) - 1)
+
+
+def _beyond_runs(p: float, a: AnyArray, b: AnyArray) -> float:
+    """Returns p, or 1.0 where the medians are as near as those of two runs: by three deviations (`RUNS`)."""
+    middle_a, middle_b = float(np.median(a)), float(np.median(b))
+    return p if abs(middle_b - middle_a) > 3 * math.sqrt(2) * RUNS * middle_a else 1.0
 
 
 def _students(off: float, variance: float, freedom: int) -> float:
     """Returns the two-sided p of Student's distribution (whole degrees of freedom: Abramowitz and Stegun, 26.7.3).
 
-    `variance` is that of what is `off`; samples that are all equal count as nearly so.
+    `variance` is that of what is `off`.
     """
-    angle = math.atan(off / math.sqrt(max(variance, (1e-9 * off) ** 2) * freedom))
+    if not off or not variance:
+        return 0.0 if off else 1.0
+    angle = math.atan(abs(off) / math.sqrt(variance * freedom))
     cosine, sine = math.cos(angle), math.sin(angle)
     term = total = cosine if freedom % 2 else 1.0
     for k in range(3 if freedom % 2 else 2, freedom - 1, 2):
@@ -114,16 +154,15 @@ def _students(off: float, variance: float, freedom: int) -> float:
     return max(0.0, 1 - inside)
 
 
-def least_p(n: int, m: int) -> float:
-    """Returns the least possible p with `n` and `m` samples: all of one side above all of the other."""
-    n, m = min(n, COUNTED), min(m, COUNTED)
-    return 2 * math.exp(math.lgamma(n + 1) + math.lgamma(m + 1) - math.lgamma(n + m + 1)) if n and m else 1.0
+def discoveries(ps: Sequence[float], weights: Sequence[float] | None = None) -> list[float]:
+    """Returns the q of Benjamini and Hochberg for each p: of rows with q <= 5 %, at most 5 % are chance results.
 
-
-def discoveries(ps: Sequence[float]) -> list[float]:
-    """Returns the q of Benjamini and Hochberg for each p: of rows with q <= 5 %, at most 5 % are chance results."""
-    order = np.argsort(np.asarray(ps, np.float64), kind="stable")
-    scaled = np.asarray(ps, np.float64)[order] * len(ps) / np.arange(1, len(ps) + 1)
+    `weights`, 1 on average, deal out that part (Genovese, Roeder, Wasserman 2006): a row of weight 2 may err twice as
+    often as others.
+    """
+    scaled = np.asarray(ps, np.float64) / (1.0 if weights is None else np.asarray(weights, np.float64))
+    order = np.argsort(scaled, kind="stable")
+    scaled = scaled[order] * len(ps) / np.arange(1, len(ps) + 1)
     found = np.empty(len(ps))
     found[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
     return [float(q) for q in found]
@@ -158,8 +197,7 @@ def median_bounds(rising: AnyArray) -> tuple[float, float] | None:
 
 def evidence_of_steps(a: AnyArray, b: AnyArray) -> Evidence:
     """Returns the evidence of the totals of steps: apart by ranks or by distance, whichever is less likely."""
-    seen = evidence("steps", np.sort(a), np.sort(b))
-    return replace(seen, p=min(seen.p, shift_test(a, b)))
+    return replace(evidence("steps", np.sort(a), np.sort(b)), p=step_test(a, b))
 
 
 def evidence(samples: str, a: AnyArray, b: AnyArray) -> Evidence:
@@ -173,7 +211,7 @@ def evidence(samples: str, a: AnyArray, b: AnyArray) -> Evidence:
         samples,
         len(a),
         len(b),
-        p=rank_test(a, b),
+        p=launch_test(a, b),
         ratio=middle_b / middle_a if middle_a else None,
         interval=interval,
         spread_a=_spread(a, middle_a),

@@ -24,6 +24,12 @@ _NAMED, _WIDTH = 3, 48
 #: Changes of idle time that are named are at least this part of the time of the devices, in percent.
 _IDLE = 1.0
 
+#: Changes of the median and of the average that are this far apart, in percent points, are both named.
+_UNLIKE = 5.0
+
+#: Changes of work that are named are at least this part of a change of the whole, in percent.
+_PART = 1.0
+
 #: The part of a change, in percent, that other counts of calls must explain for the amount of work to differ.
 _BY_COUNT = 50.0
 
@@ -52,7 +58,20 @@ def _whole(diff: Diff) -> str:
         return f"{diff.name_b} takes as long as {diff.name_a}: {brief(change.total_b)}{what}{_but(diff)}."
     way = "longer" if change.delta > 0 else "less time"
     noise = ", within noise" if change.verdict == NOISE else ""
-    return f"{diff.name_b} takes {_much(change)} {way} than {diff.name_a}{noise}: {_times(change)}{what}{_but(diff)}."
+    times = f"{_times(change)}{what}{_median(change)}{_but(diff)}"
+    return f"{diff.name_b} takes {_much(change)} {way} than {diff.name_a}{noise}: {times}."
+
+
+def _median(change: Change) -> str:
+    """The change of the median step, where a step unlike the others hides it from the average."""
+    if change.medians is None:
+        return ""
+    a, b = change.medians
+    median, average = percent(b - a, a), change.percent
+    if median is None or average is None or abs(median - average) < max(_UNLIKE, abs(median) / 2):
+        return ""
+    also, way = "but" if median * average < 0 else "and", "longer" if median > 0 else "less"
+    return f", {also} the median step {abs(median):,.1f}% {way} ({brief(b)} instead of {brief(a)})"
 
 
 def _same(change: Change) -> bool:
@@ -145,19 +164,21 @@ def _because(diff: Diff) -> str:
         return ""
     rows = [change for change in diff.rows[by] if change.delta]
     sure = [change for change in rows if change.verdict in (CLEAR, NEW, GONE)]
-    least = _SAME / 100 * diff.whole.total_a
+    decisive = _decisive(diff)
+    least = max(_SAME / 100 * diff.whole.total_a, 0 if decisive.verdict == NOISE else _PART / 100 * abs(decisive.delta))
     if rows and all(change.verdict == UNKNOWN for change in rows):
         sure = rows  # nothing is known about noise, as the last sentence says
     first = f"{_work(diff)}{_idle(diff)}"
-    noise = f"both noise and {_SAME:g}% of the work" if sure else "noise"
+    small = f"{_SAME:g}% of the work" if least == _SAME / 100 * diff.whole.total_a else f"{_PART:g}% of that"
+    noise = f"both noise and {small}" if sure else "noise"
     sure = [change for change in sure if abs(change.delta) >= least or sure is rows]
     if not sure:
-        return first + f"No change by {by} exceeds {noise}." if _decisive(diff).delta or rows else first.strip()
+        return first + f"No change by {by} exceeds {noise}." if decisive.delta or rows else first.strip()
     doubtful = [change for change in rows if change.verdict == UNKNOWN and abs(change.delta) > abs(sure[0].delta)]
     also = f" Whether {_listed(doubtful, 1)} exceeds noise isn't known." if doubtful and sure is not rows else ""
-    if _same(_decisive(diff)) or _decisive(diff).verdict == NOISE:
+    if _same(decisive) or decisive.verdict == NOISE:
         return f"{first}The greatest changes by {by}: {_listed(sure)}.{also}"
-    slower = _decisive(diff).delta > 0
+    slower = decisive.delta > 0
     mine, others = ([change for change in sure if (change.delta > 0) == way] for way in (slower, not slower))
     against = f"; {_listed(others, 1)} goes the other way" if others else ""
     if not mine:
@@ -216,9 +237,9 @@ def _sure(diff: Diff) -> str:
     test = change.test
     samples = f"{test.a:,} and {test.b:,} {test.samples}" if test else ""
     q = f", q {test.q:.2g}" if test and test.q is not None else ""
+    why = f": {change.why}" if change.why else ""
     if change.verdict == CLEAR:
         return f"The change exceeds the noise ({samples}{q})."
     if change.verdict == NOISE:
-        return f"The change is within noise ({samples}{q})." if samples else "The change is within noise."
-    why = f": {change.why}" if change.why else ""
+        return f"The change is within noise ({samples}{q})." if samples else f"The change is within noise{why}."
     return f"Whether the change exceeds noise isn't known{why}."

@@ -1,26 +1,39 @@
 """Gives each change a verdict (clear, within noise, not known) and a reason.
 
-steps      totals of steps are compared if a test of them can show anything (from four steps a side on)
-launches   single launches are compared if there are no steps, or too few for the number of rows in the table; in the
-           latter case the totals of the steps must lie apart, too
-neither    not known: statistics only, or too few samples
+steps      totals of steps are compared from three steps a side on
+launches   single launches are compared if there are no steps, or if these show nothing though their totals lie apart:
+           too few for the number of rows in the table
+neither    too few samples to test: within noise if the totals of steps overlap; else, and of statistics, not known
+
+A change of more than half is within noise only if each side by itself varies as much, so that neither few samples nor
+the spread of what got slower excuse it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, Evidence
-from ktrace.analysis.diff.noise import LEVEL, discoveries, evidence, evidence_of_steps, least_p
+from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, OPPOSITE, UNKNOWN, Change, Evidence
+from ktrace.analysis.diff.noise import FEWEST, LEVEL, discoveries, evidence, evidence_of_steps
 from ktrace.analysis.work.model import Group
 from ktrace.model.arrays import Float64, Int64
 from ktrace.tables.figures import percent
 
-#: Why nothing is known of a change whose launches and total disagree.
-OPPOSITE = "the median and the total changed in opposite directions"
+#: The part of the error that is dealt to the rows of a table by their time; the rest is dealt to all alike.
+BY_TIME = 0.8
+
+#: A change by more than this part of the lesser side is large.
+LARGE = 0.5
+
+#: Why a change that no test shows isn't called noise.
+UNEVEN = "it is large, but the samples differ too much to test it"
+
+#: Why totals of steps that weren't tested are within noise.
+OVERLAP = "too few steps to test it, but their totals overlap"
 
 
 def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
@@ -38,32 +51,39 @@ def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
 
 
 def _by_steps(changes: Sequence[Change]) -> list[Evidence | None]:
-    """Returns the evidence of the totals of steps, None if there are too few steps for a p of `LEVEL`, and none is."""
+    """Returns the evidence of the totals of steps, None if there are too few steps to test them."""
     found: list[Evidence | None] = []
     for change in changes:
         a, b = _steps(change)
-        seen = evidence_of_steps(a, b) if len(a) and len(b) else None
-        found.append(seen if seen and (seen.p <= LEVEL or least_p(len(a), len(b)) <= LEVEL) else None)
-    qs = discoveries([seen.p if seen else 1.0 for seen in found])
+        found.append(evidence_of_steps(a, b) if min(len(a), len(b)) >= FEWEST else None)
+    qs = discoveries([seen.p if seen else 1.0 for seen in found], _weights(changes))
     return [seen and replace(seen, q=q) for seen, q in zip(found, qs, strict=True)]
 
 
 def _by_launches(changes: Sequence[Change], found: list[Evidence | None], by_step: bool) -> list[Evidence | None]:
-    """Adds the evidence of launches where steps give none, or no clear one although their totals lie apart.
+    """Adds the evidence of launches where totals of steps lie apart, or there are none, but steps give no clear one.
 
     Untested rows count as rows without a change, so that they don't lower the q of the others.
     """
     more, ps = list(found), [1.0] * len(changes)
     for place, (change, seen) in enumerate(zip(changes, found, strict=True)):
-        apart = _apart(change) or not by_step
-        if seen is not None and (seen.q is None or seen.q <= LEVEL or not apart):
+        if (by_step and not _apart(change)) or (seen and (seen.q is None or seen.q <= LEVEL)):
             continue
         a, b = (_launches(group, by_step) for group in (change.a, change.b))
-        if a is not None and b is not None and least_p(len(a), len(b)) <= LEVEL:
+        if a is not None and b is not None and min(len(a), len(b)) >= FEWEST:
             launches = evidence("launches", a, b)
-            more[place], ps[place] = launches, launches.p if apart else 1.0
-    both = zip(more, discoveries(ps), strict=True)
+            more[place], ps[place] = launches, launches.p
+    both = zip(more, discoveries(ps, _weights(changes)), strict=True)
     return [replace(seen, q=q) if seen and seen.samples == "launches" else seen for seen, q in both]
+
+
+def _weights(changes: Sequence[Change]) -> list[float]:
+    """Returns the weight of each row, 1 on average: what takes long matters, and many tiny rows mustn't hide it."""
+    times = [change.total_a + change.total_b for change in changes]
+    whole = math.fsum(times)
+    if not whole:
+        return [1.0] * len(times)
+    return [BY_TIME * time / whole * len(times) + 1 - BY_TIME for time in times]
 
 
 def _launches(group: Group | None, by_step: bool) -> Int64 | None:
@@ -85,11 +105,15 @@ def _judge(change: Change, by_step: bool) -> tuple[str, str]:
         return GONE, ""
     if not change.delta:
         return NOISE, "no change"
+    verdict, why = _tested(change, by_step)
+    return (UNKNOWN, UNEVEN) if verdict == NOISE and _is_large(change, by_step) else (verdict, why)
+
+
+def _tested(change: Change, by_step: bool) -> tuple[str, str]:
+    """Returns what the test of the samples says of a change of work that both sides have."""
     seen = change.test
     if seen is None:
-        return UNKNOWN, _lack(change)
-    if seen.samples == "launches" and by_step and not _apart(change):
-        return NOISE, "totals of steps overlap"
+        return (UNKNOWN, _lack(change)) if _apart(change) or not by_step else (NOISE, OVERLAP)
     if seen.samples == "launches" and _mostly_count(change):
         return UNKNOWN, "mostly a change of the count, which launches can't test"
     if seen.q is None or seen.q > LEVEL:
@@ -97,6 +121,18 @@ def _judge(change: Change, by_step: bool) -> tuple[str, str]:
     if seen.ratio is not None and (seen.ratio - 1) * change.delta < 0:
         return UNKNOWN, OPPOSITE
     return CLEAR, f"{seen.samples}, q {_shown(seen.q)}"
+
+
+def _is_large(change: Change, by_step: bool) -> bool:
+    """Returns whether the mean changed by more than half, and by more than one of the sides varies by itself."""
+    a, b = _steps(change)
+    if not by_step or not len(a):
+        one, other = (_launches(group, by_step) for group in (change.a, change.b))
+        if one is None or other is None:
+            return False
+        a, b = one.astype(np.float64), other.astype(np.float64)
+    low, high = sorted((float(a.mean()), float(b.mean())))
+    return high - low > max(LARGE * low, min(float(np.ptp(a)), float(np.ptp(b))))
 
 
 def _lack(change: Change) -> str:

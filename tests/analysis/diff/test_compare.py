@@ -116,13 +116,13 @@ def test_called_more_often_is_told_by_steps_and_not_by_launches() -> None:
     assert "change of the count" in whole.why
 
 
-def test_few_steps_must_lie_apart_beside_what_launches_say() -> None:
+def test_a_step_as_slow_as_the_other_side_makes_it_noise_whatever_launches_say() -> None:
     slow = noisy(2, 1.1e5, 300)
     clear = compared(side("a", [events("x", noisy(1, 1e5, 300), steps=3)]), side("b", [events("x", slow, steps=3)]))
     assert (rows(clear)["x"].verdict, rows(clear)["x"].test.samples) == (CLEAR, "steps")  # type: ignore[union-attr]
     uneven = noisy(1, 1e5, 100) + noisy(5, 1.3e5, 100) + noisy(3, 1e5, 100)  # one step was as slow as that by itself
     overlap = compared(side("a", [events("x", uneven, steps=3)]), side("b", [events("x", slow, steps=3)]))
-    assert (rows(overlap)["x"].verdict, rows(overlap)["x"].why) == (NOISE, "totals of steps overlap")
+    assert (rows(overlap)["x"].verdict, rows(overlap)["x"].why) == (NOISE, "steps, q 1")
 
 
 def test_too_few_steps_for_so_many_rows_leave_it_to_launches() -> None:

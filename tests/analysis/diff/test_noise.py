@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ktrace.analysis.diff import noise
-from ktrace.analysis.diff.noise import discoveries, evidence, least_p, left_out, median_bounds, rank_test
+from ktrace.analysis.diff.noise import discoveries, evidence, left_out, median_bounds, rank_test
 
 
 def dealt(a: list[int], b: list[int]) -> Fraction:
@@ -88,11 +88,6 @@ def test_many_samples_count_as_no_more_than_a_thousand() -> None:
     b = a + 300  # half a percent of the range of both: significant for so many independent ones
     assert rank_test(a, b) > 0.5
     assert rank_test(a, a + 10_000) < 1e-6
-
-
-def test_the_least_p_is_reached_by_sides_that_lie_apart() -> None:
-    for n, m in ((3, 3), (3, 5), (6, 6)):
-        assert least_p(n, m) == pytest.approx(rank_test(np.arange(n), 100 + np.arange(m)))
 
 
 def test_the_published_example_of_benjamini_and_hochberg() -> None:

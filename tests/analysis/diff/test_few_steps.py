@@ -1,0 +1,124 @@
+"""Few steps a side: what is far beyond their spread is found and fails a gate, and the same job isn't accused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from sides import events, side
+
+from ktrace.analysis.diff.compare import compared
+from ktrace.analysis.diff.gate import gate
+from ktrace.analysis.diff.model import CLEAR, NOISE, UNKNOWN, Diff
+from ktrace.analysis.diff.noise import RUNS, step_test
+
+MS = 1_000_000
+
+
+def diff(a: list[float], b: list[float]) -> Diff:
+    """Two jobs whose steps take these ms, of which a kernel works 0.2 ms."""
+    one, other = (
+        side(name, [events("gemm", [200_000] * len(walls), steps=len(walls))], walls=[round(ms * MS) for ms in walls])
+        for name, walls in (("a", a), ("b", b))
+    )
+    return compared(one, other)
+
+
+FOUND = {
+    "all steps": ([10.0, 10.1, 10.2], [12.1, 12.0, 12.2]),
+    "45 times as long, but the first batch was ready": ([0.53, 0.52, 0.53, 0.52], [0.54, 30.0, 30.1, 30.0]),
+    "of three steps the first": ([0.53, 0.52, 0.53], [0.54, 30.0, 30.1]),
+    "both warm up": ([500.0, 20.0, 20.1, 20.2], [480.0, 40.1, 40.0, 40.2]),
+    "both warm up, three steps": ([500.0, 20.0, 20.1], [480.0, 40.0, 40.1]),
+    "kinds take turns": ([10.0, 20.0, 10.1, 20.1], [10.8, 21.5, 10.9, 21.6]),
+    "kinds take turns, one more step": ([10.0, 12.0, 10.1, 12.1], [20.8, 24.5, 20.9, 24.6, 20.8]),
+    "one step of many is unlike the others": ([10.0, 90.0, *[10.1, 10.2] * 4], [*[12.1, 12.2] * 4, 95.0, 12.0]),
+}
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_what_is_far_beyond_the_spread_is_found(what: str) -> None:
+    a, b = FOUND[what]
+    found = diff(a, b)
+    assert found.wall is not None
+    assert found.wall.verdict == CLEAR or found.wall.medians
+    assert gate(found, 5).failed
+    assert "within noise" not in found.verdict[0]
+    assert not gate(diff(b, a), 5).failed
+    assert not gate(diff(a, a), 0).failed
+
+
+def test_the_median_step_is_named_where_the_average_hides_it() -> None:
+    found = diff([500.0, 20.0, 20.1, 20.2], [480.0, 40.1, 40.0, 40.2])
+    assert found.verdict[0] == (
+        "b takes 7.1% longer than a: 150 ms instead of 140 ms a step,"
+        " and the median step 99.3% longer (40.1 ms instead of 20.1 ms)."
+    )
+    other = diff([500.0, 20.0, 20.1, 20.2], [400.0, 40.1, 40.0, 40.2])
+    assert other.verdict[0].startswith("b takes 7.1% less time than a: ")
+    assert other.verdict[0].endswith(", but the median step 99.3% longer (40.1 ms instead of 20.1 ms).")
+    (wall, *_) = gate(other, 5).regressions
+    assert (wall.name, wall.figure, wall.a, wall.b, wall.known) == ("wall", "median", 20.15 * MS, 40.15 * MS, True)
+    assert str(wall).startswith("wall got slower: +99.3% in the median step, more than 5%")
+    assert "median" not in diff([10.0, 10.1, 10.2], [12.1, 12.0, 12.2]).verdict[0]
+
+
+NOISY: dict[str, Callable[[np.random.Generator, int], list[float]]] = {
+    "steady": lambda chance, n: chance.normal(10, 0.01, n).tolist(),
+    "spread of 5 %": lambda chance, n: chance.normal(10, 0.5, n).tolist(),
+    "warm-up": lambda chance, n: [chance.uniform(30, 90), *chance.normal(10, 0.1, n - 1)],
+    "kinds": lambda chance, n: [chance.normal(10 + place % 2 * 5, 0.1) for place in range(n)],
+    "outliers": lambda chance, n: (chance.normal(10, 0.1, n) * (1 + 0.3 * (chance.random(n) < 0.1))).tolist(),
+}
+
+
+@pytest.mark.parametrize("what", NOISY)
+@pytest.mark.parametrize("steps", [3, 4, 5, 10])
+def test_the_same_job_is_not_accused(what: str, steps: int) -> None:
+    """Runs of one job differ by `RUNS` beside what their steps do; level is 1.5 % for each question."""
+    chance, wrong = np.random.default_rng(steps), 0
+    for _ in range(400):
+        a, b = (np.array(NOISY[what](chance, steps)) * chance.normal(1, RUNS) for _ in "ab")
+        wrong += step_test(a, b) <= 0.015
+    assert wrong <= 0.03 * 400
+
+
+def test_two_steps_are_too_few_to_test_and_their_spread_counts() -> None:
+    apart = diff([10.0, 10.5], [20.0, 20.5])
+    assert apart.wall is not None
+    assert (apart.wall.verdict, apart.wall.why) == (UNKNOWN, "too few samples")
+    assert gate(apart, 5).failed
+    assert apart.verdict[-1] == "Whether the change exceeds noise isn't known: too few samples."
+    near = diff([10.0, 12.0], [11.5, 13.5])
+    assert near.wall is not None
+    assert (near.wall.verdict, near.wall.test) == (NOISE, None)
+    assert not gate(near, 5).failed
+    assert near.verdict[-1] == "The change is within noise: too few steps to test it, but their totals overlap."
+    assert gate(diff([10.0], [10.6]), 5).failed  # nothing is known of the spread
+    assert not gate(diff([10.0], [10.4]), 5).failed
+
+
+def test_a_large_change_is_no_noise_because_few_steps_make_it() -> None:
+    found = diff([0.5, 0.51, 0.5, 0.51], [0.5, 0.51, 0.5, 30.0])
+    assert found.wall is not None
+    assert (found.wall.verdict, gate(found, 5).failed) == (UNKNOWN, True)
+    assert found.verdict[-1] == (
+        "Whether the change exceeds noise isn't known: it is large, but the samples differ too much to test it."
+    )
+    warm = diff([10.0, 1.0, 1.01, 1.0], [22.0, 1.01, 1.0, 1.0])  # each side by itself varies as much
+    assert warm.wall is not None
+    assert (warm.wall.verdict, gate(warm, 5).failed) == (NOISE, False)
+
+
+def test_a_kernel_is_not_named_for_a_change_that_it_has_no_part_in() -> None:
+    """The step waits 30 ms longer; a kernel took 10 us more."""
+    walls = [[ms * MS for ms in times] for times in ([10, 10, 10, 10], [40, 40, 40, 41])]
+    a, b = (
+        side(name, [events("gemm", [dur + place for place in range(4)], steps=4)], walls=mine)
+        for name, dur, mine in (("a", 200_000, walls[0]), ("b", 210_000, walls[1]))
+    )
+    assert compared(a, b).rows["kernel"][0].verdict == CLEAR
+    assert compared(a, b).verdict[1].endswith("No change by kernel exceeds both noise and 1% of that.")
+    near = compared(a, side("b", [events("gemm", [210_000 + place for place in range(4)], steps=4)], walls=walls[0]))
+    assert near.verdict[1].endswith("The greatest changes by kernel: gemm +10.0 us.")
