@@ -49,7 +49,7 @@ def names() -> tuple[dict[str, str], ...]:
 def measured() -> tuple[dict[str, Score], tuple[Wrong, ...]]:
     """The score of each column, and everything that isn't right."""
     rules, wrong = taxonomy(), []
-    said, known, right = ({column: 0 for column in COLUMNS} for _ in range(3))
+    said, known, right = (dict.fromkeys(COLUMNS, 0) for _ in range(3))
     for row in names():
         labels = rules.labels(row["name"])._asdict()
         for column in COLUMNS:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from conftest import ROOT
+
 from naming.labelled import COLUMNS, Score, measured, names
 
 #: Least precision and recall in percent, as measured.

@@ -144,7 +144,8 @@ class Program:
     def kernel(self, what: str, where: str, stream: int = COMPUTE) -> None:
         """An operator that launches a kernel, whose typical duration depends on where it is in the model."""
         size = self._sizes.setdefault(f"{what} {where}", USUAL[what] * self.structure.uniform(0.6, 1.6))
-        self.open("op", OPERATORS[what])
+        engine = "autograd::engine::evaluate_function: " if self.thread == AUTOGRAD else ""
+        self.open("op", f"{engine}{OPERATORS[what]}")
         self.host(self.shape.host)
         took = self.vary(size * self.shape.scale)
         self.add("launch", name=KERNELS[what], kind="kernel", what=what, dur=took, stream=stream, **self.call())

@@ -8,16 +8,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import ktrace
 from ktrace.analysis.collectives.model import CollectivesAnswer
+from ktrace.analysis.critical_path.model import CriticalPathAnswer
 from ktrace.analysis.idle.model import IdleAnswer
 
 from . import plants
 from .kineto import write
-from .truth import Truth, collectives, waited_for
+from .truth import Stretch, Truth, collectives, waited_for
 from .world import Plant, World, build
 
 
@@ -98,6 +100,7 @@ def idle(seed: int, folder: Path) -> Answered:
 
 def _idle_world(what: str, seed: int, shape: dict[str, object]) -> World:
     since, drop = 0.4 * (what == "begun in the middle"), 0.01 * (what == "dropped records")
+    shape = {**shape, "uses_graph": False} if drop else shape  # nothing tells what a graph lacks
     return build(seed, plants=IDLE[what][0], since=since, drop=drop, **shape)
 
 
@@ -123,7 +126,59 @@ def _idle_of(world: World, what: str, folder: Path) -> Answered:
     return Answered(exact, said.startswith(f"Look first at {place}") if place else not named, accused=wrong)
 
 
+#: What is planted in worlds whose critical path is asked for.
+PATH: dict[str, Sequence[Plant]] = {
+    "noise": (),
+    "slower kernel": (plants.slow_kernel("gemm", 1.3),),
+    "loader": (plants.slow_loader(20_000_000),),
+    "synchronisation": (plants.synchronisation(every=5),),
+    "begun in the middle": (),
+    "lost records": (),
+}
+
+
+def critical_path(seed: int, folder: Path) -> Answered:
+    """The path through the steps: its length, the time of each kind, and that of each call and operator.
+
+    The heaviest of all must be that of the truth. Where records are lost, what isn't there may be called nothing but
+    unknown or not recorded, and without losses nothing is.
+    """
+    what = list(PATH)[seed % len(PATH)]
+    lost = what == "lost records"
+    world = build(
+        seed,
+        plants=PATH[what],
+        since=0.4 * (what == "begun in the middle"),
+        drop=0.01 * lost,
+        **({"uses_graph": False} if lost else {}),
+    )
+    answer = ktrace.summary(write(world, folder / "path.json"), by=["critical-path"]).answers["critical-path"]
+    assert isinstance(answer, CriticalPathAnswer) and answer.path is not None
+    rows = answer.path.to_pylist()
+    true = Truth(replace(world, dropped=frozenset())).path(steps=True)
+    ahead = rows[0]["ts"] - true[0][0]
+    said = [(row["ts"] - ahead, row["ts"] - ahead + row["dur"], row["kind"], row["name"]) for row in rows]
+    whole = said[-1][1] == true[-1][1] and all(one[1] == other[0] for one, other in pairwise(said))
+    if lost:
+        gone = {*map(world.at, Truth(world).lost)} & {(begin, end) for begin, end, *_ in true}
+        claims = [one for one in said if one[2] not in UNEXPLAINED and "Synchronize" not in one[3]]
+        wrong = any(begin < until and end > since for begin, end, *_ in claims for since, until in gone)
+        return Answered(whole, not wrong, not wrong, wrong)
+    found, wanted = _composition(said), _composition(Truth(world).path(said, steps=True))
+    first = max(found, key=found.__getitem__) == max(wanted, key=wanted.__getitem__)
+    return Answered(whole and found == wanted, first, first, any(kind in UNEXPLAINED for _, _, kind, _ in said))
+
+
+def _composition(path: Sequence[Stretch]) -> Counter[tuple[str, str]]:
+    """The time of each kind; of calls and operators by name, too."""
+    found: Counter[tuple[str, str]] = Counter()
+    for begin, end, kind, name in path:
+        found[kind, name if kind in ("API call", "host operator") else ""] += end - begin
+    return found
+
+
 #: Questions by name.
 QUESTIONS: dict[str, Callable[[int, Path], Answered]] = {
     "late rank": late_rank, "ranks, noise": noise_of_ranks, "idle": idle,
+    "critical path": critical_path,
 }  # fmt: skip

@@ -6,13 +6,20 @@ Truth knows what the file can't say: which moment decided that work began, and w
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from .programs import LOADER
 from .world import WORK, Piece, Record, World
 
 Spans = list[tuple[int, int]]
+#: Begin, end, kind and name of a piece of a path.
+Stretch = tuple[int, int, str, str]
+
+#: What ktrace calls pieces of the host; and how near, in ns, two things that let work begin are taken for one.
+_KINDS, _TIED = {"op": "host operator", "api": "API call"}, 200
 
 
 def union(spans: Spans) -> Spans:
@@ -111,7 +118,11 @@ class Truth:
         mine = [one for one in world.pieces if one.rank == rank]
         self._hidden = [world.at(one) for one in mine if one.kind in WORK and not world.is_recorded(one)]
         lost = [world.pieces[one] for one in world.dropped if world.pieces[one].kind in WORK]
-        self._lost = [one for one in lost if one.call not in world.dropped]
+        self.lost = [one for one in lost if one.call not in world.dropped]
+        self._calls: defaultdict[int, list[tuple[int, int, str, str]]] = defaultdict(list)
+        for one in mine:
+            if one.kind in _KINDS and one.thread is not None:
+                self._calls[one.thread].append((*world.at(one), _KINDS[one.kind], one.name))
         self._spans: defaultdict[int | None, list[tuple[int, int, str]]] = defaultdict(list)
         for one in mine:
             if one.kind in ("op", "api", "range", "step"):
@@ -155,7 +166,7 @@ class Truth:
             return Gap(begin, end, "queued before the recording", piece, call)
         if piece.call in world.dropped:
             return Gap(begin, end, "unknown", piece, call)
-        if self._unseen([world.at(one) for one in self._lost if (one.call or 0) <= piece.call], begin, end):
+        if self._unseen([world.at(one) for one in self.lost if (one.call or 0) <= piece.call], begin, end):
             return Gap(begin, end, "not recorded", piece, call)
         edge = graph.binding(piece.begin, world.times)
         if (edge is not None and edge.why != "launch") or world.times[call.begin] <= begin:
@@ -210,29 +221,87 @@ class Truth:
         call = self.world.pieces[self.world.pieces[work.piece].call or 0]
         return self.world.times[call.begin] + self.ahead
 
-    def path(self) -> list[tuple[int, int, str, str]]:
-        """The critical path from the end of all back to its begin: begin, end, kind and name of each piece.
+    def path(self, said: Sequence[Stretch] = (), *, steps: bool = False) -> list[Stretch]:
+        """The critical path, rising: begin, end, kind as ktrace calls it, and name ("" between calls).
 
-        Kinds are kernel, copy, collective, api, host (between calls, or in an operator), launch, between (work of a
-        stream, or after an event) and return (from the end of work to the return of the wait).
+        It leads from the end of all back to its begin; with `steps`, through the recorded steps, by the clock of the
+        rank. Where two things let work begin within `_TIED`, which the file can't tell, that which is `said` is taken.
         """
-        world, graph, times = self.world, self.world.graph, self.world.times
-        of_end = {one.end: one for one in world.pieces if one.kind in (*WORK, "api")}
-        moment = max(range(len(times)), key=lambda one: times[one])
-        found: list[tuple[int, int, str, str]] = []
-        words = {"launch": "launch", "stream": "between", "event": "between", "sync": "return", "queue": "return"}
-        while (edge := graph.binding(moment, times)) is not None:
+        world, times = self.world, self.world.times
+        moment, since = max(range(len(times)), key=lambda one: times[one]), 0
+        if steps:
+            known = [world.pieces[one.piece] for one in self.records if one.kind == "step"]
+            mine = [world.pieces[one.piece] for one in self.work if self._in_steps(world.pieces[one.piece], known)]
+            moment, since = (
+                max((one.end for one in (*mine, known[-1])), key=lambda one: times[one]),
+                times[known[0].begin],
+            )
+        decided = {(end - self.ahead, kind): begin - self.ahead for begin, end, kind, _ in said}
+        found: list[Stretch] = []
+        thread = 1
+        while times[moment] > since:
+            piece = self._of_work_end.get(moment)
+            if piece is not None:
+                moment = self._through(piece, since, decided, found)
+                thread = self._thread_of.get(moment, thread)
+                continue
+            edge = world.graph.binding(moment, times)
+            if edge is None:
+                break
+            before = self._of_work_end.get(edge.moment)
+            if edge.why == "sync" and before is not None and not world.is_recorded(before):
+                edge = world.graph.edges[moment][0]  # what the host waited for isn't in the file
             if edge.why == "hand" and self._of_loader(edge.moment):
-                edge = graph.edges[moment][0]
-            piece = of_end.get(moment)
-            kind, name = words.get(edge.why, "host"), ""
-            if piece is not None and edge.why in ("work", "host"):
-                kind, name = piece.kind, piece.name
-            begin, end = times[edge.moment], times[moment]
-            if end > begin:
-                found.append((begin, end, kind, name))
+                edge = world.graph.edges[moment][0]
+            thread = self._thread_of.get(moment, thread)
+            found += self._host_stretches(thread, max(times[edge.moment], since), times[moment])
             moment = edge.moment
-        return found[::-1]
+        found = [(begin + self.ahead, end + self.ahead, kind, name) for begin, end, kind, name in found if end > begin]
+        return sorted(found)
+
+    def _in_steps(self, work: Piece, steps: Sequence[Piece]) -> bool:
+        times, call = self.world.times, self.world.pieces[work.call or 0]
+        return times[steps[0].begin] <= times[call.begin] < times[steps[-1].end]
+
+    @cached_property
+    def _of_work_end(self) -> dict[int, Piece]:
+        return {one.end: one for one in self.world.pieces if one.kind in WORK and one.rank == self.rank}
+
+    @cached_property
+    def _thread_of(self) -> dict[int, int]:
+        """The thread of each moment at which a call, an operator or a range ends."""
+        return {one.end: one.thread for one in self.world.pieces if one.thread is not None and one.rank == self.rank}
+
+    def _through(self, work: Piece, since: int, decided: Mapping[tuple[int, str], int], found: list[Stretch]) -> int:
+        """Adds work, and the delay before it; returns the moment before."""
+        world, times = self.world, self.world.times
+        begin = times[work.begin]
+        found.append((max(begin, since), times[work.end], "kernel" if work.kind == "kernel" else work.kind, work.name))
+        edge = world.graph.binding(work.begin, times)
+        assert edge is not None
+        for other in world.graph.edges[work.begin]:
+            kind = "launch delay" if other.why == "launch" else "launch overhead"
+            tied = times[other.moment] + other.lag >= begin - _TIED
+            if tied and decided.get((begin, kind)) == max(times[other.moment], since):
+                edge = other
+        before = self._of_work_end.get(edge.moment)
+        if before is not None and not world.is_recorded(before):
+            found.append((since, begin, "queued before the recording", ""))
+            return 0  # a moment at the start of all
+        kind = "launch delay" if edge.why == "launch" else "launch overhead"
+        found.append((max(times[edge.moment], since), begin, kind, kind))
+        return edge.moment
+
+    def _host_stretches(self, thread: int, begin: int, end: int) -> list[Stretch]:
+        """What a thread was in: its innermost operator or call."""
+        spans = [one for one in self._calls[thread] if one[0] < end and one[1] > begin]
+        cuts = sorted({begin, end, *(at for one in spans for at in one[:2] if begin < at < end)})
+        found = []
+        for low, high in pairwise(cuts):
+            inside = [(one[0], -one[1], one[2], one[3]) for one in spans if one[0] <= low and one[1] >= high]
+            *_, kind, name = max(inside, default=(0, 0, "between calls", ""))
+            found.append((low, high, kind, name))
+        return found
 
     def _of_loader(self, moment: int) -> bool:
         return any(one.thread == LOADER and one.end == moment and one.kind == "op" for one in self.world.pieces)

@@ -83,6 +83,7 @@ class Device:
         self.gap: Int64 = gap[order]
         self.cause: Int8 = cause[order]
         self.usual: Int64 = launching.usual[self.place]
+        self.latency: Int64 = np.where(launching.samples >= SAMPLES, launching.latency, -1)[self.place]
         self.limit: Int64 = launching.limit[order]
         self.may_wait: Bools = launching.may_wait[order]
         self.unseen: Bools = launching.unseen[order] & (self.begin - self.call_end > self.limit)
@@ -132,29 +133,34 @@ class Device:
         explained = np.isin(every, waiting) & np.isin(self.before, awaited)
         first = np.minimum(self.call_begin, self.begin) > self._released
         first = np.where(self._later_of_call(), np.isin(self.cause, BY_HOST), first | self._by_launch(explained))
-        first &= self.launched & ((self.cause != LOST) | (self.before < 0))
-        self.why[first] = LAUNCH
+        first &= self.launched
+        lost = np.flatnonzero(first & (self.cause == LOST))
+        self.why[first], self.why[lost] = LAUNCH, WORK
         self.before[first] = -1
+        self.before[lost] = self._ended(self.place, lost)  # what may have run from there on isn't recorded
         unknown = np.flatnonzero((self.why == UNKNOWN) & ~self.unseen)
         self.before[unknown] = self._ended(np.zeros(len(self), np.int64), unknown)
 
     def _by_launch(self, explained: Bools) -> Bools:
         """Which work its launch let begin, though the call began before the work that it waited for had ended.
 
-        From that work on it took longer than work that was queued long before, and a launch explains it. `explained`
-        is work that waited for an event, which takes another time.
+        From that work on it took longer than work that was queued long before, and a launch explains it: its time is
+        as near to the usual one. `explained` is work that waited for an event, which takes another time.
         """
         returned = self._released < self.call_end
         after = np.where(self._released == _NEVER, 0, self.begin - self._released)
         queued = self.launched & (self.call_end + self.usual < self._released) & (after <= self.usual)
-        late = returned.copy()
+        late, longer = returned.copy(), np.zeros(len(self), np.int64)
         every = np.ones(len(self), np.bool_)
         for mine in (every, explained, ~explained):
             known = after[mine & queued]
             if len(known) >= SAMPLES:
                 late[mine] = after[mine] > np.percentile(known, _USUALLY)
-        by_host = np.isin(self.cause, BY_HOST) | (self.begin - self.call_end <= self.usual)
-        found: Bools = late & by_host
+                longer[mine] = after[mine] - int(np.median(known))
+        launch = self.begin - self.call_end
+        near = np.abs(launch - self.latency) <= np.maximum(longer, self.latency // 2)
+        by_launch = (launch <= self.usual) & (near | (self.latency < 0))
+        found: Bools = late & (by_launch | np.isin(self.cause, BY_HOST))
         return found
 
     def other_until(self, work: Int64, since: Int64, until: Int64) -> Int64:

@@ -127,7 +127,7 @@ def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> t
     short = began & (late <= launching.usual[gaps.place[known]]) & ~waited
     word = np.where(launching.may_wait[gaps.after[known]], DEPENDENCY, UNKNOWN)
     cause[known] = np.select([short, waited], [np.full(len(known), OVERHEAD), word], LATE)
-    cause[known[_lost_before(gaps, cause, work, events, launching)[known]]] = LOST
+    cause[known[_lost_before(gaps, work, events, launching)[known]]] = LOST
     cause[launching.unseen[gaps.after]] = BEFORE
     ours = known[(cause[known] == LATE)]
     meanwhile = Meanwhile(work.gathered, events, gaps, ours)
@@ -139,11 +139,10 @@ def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> t
     return cause, meanwhile
 
 
-def _lost_before(gaps: Gaps, cause: Int8, work: Work, events: Events, launching: Launching) -> Bools:
+def _lost_before(gaps: Gaps, work: Work, events: Events, launching: Launching) -> Bools:
     """In which gaps work may have run that the trace lacks: between the calls of the work around it, one lost its.
 
-    If some work names no call, calls without work may be its own, and tell nothing. Where records are lost, a graph may
-    lack some, too.
+    If some work names no call, calls without work may be its own, and tell nothing.
     """
     calls = events.calls
     has_work = np.zeros(len(calls["ts"]), np.bool_)
@@ -157,7 +156,6 @@ def _lost_before(gaps: Gaps, cause: Int8, work: Work, events: Events, launching:
     since = launching.called[gaps.before]
     until = np.where(gaps.call >= 0, calls["ts"][gaps.call], gaps.begin)
     found: Bools = np.searchsorted(lost, until, "left") > np.searchsorted(lost, since, "right")
-    found |= (cause == DEPENDENCY) & np.isin(gaps.after, events.followers())
     return found
 
 

@@ -82,10 +82,15 @@ def test_parts_of_groups(rows: list[tuple[int, int, int, int]], far: bool, block
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60), st.integers(0, 30)), min_size=1, max_size=12),
 )
 @settings(deadline=None)
-def test_spans_of_steps_contain_their_work_and_divide_the_time(
+def test_spans_of_steps_are_what_they_are_said_to_be_and_divide_the_time(
     walls: list[int], work: list[tuple[int, int, int]]
 ) -> None:
-    """Steps on the host follow one another; their work begins at some time after its step has begun."""
+    """Steps on the host follow one another; their work begins at some time after its step has begun.
+
+    A device comes to a step with the step, or when the work of all earlier ones has ended; it leaves it when its work
+    has ended, or with the step, unless the work of the next one has begun. Without work before, nothing tells that it
+    was at a step whose work begins after it.
+    """
     close = np.cumsum(walls)
     opens = close - walls
     step, late, dur = columns(work, 3)
@@ -93,14 +98,23 @@ def test_spans_of_steps_contain_their_work_and_divide_the_time(
     begin = opens[step] + late
     none = np.zeros(len(walls), np.int32)
     since, found = _spans(_Ranges(opens, close, none, none), step, begin, begin + dur)
-    lasts = {number: (begin[step == number], (begin + dur)[step == number]) for number in set(step.tolist())}
+    firsts = {number: begin[step == number].min() for number in sorted({*step.tolist()})}
+    lasts = {number: (begin + dur)[step == number].max() for number in firsts}
+    times: list[int] = []
     for number in range(len(walls)):
-        first, last = (lasts[number][0].min(), lasts[number][1].max()) if number in lasts else (0, 0)
-        assert found[number] >= last - max(first, since[number])
-        assert first >= since[number] or any(lasts[other][1].max() > first for other in lasts if other < number)
-        assert found[number] <= max(last, close[number]) - min(first, opens[number])
-    ordered = sorted(lasts)
-    assert found.sum() <= max(close[ordered[-1]], (begin + dur).max()) - opens[ordered[0]]
+        if number not in firsts:
+            assert (since[number], found[number]) == (0, 0)
+            continue
+        before = [lasts[other] for other in firsts if other < number]
+        after = [firsts[other] for other in firsts if other > number]
+        come = max(opens[number], *before) if before else opens[number]
+        if not before and firsts[number] >= close[number]:
+            come = firsts[number]
+        leave = max(lasts[number], min([close[number], *after[:1]]))
+        mine = range(int(come), int(leave))
+        assert (since[number], found[number]) == (come, len(mine))
+        times += mine
+    assert len(times) == len({*times})
 
 
 @given(
