@@ -19,7 +19,7 @@ Spans = list[tuple[int, int]]
 Stretch = tuple[int, int, str, str]
 
 #: What ktrace calls pieces of the host; and how near, in ns, two things that let work begin are taken for one.
-_KINDS, _TIED = {"op": "host operator", "api": "API call"}, 200
+_KINDS, _TIED = {"op": "host operator", "api": "API call"}, 300
 
 
 def union(spans: Spans) -> Spans:

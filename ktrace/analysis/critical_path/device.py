@@ -138,6 +138,9 @@ class Device:
         self.why[first], self.why[lost] = LAUNCH, WORK
         self.before[first] = -1
         self.before[lost] = self._ended(self.place, lost)  # what may have run from there on isn't recorded
+        stuck = self.unseen & ((self._released == _NEVER) | (self.begin - self.limit > self._released))
+        self.why[stuck], self.before[stuck] = UNKNOWN, -1
+        self.unseen = stuck
         unknown = np.flatnonzero((self.why == UNKNOWN) & ~self.unseen)
         self.before[unknown] = self._ended(np.zeros(len(self), np.int64), unknown)
 
@@ -155,8 +158,9 @@ class Device:
         for mine in (every, explained, ~explained):
             known = after[mine & queued]
             if len(known) >= SAMPLES:
-                late[mine] = after[mine] > np.percentile(known, _USUALLY)
-                longer[mine] = after[mine] - int(np.median(known))
+                usual, most = np.percentile(known, (50, _USUALLY))
+                late[mine] = after[mine] > 2 * most - usual
+                longer[mine] = after[mine] - int(usual)
         launch = self.begin - self.call_end
         near = np.abs(launch - self.latency) <= np.maximum(longer, self.latency // 2)
         by_launch = (launch <= self.usual) & (near | (self.latency < 0))

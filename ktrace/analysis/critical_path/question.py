@@ -153,11 +153,11 @@ class _Sums:
         if early:
             times = f"{early:,} time{'s' if early > 1 else ''}"
             yield f"Work on the path begins before its call, {times}: the clocks of host and device disagree."
-        if {KINDS[DEPENDENCY], KINDS[UNKNOWN]} & {*self._kinds}:
-            yield (
-                "Dependency, unknown: as in --by idle; the path doesn't tell what was waited for. "
-                '"while X ran": X, on another stream, ended just before.'
-            )
+        waits = [kind.capitalize() for kind in (KINDS[DEPENDENCY], KINDS[UNKNOWN]) if kind in self._kinds]
+        if waits:
+            ran = any(name.startswith("while ") for name, _ in self._by_name)
+            also = ' "while X ran": X, on another stream, ended just before.' if ran else ""
+            yield f"{', '.join(waits)}: as in --by idle; the path doesn't tell what was waited for.{also}"
         yield from (note for cause, note in NOTES.items() if list(CAUSES)[cause] in self._kinds)
 
 

@@ -358,7 +358,17 @@ class _Summarised:
             number, keys = self._events.by_shape(key)
             mine = self._durations.totals(number, keys) if len(self._durations) else []
             found[by] = groups[by] if by in groups else _merged(mine, grouped(self._statistics, key))
+        moved = self._moved(self._labels.key("kernel"))
+        found["kernel"] = [group for group in found["kernel"] if group.key not in moved]
         return found
+
+    def _moved(self, key: Key) -> set[str]:
+        """The names of copies and sets, which are no kernels."""
+        rows = [*self._events.shapes, *(one.row for one in self._statistics)]
+        names: dict[bool, set[str]] = {True: set(), False: set()}
+        for row in rows:
+            names[row["kind"] in ("memcpy", "memset")].add(key(row))
+        return names[True] - names[False]
 
     def _by_events(self, by: str, key: Key) -> list[Group]:
         """The groups of the events."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ktrace.analysis.collectives.model import CollectivesAnswer, RankUse
 from ktrace.analysis.idle.model import HostSpan, IdleAnswer
 from ktrace.analysis.work.keys import OTHER
+from ktrace.analysis.work.meanwhile import ON_ITS_WAY
 from ktrace.tables.figures import brief, percent, shortened
 
 if TYPE_CHECKING:
@@ -82,10 +83,7 @@ def verdict(summary: Summary) -> list[str]:
 
 def _takes(summary: Summary) -> str:
     """What takes the most time: an operation and a kernel."""
-    operation, kernel = (_heaviest(summary.heaviest.get(by, [])) for by in VERDICT)
-    others = [group.total for group in summary.heaviest.get("operation", []) if group.key == OTHER]
-    if operation and max(others, default=0) > operation.total:
-        operation = None  # a kernel without an operation may take more
+    operation, kernel = _operation(summary), _heaviest(summary.heaviest.get("kernel", []))
     group = operation or kernel
     if group is None or len(summary.runs) > 1:
         return ""
@@ -98,6 +96,14 @@ def _takes(summary: Summary) -> str:
         also = f"; the heaviest kernel is {_name(kernel)}, {_percent(kernel.total, summary.total)}"
     times = f"{share} ({brief(group.total)} of {brief(summary.total)})"
     return f"{_name(group)} takes the most {_WORK[summary.work]}: {times}{also}."
+
+
+def _operation(summary: Summary) -> Group | None:
+    """The heaviest operation, unless a kernel without an operation may take more."""
+    groups = summary.heaviest.get("operation", [])
+    found = _heaviest(groups)
+    others = max((group.total for group in groups if group.key == OTHER), default=0)
+    return found if found and found.total >= others else None
 
 
 def _heaviest(groups: list[Group]) -> Group | None:
@@ -153,7 +159,7 @@ def _causes(summary: Summary) -> dict[str, _Cause]:
     for one in answer.devices if isinstance(answer, IdleAnswer) else ():
         for cause in one.causes:
             time, gaps, span = found.get(cause.cause, _Cause(0, 0, None))
-            spans = [*([span] if span else []), *(host for host in cause.host if host.kind)]
+            spans = [*([span] if span else []), *(host for host in cause.host if host.name != ON_ITS_WAY)]
             heaviest = max(spans, key=lambda host: host.time, default=None)
             found[cause.cause] = _Cause(time + cause.time, gaps + cause.gaps, heaviest)
     return found
@@ -177,7 +183,7 @@ def _look(summary: Summary) -> str:
         then = "".join(f"; then at {_lost(one, span)}{one.more if ranks else ''}" for one in (ranks or others)[:1])
         whole = "the devices' time in the recording" if before else "the devices' time"
         return f"Look first at {_lost(first, span)} of {whole}{first.more}{then}."
-    heaviest = _heaviest(summary.heaviest.get("operation", [])) or _heaviest(summary.heaviest.get("kernel", []))
+    heaviest = _operation(summary) or _heaviest(summary.heaviest.get("kernel", []))
     if heaviest is None:
         return ""
     return f"Little is lost between the work, so look at the work, first at {_name(heaviest)}."

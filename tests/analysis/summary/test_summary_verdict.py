@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SAMPLES
+from idle_traces import host, work, written
 from real_traces import NSYS, at_hand, kineto
 
 import ktrace
@@ -62,7 +63,32 @@ def test_several_devices_from_the_least_to_the_most_busy() -> None:
 
 def test_a_kernel_without_an_operation_may_take_the_most() -> None:
     unknown = [Group("other", 700_000.0, 7), Group("gemm", 300_000.0, 3)]
-    assert summary(USE, operations=unknown).verdict[0] == "sgemm takes the most device time: 50.0% (500 us of 1.00 ms)."
+    found = summary(USE, operations=unknown).verdict
+    assert found[0] == "sgemm takes the most device time: 50.0% (500 us of 1.00 ms)."
+    assert found[-1] == "Little is lost between the work, so look at the work, first at sgemm."
+
+
+def test_a_copy_is_no_kernel(tmp_path: Path) -> None:
+    rows = [host("launch", 0, 1_000, 1), work("Memcpy HtoD", 2_000, 80_000, 1, kind="memcpy")]
+    (first, *_) = ktrace.summary(written(tmp_path / "copies.jsonl", rows)).verdict
+    assert first == "copy takes the most device time: 100.0% (78.0 us of 78.0 us)."
+    rows += [host("launch", 1_000, 1_500, 2), work("sgemm", 81_000, 90_000, 2)]
+    (first, *_) = ktrace.summary(written(tmp_path / "both.jsonl", rows)).verdict
+    assert first.endswith("; the heaviest kernel is sgemm, 10.3%.")
+
+
+def test_the_host_is_where_it_was_longest(tmp_path: Path) -> None:
+    """A call of 20 us in a gap of 97 us is named only if nothing else is longer, and if it is."""
+    rows = [host("launch", 0, 1_000, 1), work("gemm", 2_000, 10_000, 1), host("cudaMalloc", 20_000, 40_000)]
+    rows += [host("launch", 105_000, 106_000, 2), work("gemm", 107_000, 110_000, 2)]
+    assert (
+        "the host was longest in no call or range, 75.0 us"
+        in ktrace.summary(written(tmp_path / "a.jsonl", rows)).verdict[-1]
+    )
+    rows[2] = host("cudaMalloc", 20_000, 100_000)
+    assert (
+        "the host was longest in cudaMalloc, 80.0 us" in ktrace.summary(written(tmp_path / "b.jsonl", rows)).verdict[-1]
+    )
 
 
 def test_a_source_of_shares_says_no_times() -> None:
