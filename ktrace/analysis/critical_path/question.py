@@ -152,7 +152,7 @@ class _Sums:
             yield f"The calls that launched {unknown:,} of {self._counts['work']:,} pieces of device work aren't known."
         if early:
             times = f"{early:,} time{'s' if early > 1 else ''}"
-            yield f"Work on the path begins before its call, {times}: the clocks of host and device disagree."
+            yield f"Work on the path begins before its call, {times}: clocks disagree, or times are rounded."
         waits = [kind.capitalize() for kind in (KINDS[DEPENDENCY], KINDS[UNKNOWN]) if kind in self._kinds]
         if waits:
             ran = any(name.startswith("while ") for name, _ in self._by_name)
