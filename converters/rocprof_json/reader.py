@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.trace_json.document import read_document
-from ktrace.converters._shared.trace_json.events import Events
 from ktrace.converters._shared.trace_json.gpus import on_devices
 from ktrace.converters._shared.trace_json.member import Member
 from ktrace.converters._shared.trace_json.phases import mapper
@@ -40,20 +38,13 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     barriers = [pid for pid, label in labels.items() if label.startswith(b"GPU Barriers")]
     marks = [pid for pid, label in labels.items() if label == b"Markers and Ranges"]
     kinds = dict.fromkeys(marks, "range") | dict.fromkeys(barriers, "sync")
-    placed = partial(_placed, gpus, kinds, ExactTimes())
-    yield from read_document(source, conversion, placed, _member, quoted=DIALECT.quoted)
+    exact = ExactTimes()  # it knows the slices of all events before: not for the processes that read parts of them
+    for batch in read_document(source, conversion, mapper(DIALECT), _member, quoted=DIALECT.quoted):
+        yield on_devices(_with_kinds(exact.of(batch), kinds), gpus)
     rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": "rocprof"})
     rows.fact("clock", facts={"kind": "monotonic"})
     yield from rows.rest()
-
-
-def _placed(
-    gpus: dict[int, int], kinds: dict[int, str], exact: ExactTimes, events: Events, conversion: Conversion
-) -> Iterator[Batch]:
-    """Yields the rows of events with exact times, with kinds by process, and with GPUs as devices."""
-    for batch in mapper(DIALECT)(events, conversion):
-        yield on_devices(_with_kinds(exact.of(batch), kinds), gpus)
 
 
 def _with_kinds(batch: Batch, kinds: dict[int, str]) -> Batch:

@@ -35,7 +35,7 @@ typedef struct {
     int members, count;
     int phase;  /* the column of "ph"; -1: the tag is the phase */
     int folded; /* flows of this shape are counted and dropped */
-    int64_t *ats; /* the id of each event's first row */
+    int64_t *ats; /* where each event begins in the document */
     Py_ssize_t rows, room;
     Py_ssize_t kept;              /* rows before this text */
     int32_t known[MOST_COLUMNS];  /* distinct texts before it */

@@ -7,10 +7,13 @@
 
 #include "columns.h"
 
-/* Ids reserved for the rows of an event, except for phases that become one row: as in trace_json/events.py. */
-#define ROOM 5
-#define ONE_ROW "stfMC"
 #define FLOWS "stf"
+
+/* Where bytes of a text that was repaired are in the document: from offset `from[n]` on they moved by `by[n]`. */
+typedef struct {
+    const int64_t *from, *by;
+    Py_ssize_t count;
+} Moves;
 
 /* The members whose texts are tags, in the order of preference. */
 static const char *const TAG_FIELDS[] = {"cat", "ph"};
@@ -167,15 +170,11 @@ static char phase_of(const Shape *shape) {
     return entry->size == 3 && *text == '"' ? (char)text[1] : 0;
 }
 
-/* How many rows an event of a phase may become, where `values` members of its args have a value. */
-static int64_t rooms_of(char phase, int values) {
-    if (!phase || !strchr(ONE_ROW, phase))
-        return ROOM;
-    return phase == 'C' ? 1 + values : 1;
-}
-
 /* Reads the events of a list. Returns 0 if it is refused. */
-static int read_list(Events *events, Text at, Text end, int64_t byte, Py_ssize_t *count, Py_ssize_t *folded) {
+static int read_list(Events *events, Text at, Text end, int64_t byte, Moves moves, Py_ssize_t *count,
+                     Py_ssize_t *folded) {
+    Text start = at;
+    Py_ssize_t moved = 0;
     at = skip_blank(at);
     if (*at++ != '[')
         return 0;
@@ -187,6 +186,7 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Py_ssize_t
         if (!shape || !make_room(shape))
             return 0;
         memset(shape->seen, 0, sizeof(shape->seen));
+        int64_t offset = at - start;
         int values = 0;
         if (!(at = read_object(shape, 0, shape->members, at, end, &values)))
             return 0;
@@ -198,14 +198,10 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Py_ssize_t
             if (!phase || !strchr(FLOWS, phase))
                 return 0;
             ++*folded;
-            byte++;
         } else {
-            int of_args = values;
-            for (int number = 0; number < shape->members; number++)
-                of_args -= (int)(shape->seen[number >> 6] >> (number & 63) & 1);
-            shape->ats[shape->rows] = byte;
-            byte += rooms_of(phase, of_args);
-            shape->rows++;
+            while (moved < moves.count && moves.from[moved] <= offset)
+                moved++;
+            shape->ats[shape->rows++] = byte + offset + (moved ? moves.by[moved - 1] : 0);
         }
         at = skip_blank(at);
         if (*at == ']') {
@@ -221,14 +217,20 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Py_ssize_t
 static PyObject *take(Events *events, PyObject *args) {
     PyObject *text;
     long long byte;
-    char *start;
-    Py_ssize_t size, count = 0, folded = 0;
-    if (!PyArg_ParseTuple(args, "SL:take", &text, &byte) || PyBytes_AsStringAndSize(text, &start, &size) < 0)
+    char *start, *from, *by;
+    Py_ssize_t size, from_size, by_size, count = 0, folded = 0;
+    if (!PyArg_ParseTuple(args, "SLy#y#:take", &text, &byte, &from, &from_size, &by, &by_size) ||
+        PyBytes_AsStringAndSize(text, &start, &size) < 0)
         return NULL;
+    if (from_size != by_size) {
+        PyErr_SetString(PyExc_ValueError, "moves have another length");
+        return NULL;
+    }
+    Moves moves = {(const int64_t *)from, (const int64_t *)by, from_size / (Py_ssize_t)sizeof(int64_t)};
     for (int number = 0; number < events->count; number++)
         begin_text(&events->shapes[number]);
     Text end = (Text)start + size;
-    if (read_list(events, (Text)start, end, byte, &count, &folded))
+    if (read_list(events, (Text)start, end, byte, moves, &count, &folded))
         return Py_BuildValue("nn", count, folded);
     for (int number = 0; number < events->count; number++)
         if (!take_back(&events->shapes[number]))

@@ -2,6 +2,7 @@
 
     python -m tests.fuzz --minutes 120                  all formats
     python -m tests.fuzz --minutes 5 --format nsys      one format
+    python -m tests.fuzz --minutes 60 --compare         compiled reader, Python, processes: the same rows and account
     python -m tests.fuzz --replay nsys/NAME.sqlite/17   one case again, with its traceback
 
 A case is named after its format, its sample and its seed; the name alone decides what is done to the sample, which

@@ -12,6 +12,7 @@ from pathlib import Path
 from . import __doc__ as about
 from .case import Case, Order
 from .child import Limits, Outcome
+from .compare import FORMATS
 from .driver import fuzz_in_processes, run_case, warm, write_figures
 from .findings import run_kept
 from .samples import samples
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="how long")
     parser.add_argument("--cases", type=int, help="how many")
     parser.add_argument("--format", nargs="+", choices=known, default=known, metavar="NAME", help="by default all")
+    parser.add_argument("--compare", action="store_true", help="compare readers of Trace Event JSON instead")
     parser.add_argument("--seed", type=int, default=0, help="other cases for another number")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep findings there, as small as they get")
@@ -38,8 +40,10 @@ def main() -> int:
         parser.error("--minutes or --cases says when to end")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     warm()
+    formats = [name for name in asked.format if name in FORMATS or not asked.compare]
+    ends = {"minutes": asked.minutes, "most": asked.cases}
     figures = fuzz_in_processes(
-        asked.format, asked.jobs, asked.keep, seed=asked.seed, minutes=asked.minutes, most=asked.cases, limits=limits
+        formats, asked.jobs, asked.keep, seed=asked.seed, limits=limits, compares=asked.compare, **ends
     )
     print(*figures.lines(), sep="\n")
     if asked.figures:

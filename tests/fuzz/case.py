@@ -19,6 +19,7 @@ from ktrace.pipeline.validate import CANONICAL, validate
 from ktrace.report import Report
 
 from .checks import check_output, unbalanced
+from .compare import difference, ways
 from .damage import damaged
 from .frames import cause_at_boundary, frames_of, place
 from .samples import Sample, pieces, samples
@@ -28,6 +29,9 @@ COMMANDS = {
     **{"perfetto": 6, "chrome": 3, "parquet": 3, "csv": 3, "jsonl": 3, "arrow": 1, "json": 1},
     **{"speedscope": 1, "folded": 1, "otlp": 1, "nsys-csv": 1, "summary": 3, "page": 1, "info": 4, "validate": 2},
 }
+
+#: Sizes of chunks in which a trace is read to compare readers.
+CHUNKS = (64, 300, 700, 5000, 1 << 19)
 
 #: Characters by which a name could steer a terminal.
 _STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -42,6 +46,7 @@ class Case:
 
     sample: Sample
     seed: int
+    compares: bool = False
 
     def __str__(self) -> str:
         return f"{self.sample.format}/{self.sample.name}/{self.seed}"
@@ -57,6 +62,8 @@ class Case:
     def order(self) -> Order:
         """Returns the command and its options."""
         rng = Random(f"{self} order")
+        if self.compares:
+            return Order("compare", {"from_": self.sample.format, "chunks": rng.sample(CHUNKS, 2)})
         [command] = rng.choices(list(COMMANDS), list(COMMANDS.values()))
         if command == "validate" and self.sample.format not in CANONICAL:
             command = "validated"
@@ -123,6 +130,8 @@ class Order:
                 return unbalanced(summary.report or Report()) or _printed("summary", path, self.options)
             case "page":
                 return _printed("summary", path, self.options, "-o", str(out / "page.html"))
+            case "compare":
+                return difference(path, self.options["from_"], out, ways(*self.options["chunks"]))
             case "validate":
                 validate(path)
                 return ""

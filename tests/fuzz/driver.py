@@ -105,12 +105,12 @@ def warm() -> None:
     gc.freeze()  # what is there already isn't copied by a collection in a child
 
 
-def cases(formats: list[str], seed: int) -> Iterator[Case]:
+def cases(formats: list[str], seed: int, *, compares: bool = False) -> Iterator[Case]:
     """Yields cases without end: each format in turn, a sample of it, another seed each round."""
     known = samples()
     for number in count(seed * 1_000_000):
         for name in formats:
-            yield Case(Random(f"{name} {number}").choice(known[name]), number)
+            yield Case(Random(f"{name} {number}").choice(known[name]), number, compares)
 
 
 def fuzz(
@@ -123,10 +123,11 @@ def fuzz(
     share: tuple[int, int] = (0, 1),
     limits: Limits | None = None,
     tell: bool = True,
+    compares: bool = False,
 ) -> Figures:
     """Runs cases for some minutes, or a number of them, or until Ctrl-C, and keeps findings below `home`.
 
-    `share` is which of how many processes this is; each takes every n-th case.
+    `share` is which of how many processes this is; each takes every n-th case. `compares`: cases compare readers.
     """
     limits = limits or Limits()
     figures, begin, told = Figures(), time.monotonic(), 0.0
@@ -134,7 +135,7 @@ def fuzz(
         suppress(KeyboardInterrupt),
         tempfile.TemporaryDirectory(prefix="ktrace-fuzz-", ignore_cleanup_errors=True) as scratch,
     ):
-        for number, case in enumerate(cases(formats, seed)):
+        for number, case in enumerate(cases(formats, seed, compares=compares)):
             figures.seconds = time.monotonic() - begin
             if (minutes is not None and figures.seconds > minutes * 60) or (most is not None and number >= most):
                 break

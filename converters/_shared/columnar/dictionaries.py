@@ -38,3 +38,21 @@ def indices(column: pa.DictionaryArray) -> AnyArray:
         found = found.fill_null(-1)
     numbers: AnyArray = found.to_numpy(zero_copy_only=False)
     return numbers
+
+
+def used_words(column: pa.Array) -> pa.Array:
+    """A column whose dictionary has the words that rows have, in the order of their first rows; others unchanged."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    codes, count = indices(column), len(column.dictionary)
+    first = np.full(count + 1, len(codes))
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the first of equal ones is written last; -1 is the null
+    first = first[:count]
+    if count and first[-1] < len(codes) and np.all(first[1:] > first[:-1]):
+        return column
+    used = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(codes))]
+    new = np.full(count + 1, -1, np.int32)
+    new[used] = np.arange(len(used))
+    codes = new[codes]
+    absent = pa.array(codes, mask=codes < 0) if column.null_count else pa.array(codes)
+    return pa.DictionaryArray.from_arrays(absent, column.dictionary.take(pa.array(used)))

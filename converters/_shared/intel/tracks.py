@@ -44,7 +44,7 @@ def device_work(
     kinds = columns["kind"].cast(pa.string()).to_pylist()
     columns["kind"] = _text([one.parts.kind if one else kinds[row] for row, one in enumerate(places)])
     waits = pa.array([one is not None and one.waits for one in places])
-    streams = [one.stream if one else None for one in places]
+    streams = [one.stream if one and (one.stream or 0) < 1 << 63 else None for one in places]
     columns["stream"] = pa.array(streams, pa.int64())
     devices = [device_of.get(stream or 0, 0) if mine[row] else None for row, stream in enumerate(streams)]
     columns["device"] = pa.array(devices, pa.int64())

@@ -58,7 +58,7 @@ def read_range(
     """Yields the events of a range that isn't the last; sets in it where they began and ended."""
     begin(text, part)
     decoder = Decoder(report, MOST_EVENTS, folded, quoted=quoted)
-    reading = List(text, decoder, report, CHUNK)
+    reading = List(text, decoder, report, CHUNK, begun=part.guessed)
     yield from chain(reading.read(part.stop), decoder.flush())
     text.finish(report)
     part.end, part.closed = text.pos, reading.ended

@@ -13,11 +13,15 @@ from ktrace.byte_account import ByteAccount, Owner
 from ktrace.input.limits import current, exceeded, sized
 from ktrace.report import Report
 
-#: Bytes of a chunk of events: small enough for the processor's cache (chunks of 1 MiB take a tenth longer).
+#: Bytes of a chunk of events: small enough for the cache (chunks of 1 MiB take a tenth longer). What is read
+#: doesn't depend on it.
 CHUNK = 1 << 19
 
-#: Chunks of a range of a document, whose events are put in order together, and which one process reads.
-CHUNKS = 32
+#: Bytes of the first chunk, which teaches shapes, and so the order of arguments.
+FIRST = 1 << 19
+
+#: Bytes of a range of a document, whose events are put in order together, and which one process reads.
+RANGE = 1 << 24
 
 #: Bytes that are read at once, at least.
 BLOCK = 1 << 20
@@ -141,10 +145,10 @@ class Text:
         """Goes to a position of the window; the text before it is somebody else's."""
         self.pos = self.owned = pos
 
-    def step(self) -> None:
-        """Goes past a byte of structure: a bracket, a comma."""
+    def step(self, owner: Owner = "structure") -> None:
+        """Goes past a byte: a bracket, a comma."""
         self.pos += 1
-        self.own("structure", self.pos - 1)
+        self.own(owner, self.pos - 1)
 
     @property
     def end(self) -> int:
@@ -176,13 +180,13 @@ class Text:
         found = pattern.search(self._data, at - self._start, end)
         return self._start + found.start() if found else -1
 
-    def skip_blank(self) -> bytes:
+    def skip_blank(self, owner: Owner = "structure") -> bytes:
         """Goes to the next byte that isn't white space, and returns it; b"" at the end of the document."""
         while True:
             start = self.pos
             self.pos = self.match(_BLANK, start)
             if self.pos > start == self.owned:
-                self.own("structure", start)
+                self.own(owner, start)
             if self.pos < self.end or not self.more():
                 return self.part(self.pos, self.pos + 1)
 

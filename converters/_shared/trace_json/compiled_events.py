@@ -17,7 +17,7 @@ from ktrace.model.arrays import Int32, Int64
 from ktrace.native import compiled
 
 from .cells import MOST_DISTINCT, dictionary_of, numbers_of, raw_column
-from .events import MEMBERS, TEXTS, Events
+from .events import MEMBERS, TEXTS, Events, Moves
 from .gather import CLOCKS, joined_columns
 from .shapes import Struct
 
@@ -59,14 +59,14 @@ class CompiledEvents:
             shapes.append((field, struct.tag.encode(), drops, _encoded(members), _encoded(args)))
         self._events: Any = compiled.Events(shapes)
 
-    def take(self, text: bytes, byte: int) -> tuple[int, int] | None:
-        """Takes the events of a JSON list at `byte` of the document: how many there are, and how many of them folded.
+    def take(self, text: bytes, moves: Moves) -> tuple[int, int] | None:
+        """Takes the events of a JSON list, which `moves` places: how many there are, and how many of them folded.
 
         The list must be UTF-8. None if it is refused; then nothing was taken.
         """
         if self._refused == _MOST_REFUSED:
             return None
-        found: tuple[int, int] | None = self._events.take(text, byte)
+        found: tuple[int, int] | None = self._events.take(text, moves.byte, moves.offsets.tobytes(), moves.by.tobytes())
         self._refused = self._refused + 1 if found is None else 0
         return found
 

@@ -19,7 +19,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.capabilities import ByteRange
 from ktrace.model.batch import Batch
 
-from . import ranges
+from . import chunks, ranges
 from .byte_ranges import begin
 from .chunks import CHUNK, Text
 from .decode import MOST_EVENTS, Decoder
@@ -253,14 +253,17 @@ class Document:
             part.list = text.pos
             begin(text, part)
         while True:
-            reading = List(text, self._decoder, self._report, CHUNK, lines=lines)
+            reading = List(text, self._decoder, self._report, CHUNK, lines=lines, begun=True)
             if not again:  # so that processes inherit the first shapes; always, so that the order of rows is the same
-                yield from reading.read(chunks=1)
-                yield from self._decoder.end_range()
+                first = List(text, self._decoder, self._report, chunks.FIRST, lines=lines)
+                yield from first.read(chunks=1)
+                yield from first.end_range()
+                reading.ended = first.ended
             if not lines and not again and self._is_large() and not reading.ended:
                 yield from self._in_ranges()
             else:
                 yield from reading.read()
+                yield from reading.end_range()
             if text.peek() != b"]":
                 if not lines:
                     self._report.issue("cut", f"byte {text.pos}", "the list of events has no end", 0)

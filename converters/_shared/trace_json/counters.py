@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import encoded
+from ktrace.model.json_text import decoded, encoded
 
 from ..columnar.dictionaries import constant
 from .dialect import Rule
-from .draft import Draft, Task, mapped, numbers, valid
+from .draft import Draft, Task, as_text, mapped, numbers, valid
 from .events import Events
 from .places import joined, place, plain
 
@@ -77,9 +77,16 @@ def _values(draft: Draft, name: str) -> pa.Array | None:
             draft.leave(name, rest)
         return value
     value, rest = numbers(column)
+    if rest is not None and pa.types.is_binary(decoded(rest.slice(0, 0)).type):  # texts among other values
+        texts, rest = mapped(rest, pa.float64(), _number_in)
+        value = texts if value is None else value if texts is None else pc.coalesce(value, texts)
     if value is not None:
         draft.leave(name, rest)
     return value
+
+
+def _number_in(text: bytes) -> float | None:
+    return _number_of(as_text(text) or "") if text[:1] == b'"' else None
 
 
 def _number_of(text: str) -> float | None:

@@ -22,18 +22,16 @@ from ktrace.report import Report
 
 from ..columnar.decoding import no_gc
 from .compiled_events import CompiledEvents, can_read, may_fold
-from .events import Events, Tag, by_tag
+from .events import Events, Moves, Tag, by_tag, divided, first_beyond
 from .gather import Gather, Group
 from .json_values import Raw, elements_of, members_of
 from .shapes import Shapes, Struct
 
-#: Greatest number of events that are gathered, so that the order of rows doesn't depend on the size of batches.
-MOST_EVENTS = 1 << 17
+#: Greatest numbers of events, and of names of columns that they have, whose rows are put in order together. The first
+#: event beyond them is the first of the next ones, whatever was read at once.
+MOST_EVENTS, MOST_NAMES = 1 << 17, 1 << 11
 
-#: Greatest number of bytes of text whose events are gathered.
-MOST_GATHERED = 24 << 20
-
-#: Greatest number of pieces, beyond one of each shape, in which events with ever new keys are gathered.
+#: Number of pieces, beyond one of each shape, of gathered events with ever new keys from which on names are counted.
 MOST_PIECES = 8
 
 #: The phases of flows.
@@ -54,6 +52,8 @@ _LONG = 1 << 20
 
 #: The end of a key; within a text, too, so that there are never fewer than keys.
 _KEYS = re.compile(rb'"\s*:')
+
+_LIST = b"["[0]
 
 #: An element that isn't an event: its position in the chunk, and its text.
 Strange = tuple[int, bytes]
@@ -85,12 +85,12 @@ class Decoder:
         self._compiled: list[CompiledEvents] = []
         self.compiled = False  # whether compiled code took the last list
         self._gathered = 0
-        self._bytes = 0
+        self._waiting: list[Events] = []  # the last of those that were gathered, which may belong to the next ones
         self._look_closely = False
         self._repeats = False
 
-    def take(self, text: bytes, byte: int, *, salvaged: bool = False) -> int:
-        """Decodes a JSON list of events at `byte` of the document, and returns their number.
+    def take(self, text: bytes, moves: Moves, *, salvaged: bool = False) -> int:
+        """Decodes a JSON list of events, which `moves` places in the document, and returns their number.
 
         In a `salvaged` list each `false` is an element that was given up, which the caller reports. Raises
         msgspec.DecodeError if it isn't a JSON list, or if one of its events is a document with a list of events; then
@@ -98,29 +98,31 @@ class Decoder:
         """
         with no_gc():
             try:
-                groups, count, strange = self._groups(text, byte, salvaged=salvaged)
+                groups, count, strange = self._groups(text, moves, salvaged=salvaged)
             except RecursionError:
                 raise msgspec.DecodeError("nested too deeply") from None
             self._report.record(count)
             if self._look_closely:
-                self._find_repeats(text, byte)
-            self._settle([pair for pair in strange if not salvaged or pair[1] != b"false"], byte)
-            self._gather(groups, count, text, byte)
+                self._find_repeats(text, moves)
+            self._settle([pair for pair in strange if not salvaged or pair[1] != b"false"], moves)
+            if groups:
+                self._gather(groups, text, moves)
         self._gathered += count
-        self._bytes += len(text)
         return count
 
     @property
     def full(self) -> bool:
         """Whether enough events are gathered for `flush`."""
-        if self._gathered >= self._rows or self._bytes >= MOST_GATHERED:
+        if self._gathered > self._rows:
             return True
         return sum(gather.pieces for gather in self._gathers.values()) - len(self._gathers) >= MOST_PIECES
 
-    def flush(self) -> Iterator[Events]:
-        """Yields all gathered events, those of a tag at a time, in the order of their first events."""
-        self._gathered = self._bytes = 0
-        found: list[Events] = []
+    def flush(self, *, all_: bool = True) -> Iterator[Events]:
+        """Yields all gathered events, those of a tag at a time, in the order of their first events.
+
+        Without `all_` those wait to which further ones may belong.
+        """
+        found = self._waiting
         for key, gather in list(self._gathers.items()):
             if gather.ats:
                 found += gather.finish()
@@ -134,7 +136,13 @@ class Decoder:
         keys: dict[Tag, list[str]] = {
             (one.tag_field, tag): list(shape.args) for one in known for tag, shape in one.shapes.items()
         }
-        yield from by_tag(found, keys)
+        while (end := first_beyond(found, self._rows, MOST_NAMES)) is not None:
+            some, found = divided(found, end)
+            yield from by_tag(some, keys)
+        if all_:
+            yield from by_tag(found, keys)
+        self._waiting = [] if all_ else found
+        self._gathered = sum(map(len, self._waiting))
 
     @property
     def _shapes(self) -> tuple[Shapes, Shapes]:
@@ -148,7 +156,7 @@ class Decoder:
         self._by_cat, self._by_phase = (one.copy() for one in self.first_shapes)
         self._gathers, self._compiled, self._look_closely, self._repeats = {}, [], False, False
 
-    def _groups(self, text: bytes, byte: int, *, salvaged: bool) -> tuple[list[Group], int, list[Strange]]:
+    def _groups(self, text: bytes, moves: Moves, *, salvaged: bool) -> tuple[list[Group], int, list[Strange]]:
         """The events by shape, the number of elements, and the elements that aren't events.
 
         Events that compiled code took aren't among them.
@@ -157,7 +165,7 @@ class Decoder:
         before = -1
         for attempt in range(_ATTEMPTS):
             try:
-                taken = 0 if salvaged else self._take_compiled(text, byte)
+                taken = 0 if salvaged else self._take_compiled(text, moves)
                 return ([], taken, []) if taken else (*self._typed(text), [])
             except msgspec.ValidationError as error:
                 self._look_closely = True
@@ -170,10 +178,10 @@ class Decoder:
                 before = _LAST if last else place
         return _one_by_one(text)
 
-    def _take_compiled(self, text: bytes, byte: int) -> int:
+    def _take_compiled(self, text: bytes, moves: Moves) -> int:
         """The number of events that compiled code took; 0 if it isn't at hand, or refuses the list."""
         events = self._compiled_for_all()
-        count, folded = (events and events.take(text, byte)) or (0, 0)
+        count, folded = (events and events.take(text, moves)) or (0, 0)
         if folded:
             self._report.used(folded, outcome="folded")
         self.compiled = count > 0
@@ -245,9 +253,11 @@ class Decoder:
             self._by_phase.learn(events)
         return len(objects) == len(elements) and self._by_phase.usable
 
-    def _gather(self, groups: list[Group], count: int, text: bytes, byte: int) -> None:
+    def _gather(self, groups: list[Group], text: bytes, moves: Moves) -> None:
         """Adds the events of a chunk to the columns of their shapes."""
-        taken = []
+        starts = np.array(_starts(text), np.int64)
+        places = moves.places(starts)
+        odd: list[tuple[int, str, bytes]] = []
         for group in groups:
             if self._is_folded(group):
                 self._report.used(len(group.rows), outcome="folded")
@@ -256,18 +266,12 @@ class Decoder:
             gather = self._gathers.get(key)
             if gather is None:
                 gather = self._gathers[key] = Gather(group.struct)
-            rooms = gather.add(group.events)
-            taken.append((gather, group.rows, rooms))
-            self._report_times(gather, text, byte)
-        places: Any = None
-        if any(rooms is not None for _, _, rooms in taken):
-            places = np.ones(count, np.int64)
-            for _, rows, rooms in taken:
-                if rooms is not None:
-                    places[rows] = rooms
-            places = np.cumsum(places) - places
-        for gather, rows, _ in taken:
-            gather.ats.append(byte + (rows if places is None else places[rows]))
+            for row, kind, cell in gather.add(group.events):
+                if kind != "text-number" or not self.quoted:
+                    odd.append((text.find(cell, int(starts[group.rows[row]])), kind, cell))
+            gather.ats.append(places[group.rows])
+        for place, kind, cell in sorted(odd):
+            self._report.issue(kind, f"byte {moves.place(place)}", cell.decode())
 
     def _is_folded(self, group: Group) -> bool:
         """Whether all are flows of a folded category, without information of their own."""
@@ -276,16 +280,7 @@ class Decoder:
             return False
         return may_fold(struct) and set(map(struct.get("ph"), group.events)) <= _FLOWS
 
-    def _report_times(self, gather: Gather, text: bytes, byte: int) -> None:
-        """Reports times that were rounded or in quotes."""
-        for kind, found in gather.odd_times():
-            if kind == "text-number" and self.quoted:
-                continue
-            cell = found[0]
-            place = max(text.find(cell), 0)
-            self._report.issue(kind, f"byte {byte + place}", cell.decode(), len(found))
-
-    def _find_repeats(self, text: bytes, byte: int) -> None:
+    def _find_repeats(self, text: bytes, moves: Moves) -> None:
         """Reports keys that an object has twice (the last value counts); from then on every chunk is searched.
 
         Before that only chunks with new shapes are searched, so the first one: a program that writes keys twice does
@@ -300,19 +295,20 @@ class Decoder:
                     json.loads(bytes(element), object_pairs_hook=partial(_add_twice, found), parse_int=str)
             for key in found:
                 self._repeats = True
-                self._report.issue("duplicate-key", f"byte {byte + place - 1}", key)
+                self._report.issue("duplicate-key", f"byte {moves.place(place)}", key)
             place += len(element)
 
-    def _settle(self, strange: list[Strange], byte: int) -> None:
+    def _settle(self, strange: list[Strange], moves: Moves) -> None:
         """Accounts for the elements that aren't events."""
-        for place, element in strange:
+        for offset, element in strange:
+            place = moves.place(offset)
             if element in (b"{}", b"null"):
                 self._report.used(outcome="structure")
             elif element == b"[":
-                self._report.issue("json-repair", f"byte {byte + place}", "a list within the list")
+                self._report.issue("json-repair", f"byte {place}", "a list within the list")
             else:
                 detail = f"not an event: {element[:40].decode(errors='replace')}"
-                self._report.issue("bad-record", f"byte {byte + place}", detail)
+                self._report.issue("bad-record", f"byte {place}", detail)
 
 
 def _element_of(error: msgspec.ValidationError) -> int:
@@ -383,6 +379,22 @@ def _by_type(events: list[Any], shapes: Shapes) -> Iterator[Group]:
         yield Group(struct, rows, part)
 
 
+def _starts(text: bytes) -> list[int]:
+    """Where the elements of a list begin, those of lists within it by themselves, as `_one_by_one` counts them."""
+    found, place = [], 1
+    for element in elements_of(text):
+        place = text.find(element, place)
+        inner = _inner(bytes(element)) if text[place] == _LIST else []
+        for one in inner:
+            place = text.find(one, place)
+            found.append(place)
+            place += len(one)
+        if not inner:
+            found.append(place)
+            place += len(element)
+    return found
+
+
 def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
     """As `Decoder._groups`, with dictionaries of JSON texts, for events without a shape."""
     rows: list[int] = []
@@ -394,7 +406,7 @@ def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
         inner = _inner(content)
         elements += inner or (content,)
         if inner:
-            strange.append((text.find(content, place) - 1, b"["))
+            strange.append((text.find(content, place), b"["))
     for row, content in enumerate(elements):
         place = text.find(content, place)
         event = members_of(content) if content[:1] == b"{" else None
@@ -402,7 +414,7 @@ def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
             rows.append(row)
             events.append(event)
         else:
-            strange.append((place - 1, b"{}" if event is not None else content))
+            strange.append((place, b"{}" if event is not None else content))
         place += len(content)
     return [Group(None, np.array(rows, np.int64), events)] if rows else [], len(elements), strange
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from .dialect import Dialect, Into
 from .events import Events
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_JSON_INTEGER = re.compile(rb"-?(0|[1-9][0-9]{0,18})")
 _DIRECTION = re.compile(
     r"(?:(?i:Memcpy[ _]?)|Copy)?"
     r"(?:(HtoD|DtoH|DtoD|HtoH|PtoP)|(Host|Device|Peer|[HDP])(?:To|2)(Host|Device|Peer|[HDP]))(?![A-Za-z0-9])"
@@ -241,7 +242,12 @@ def numbered(column: pa.Array, spelling: re.Pattern[str] = _INTEGER) -> Taken:
         return column, None
     if not _is_text(column.type) and not _is_json(column.type):
         column = json_cells(column).cast(pa.binary())
-    return mapped(column, pa.int64(), lambda value: _spelled(_whole(value), spelling))
+    return mapped(column, pa.int64(), partial(_number, spelling))
+
+
+def _number(spelling: re.Pattern[str], value: str | bytes) -> int | None:
+    whole = _json_integer(value) if isinstance(value, bytes) else None
+    return _spelled(_whole(value), spelling) if whole is None else whole
 
 
 def _whole(value: str | bytes) -> str:
@@ -258,7 +264,10 @@ def _spelled(text: str, spelling: re.Pattern[str]) -> int | None:
 
 
 def _json_integer(text: bytes) -> int | None:
-    return int(text) if _INTEGER.fullmatch(text.decode("ascii", "replace")) else None
+    if not _JSON_INTEGER.fullmatch(text):
+        return None
+    value = int(text)
+    return value if -(1 << 63) <= value < 1 << 63 else None
 
 
 def _integers32(column: pa.Array) -> Taken:
@@ -357,9 +366,14 @@ def _three(text: bytes) -> tuple[int, int, int] | None:
 
 def _copies(column: pa.Array) -> Taken:
     """Splits a column into directions of copies and the rest; a longer text is rest."""
-    if not _is_text(column.type):
+    if not _is_text(column.type) and not _is_json(column.type):
         return None, column
-    return mapped(column, pa.string(), lambda text: text if direction(text) == text else None)
+    return mapped(column, pa.string(), _copy)
+
+
+def _copy(value: str | bytes) -> str | None:
+    text = value if isinstance(value, str) else _json_text(value)
+    return text if text and direction(text) == text else None
 
 
 def direction(text: str | None) -> str | None:

@@ -13,7 +13,8 @@ from ktrace.model.arrays import Int64
 from ktrace.model.json_text import decoded, encoded, json_cells
 
 from ..columnar.blocks import is_sparse
-from ..columnar.dictionaries import indices
+from ..columnar.dictionaries import indices, used_words
+from .json_values import scalars
 
 #: Members of an event with a column of their own.
 MEMBERS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "bp", "s")
@@ -21,20 +22,14 @@ MEMBERS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "bp", "s")
 #: Those that should be texts.
 TEXTS = frozenset({"ph", "cat", "name", "bp", "s"})
 
-#: Ids reserved for the rows of an event. A slice or an instant (also one of an unknown phase) may have two links (for a
-#: bind_id, for a wait), an allocation two counters.
-ROOM = 5
-
-#: Phases whose events become one row; a counter has a further row for each series.
-ONE_ROW = frozenset("stfMC")
-
 
 @dataclass(frozen=True, slots=True)
 class Events:
     """Some events of a document, in the order of the document, as Arrow arrays of one length.
 
-    `at` is the id of the first row of each event: it increases through the document, is unique, and is the same at
-    every reading, whatever the size of batches and the number of processes.
+    `at` is where each event begins in the document, in bytes, and the id of its first row: further ones (links,
+    counters) follow it, and are fewer than the bytes of the event. So ids are unique, and the same at every reading,
+    whoever reads, in whatever pieces.
 
     `columns` has, by name:
 
@@ -56,10 +51,44 @@ class Events:
     def __len__(self) -> int:
         return len(self.at)
 
+    def slice(self, start: int, stop: int) -> Events:
+        """Consecutive events, without columns that none of them has."""
+        taken = {name: column[start:stop] for name, column in self.columns.items()}
+        return Events(self.at[start:stop], {name: some for name, some in taken.items() if some.null_count < len(some)})
+
     def where(self, rows: Int64) -> Events:
         """Some of the events, without columns that none of them has."""
         taken = {name: column.take(pa.array(rows)) for name, column in self.columns.items()}
         return Events(self.at[rows], {name: column for name, column in taken.items() if column.null_count < len(rows)})
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Where the bytes of a JSON list of events are in the document.
+
+    Byte 0, a bracket, stands before byte `byte`. Of a text that was repaired, those from `offsets[n]` on moved by
+    `by[n]`; offsets rise.
+    """
+
+    byte: int
+    offsets: Int64
+    by: Int64
+
+    @classmethod
+    def none(cls, byte: int) -> Moves:
+        """Those of a text as it is in the document."""
+        return cls(byte - 1, np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def places(self, offsets: Int64) -> Int64:
+        """The positions in the document of positions in the text."""
+        if not len(self.offsets):
+            return offsets + self.byte
+        moved = np.searchsorted(self.offsets, offsets, "right") - 1
+        return offsets + self.byte + np.where(moved < 0, 0, self.by[moved])
+
+    def place(self, offset: int) -> int:
+        """The position in the document of one in the text."""
+        return int(self.places(np.array([offset]))[0])
 
 
 #: A member by which events are told apart, and its text.
@@ -92,12 +121,34 @@ def _filled(parts: list[Events]) -> Iterator[list[Events]]:
         yield parts
         return
     middle = int(np.sort(np.concatenate([part.at for part in parts]))[rows // 2])
-    ends = [int(np.searchsorted(part.at, middle)) for part in parts]
-    for half in (
-        [part.where(np.arange(end)) for part, end in zip(parts, ends, strict=True) if end],
-        [part.where(np.arange(end, len(part))) for part, end in zip(parts, ends, strict=True) if end < len(part)],
-    ):
+    for half in divided(parts, middle):
         yield from _filled(half)
+
+
+def divided(parts: list[Events], at: int) -> tuple[list[Events], list[Events]]:
+    """The events before a position, and those from it on."""
+    ends = [int(np.searchsorted(part.at, at)) for part in parts]
+    return (
+        [part.slice(0, end) for part, end in zip(parts, ends, strict=True) if end],
+        [part.slice(end, len(part)) for part, end in zip(parts, ends, strict=True) if end < len(part)],
+    )
+
+
+def first_beyond(found: list[Events], events: int, names: int) -> int | None:
+    """The position of the first event beyond so many events, or so many names of columns; None if there is none."""
+    beyond = []
+    if sum(map(len, found)) > events:
+        beyond.append(int(np.partition(np.concatenate([part.at for part in found]), events)[events]))
+    if sum(len(part.columns) for part in found) > names:
+        first: dict[str, int] = {}
+        for part in found:
+            for name, column in part.columns.items():
+                at = int(part.at[column.is_valid().index(True).as_py()])
+                first[name] = min(first.get(name, at), at)
+        if len(first) > names:
+            start = min(int(part.at[0]) for part in found)
+            beyond += sorted(at for at in sorted(first.values())[names:] if at > start)[:1]
+    return min(beyond) if beyond else None
 
 
 def _tags(events: Events) -> Iterator[tuple[Tag, Events]]:
@@ -122,7 +173,7 @@ def _joined(parts: list[Events], keys: Sequence[str]) -> Events:
     found = {name for part in parts for name in part.columns}
     names = sorted(found, key=lambda name: (rank.get(name, len(rank)), name))
     if len(parts) == 1:
-        return Events(parts[0].at, {name: parts[0].columns[name] for name in names})
+        return Events(parts[0].at, {name: scalars(used_words(parts[0].columns[name])) for name in names})
     parts.sort(key=lambda part: int(part.at[0]))
     at = np.concatenate([part.at for part in parts])
     order = pa.array(np.argsort(at, kind="stable"))
@@ -137,7 +188,7 @@ def _joined(parts: list[Events], keys: Sequence[str]) -> Events:
         ]
         joined = pa.concat_arrays(pieces).take(order)
         is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
-        columns[name] = joined.dictionary_encode() if is_text else joined
+        columns[name] = scalars(joined.dictionary_encode()) if is_text else joined
     return Events(at[order.to_numpy()], columns)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from ktrace.model.arrays import Int64
 from ..columnar.blocks import is_sparse
 from ..columnar.dictionaries import constant
 from .cells import Bools, Clock, Numbers, Raws, Sparse, Texts
-from .events import MEMBERS, ONE_ROW, ROOM, TEXTS, Events
+from .events import MEMBERS, TEXTS, Events
 from .json_values import Raw, members_of
 from .shapes import Struct, column_name
 
@@ -30,6 +30,14 @@ class Group:
     struct: Struct | None
     rows: Int64
     events: Sequence[Any]
+
+
+class OddTime(NamedTuple):
+    """A time of an event of a group, by its row in it: the kind of issue, and the source's number."""
+
+    row: int
+    kind: str
+    cell: bytes
 
 
 class _Few:
@@ -54,21 +62,20 @@ class Gather:
         self._struct = struct
         self._rows = 0
         self._clocks = {key: Clock() for key in CLOCKS}
-        self._odd_times: list[tuple[str, list[bytes]]] = []
+        self._odd_times: list[OddTime] = []
         members, args = (struct.members, struct.args) if struct else ((), ())
         self._members: dict[str, Any] = {key: _member(key, kind) for key, kind in members if key not in CLOCKS}
         self._args: dict[str, Any] = {key: column_of(kind) for key, kind in args}
         self._few = [_Few(0)]
 
-    def add(self, events: Sequence[Any]) -> Int64 | None:
-        """Adds events of a chunk, and returns how many rows each may become; None if it is one for all."""
+    def add(self, events: Sequence[Any]) -> list[OddTime]:
+        """Adds events of a chunk; returns what is odd about their times."""
         self._odd_times = []
-        rooms = self._add_structs(self._struct, events) if self._struct else self._add_objects(events)
+        if self._struct:
+            self._add_structs(self._struct, events)
+        else:
+            self._add_objects(events)
         self._rows += len(events)
-        return rooms
-
-    def odd_times(self) -> list[tuple[str, list[bytes]]]:
-        """The issues with the times of the last `add`: (kind of issue, the source's numbers)."""
         return self._odd_times
 
     @property
@@ -105,30 +112,20 @@ class Gather:
             )
         return found
 
-    def _add_structs(self, struct: Struct, events: Sequence[Any]) -> Int64 | None:
+    def _add_structs(self, struct: Struct, events: Sequence[Any]) -> None:
         *members, args = zip(*map(_as_tuple, events), strict=True)
-        phases: Any = None
         for (key, _), cells in zip(struct.members, members, strict=True):
             if key in self._clocks:
                 self._take_clock(key, cells)
-                continue
-            codes = self._members[key].add(cells)
-            if key == "ph":
-                phases = codes
-        filled: Any = None
+            else:
+                self._members[key].add(cells)
         if struct.args:
-            filled = self._add_args(args, struct)
+            self._add_args(args, struct)
         elif struct.loose:
-            filled = np.array(
-                [self._put_args(self._few_of(row), row, cell) for row, cell in enumerate(args, self._rows)], np.int64
-            )
-        if struct.tag_field == "ph":
-            return _rooms([struct.tag], np.zeros(len(events), np.int32), filled)
-        if phases is None:
-            return np.full(len(events), ROOM, np.int64)
-        return _rooms(self._members["ph"].values(), phases, filled)
+            for row, cell in enumerate(args, self._rows):
+                self._put_args(self._few_of(row), row, cell)
 
-    def _add_args(self, args: Sequence[Any], struct: Struct) -> list[tuple[Any, ...]]:
+    def _add_args(self, args: Sequence[Any], struct: Struct) -> None:
         try:
             rows = list(map(_as_tuple, args))
         except TypeError:  # some events have none
@@ -136,17 +133,14 @@ class Gather:
             rows = [nothing if cell is None else _as_tuple(cell) for cell in args]
         for column, cells in zip(self._args.values(), zip(*rows, strict=True), strict=True):
             column.add(cells)
-        return rows
 
-    def _add_objects(self, events: Sequence[dict[str, Raw]]) -> Int64 | None:
+    def _add_objects(self, events: Sequence[dict[str, Raw]]) -> None:
         clocks: dict[str, list[Raw | None]] = {key: [] for key in CLOCKS}
-        filled, phases = [], []
         for row, event in enumerate(events, self._rows):
             for key in CLOCKS:
                 clocks[key].append(event.get(key))
             few = self._few_of(row)
-            filled.append(self._put_args(few, row, event.get("args")))
-            phases.append(bytes(event.get("ph", b"")))
+            self._put_args(few, row, event.get("args"))
             for key, value in event.items():
                 if key not in ("ts", "dur", "args"):
                     column = few.members.get(key)
@@ -156,9 +150,6 @@ class Gather:
                     few.filled += 1
         for key, cells in clocks.items():
             self._take_clock(key, cells)
-        known = list(dict.fromkeys(phases))
-        codes = np.array([known.index(phase) for phase in phases], np.int32)
-        return _rooms([phase.decode(errors="replace").strip('"') for phase in known], codes, np.array(filled, np.int64))
 
     def _few_of(self, row: int) -> _Few:
         """Where the members and args of a row belong."""
@@ -166,14 +157,14 @@ class Gather:
             self._few.append(_Few(row))
         return self._few[-1]
 
-    def _put_args(self, few: _Few, row: int, args: Raw | None) -> int:
-        """Adds the args of an event key by key, and returns their number."""
+    def _put_args(self, few: _Few, row: int, args: Raw | None) -> None:
+        """Adds the args of an event key by key."""
         if args is None:
-            return 0
+            return
         text = bytes(args)
         if text[:1] != b"{":
             few.members.setdefault("args", Sparse()).put(row, text)
-            return 0
+            return
         members = members_of(text)
         for key, value in members.items():
             column = few.args.get(key)
@@ -181,14 +172,12 @@ class Gather:
                 column = few.args[key] = Sparse()
             column.put(row, bytes(value))
         few.filled += len(members)
-        return len(members)
 
     def _take_clock(self, key: str, cells: Sequence[Raw | None]) -> None:
         clock = self._clocks[key]
         clock.add(cells)
         for kind, rows in (("rounded", clock.rounded), ("text-number", clock.texts)):
-            if len(rows):
-                self._odd_times.append((kind, [bytes(cells[row]) for row in rows]))  # type: ignore[arg-type]
+            self._odd_times += (OddTime(row, kind, bytes(cells[row])) for row in rows)  # type: ignore[arg-type]
 
 
 def joined_columns(
@@ -233,19 +222,6 @@ def column_of(kind: str, *, null: bool = True) -> Any:
     if kind == "bool":
         return Bools()
     return Raws(null=null) if kind == "raw" else Numbers(kind)
-
-
-def _rooms(phases: list[str], codes: Any, filled: Any) -> Int64 | None:
-    """How many rows each event may become; None if it is one for all. `filled` has the args, or their number."""
-    table = np.array([*(1 if phase in ONE_ROW else ROOM for phase in phases), ROOM], np.int64)  # the last: no phase
-    rooms: Int64 = table[codes]
-    if "C" in phases and filled is not None:
-        rows = np.flatnonzero(codes == phases.index("C")).tolist()
-        if isinstance(filled, list):
-            rooms[rows] += np.array([sum(cell is not None for cell in filled[row]) for row in rows], np.int64)
-        else:
-            rooms[rows] += filled[rows]
-    return None if (rooms == 1).all() else rooms
 
 
 def _unused_name(key: str, columns: dict[str, Any]) -> str:

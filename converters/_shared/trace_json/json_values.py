@@ -6,6 +6,7 @@ msgspec checks a value and leaves it unparsed (`Raw`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -45,3 +46,31 @@ def same_spelling(text: bytes) -> bytes:
         spelled: Any = json_cells(pa.array([float(text)], pa.float64()))[0].as_py()
         return str(spelled).encode()
     return b"0" if text == b"-0" else text
+
+
+def scalars(column: pa.Array) -> pa.Array:
+    """A dictionary of JSON texts as texts, numbers or truth values, where all values are of that one kind.
+
+    Others are unchanged. So a column's type depends on its values alone, not on what was read before.
+    """
+    if not pa.types.is_dictionary(column.type) or not pa.types.is_binary(column.type.value_type):
+        return column
+    words, kind = column.dictionary, ""
+    for word in words:
+        other = kind_of(word.as_py())
+        if other == "raw" or (kind and other != kind):
+            return column
+        kind = other
+    texts = words.to_pylist()
+    if kind == "str":
+        values = pa.array([msgspec.json.decode(text, type=str) for text in texts], pa.string())
+        return pa.DictionaryArray.from_arrays(column.indices, values).cast(pa.dictionary(pa.int32(), pa.string()))
+    try:
+        found = pa.array(list(map(_SCALARS[kind], texts)), _SCALAR_TYPES[kind])
+    except (pa.ArrowInvalid, OverflowError):  # beyond int64
+        return column
+    return found.take(column.indices)
+
+
+_SCALARS: dict[str, Callable[[bytes], Any]] = {"int": int, "float": float, "bool": b"true".__eq__}
+_SCALAR_TYPES = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}

@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator
 
 import msgspec
+import numpy as np
 
+from ktrace.byte_account import Owner
 from ktrace.model.json_text import NOT_JSON
 from ktrace.report import Report
 
@@ -19,7 +21,7 @@ from ..columnar.decoding import is_utf8
 from . import chunks
 from .chunks import Text
 from .decode import Decoder
-from .events import Events
+from .events import Events, Moves
 from .grammar import Value, own_key, place_of, value_at
 from .json_values import elements_of
 from .repair import Repair, mend_words
@@ -41,15 +43,28 @@ _LINES = re.compile(rb"\}([ \t\f\v]*)[\r\n](\s*)\{")
 
 
 class List:
-    """Reads the events of a list into a decoder. `lines`: one event on each line, without brackets and commas."""
+    """Reads the events of a list into a decoder. `lines`: one event on each line, without brackets and commas.
 
-    def __init__(self, text: Text, decoder: Decoder, report: Report, chunk: int, *, lines: bool = False) -> None:
+    `begun`: there are events before these, so that what separates them is counted as read.
+    """
+
+    def __init__(
+        self,
+        text: Text,
+        decoder: Decoder,
+        report: Report,
+        chunk: int,
+        *,
+        lines: bool = False,
+        begun: bool = False,
+    ) -> None:
         self._text = text
         self._decoder = decoder
         self._report = report
         self._chunk = chunk
-        self._range = chunks.CHUNKS * chunk
+        self._end = 0  # of the range
         self._lines = lines
+        self._separator: Owner = "read" if begun else "structure"
         self.ended = False
 
     def read(self, stop: int | None = None, *, chunks: int = -1) -> Iterator[Events]:
@@ -58,6 +73,7 @@ class List:
         `ended` is then whether the list ended; its bracket isn't read.
         """
         text = self._text
+        self._end = self._end or _end_of_range(text.pos)
         while not self.ended and chunks and (stop is None or text.pos < stop):
             comma = self._separators()
             first = text.peek()
@@ -66,30 +82,36 @@ class List:
             if first in (b"]", b"") or (self._lines and not is_event(text)):
                 self.ended = True
                 return
-            if stop is not None and text.pos >= stop:
-                return
-            start = text.pos
+            self._separator = "read"
             self._take_chunk()
             chunks -= 1
-            if text.pos // self._range > start // self._range:
-                yield from self._decoder.end_range()
-                text.wasted = 2 * text.pos
+            if text.pos >= self._end:
+                yield from self.end_range()
+                self._end = _end_of_range(text.pos)
             elif self._decoder.full:
-                yield from self._decoder.flush()
+                yield from self._decoder.flush(all_=False)
+
+    def end_range(self) -> Iterator[Events]:
+        """Yields what is gathered, and settles the account, as a process does that reads this range of bytes alone."""
+        yield from self._decoder.end_range()
+        self._text.finish(self._report)
+        self._text.wasted = 2 * self._text.pos
 
     def _separators(self) -> bool:
         """Goes to the next event, and returns whether it skipped a comma."""
         text = self._text
-        if text.skip_blank() != b"," or self._lines:
+        if text.skip_blank(self._separator) != b"," or self._lines:
             return False
-        text.step()
-        text.skip_blank()
+        text.step(self._separator)
+        text.skip_blank(self._separator)
         return True
 
     def _take_chunk(self) -> None:
         text = self._text
-        target = (text.pos // self._chunk + 1) * self._chunk
+        target = max(text.pos, min((text.pos // self._chunk + 1) * self._chunk, self._end))
         end = text.cut(target, lines=self._lines)
+        if target < self._end < end:
+            end = text.cut(self._end, lines=self._lines)
         start = text.pos
         if end > target + self._chunk and not may_try(text, end - start):
             self._salvage(min(end, target), None)
@@ -137,19 +159,27 @@ class List:
 
     def _take_words(self, end: int) -> bool:
         """Takes the chunk with nan and inf as texts. Returns False if there are none, or if that isn't enough."""
-        mended, repairs = mend_words(self._text.part(self._text.pos, end))
-        return bool(repairs) and self._take(mended, end, repairs) == _NONE
+        mended, repairs, grown = mend_words(self._text.part(self._text.pos, end))
+        if not repairs:
+            return False
+        longer = np.cumsum(grown)
+        places = np.array([repair.place for repair in repairs])
+        moves = Moves(self._text.pos - 1, places + 1 + longer, -longer)
+        return self._take(mended, end, repairs, moves) == _NONE
 
-    def _take(self, part: bytes | memoryview, end: int, repairs: list[Repair] | None = None) -> int:
+    def _take(
+        self, part: bytes | memoryview, end: int, repairs: list[Repair] | None = None, moves: Moves | None = None
+    ) -> int:
         """Decodes the events up to a position, or to the end of the list before it. Returns the place of a fault."""
         start = self._text.pos
+        moves = moves or Moves.none(start)
         whole = b"".join((b"[", part, b"]"))
         if not is_utf8(whole):
             return _WITHIN
         if self._lines:
             whole = _LINES.sub(rb"},\1\2{", whole)
         try:
-            self._decoder.take(whole, start)
+            self._decoder.take(whole, moves)
             self._text.pos = end
         except msgspec.DecodeError as error:
             place = place_of(error)
@@ -162,7 +192,7 @@ class List:
             if repairs and grown:  # positions after a repair aren't exact
                 return _WITHIN
             try:
-                self._decoder.take(whole[:close], start)
+                self._decoder.take(whole[:close], moves)
             except msgspec.DecodeError:  # nested too deeply
                 return _WITHIN
             self._text.pos = start + close - 2  # before the bracket
@@ -172,9 +202,10 @@ class List:
 
     def _salvage(self, end: int, known: Value | None) -> None:
         """Takes the events that begin before `end`, one by one."""
-        start = self._text.pos
         found = salvage(self._text, end, lines=self._lines, known=known)
-        self._decoder.take(b"[" + b",".join(found.elements) + b"]", start, salvaged=True)
+        offsets = 1 + np.cumsum([0, *(len(element) + 1 for element in found.elements[:-1])])
+        moves = Moves(0, offsets, np.array(found.places, np.int64) - offsets if found.places else offsets[:0])
+        self._decoder.take(b"[" + b",".join(found.elements) + b"]", moves, salvaged=True)
         self._report_repairs(found.repairs, 0)
         for loss in found.lost:
             self._report.issue(loss.kind, f"byte {loss.place}", loss.detail)
@@ -182,6 +213,11 @@ class List:
     def _report_repairs(self, repairs: list[Repair], start: int) -> None:
         for repair in repairs:
             self._report.issue(repair.kind, f"byte {start + repair.place}", repair.detail)
+
+
+def _end_of_range(pos: int) -> int:
+    """Where the range ends that begins, or goes on, at a position: so its events don't depend on chunks."""
+    return (pos // chunks.RANGE + 1) * chunks.RANGE
 
 
 #: An object that begins with a member of events, and has a phase.

@@ -55,7 +55,7 @@ class Ranges:
 
     def read(self, pos: int) -> Iterator[Batch]:
         """Yields the batches of the events from `pos`, a position between two events, to the list's end: then `end`."""
-        step = chunks.CHUNKS * self._chunk
+        step = chunks.RANGE
         first = pos // step
         bounds = [step * number for number in range(first, -(-Path(self._path).stat().st_size // step) + 1)]
         bounds[0] = pos
@@ -95,7 +95,7 @@ class Ranges:
             decoder = Decoder(
                 report, MOST_EVENTS, self._decoder.folded, self._decoder.first_shapes, quoted=self._decoder.quoted
             )
-            events = List(text, decoder, report, self._chunk)
+            events = List(text, decoder, report, self._chunk, begun=True)
             for some in chain(events.read(stop), decoder.flush()):
                 yield from self._rows(some, conversion)
             text.finish(report)

@@ -54,13 +54,17 @@ _WORDS = {b"true": b"true", b"false": b"false", b"null": b"null", b"none": b"nul
 _BARE_QUOTE = re.compile(rb'(\\.)|(")', re.DOTALL)
 
 
-def mend_words(text: bytes) -> tuple[bytes, list[Repair]]:
-    """Turns bare nan and inf into texts: as `mend` does, but ten times as fast if nothing else is wrong."""
+def mend_words(text: bytes) -> tuple[bytes, list[Repair], list[int]]:
+    """Turns bare nan and inf into texts: as `mend` does, but ten times as fast if nothing else is wrong.
+
+    Also returns by how many bytes each repair made the text longer.
+    """
     repairs: list[Repair] = []
+    grown: list[int] = []
     pieces: list[bytes] = []
     words = _bare_words(text)
     if not words:
-        return text, []
+        return text, [], []
     quotes = unescaped_quotes(np.frombuffer(text, np.uint8))
     after = 0
     for found in words:
@@ -69,7 +73,8 @@ def mend_words(text: bytes) -> tuple[bytes, list[Repair]]:
             pieces += (text[after : found.start()], better)
             after = found.end()
             repairs.append(Repair("json-repair", found.start(), f"{found[0].decode()} read as {better.decode()}"))
-    return b"".join((*pieces, text[after:])), repairs
+            grown.append(len(better) - len(found[0]))
+    return b"".join((*pieces, text[after:])), repairs, grown
 
 
 def _bare_words(text: bytes) -> list[re.Match[bytes]]:

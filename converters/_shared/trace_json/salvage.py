@@ -39,13 +39,14 @@ _SPARE = 100
 
 @dataclass
 class Salvaged:
-    """Elements as JSON texts, `false` for one that was given up; `repairs` have positions in the document.
+    """Elements as JSON texts, `false` for one that was given up; `places` and `repairs` have positions in the document.
 
     `ended`: the text is at the list's bracket. `resumed`: the last element was given up, together with the separator
     after it.
     """
 
     elements: list[bytes] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
     repairs: list[Repair] = field(default_factory=list)
     lost: list[Repair] = field(default_factory=list)
     ended: bool = False
@@ -154,7 +155,7 @@ def _separators(text: Text) -> int:
         after = text.match(_SEPARATORS, text.pos)
         commas += text.part(text.pos, after).count(b",")
         start, text.pos = text.pos, after
-        text.own("structure", start)
+        text.own("read", start)
         if after < text.end or not text.more():
             return commas
 
@@ -177,6 +178,7 @@ def _take_whole(text: Text, value: Value, found: Salvaged) -> None:
         _lose(found, Repair("bad-record", value.start, _shown(content)))
     elif is_utf8(content):
         found.elements.append(content)
+        found.places.append(value.start)
     elif not _keep(found, value.start, *mend(content)):
         _lose(found, Repair("bad-record", value.start, _shown(content)))
 
@@ -250,6 +252,7 @@ def _keep(found: Salvaged, start: int, content: bytes, repairs: list[Repair]) ->
     if not is_json(content):
         return False
     found.elements.append(content)
+    found.places.append(start)
     found.repairs += (repair._replace(place=start + repair.place) for repair in repairs)
     return True
 
@@ -310,6 +313,7 @@ def _take_stray(text: Text, found: Salvaged) -> None:
 
 def _lose(found: Salvaged, loss: Repair) -> None:
     found.elements.append(b"false")
+    found.places.append(loss.place)
     found.lost.append(loss)
 
 

@@ -36,7 +36,7 @@ import pyarrow as pa
 
 from ktrace.converters._shared.timelines import arguments as columns
 from ktrace.model.batch import VERSION, Batch, arrow_schema
-from ktrace.model.json_text import dump_json
+from ktrace.model.json_text import decoded, dump_json
 
 #: Argument of a render stage -> the column of the model that has another name.
 STAGE_COLUMNS = {"registers_per_thread": "registers", "sm__maximum_warps_per_active_cycle_pct": "occupancy"}
@@ -160,10 +160,18 @@ def catalog_texts(catalog: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def link_texts(batches: Iterable[Batch]) -> Iterator[str]:
     """Yields the texts of links."""
     for batch in batches:
+        names = batch.columns.schema.names
+        used = [_with_used_words(column) for column in batch.columns.columns]
+        columns = pa.RecordBatch.from_arrays(used, names=names)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.columns.schema, options=_ZSTD) as writer:
-            writer.write_batch(batch.columns)
+        with pa.ipc.new_stream(sink, columns.schema, options=_ZSTD) as writer:
+            writer.write_batch(columns)
         yield dump_json({"links": base64.b64encode(sink.getvalue()).decode()})
+
+
+def _with_used_words(column: pa.Array) -> pa.Array:
+    """The column without words that no row has: a reader's dictionary may have those of all rows of its source."""
+    return decoded(column).dictionary_encode() if pa.types.is_dictionary(column.type) else column
 
 
 def unpacked_links(text: str) -> Batch:

@@ -380,7 +380,7 @@ def test_words_within_texts_stay(text: str, before: int) -> None:
     """The two ways to mend bare words agree, wherever quotes and backslashes stand."""
     whole = ("[" + " " * before + '"b":' + text + '"c":-inf]').encode()
     if len(mend(whole)[1]) == 1 or text.count('"') % 2 == 0:
-        assert mend_words(whole) == mend(whole)
+        assert mend_words(whole)[:2] == mend(whole)
 
 
 def test_bare_words_found_by_their_letters_are_those_of_the_pattern() -> None:

@@ -136,7 +136,8 @@ def test_the_border_of_a_chunk_at_every_offset(
 @pytest.fixture
 def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(containers, "CHUNK", 300)
-    monkeypatch.setattr(chunks, "CHUNKS", 3)
+    monkeypatch.setattr(chunks, "RANGE", 900)
+    monkeypatch.setattr(chunks, "FIRST", 700)
     monkeypatch.setattr(ranges, "LEAST", 1000)
     monkeypatch.setattr(document, "LEAST_STORED", 500)
     yield

@@ -72,7 +72,8 @@ def account(report: Report) -> Any:
 def small_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Small chunks and ranges; afterwards no child and no file is left."""
     monkeypatch.setattr(containers, "CHUNK", 700)
-    monkeypatch.setattr(chunks, "CHUNKS", 3)
+    monkeypatch.setattr(chunks, "RANGE", 2100)
+    monkeypatch.setattr(chunks, "FIRST", 700)
     monkeypatch.setattr(ranges, "LEAST", 1000)
     monkeypatch.setattr(document, "LEAST_STORED", 500)
     folder = tmp_path / "tmp"
