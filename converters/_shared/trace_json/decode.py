@@ -24,7 +24,7 @@ from ..columnar.decoding import no_gc
 from .compiled_events import CompiledEvents, can_read, may_fold
 from .events import Events, Moves, Tag, by_tag, divided, first_beyond
 from .gather import Gather, Group
-from .json_values import Raw, elements_of, members_of
+from .json_values import Raw, elements_of, events_within, members_of, starts_of
 from .shapes import Shapes, Struct
 
 #: Greatest numbers of events, and of names of columns that they have, whose rows are put in order together. The first
@@ -52,8 +52,6 @@ _LONG = 1 << 20
 
 #: The end of a key; within a text, too, so that there are never fewer than keys.
 _KEYS = re.compile(rb'"\s*:')
-
-_LIST = b"["[0]
 
 #: An element that isn't an event: its position in the chunk, and its text.
 Strange = tuple[int, bytes]
@@ -255,7 +253,7 @@ class Decoder:
 
     def _gather(self, groups: list[Group], text: bytes, moves: Moves) -> None:
         """Adds the events of a chunk to the columns of their shapes."""
-        starts = np.array(_starts(text), np.int64)
+        starts = np.array(starts_of(text), np.int64)
         places = moves.places(starts)
         odd: list[tuple[int, str, bytes]] = []
         for group in groups:
@@ -379,22 +377,6 @@ def _by_type(events: list[Any], shapes: Shapes) -> Iterator[Group]:
         yield Group(struct, rows, part)
 
 
-def _starts(text: bytes) -> list[int]:
-    """Where the elements of a list begin, those of lists within it by themselves, as `_one_by_one` counts them."""
-    found, place = [], 1
-    for element in elements_of(text):
-        place = text.find(element, place)
-        inner = _inner(bytes(element)) if text[place] == _LIST else []
-        for one in inner:
-            place = text.find(one, place)
-            found.append(place)
-            place += len(one)
-        if not inner:
-            found.append(place)
-            place += len(element)
-    return found
-
-
 def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
     """As `Decoder._groups`, with dictionaries of JSON texts, for events without a shape."""
     rows: list[int] = []
@@ -403,7 +385,7 @@ def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
     elements: list[bytes] = []
     place = 1
     for content in map(bytes, elements_of(text)):
-        inner = _inner(content)
+        inner = events_within(content)
         elements += inner or (content,)
         if inner:
             strange.append((text.find(content, place), b"["))
@@ -417,16 +399,3 @@ def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
             strange.append((place, b"{}" if event is not None else content))
         place += len(content)
     return [Group(None, np.array(rows, np.int64), events)] if rows else [], len(elements), strange
-
-
-def _inner(element: bytes) -> list[bytes]:
-    """The events of a list within the list: a further file was appended to the file."""
-    if element[:1] != b"[":
-        return []
-    found: list[bytes] = []
-    for part in map(bytes, elements_of(element)):
-        inner = [part] if part[:1] == b"{" else _inner(part)
-        if not inner:
-            return []
-        found += inner
-    return found

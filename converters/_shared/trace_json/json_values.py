@@ -48,6 +48,35 @@ def same_spelling(text: bytes) -> bytes:
     return b"0" if text == b"-0" else text
 
 
+def starts_of(text: bytes) -> list[int]:
+    """Where the elements of a list begin, those of a list of events within it by themselves."""
+    found, place = [], 1
+    for element in elements_of(text):
+        place = text.find(element, place)
+        inner = events_within(bytes(element))
+        for one in inner:
+            place = text.find(one, place)
+            found.append(place)
+            place += len(one)
+        if not inner:
+            found.append(place)
+            place += len(element)
+    return found
+
+
+def events_within(element: bytes) -> list[bytes]:
+    """The events of a list within the list: a further file was appended to the file."""
+    if element[:1] != b"[":
+        return []
+    found: list[bytes] = []
+    for part in map(bytes, elements_of(element)):
+        inner = [part] if part[:1] == b"{" else events_within(part)
+        if not inner:
+            return []
+        found += inner
+    return found
+
+
 def scalars(column: pa.Array) -> pa.Array:
     """A dictionary of JSON texts as texts, numbers or truth values, where all values are of that one kind.
 
