@@ -28,7 +28,7 @@ MESSAGES = (
     *("InternedGraphicsContext", "InternedGpuRenderStageSpecification", "InternedGpuCounterDescriptor"),
     *("GpuCounterEvent", "GpuCounterEvent.GpuCounter", "GpuCounterDescriptor", "GpuCounterDescriptor.GpuCounterSpec"),
     "GpuCounterDescriptor.GpuCounterGroupSpec",
-    *("GpuInfo", "GpuInfo.Gpu", "GpuMemTotalEvent", "GpuLog"),
+    *("GpuInfo", "GpuInfo.Gpu", "GpuMemTotalEvent", "GpuLog", "TracingServiceEvent"),
 )
 
 ENUMS = (

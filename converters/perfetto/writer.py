@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from collections.abc import Sequence as Several
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import load_json
+from ktrace.model.masks import slice_rows
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import Track, host_of
 from ktrace.output.sink import Sink
@@ -22,15 +25,19 @@ from ktrace.parallel.in_order import InOrder
 from ktrace.stages.order.timeline import Arrows, Edges, Timeline, TimelineBatch
 
 from .proto import field_numbers as f
-from .proto.sidecar import begin_text, catalog_texts, end_text, link_texts
+from .proto.sidecar import DERIVED_SEQUENCES, begin_text, catalog_texts, end_text, link_texts
+from .proto.wire import bytes_field, int_field
 from .writing.busy_pieces import MOST as MOST_PIECES
 from .writing.busy_pieces import BusyPieces
 from .writing.descriptors import Descriptors
 from .writing.gpu_tracks import Gpus, IdCounters, label_gpus, with_processes
 from .writing.kernel_counters import MOST, KernelCounters
 from .writing.machine import Machine
-from .writing.sequences import clock
+from .writing.sequences import Sequence, clock, packet
 from .writing.trace_output import TraceOutput
+
+#: A viewer shows the whole trace at first if slices of threads and devices take this share of its time.
+_NEARLY_ALL = 0.98
 
 #: The most busy pieces of a trace that is one of several.
 MOST_IN_AN_ARCHIVE = 1000
@@ -51,6 +58,7 @@ class Writer:
         self._least = int(conversion.options.get("origin", 0))
         self._knows_time_of_day = conversion.options.get("unix") != "none"
         self._busy = BusyPieces(MOST_IN_AN_ARCHIVE if self._first else MOST_PIECES)
+        self._work: tuple[int, int] | None = None  # from the first to the last time of slices of threads and devices
         self._gpu = "slices" if conversion.options.get("gpu") == "slices" else "stages"
 
     def start(self, timeline: Timeline) -> None:
@@ -61,6 +69,7 @@ class Writer:
             note = f"The times shown are {-origin} ns later than those of the source, which begin below 0."
             self._report.issue("origin", "output", f"{-origin} ns were added", 0)
         catalog, tracks = timeline.catalog, timeline.tracks
+        self._is_work = np.array([track.tid is not None or track.is_on_device for track in tracks], np.bool_)
         self._machine_of = _machines(tracks, catalog, self._first)
         machines = np.unique(self._machine_of).tolist() or [self._first]
         descriptors = Descriptors(
@@ -69,6 +78,8 @@ class Writer:
         numbers = IdCounters()
         gpus = [Gpus(tracks, catalog, (self._machine_of == one).tolist(), numbers) for one in machines]
         label_gpus([gpu for mine in gpus for gpu in mine.gpus], catalog)
+        for one, mine in zip(machines, gpus, strict=True):
+            descriptors.add_devices(mine, one)
         self._output = TraceOutput(self._stream, self._report, timeline, origin, descriptors, machines[0])
         self._machines = {}
         for one, mine in zip(machines, gpus, strict=True):
@@ -87,6 +98,7 @@ class Writer:
     def write(self, batch: TimelineBatch) -> int:
         """Writes the rows and returns the number of events and arrow ends that it kept."""
         self._busy.add(batch, self._output.tracks.queue_track)
+        self._work = _extended(self._work, batch, self._is_work)
         if self._gpu == "slices":
             batch = _without_stages(batch)
         if len(self._machines) == 1:
@@ -106,11 +118,13 @@ class Writer:
         pieces = self._busy.finish()
         for machine in self._machines.values():
             machine.close(self._busy, pieces)
+        if self._work and not self._first:
+            self._output.write(_shown_at_first(self._output, *self._work))
         self._output.write_sidecar(end_text())
         self._stream.close()
 
 
-def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> Int64:
+def _machines(tracks: Several[Track], catalog: Catalog, first: int) -> Int64:
     """Returns the machine of each track: 0 for all if fewer than two hosts are named, else one number per host.
 
     Numbers rise from `first`, or from 1. Tracks without a host share a machine of their own.
@@ -121,6 +135,36 @@ def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> Int64:
         return np.full(len(tracks), first, np.int64)
     numbers = {host: number for number, host in enumerate(dict.fromkeys(hosts), first or 1)}
     return np.array([numbers[host] for host in hosts], np.int64)
+
+
+def _extended(known: tuple[int, int] | None, batch: TimelineBatch, is_work: Bools) -> tuple[int, int] | None:
+    """The range of time from the first to the last of these slices, with that of slices on such tracks in the batch."""
+    rows = np.flatnonzero(slice_rows(batch) & is_work[batch.track])
+    if not len(rows):
+        return known
+    ts = batch.column("ts").to_numpy()[rows]
+    end = ts + pc.fill_null(batch.column("dur"), 0).to_numpy(zero_copy_only=False)[rows]
+    first, last = int(ts.min()), int(end.max())
+    return (min(known[0], first), max(known[1], last)) if known else (first, last)
+
+
+def _shown_at_first(output: TraceOutput, first: int, last: int) -> bytes:
+    """Packets that have a viewer show that range of time at first; empty if it is nearly all of the trace.
+
+    It shows when tracing was on (`getTracingMetadataTimeBounds` in the UI's load_trace.ts, v52 to v58).
+    """
+    if last - first > _NEARLY_ALL * (output.timeline.end - output.timeline.start):
+        return b""
+    sequence = Sequence(DERIVED_SEQUENCES + output.machine, output.machine)
+    fields = f.TRACING_SERVICE_EVENT
+    return b"".join(
+        packet(
+            int_field(f.TRACE_PACKET["timestamp"], ts - output.origin)
+            + sequence.fields
+            + bytes_field(f.TRACE_PACKET["service_event"], int_field(fields[event], 1))
+        )
+        for event, ts in (("tracing_started", first), ("tracing_disabled", last))
+    )
 
 
 def _without_stages(batch: TimelineBatch) -> TimelineBatch:

@@ -49,7 +49,8 @@ class Track(NamedTuple):
 class Shown:
     """Name and place of a process or track. `labels` are rank and host of a process, if there are several.
 
-    `name` is unique among processes. `without_pid` is the name of a process for viewers that show its id as well.
+    `name` is unique among processes. `without_pid` is the name of a process for viewers that show its id as well, and
+    `plain` its name without what tells it from others.
     """
 
     name: str
@@ -57,6 +58,14 @@ class Shown:
     description: str | None = None
     labels: tuple[str, ...] = ()
     without_pid: str = ""
+    plain: str = ""
+
+    def led(self, name: str) -> str:
+        """One of its names with what tells it from others first: "rank 3, on node1: python3" for
+        "python3 (rank 3, on node1)".
+        """
+        rest = name.removeprefix(f"{self.plain} (")
+        return f"{rest[:-1]}: {self.plain}" if self.plain and rest != name else name
 
 
 @dataclass
@@ -146,7 +155,7 @@ def _by_rank(processes: list[Node], catalog: Catalog, alone: bool) -> list[Node]
         words = [*labels, *([f"on {host}"] if several_hosts and host is not None else [])]
         labels += [host] if (several_hosts or not alone) and host is not None else []
         name = f"{node.shown.name} ({', '.join(words)})" if alone and words else node.shown.name
-        node.shown = replace(node.shown, name=name, labels=tuple(labels))
+        node.shown = replace(node.shown, name=name, labels=tuple(labels), plain=node.shown.name)
         by_host = (lowest[host], host is None, _natural(host or "")) if several_hosts else ()
         by_rank = (_NO_RANK if rank is None else rank,) if several_ranks else ()
         places.append((by_host, by_rank, _place(node)))
@@ -277,9 +286,16 @@ def _show(kind: str, track: Track, catalog: Catalog) -> Shown:
     entry = _entry("track", track, catalog) or (_entry(kind, track, catalog) if kind != "track" else None)
     name = entry.name if entry else None
     if kind == "device":
-        name = f"GPU {track.device}" + (f" {name}" if name else "")
+        name = f"GPU {track.device}" + (f" {model}" if (model := without_number(name, track.device)) else "")
     shown = name or _number(kind, track)
     return Shown(shown, entry.order, entry.facts.get("description")) if entry else Shown(shown)
+
+
+def without_number(name: str | None, number: int | None) -> str | None:
+    """The name of a device without its number at the end; None if nothing but "GPU" is left."""
+    found = re.fullmatch(rf"(.*?)[ :#]+{number}", name) if name and number is not None else None
+    kept = found[1] if found else name
+    return None if kept is None or kept.casefold() in ("gpu", "/device:gpu") else kept
 
 
 def _number(kind: str, track: Track) -> str:

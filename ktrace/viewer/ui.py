@@ -20,8 +20,9 @@ UI = "https://ui.perfetto.dev"
 #: (`setupContentSecurityPolicy` in its ui/src/frontend/index.ts: 'http://127.0.0.1:9001'; v52 and later).
 PORT = 9001
 
-#: Groups with the streams of GPUs: "Render Stage" below "GPU" (v52), "Hardware Queues" (later).
-GPU_TRACKS = "^GPU$|Render Stage|Hardware Queues"
+#: Groups with the streams of GPUs: "Render Stage" below "GPU" (v52), "Hardware Queues" (later), and processes of
+#: devices: "NVIDIA H100 #0 1", where 1 is the process id.
+GPU_TRACKS = r"^GPU$|Render Stage|Hardware Queues| #[0-9]+ [0-9]+( |$)"
 
 ALL_TRACKS = "."
 

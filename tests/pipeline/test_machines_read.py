@@ -65,7 +65,7 @@ def test_they_are_machines_again(trace: Path, tmp_path: Path) -> None:
         for packet in packets
         if packet.track_descriptor.HasField("process")
     }
-    assert sorted(machines.values()) == ["app of 0", "app of 7 (on machine 7)", "app of 9 (on machine 9)"]
+    assert sorted(machines.values()) == ["app of 0", "on machine 7: app of 7", "on machine 9: app of 9"]
     both = [ktrace.read(path).events.sort_values("ts").host for path in (trace, tmp_path / "out.perfetto")]
     assert both[0].fillna("").tolist() == both[1].fillna("").tolist()
 

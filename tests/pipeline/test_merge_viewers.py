@@ -49,7 +49,7 @@ def test_processes_are_sorted_and_named_by_host_and_rank(merged: Path) -> None:
         merged,
         "select raw_id from machine where raw_id > 0 order by raw_id",
         "select upid, pid, p.name, m.raw_id as machine from process p join machine m on p.machine_id = m.id"
-        " where p.name glob 'python3*'",
+        " where p.name glob '*: python3'",
         "select string_value as label, count(*) as n from args where key like 'chrome.process_label%' group by 1",
     )
     assert len(machines) == 2
@@ -57,10 +57,10 @@ def test_processes_are_sorted_and_named_by_host_and_rank(merged: Path) -> None:
     order = {packet.track_descriptor.process.process_name: packet.track_descriptor.process for packet in told}
     processes = sorted(processes, key=lambda row: order[row["name"]].legacy_sort_index)
     assert [row["name"] for row in processes] == [
-        "python3 (rank 0, on node9)",
-        "python3 (rank 2, on node9)",
-        "python3 (rank 3, on node1)",
-        "python3 (rank 10, on node1)",
+        "rank 0, on node9: python3",
+        "rank 2, on node9: python3",
+        "rank 3, on node1: python3",
+        "rank 10, on node1: python3",
     ]
     assert [row["machine"] for row in processes] == [processes[0]["machine"]] * 2 + [processes[2]["machine"]] * 2
     assert processes[0]["machine"] != processes[2]["machine"]
@@ -80,7 +80,7 @@ def test_queues_and_gpus_are_told_apart(merged: Path) -> None:
     ]
     text = merged.read_bytes()
     for rank in (0, 2, 3, 10):
-        assert f"NVIDIA H100 80GB HBM3 #0 (rank {rank})".encode() in text
+        assert f"rank {rank}: NVIDIA H100 80GB HBM3 #0".encode() in text
 
 
 def test_no_arrow_and_no_process_is_of_two_sources(merged: Path, four: list[Path], tmp_path: Path) -> None:

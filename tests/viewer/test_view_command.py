@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import re
 import signal
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from running import ANY_PORT, viewing
 import ktrace
 from ktrace import viewer
 from ktrace.errors import KtraceError
-from ktrace.viewer.ui import UI, version_of
+from ktrace.viewer.ui import GPU_TRACKS, UI, version_of
 
 TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 LOG = SAMPLES / "doppler/prefill-and-three-decodes.log"
@@ -37,9 +38,7 @@ def test_it_converts_serves_once_and_ends(tmp_path: Path) -> None:
     with viewing(tmp_path, TRACE, "--no-browser") as view:
         assert view.page == UI
         assert view.url.endswith("/trace.perfetto"), "the page tells others its URL"
-        assert view.expanded == [
-            {"id": "dev.perfetto.ExpandTracksByRegex", "args": ["^GPU$|Render Stage|Hardware Queues", "name"]}
-        ]
+        assert view.expanded == [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [GPU_TRACKS, "name"]}]
         assert len(view.left()) == 1
         assert view.get()[0] == 404
         status, headers, body = view.get(Origin=UI)
@@ -52,6 +51,18 @@ def test_it_converts_serves_once_and_ends(tmp_path: Path) -> None:
     (tmp_path / "fetched.perfetto").write_bytes(body)
     ktrace.convert(TRACE, tmp_path / "converted.perfetto")
     assert body == (tmp_path / "converted.perfetto").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "matches"),
+    [
+        *(("GPU", True), ("Hardware Queues", True), ("Render Stage", True), ("NVIDIA H100 80GB HBM3 #0 1", True)),
+        *(("rank 3: NVIDIA H100 #0 12 (machine 1)", True), ("GPU #2 1", True)),
+        *(("python3 4242", False), ("stream 7", False), ("GPU 0 stream 7", False), ("main thread 4242", False)),
+    ],
+)
+def test_devices_are_expanded_and_nothing_else(name: str, matches: bool) -> None:
+    assert bool(re.search(GPU_TRACKS, name)) == matches
 
 
 def test_the_path_is_long_and_another_each_time(tmp_path: Path, perfetto: Path) -> None:

@@ -241,6 +241,12 @@ GPU_LOG = {
     "severity": 1, "tag": 2, "log_message": 3
 }
 
+TRACING_SERVICE_EVENT = {
+    "tracing_started": 2, "all_data_sources_started": 1, "flush_started": 9, "all_data_sources_flushed": 3,
+    "read_tracing_buffers_completed": 4, "tracing_disabled": 5, "seized_for_bugreport": 6,
+    "slow_starting_data_sources": 7, "last_flush_slow_data_sources": 8, "clone_started": 10, "buffer_cloned": 11
+}
+
 COUNTER_UNIT = {
     "UNIT_UNSPECIFIED": 0, "UNIT_TIME_NS": 1, "UNIT_COUNT": 2, "UNIT_SIZE_BYTES": 3
 }

@@ -39,8 +39,8 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 #: Operations that are told apart, and names whose operation is looked up: all further ones are "other" and "kernel".
 _OPERATIONS, _NAMES = 31, 4096
 
-#: A time before any other.
-_NEVER = -(1 << 62)
+#: A time before any other, and the longest gap after work.
+_NEVER, LONGEST_GAP = -(1 << 62), 1 << 61
 
 
 @dataclass(frozen=True)
@@ -112,52 +112,17 @@ def _none() -> Pieces:
     return Pieces(*(empty,) * 10, np.empty((0, _OPERATIONS + 1), np.int64))
 
 
-class BusyPieces:
-    """Gathers the busy pieces of streams from batches in the order of time. `most` is the most pieces."""
+class Reach:
+    """How far the work of each track has come."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self.names: list[str] = []
-        self.operations: list[str] = []
-        self._most = most
-        self._cell = _FIRST_CELL
-        self._least = 0  # shorter gaps aren't among the longest
-        self._parts: list[Pieces] = []
-        self._waiting = 0  # pieces that came since they were last joined
+    def __init__(self) -> None:
         self._ends: dict[int, tuple[int, int]] = {}  # track -> start of its last uninterrupted work, end of all so far
-        self._numbers: dict[tuple[str, bool], tuple[int, int]] = {}  # name, is a kernel -> its number, its operation's
 
-    def add(self, batch: TimelineBatch, stream_of: Callable[[int], int]) -> None:
-        """Adds the device work of a batch; `stream_of` returns the track whose stream a track belongs to."""
-        rows = np.flatnonzero(batch.work & words_in(batch.column("kind"), DEVICE_KINDS))
-        if not len(rows):
-            return
-        tracks, of = np.unique(batch.track[rows], return_inverse=True)
-        track = np.array([stream_of(one) for one in tracks.tolist()], np.int64)[of]
-        order = np.argsort(track, kind="stable")
-        rows, track = rows[order], track[order]
-        start = batch.column("ts").to_numpy()[rows]
-        dur = batch.column("dur").fill_null(0).to_numpy(zero_copy_only=False)[rows]
-        kernel = words_in(batch.column("kind"), ("kernel",))[rows]
-        name, operation = self._named(batch, rows, kernel)
-        self._gather(track, start, start + dur, kernel.astype(np.int64), name, operation)
+    def ends(self) -> dict[int, int]:
+        """Returns the end of the work of each track."""
+        return {track: end for track, (_, end) in self._ends.items()}
 
-    def _gather(self, track: Int64, start: Int64, end: Int64, kernel: Int64, name: Int64, operation: Int64) -> None:
-        """Adds ordered work as pieces."""
-        dur = end - start
-        gap, origin, busy = self._placed(track, start, end)
-        nothing = np.empty((len(track), 0), np.int64)
-        one = Pieces(track, start, end, gap, origin, busy, kernel, 1 - kernel, dur, name, nothing)
-        cut = (gap > 0) & (one.cells(self._cell) | (gap >= self._least)) if self._least else gap > 0
-        cut[np.flatnonzero(np.diff(track, prepend=track[0] - 1))] = True
-        new, piece = one.joined(cut), np.cumsum(cut) - 1
-        work = np.zeros(len(new) * (_OPERATIONS + 1), np.int64)
-        np.add.at(work, piece * (_OPERATIONS + 1) + operation, dur)
-        self._parts.append(replace(new, work=work.reshape(len(new), -1)))
-        self._waiting += len(new)
-        if self._waiting > max(2 * self._most, len(self._parts[0])):
-            self.finish()
-
-    def _placed(self, track: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
+    def placed(self, track: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
         """Returns gap and origin of ordered work, and what each adds to the time in which its track is busy."""
         reach = _reach(track, end)
         before = np.full(len(track), _NEVER, np.int64)
@@ -178,6 +143,52 @@ class BusyPieces:
             zip(track[first].tolist(), zip(origin[last].tolist(), until.tolist(), strict=True), strict=True)
         )
         return gap, origin, np.maximum(end - np.maximum(start, before), 0)
+
+
+class BusyPieces:
+    """Gathers the busy pieces of streams from batches in the order of time. `most` is the most pieces."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.names: list[str] = []
+        self.operations: list[str] = []
+        self._most = most
+        self._cell = _FIRST_CELL
+        self._least = 0  # shorter gaps aren't among the longest
+        self._parts: list[Pieces] = []
+        self._waiting = 0  # pieces that came since they were last joined
+        self._reach = Reach()
+        self._numbers: dict[tuple[str, bool], tuple[int, int]] = {}  # name, is a kernel -> its number, its operation's
+
+    def add(self, batch: TimelineBatch, stream_of: Callable[[int], int]) -> None:
+        """Adds the device work of a batch; `stream_of` returns the track whose stream a track belongs to."""
+        rows = np.flatnonzero(batch.work & words_in(batch.column("kind"), DEVICE_KINDS))
+        if not len(rows):
+            return
+        tracks, of = np.unique(batch.track[rows], return_inverse=True)
+        track = np.array([stream_of(one) for one in tracks.tolist()], np.int64)[of]
+        order = np.argsort(track, kind="stable")
+        rows, track = rows[order], track[order]
+        start = batch.column("ts").to_numpy()[rows]
+        dur = batch.column("dur").fill_null(0).to_numpy(zero_copy_only=False)[rows]
+        kernel = words_in(batch.column("kind"), ("kernel",))[rows]
+        name, operation = self._named(batch, rows, kernel)
+        self._gather(track, start, start + dur, kernel.astype(np.int64), name, operation)
+
+    def _gather(self, track: Int64, start: Int64, end: Int64, kernel: Int64, name: Int64, operation: Int64) -> None:
+        """Adds ordered work as pieces."""
+        dur = end - start
+        gap, origin, busy = self._reach.placed(track, start, end)
+        nothing = np.empty((len(track), 0), np.int64)
+        one = Pieces(track, start, end, gap, origin, busy, kernel, 1 - kernel, dur, name, nothing)
+        cut = (gap > 0) & (one.cells(self._cell) | (gap >= self._least)) if self._least else gap > 0
+        cut[np.flatnonzero(np.diff(track, prepend=track[0] - 1))] = True
+        new, piece = one.joined(cut), np.cumsum(cut) - 1
+        work = np.zeros(len(new) * (_OPERATIONS + 1), np.int64)
+        np.add.at(work, piece * (_OPERATIONS + 1) + operation, dur)
+        self._parts.append(replace(new, work=work.reshape(len(new), -1)))
+        self._waiting += len(new)
+        if self._waiting > max(2 * self._most, len(self._parts[0])):
+            self.finish()
 
     def _named(self, batch: TimelineBatch, rows: Int64, kernel: Bools) -> tuple[Int64, Int64]:
         """Returns the number of the name of each row, and that of its operation."""
@@ -224,7 +235,7 @@ class BusyPieces:
         half = self._most // 2
         while np.count_nonzero(cut := pieces.cells(self._cell)) > half and self._cell < _LAST_CELL:
             self._cell += 1
-        known = np.flatnonzero(pieces.gap < -_NEVER // 2)  # a track's first piece has no gap
+        known = np.flatnonzero(pieces.gap < LONGEST_GAP)  # a track's first piece has no gap
         spread = pieces.start[known].view(np.uint64) * _SPREAD
         longest = known[np.lexsort((spread, -pieces.gap[known]))][:half]
         cut[longest] = True

@@ -3,10 +3,14 @@
 root                      uuid 0: processes and threads are in our order
   python3                 ProcessDescriptor; the viewer adds the process id to its name
     pt_main_thread        ThreadDescriptor; the viewer adds the thread id to its name
-    GPU 0 NVIDIA H100     a track without events, which groups others
-      stream 7            a track; slices that overlap without nesting are on a second one of the same name,
-      stream 7            which the viewer shows as further rows of the first
-      power               CounterDescriptor
+    queue                 a track; slices that overlap without nesting are on a second one of the same name,
+    queue                 which the viewer shows as further rows of the first
+  NVIDIA H100 #0          the process of a device (`device_processes.py`)
+    context 1             a track
+    power                 CounterDescriptor
+
+A viewer shows nothing of a closed process but its threads, and no track above them. So text tracks are threads if their
+process has no others, and so is what ktrace explains.
 """
 
 from __future__ import annotations
@@ -21,6 +25,10 @@ from ktrace.model.tracks import Node, Process, Track, arrange, give_ids, with_tr
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, int_field, text_field
+from .gpu_tracks import Gpu, Gpus
+
+#: Tracks of events have lower uuids than devices.
+_DEVICES = 1 << 62
 
 #: A process id has 31 bits and a sign.
 HIGHEST_PID = 2**31 - 1
@@ -30,6 +38,9 @@ _RANKS = 1024
 
 #: The rank of the last child.
 _LAST = 2**31 - 1
+
+#: What ktrace explains, by the text keys of its tracks.
+_EXPLAINED = ("critical path", "idle")
 
 #: Up to this many counters are among the other tracks; more get a group.
 _LOOSE_COUNTERS = 4
@@ -64,10 +75,13 @@ class Descriptors:
         self._counter_groups: dict[int, int] = {}
         self._processes = arrange(tracks, catalog, alone=alone)
         self._pids = _pids(self._processes, machine_of)
+        self._gpus: dict[int, Gpu] = {}  # id of a device below a process -> the GPU whose process has its tracks
         self._tids: dict[int, int] = {}  # id of a node that is drawn as a thread -> its thread id
+        self._threads: dict[int, str] = {}  # id of a node that only a viewer calls a thread -> its name without the id
         self._names: dict[int, str] = {}  # id of a node below a process that isn't a thread -> its name
         for process in self._processes:
             self._tids |= _tids(process)
+            self._add_threads(process, self._pids[id(process)])
             others = [node for node in process.children if id(node) not in self._tids]
             names = in_order_of_names([node.shown.name for node in others])
             self._names.update(zip(map(id, others), names, strict=True))
@@ -86,6 +100,48 @@ class Descriptors:
         for siblings in ([*self._processes], *(node.children for p in self._processes for node in p.walk())):
             self._ranks.update((id(node), rank * _RANKS) for rank, node in enumerate(siblings))
         self._queues = self._queue_names()
+
+    def _add_threads(self, process: Node, pid: int) -> None:
+        """Makes threads of text tracks below a process: all if it has no others, else what ktrace explains."""
+        taken = [self._tids[id(node)] for node in process.children if id(node) in self._tids]
+        texts = [node for node in process.children if node.kind == "track"]
+        texts = [node for node in texts if not taken or node.shown.name in _EXPLAINED]
+        for node, (tid, name) in zip(texts, with_tids([pid, *taken], [n.shown.name for n in texts]), strict=True):
+            self._tids[id(node)], self._threads[id(node)] = tid, name
+
+    def add_devices(self, gpus: Gpus, machine: int) -> None:
+        """Puts the tracks of the devices of a machine below processes of their own, which get their ids here."""
+        taken = set(self._pids.values())
+        free = (pid for pid in count(1) if pid not in taken)
+        for gpu in gpus.gpus:
+            gpu.pid, gpu.uuid = next(free), _DEVICES + (machine << 48) + (gpu.number << 24)
+        tracks: dict[int, list[Node]] = {}
+        for device in (node for process in self._processes for node in process.children if node.kind == "device"):
+            numbers = [node.number for node in device.walk() if node.number is not None]
+            if numbers and (found := gpus.of(numbers[0])):
+                self._gpus[id(device)] = found
+                tracks.setdefault(found.number, []).extend(
+                    ([device] if device.number is not None else []) + device.children
+                )
+        for gpu in gpus.gpus:
+            self._name_tracks(gpu, tracks.get(gpu.number, []))
+
+    def _name_tracks(self, gpu: Gpu, nodes: list[Node]) -> None:
+        """Names the tracks below the process of a device, after their own process if there are several of these."""
+        owners = [self._process_of(node) for node in nodes]
+        several = len({*map(id, owners)}) > 1
+        names = ["events" if node.kind == "device" else node.shown.name for node in nodes]
+        if several:
+            names = [f"{_distinguishing(owner)} {name}" for owner, name in zip(owners, names, strict=True)]
+        explained = [number for number, node in enumerate(nodes) if node.shown.name in _EXPLAINED]
+        streams = [node.key.stream for node in nodes if isinstance(node.key, Track)]
+        threads = with_tids([gpu.pid, *(one for one in streams if one and one > 0)], [names[one] for one in explained])
+        for one, (tid, name) in zip(explained, threads, strict=True):
+            self._tids[id(nodes[one])], self._threads[id(nodes[one])] = tid, name
+            gpu.tids.append(tid)
+        others = [number for number in range(len(nodes)) if number not in {*explained}]
+        for one, name in zip(others, in_order_of_names([names[one] for one in others]), strict=True):
+            self._names[id(nodes[one])] = name
 
     def _queue_names(self) -> dict[int, str]:
         """Returns index of a track -> name of its hardware queue.
@@ -143,10 +199,6 @@ class Descriptors:
         node = self._nodes[number]
         return "work" if node.kind in ("device", "process") else node.shown.name
 
-    def pids(self) -> set[int]:
-        """Returns the process ids of all machines."""
-        return set(self._pids.values())
-
     def _below_process(self, node: Node) -> str:
         names: list[str] = []
         while node.kind != "process":
@@ -180,20 +232,30 @@ class Descriptors:
     def _node(self, node: Node) -> int:
         uuid = self._known.get(id(node))
         if uuid is None:
-            parent = None if node.kind == "process" else self._node(self._parents[id(node)])
+            gpu = self._gpus.get(id(node))
+            parent = None if node.kind == "process" else self._group(self._parents[id(node)] if gpu is None else node)
             uuid = self._known[id(node)] = next(self._uuids)
             self._emit(uuid, parent, node)
         return uuid
 
+    def _group(self, node: Node) -> int:
+        """Returns the uuid of the track below which the children of a node are."""
+        gpu = self._gpus.get(id(node))
+        if gpu is None:
+            return self._node(node)
+        gpu.is_parent = True
+        return gpu.uuid
+
     def _lane(self, node: Node) -> int:
         """A further row: a sibling with the same merge key or, as threads don't merge, a child of the thread."""
         first = self._node(node)
-        parent = first if id(node) in self._tids else self._node(self._parents[id(node)])
+        above = node if id(node) in self._gpus else self._parents[id(node)]
+        parent = first if id(node) in self._tids else self._group(above)
         uuid = next(self._uuids)
         self._fresh(
             int_field(f.TRACK_DESCRIPTOR["uuid"], uuid),
             int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent),
-            text_field(f.TRACK_DESCRIPTOR["name"], self._name(node)),
+            text_field(f.TRACK_DESCRIPTOR["name"], self._lane_name(node)),
             int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], self._ranks[id(node)]),
             self._merge_key(node, first),
         )
@@ -201,7 +263,7 @@ class Descriptors:
 
     def _emit(self, uuid: int, parent: int | None, node: Node) -> None:
         fields = [int_field(f.TRACK_DESCRIPTOR["uuid"], uuid)]
-        rank = self._ranks[id(node)]
+        rank = -1 if node.shown.name in _EXPLAINED and id(node) in self._threads else self._ranks[id(node)]
         description = node.shown.description
         if node.kind == "process":
             pid = self._pids[id(node)]
@@ -229,11 +291,21 @@ class Descriptors:
     def _name(self, node: Node) -> str:
         return self._names.get(id(node), node.shown.name)
 
+    def _lane_name(self, node: Node) -> str:
+        """The name of a further row: below a thread, that which the viewer gives the thread, and why there is a row."""
+        if id(node) not in self._tids:
+            return self._name(node)
+        return f"{self._thread_name(node) or 'Thread'} {self._tids[id(node)]} (overlapping)"
+
+    def _thread_name(self, node: Node) -> str:
+        name = self._threads.get(id(node))
+        return _thread_name(node.shown.name, self._tids[id(node)]) if name is None else name
+
     def _thread(self, node: Node) -> bytes:
-        tid = self._tids[id(node)]
-        fields = int_field(f.THREAD_DESCRIPTOR["pid"], self._pids[id(self._parents[id(node)])])
-        fields += int_field(f.THREAD_DESCRIPTOR["tid"], tid)
-        name = _thread_name(node.shown.name, tid)
+        tid, above = self._tids[id(node)], id(self._parents[id(node)])
+        pid = self._gpus[above].pid if above in self._gpus else self._pids[above]
+        fields = int_field(f.THREAD_DESCRIPTOR["pid"], pid) + int_field(f.THREAD_DESCRIPTOR["tid"], tid)
+        name = self._thread_name(node)
         return fields + (text_field(f.THREAD_DESCRIPTOR["thread_name"], name) if name else b"")
 
     def _counter(self, node: Node, name: str, unit: str | None) -> int:
@@ -260,7 +332,7 @@ class Descriptors:
 
     def _counter_parent(self, place: Node) -> int:
         """Returns the uuid of the process or device, or of the group of its counters."""
-        parent = self._node(place)
+        parent = self._group(place)
         if not self._grouped.get(id(place)):
             return parent
         group = self._counter_groups.get(id(place))
@@ -326,6 +398,17 @@ def _tids(process: Node) -> dict[int, int]:
     }
 
 
+def with_tids(taken: Sequence[int], names: Sequence[str]) -> list[tuple[int, str]]:
+    """Returns thread ids that aren't taken, and names without them: a viewer shows "stream" and 7 as "stream 7"."""
+    words = [name.rpartition(" ") for name in names]
+    wanted = [int(digits) if word and digits.isdecimal() else None for word, _, digits in words]
+    tids = give_ids([*dict.fromkeys(taken), *wanted], HIGHEST_PID)[-len(names) :] if names else []
+    return [
+        (tid, word if tid == number else name)
+        for tid, number, name, (word, *_) in zip(tids, wanted, names, words, strict=True)
+    ]
+
+
 _THREAD = re.compile(r"thread ([0-9]+)(?: \((.+)\))?")
 
 
@@ -372,7 +455,7 @@ def _process(pid: int, node: Node, rank: int) -> bytes:
     is_own = isinstance(node.key, Process) and node.key.pid == pid
     return (
         int_field(f.PROCESS_DESCRIPTOR["pid"], pid)
-        + text_field(f.PROCESS_DESCRIPTOR["process_name"], shown.without_pid if is_own else shown.name)
+        + text_field(f.PROCESS_DESCRIPTOR["process_name"], shown.led(shown.without_pid if is_own else shown.name))
         + int_field(f.PROCESS_DESCRIPTOR["legacy_sort_index"], rank)
         + b"".join(text_field(f.PROCESS_DESCRIPTOR["process_labels"], label) for label in shown.labels)
     )

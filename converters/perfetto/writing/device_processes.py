@@ -5,23 +5,21 @@ Its number is above those of all others, and so ktrace leaves its packets out wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 
 from ktrace.model.arrays import Int64
-from ktrace.model.tracks import give_ids
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import DERIVED_SEQUENCES
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, text_field, varint
 from .arguments import TYPE_NAMES, HostArguments
 from .busy_pieces import BusyPieces, Pieces
-from .descriptors import HIGHEST_PID, Descriptors
+from .descriptors import Descriptors, with_tids
 from .fields import CodedField, ConstantField, Field, NumberField
-from .gpu_tracks import Gpus
+from .gpu_tracks import Gpu, Gpus
 from .interning import InternedTexts, fresh
 from .message_columns import Pieces as Table
 from .sequences import Events, Packets, packet
@@ -30,9 +28,6 @@ from .sequences import Sequence as PacketSequence
 #: The category of the slices, and what an argument of each says.
 CATEGORY = "derived"
 _NOTE = "ktrace: derived from kernels and copies, which are on tracks of their own; the gaps of a piece are at its end"
-
-#: Tracks of events have lower uuids.
-_UUIDS = 1 << 62
 
 _BEGIN, _END = (f.TRACK_EVENT_TYPE[name] for name in ("TYPE_SLICE_BEGIN", "TYPE_SLICE_END"))
 _TYPE, _TRACK = int_tag(f.TRACK_EVENT["type"]), int_tag(f.TRACK_EVENT["track_uuid"])
@@ -48,36 +43,56 @@ class _Thread:
     name: str
 
 
-def write_devices(
-    machine: int, gpus: Gpus, tracks: Descriptors, found: BusyPieces, pieces: Pieces, origin: int
-) -> list[bytes | Callable[[], memoryview]]:
-    """Returns the packets of the devices of a machine."""
-    streams_of: dict[int, list[int]] = {}
-    for one in np.unique(pieces.track).tolist():
-        if gpu := gpus.of(one):
-            streams_of.setdefault(gpu.number, []).append(one)
-    if not streams_of:
-        return []
-    sequence = PacketSequence(DERIVED_SEQUENCES + machine, machine)
-    taken = tracks.pids()
-    free = (pid for pid in count(1) if pid not in taken)
-    packets: list[bytes | Callable[[], memoryview]] = [sequence.first(TYPE_NAMES)]
-    threads: dict[int, _Thread] = {}
-    for rank, (number, streams) in enumerate(sorted(streams_of.items())):
-        pid = next(free)
-        uuid = _UUIDS + (machine << 32) + len(threads) + rank
-        label = gpus.gpus[number].label
-        packets.append(packet(sequence.later() + _process(uuid, pid, label, rank - len(streams_of), tracks.note)))
-        named = _with_tids(pid, _stream_names(streams, tracks))
-        for place, (one, (tid, shown)) in enumerate(zip(streams, named, strict=True)):
-            thread = threads[one] = _Thread(pid, tid, uuid + 1 + place, shown)
-            packets.append(packet(sequence.later() + _thread(uuid, thread, place)))
-    rows = np.flatnonzero(np.isin(pieces.track, list(threads)))
-    interned, events = _events(rows, pieces, threads, found)
-    packets.append(sequence.interning(interned))
-    ts = np.stack((pieces.start[rows], (pieces.start + pieces.busy)[rows]), 1).ravel() - origin
-    packets.append(Packets(sequence, bytes_tag(f.TRACE_PACKET["track_event"])).of(events, ts))
-    return packets
+class DeviceProcesses:
+    """The processes of the devices of a machine."""
+
+    def __init__(self, machine: int, gpus: Gpus, tracks: Descriptors) -> None:
+        self._sequence = PacketSequence(DERIVED_SEQUENCES + machine, machine)
+        self._gpus, self._tracks = gpus, tracks
+        self._written: set[int] = set()
+        self._is_open = False
+
+    def fresh(self, more: Iterable[int] = ()) -> bytes:
+        """Returns the packets of processes that have tracks by now, or whose numbers are given, and had none before."""
+        numbers = {*more, *(gpu.number for gpu in self._gpus.gpus if gpu.is_parent)} - self._written
+        packets = [self._opening() if numbers else b""]
+        for number in sorted(numbers):
+            process = _process(self._gpus.gpus[number], number - len(self._gpus.gpus), self._tracks.note)
+            packets.append(packet(self._sequence.later() + process))
+        self._written |= numbers
+        return b"".join(packets)
+
+    def _opening(self) -> bytes:
+        """The first packet of the sequence, once."""
+        opening, self._is_open = b"" if self._is_open else self._sequence.first(TYPE_NAMES), True
+        return opening
+
+    def counters(self, entries: bytes, ts: Int64, fields: list[Field]) -> tuple[bytes, Callable[[], memoryview]]:
+        """Returns what introduces values of counters, and what makes their packets."""
+        make = Packets(self._sequence, bytes_tag(f.TRACE_PACKET["gpu_counter_event"]))
+        return self._opening() + self._sequence.interning(entries), make.of([Events(fields, np.arange(len(ts)))], ts)
+
+    def pieces(self, found: BusyPieces, pieces: Pieces, origin: int) -> tuple[bytes, Callable[[], memoryview] | None]:
+        """Returns the packets of streams, and what makes those of their pieces."""
+        streams_of: dict[int, list[int]] = {}
+        for one in np.unique(pieces.track).tolist():
+            if gpu := self._gpus.of(one):
+                streams_of.setdefault(gpu.number, []).append(one)
+        if not streams_of:
+            return b"", None
+        sequence, packets = self._sequence, [self.fresh(streams_of)]
+        threads: dict[int, _Thread] = {}
+        for number, streams in streams_of.items():
+            gpu = self._gpus.gpus[number]
+            named = with_tids([gpu.pid, *gpu.tids], _stream_names(streams, self._tracks))
+            for place, (one, (tid, name)) in enumerate(zip(streams, named, strict=True)):
+                thread = threads[one] = _Thread(gpu.pid, tid, gpu.uuid + 1 + place, name)
+                packets.append(packet(sequence.later() + _thread(gpu.uuid, thread, place)))
+        rows = np.flatnonzero(np.isin(pieces.track, list(threads)))
+        interned, events = _events(rows, pieces, threads, found)
+        ts = np.stack((pieces.start[rows], (pieces.start + pieces.busy)[rows]), 1).ravel() - origin
+        make = Packets(sequence, bytes_tag(f.TRACE_PACKET["track_event"])).of(events, ts)
+        return b"".join((*packets, sequence.interning(interned))), make
 
 
 def _events(rows: Int64, pieces: Pieces, threads: dict[int, _Thread], found: BusyPieces) -> tuple[bytes, list[Events]]:
@@ -117,25 +132,15 @@ def _stream_names(streams: Sequence[int], tracks: Descriptors) -> list[str]:
     return [f"{process} {name}" for (_, process), name in zip(processes, names, strict=True)]
 
 
-def _with_tids(pid: int, names: Sequence[str]) -> list[tuple[int, str]]:
-    """Returns thread ids, none of which is the process id, and names without them: a viewer shows "stream" and 7 as
-    "stream 7".
-    """
-    words = [name.rpartition(" ") for name in names]
-    wanted = [int(digits) if word == "stream" and digits.isdecimal() else None for word, _, digits in words]
-    (_, *tids) = give_ids([pid, *wanted], HIGHEST_PID)
-    return [(tid, "stream" if tid == number else name) for tid, number, name in zip(tids, wanted, names, strict=True)]
-
-
-def _process(uuid: int, pid: int, name: str, rank: int, note: str) -> bytes:
+def _process(gpu: Gpu, rank: int, note: str) -> bytes:
     process = (
-        int_field(f.PROCESS_DESCRIPTOR["pid"], pid)
-        + text_field(f.PROCESS_DESCRIPTOR["process_name"], name)
+        int_field(f.PROCESS_DESCRIPTOR["pid"], gpu.pid)
+        + text_field(f.PROCESS_DESCRIPTOR["process_name"], gpu.label)
         + int_field(f.PROCESS_DESCRIPTOR["legacy_sort_index"], rank)
     )
     return bytes_field(
         f.TRACE_PACKET["track_descriptor"],
-        int_field(f.TRACK_DESCRIPTOR["uuid"], uuid)
+        int_field(f.TRACK_DESCRIPTOR["uuid"], gpu.uuid)
         + bytes_field(f.TRACK_DESCRIPTOR["process"], process)
         + text_field(f.TRACK_DESCRIPTOR["description"], "\n".join(line for line in (_NOTE, note) if line))
         + int_field(f.TRACK_DESCRIPTOR["child_ordering"], f.CHILD_TRACKS_ORDERING["EXPLICIT"])

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from ktrace.model.catalog import Catalog, Entry
-from ktrace.model.tracks import Process, Track, host_of, rank_of
+from ktrace.model.tracks import Process, Track, host_of, rank_of, without_number
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, int_field, text_field
@@ -34,7 +34,10 @@ _MAKERS = ((("nvidia", "tesla", "geforce"), "cuda"), (("amd", "radeon", "instinc
 
 @dataclass
 class Gpu:
-    """A physical device."""
+    """A physical device.
+
+    A viewer shows it as a process: `uuid` is that of its track, `tids` are taken by threads of its own.
+    """
 
     number: int
     name: str | None
@@ -42,6 +45,10 @@ class Gpu:
     facts: dict[str, Any] = field(default_factory=dict)
     processes: dict[Process, None] = field(default_factory=dict)
     label: str = ""
+    pid: int = 0
+    uuid: int = 0
+    tids: list[int] = field(default_factory=list)
+    is_parent: bool = False  # tracks are below its process
 
     @property
     def api(self) -> str:
@@ -184,14 +191,19 @@ class Gpus:
 
 
 def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
-    """Gives each GPU of the trace a unique label: its name and number and, if needed, its rank, else its host, else its
-    source.
+    """Gives each GPU of the trace a unique label: its rank if there are several, else, if needed, its host or source,
+    and its name and number.
 
-    "NVIDIA H100 #0 (rank 3)", "NVIDIA H100 #0 (on node1)"
+    "rank 3: NVIDIA H100 #0", "on node1: NVIDIA H100 #0"
     """
-    plain = [f"{gpu.name or 'GPU'} #{gpu.number if gpu.ordinal is None else gpu.ordinal}" for gpu in gpus]
-    for words in ([""] * len(gpus), *(_distinguishing(gpus, way, catalog) for way in ("rank", "on", ""))):
-        labels = [f"{name} ({word})" if word else name for name, word in zip(plain, words, strict=True)]
+    numbers = [gpu.number if gpu.ordinal is None else gpu.ordinal for gpu in gpus]
+    plain = [f"{without_number(gpu.name, one) or 'GPU'} #{one}" for gpu, one in zip(gpus, numbers, strict=True)]
+    ranks = _distinguishing(gpus, "rank", catalog)
+    for words in (
+        ranks if len({*ranks}) > 1 else [""] * len(gpus),
+        *(_distinguishing(gpus, way, catalog) for way in ("rank", "on", "")),
+    ):
+        labels = [f"{word}: {name}" if word else name for name, word in zip(plain, words, strict=True)]
         if len({*labels}) == len(labels):
             break
     else:
@@ -248,10 +260,11 @@ def _gpu(gpu: Gpu) -> bytes:
 
 
 def with_processes(tracks: Sequence[Track]) -> list[Track]:
-    """Returns the tracks as they are shown: device tracks without a process get the process that launched their work.
+    """Returns the tracks as they are shown: tracks without a process get the only one of their source and host that has
+    threads: it launched the work of devices, and what a profiler says of itself is about it.
 
-    That is the only process of their source and host that has threads. If there are several, or the process already
-    has such a track, the track stays as it is and gets a process of its own.
+    If there are several, or the process already has such a track, the track stays as it is and gets a process of its
+    own. So do runs of tables.
     """
     threads: dict[tuple[str, str | None], set[int]] = {}
     for track in tracks:
@@ -260,7 +273,7 @@ def with_processes(tracks: Sequence[Track]) -> list[Track]:
     taken, shown = set(tracks), []
     for track in tracks:
         pids = threads.get((track.source, track.host), set())
-        if track.pid is None and track.is_on_device and len(pids) == 1 and not track.run:
+        if track.pid is None and len(pids) == 1 and not track.run:
             moved = track._replace(pid=next(iter(pids)))
             if moved not in taken:
                 taken.add(moved)

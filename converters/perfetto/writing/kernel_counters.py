@@ -3,6 +3,9 @@
 Viewers become slow if many kernels have counters, so only the longest kernels keep theirs. These are known after the
 last kernel, so the counters are at the end of the file. In the model a metric is a counter whose `parent` is the id
 of its kernel.
+
+A viewer draws a value until the next one. So where a GPU has no kernel any more, its counters get the value 0, which is
+derived: never while a kernel runs, since it would be one of that kernel's values.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from ktrace.model.masks import present, words_in
 from ..proto import field_numbers as f
 from ..proto.sidecar import LAUNCH_METRICS
 from ..proto.wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
+from .busy_pieces import LONGEST_GAP, Reach
 from .fields import CodedField, Field, FixedField, MessageField, VarintField
 from .message_columns import Pieces
 
@@ -64,6 +68,8 @@ class KernelCounters:
         self._names: dict[tuple[str, str | None, str], int] = {}
         self._parts: list[Rows] = []
         self._rows = 0
+        self._reach = Reach()
+        self._idle: list[Rows] = []  # since when GPUs have no kernel, without the last time
 
     def number(self, name: str, unit: str | None, description: str = "") -> int:
         """Returns the number of a counter."""
@@ -86,6 +92,29 @@ class KernelCounters:
         if self._rows > 8 * self._most:
             self._prune()
 
+    def ran(self, gpu: Int64, start: Int64, end: Int64) -> None:
+        """Adds when kernels ran, also those without counters, after their counters."""
+        order = np.argsort(gpu, kind="stable")
+        gpu, start = gpu[order], start[order]
+        gap, *_ = self._reach.placed(gpu, start, end[order])
+        if not self.kernels:
+            return
+        at = np.flatnonzero((gap > 0) & (gap < LONGEST_GAP))
+        self._idle.append(_idle(gpu[at], start[at] - gap[at]))
+        if sum(map(len, self._idle)) > 8 * self._most:
+            idle = np.concatenate(self._idle)
+            self._idle = [idle[np.unique(_next_idle(self._prune(), idle)[1])]]
+
+    def closing(self) -> tuple[bytes, Int64, list[Field]]:
+        """Returns the same as `finish` for the values 0 after kernels; to be called after it."""
+        ends = self._reach.ends()
+        last = _idle(np.array([*ends], np.int64), np.array([*ends.values()], np.int64))
+        rows, idle = self._parts[0], np.concatenate([*self._idle, last])
+        has, at = _next_idle(rows, idle)
+        found = np.zeros(len(at), _ROW)
+        found["gpu"], found["ts"], found["name"] = rows["gpu"][has], idle["ts"][at], rows["name"][has]
+        return self._encoded(np.unique(found))
+
     @property
     def dropped_kernels(self) -> int:
         """The number of kernels that have lost their counters."""
@@ -106,7 +135,9 @@ class KernelCounters:
 
     def finish(self) -> tuple[bytes, Int64, list[Field]]:
         """Returns entries of InternedData, and timestamps and fields of GpuCounterEvents of values kept, by time."""
-        rows = self._prune()
+        return self._encoded(self._prune())
+
+    def _encoded(self, rows: Rows) -> tuple[bytes, Int64, list[Field]]:
         if not len(rows):
             return b"", np.empty(0, np.int64), []
         rows = rows[np.argsort(rows["ts"], kind="stable")]
@@ -134,6 +165,25 @@ class KernelCounters:
             + bytes_field(f.INTERNED_GPU_COUNTER_DESCRIPTOR["counter_descriptor"], descriptor)
             + int_field(f.INTERNED_GPU_COUNTER_DESCRIPTOR["gpu_id"], gpu)
         )
+
+
+def _idle(gpu: Int64, ts: Int64) -> Rows:
+    found = np.zeros(len(gpu), _ROW)
+    found["gpu"], found["ts"] = gpu, ts
+    return found
+
+
+def _next_idle(rows: Rows, idle: Rows) -> tuple[Int64, Int64]:
+    """Returns which rows have a time after them since when their GPU has no kernel, and the index of each one's."""
+    gpu, ts = (np.concatenate((rows[name], idle[name])) for name in ("gpu", "ts"))
+    is_idle = np.arange(len(gpu)) >= len(rows)
+    order = np.lexsort((is_idle, ts, gpu))
+    place = np.where(is_idle[order], np.arange(len(order)), len(order))
+    after = np.minimum.accumulate(place[::-1])[::-1]
+    mine = np.flatnonzero(~is_idle[order] & (after < len(order)))
+    at, of = order[after[mine]], order[mine]
+    same = gpu[at] == gpu[of]
+    return of[same], at[same] - len(rows)
 
 
 def _spec(number: int, name: str, unit: str | None, description: str) -> bytes:

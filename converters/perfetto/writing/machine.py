@@ -28,7 +28,7 @@ from .argument_texts import ArgumentTexts
 from .arguments import TYPE_NAMES
 from .arrows import ArrowBook, HostArrows
 from .descriptors import root
-from .device_processes import write_devices
+from .device_processes import DeviceProcesses
 from .fields import CodedField
 from .gpu_tracks import Gpus
 from .kernel_counters import (
@@ -71,6 +71,7 @@ class Machine:
         self._host, self._gpu = host_and_gpu(machine)
         self._machine = machine
         self._gpus = gpus
+        self._devices = DeviceProcesses(machine, gpus, output.tracks)
         self._stages = RenderStages(gpus)
         self._texts = ArgumentTexts()
         self._events = TrackEvents()
@@ -104,6 +105,7 @@ class Machine:
         self._write(self._gpu.interning(self._stages.fresh()))
         self._output.make(packets, worthwhile=len(rows) >= _FEW)
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
+        self._add_kernels(batch, rows)
         return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
     def close(self, found: busy_pieces.BusyPieces, pieces: busy_pieces.Pieces) -> None:
@@ -112,14 +114,17 @@ class Machine:
         if len(ts):
             self._write(self._gpu.interning(entries))
             self._output.make(Packets(self._gpu, _COUNTER).of([Events(fields, np.arange(len(ts)))], ts - self._origin))
+            entries, ts, fields = self._counters.closing()
+            opening, make = self._devices.counters(entries, ts - self._origin, fields)
+            self._write(opening)
+            self._output.make(make)
         self._report_dropped_counters()
         if info := self._gpus.info():
             self._write(packet(of_machine(self._machine) + info))
-        for part in write_devices(self._machine, self._gpus, self._tracks, found, pieces, self._origin):
-            if isinstance(part, bytes):
-                self._write(part)
-            else:
-                self._output.make(part)
+        streams, drawn = self._devices.pieces(found, pieces, self._origin)
+        self._write(streams)
+        if drawn is not None:
+            self._output.make(drawn)
 
     def _write_host(self, batch: TimelineBatch, rows: Int64, arrows: HostArrows) -> None:
         """Writes TrackEvents in the order of the edges."""
@@ -214,6 +219,14 @@ class Machine:
             estimate=True,
         )
 
+    def _add_kernels(self, batch: TimelineBatch, rows: Int64) -> None:
+        """Tells the counters of kernels when kernels run."""
+        rows = rows[words_in(batch.column("kind"), ("kernel", "graph"))[rows]]
+        if len(rows):
+            ts = batch.column("ts").to_numpy()[rows]
+            dur = pc.fill_null(batch.column("dur"), 0).to_numpy(zero_copy_only=False)[rows]
+            self._counters.ran(self._gpu_numbers(batch.track[rows]), ts, ts + dur)
+
     def _gpu_numbers(self, track: Int32) -> Int64:
         numbers = np.zeros(len(self._timeline.tracks), np.int64)
         for number, queue in self._gpus.queues.items():
@@ -270,6 +283,7 @@ class Machine:
         }
         self._queues_defined += len(new)
         self._output.write_places(stages)
+        self._write(self._devices.fresh())
         for descriptor in self._tracks.fresh:
             self._write(packet(self._host.later() + descriptor))
         self._tracks.fresh.clear()

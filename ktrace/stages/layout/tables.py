@@ -13,6 +13,7 @@ each section a track. All figures of a row are arguments of its slice. Launches 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,9 @@ DESCRIPTION = (
 
 #: What the name of a track with such slices contains.
 TOTALS = "totals, not a timeline"
+
+#: The scope of a table without a title: a heading and the line where it begins.
+_LINE = re.compile(r"^.+ \(line ([0-9]+)\)$")
 
 #: Figures of a summary in the order in which an argument list shows them.
 FIGURES = ("value", "count", "total", "avg", "median", "min", "max", "stddev", "p95", "p99")
@@ -379,7 +383,8 @@ def _untitled(row: Row) -> str:
 
 def _track_fact(row: Row, track: str, device: int | None) -> Row:
     """A fact about a track: it is named by the last part of its scope, and its times are made by ktrace."""
-    name = f"{(row.get('scope') or [_untitled(row)])[-1]} ({TOTALS})"
+    title = _LINE.sub(r"table at line \1", (row.get("scope") or [_untitled(row)])[-1])
+    name = f"{title} ({TOTALS})"
     key = {column: row[column] for column in ("source", "host", "pid") if column in row}
     facts = dump_json({"description": DESCRIPTION})
     fact = key | {"entity": "track", "id": row["id"], "track": track, "name": name, "facts": facts}

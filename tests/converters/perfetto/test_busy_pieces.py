@@ -14,10 +14,12 @@ import engine
 import numpy as np
 import pytest
 from conftest import SAMPLES
+from perfetto_reference import Trace
 from real_traces import NSYS, at_hand
 
 import ktrace
-from ktrace.converters.perfetto.writing import busy_pieces
+from ktrace.converters.perfetto.proto.sidecar import DERIVED_SEQUENCES
+from ktrace.converters.perfetto.writing import busy_pieces, kernel_counters
 
 STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
 
@@ -202,6 +204,60 @@ def test_slices_have_the_same_pieces(tmp_path: Path) -> None:
         found.append(engine.query(tmp_path / f"{form}.perfetto", PIECES, derived=True)[0])
         assert ktrace.convert(tmp_path / f"{form}.perfetto", tmp_path / f"{form}.parquet").written == 301
     assert found[0] == found[1] != []
+
+
+def closing_values(path: Path) -> list[tuple[int, int, float]]:
+    """GPU, time and value of the derived values of counters."""
+    found, counters = [], {}
+    for packet in Trace.FromString(path.read_bytes()).packet:
+        if packet.trusted_packet_sequence_id >= DERIVED_SEQUENCES:
+            for entry in packet.interned_data.gpu_counter_descriptors:
+                counters[entry.iid] = entry.gpu_id
+            event = packet.gpu_counter_event
+            gpu = counters.get(event.counter_descriptor_iid, -1)
+            found += [(gpu, packet.timestamp, counter.double_value) for counter in event.counters]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("most", [20_000, 7])
+def test_counters_of_kernels_end_where_their_gpu_has_no_kernel(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two GPUs whose kernels overlap on streams: no 0 while a kernel of the same GPU runs, one after each piece of them
+    that has a value, and nothing for GPUs whose kernels have none.
+    """
+    monkeypatch.setattr("ktrace.converters.perfetto.writing.kernel_counters.MOST", most)
+    monkeypatch.setattr(kernel_counters.KernelCounters.__init__, "__defaults__", (most,))
+    rows: list[dict[str, Any]] = []
+    chance = np.random.default_rng(5)
+    for number, (stream, start, dur) in enumerate(random_kernels(700, 4)):
+        device = number % 3
+        kernel = {"kind": "kernel", "name": f"gemm_{number % 5}", "ts": start, "dur": dur, "device": device}
+        known = {"occupancy": 50.0} if device < 2 and chance.random() < 0.3 else {}
+        rows.append(
+            {"record": "event", "source": "made", "id": number, "stream": stream, "timing": "measured"} | kernel | known
+        )
+    lines = [{"ktrace": "1.0"}, *rows]
+    (tmp_path / "made.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ktrace.convert(tmp_path / "made.jsonl", tmp_path / "out.perfetto", from_="jsonl")
+    longest = sorted((row for row in rows if "occupancy" in row), key=lambda row: -row["dur"])[:most]
+    wanted = set()
+    for row in longest:
+        end, grown = row["ts"] + row["dur"], True
+        mine = [(one["ts"], one["ts"] + one["dur"]) for one in rows if one["device"] == row["device"]]
+        while grown:
+            reach = max(b for a, b in mine if a <= end and b >= end)
+            end, grown = reach, reach > end
+        wanted.add((row["device"], end, 0.0))
+    found = closing_values(tmp_path / "out.perfetto")
+    assert found == sorted(wanted)
+    assert len(found) > 5
+    assert not any(
+        row["ts"] <= ts < row["ts"] + row["dur"] for device, ts, _ in found for row in rows if row["device"] == device
+    )
+    back = ktrace.read(tmp_path / "out.perfetto").events
+    assert (back.kind == "counter").sum() == 0
+    assert len(back) == 700
 
 
 def test_a_trace_without_device_work_has_none(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_slices_have_all_arguments_and_arrows_in_any_engine(tmp_path: Path) -> N
     assert sorted((row["name"], row["ts"], row["dur"], row["registers"], row["grid"]) for row in kernels) == sorted(
         zip(wanted.name, wanted.ts, wanted.dur, wanted.registers, wanted.grid_x, strict=True)
     )
-    assert {row["track"] for row in kernels} == {f"stream {stream}" for stream in wanted.stream}
+    assert {row["track"].lstrip() for row in kernels} == {f"stream {stream}" for stream in wanted.stream}
     launched = wanted[wanted.correlation.isin(events[events.kind == "api"].correlation)]
     assert sorted(row["kernel"] for row in flows) == sorted(launched.name)
 

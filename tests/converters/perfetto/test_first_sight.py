@@ -1,0 +1,150 @@
+"""What a viewer shows of a trace that nobody has touched: which rows there are, what they are called, which time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import engine
+import pytest
+from conftest import SAMPLES
+
+import ktrace
+
+STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
+
+#: Tracks with slices, and the process of each; a track without a name is a thread's own.
+TRACKS = (
+    "select coalesce(p.name, '') as process, coalesce(h.name, '') as thread, h.tid as tid, k.name as track,"
+    " count(*) as n from slice s join track k on s.track_id = k.id left join thread_track t on t.id = k.id"
+    " left join process_track o on o.id = k.id left join thread h using (utid)"
+    " left join process p on p.upid = coalesce(o.upid, h.upid) group by k.id order by 1, h.tid, k.id"
+)
+PROCESSES = "select pid, name from process where name is not null order by pid"
+SHOWN = "select name, int_value as ns from metadata where name in ('tracing_started_ns', 'tracing_disabled_ns')"
+
+
+def event(name: str, ts: float, dur: float, pid: Any = 7, tid: Any = 7, **more: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": "cpu_op", "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": {}} | more
+
+
+def kernel(ts: float, dur: float, device: int = 0) -> dict[str, Any]:
+    args = {"device": device, "stream": 7, "correlation": 1}
+    return event("gemm", ts, dur, device, 7, cat="kernel", args=args)
+
+
+def converted(folder: Path, *events: dict[str, Any], **more: Any) -> Path:
+    (folder / "made.pt.trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events} | more))
+    ktrace.convert(folder / "made.pt.trace.json", folder / "out.perfetto")
+    return folder / "out.perfetto"
+
+
+#: What PyTorch's profiler says of itself.
+PROFILER = (
+    event("PyTorch Profiler (0)", 0, 1000, "Spans", "PyTorch Profiler", cat="Trace"),
+    {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 2000},
+)
+
+
+def test_what_a_profiler_says_of_itself_is_in_the_only_process(tmp_path: Path) -> None:
+    """A process named after the source, with nothing to see in it, was a second one."""
+    out = converted(tmp_path, event("aten::mm", 500, 400), kernel(600, 100), *PROFILER)
+    (processes,) = engine.query(out, PROCESSES)
+    assert [row["pid"] for row in processes] == [1, 7]
+    assert processes[0]["name"] == "GPU #0"
+
+
+def test_with_two_processes_it_has_one_whose_rows_are_seen(tmp_path: Path) -> None:
+    """Only threads are drawn of a closed process."""
+    out = converted(tmp_path, event("a", 500, 400), event("b", 500, 400, 8, 8), *PROFILER)
+    (tracks,) = engine.query(out, TRACKS)
+    assert [row["thread"] for row in tracks if row["tid"] not in (7, 8)] == ["Spans/PyTorch Profiler", "events"]
+
+
+def test_the_time_of_the_work_is_shown_and_not_that_of_a_profiler(tmp_path: Path) -> None:
+    out = converted(tmp_path, event("aten::mm", 500, 400), kernel(600, 350), *PROFILER)
+    shown, bounds = engine.query(out, SHOWN, "select start_ts, end_ts from trace_bounds")
+    assert {row["name"]: row["ns"] for row in shown} == {"tracing_started_ns": 500_000, "tracing_disabled_ns": 950_000}
+    assert bounds == [{"start_ts": 0, "end_ts": 2_000_000}]
+    report = ktrace.convert(out, tmp_path / "back.parquet")
+    assert report.balanced()
+    assert report.written == 4
+
+
+@pytest.mark.parametrize("rows", [(event("a", 0, 1000), kernel(10, 980)), (event("a", 5, 990), *PROFILER[:1])])
+def test_a_trace_that_is_nearly_all_work_is_shown_whole(tmp_path: Path, rows: tuple[dict[str, Any], ...]) -> None:
+    (shown,) = engine.query(converted(tmp_path, *rows), SHOWN)
+    assert shown == []
+
+
+def test_tracks_of_a_device_are_below_its_process(tmp_path: Path) -> None:
+    """Context Sync was in a group "GPU 0 NVIDIA H100 80GB HBM3" of the process, apart from the device."""
+    ktrace.convert(STEP, tmp_path / "out.perfetto")
+    (tracks,) = engine.query(tmp_path / "out.perfetto", TRACKS)
+    waits = [row for row in tracks if row["track"] and row["track"].strip() == "context 1"]
+    assert [(row["process"], row["n"]) for row in waits] == [("NVIDIA H100 80GB HBM3 #0", 1)]
+    assert not any("GPU 0 NVIDIA" in (row["track"] or "") for row in tracks)
+
+
+def test_what_ktrace_explains_is_a_thread_and_above_others(tmp_path: Path) -> None:
+    ktrace.convert(STEP, tmp_path / "out.perfetto", explain="idle,critical-path")
+    (tracks,) = engine.query(tmp_path / "out.perfetto", TRACKS)
+    found = {(row["process"], row["thread"]): row["n"] for row in tracks if row["thread"] in ("idle", "critical path")}
+    assert found == {("NVIDIA H100 80GB HBM3 #0", "idle"): 13, ("python3", "critical path"): 77}
+    assert ktrace.read(tmp_path / "out.perfetto").events.query("track == 'idle'").device.tolist() == [0] * 13
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "label"),
+    [
+        ("GPU 2", 2, "GPU #2"),
+        (None, 2, "GPU #2"),
+        ("H100", 2, "H100 #2"),
+        ("TPU:2", 2, "TPU #2"),
+        ("GPU 2", 1, "GPU 2 #1"),
+    ],
+)
+def test_a_device_has_its_number_once(tmp_path: Path, name: str | None, device: int, label: str) -> None:
+    facts = [{"id": device, "name": name}] if name else []
+    out = converted(tmp_path, event("a", 0, 10), kernel(1, 5, device), deviceProperties=facts)
+    (processes,) = engine.query(out, PROCESSES)
+    assert label in [row["name"] for row in processes]
+    ktrace.convert(tmp_path / "made.pt.trace.json", tmp_path / "out.trace.json")
+    assert "GPU 2 GPU 2" not in (tmp_path / "out.trace.json").read_text()
+
+
+def test_gpus_of_ranks_begin_with_the_rank(tmp_path: Path) -> None:
+    """The number of a GPU is at the end of a long name, where viewers cut it."""
+    ranks = [SAMPLES / "kineto" / f"collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
+    ktrace.merge(ranks, tmp_path / "out.perfetto")
+    (processes,) = engine.query(tmp_path / "out.perfetto", PROCESSES)
+    assert sorted(row["name"] for row in processes) == [
+        *("rank 0, on node0: python3", "rank 0: NVIDIA H100 80GB HBM3 #0"),
+        *("rank 1, on node1: python3", "rank 1: NVIDIA H100 80GB HBM3 #1"),
+    ]
+
+
+def test_a_further_row_of_a_thread_says_what_it_is(tmp_path: Path) -> None:
+    """It had the name "thread 7", and looked like another one than the viewer's "Thread 7"."""
+    rows = [event("a", 0, 10), event("b", 5, 10), event("c", 0, 10, 7, 8), event("d", 5, 10, 7, 8)]
+    named = {"ph": "M", "name": "thread_name", "pid": 7, "tid": 8, "args": {"name": "worker"}}
+    (tracks,) = engine.query(converted(tmp_path, *rows, named), TRACKS)
+    assert {row["track"] for row in tracks} == {None, "Thread 7 (overlapping)", "worker 8 (overlapping)"}
+
+
+def test_spans_without_threads_are_seen(tmp_path: Path) -> None:
+    """Of closed processes a viewer draws threads alone: those of OpenTelemetry were empty."""
+    ktrace.convert(SAMPLES / "otlp" / "two-services-one-request-links-and-lanes.otlp.json", tmp_path / "out.perfetto")
+    (tracks,) = engine.query(tmp_path / "out.perfetto", TRACKS)
+    assert all(row["tid"] and row["track"] is None for row in tracks)
+    assert [(row["process"], row["thread"], row["n"]) for row in tracks] == [
+        ("on edge-1: gateway", "gateway", 2),
+        *(("on gpu-7: vllm.llm_engine", "vllm.llm_engine", many) for many in (5, 2, 1)),
+    ]
+
+
+def test_a_table_without_a_title_is_named_by_its_line(tmp_path: Path) -> None:
+    ktrace.convert(SAMPLES / "table" / "zones-of-tracy.csv", tmp_path / "out.perfetto")
+    (tracks,) = engine.query(tmp_path / "out.perfetto", TRACKS)
+    assert {row["thread"] or row["track"] for row in tracks} == {"table at line 1 (totals, not a timeline)"}
