@@ -10,6 +10,7 @@ kernel_counters   metrics and estimates of kernels as GpuCounterEvents
 busy_pieces       when streams are busy, in pieces of time
 device_processes  these pieces as threads of processes, which viewers show at first sight
 descriptors       TrackDescriptors of processes, threads, devices, streams and counters
+track_names       their names as viewers show them: ids, order, what is cut
 gpu_tracks        GPUs, contexts and hardware queues
 arrows            flows, launches and waits as fields of the events at their ends
 arguments         arguments as DebugAnnotations or ExtraComputeArgs

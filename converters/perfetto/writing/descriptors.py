@@ -3,8 +3,7 @@
 root                      uuid 0: processes and threads are in our order
   python3                 ProcessDescriptor; the viewer adds the process id to its name
     pt_main_thread        ThreadDescriptor; the viewer adds the thread id to its name
-    queue                 a track; slices that overlap without nesting are on a second one of the same name,
-    queue                 which the viewer shows as further rows of the first
+    queue                 a track; slices that overlap without nesting are on a second one, which is drawn below it
   NVIDIA H100 #0          the process of a device (`device_processes.py`)
     context 1             a track
     power                 CounterDescriptor
@@ -15,7 +14,6 @@ process has no others, and so is what ktrace explains.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
@@ -26,12 +24,10 @@ from ktrace.model.tracks import Node, Process, Track, arrange, give_ids, with_tr
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, int_field, text_field
 from .gpu_tracks import Gpu, Gpus
+from .track_names import HIGHEST_PID, distinguishing, in_order_of_names, with_tids, without_tid
 
 #: Tracks of events have lower uuids than devices.
 _DEVICES = 1 << 62
-
-#: A process id has 31 bits and a sign.
-HIGHEST_PID = 2**31 - 1
 
 #: Ranks between two siblings, for the counters that follow a track.
 _RANKS = 1024
@@ -129,10 +125,9 @@ class Descriptors:
     def _name_tracks(self, gpu: Gpu, nodes: list[Node]) -> None:
         """Names the tracks below the process of a device, after their own process if there are several of these."""
         owners = [self._process_of(node) for node in nodes]
-        several = len({*map(id, owners)}) > 1
         names = ["events" if node.kind == "device" else node.shown.name for node in nodes]
-        if several:
-            names = [f"{_distinguishing(owner)} {name}" for owner, name in zip(owners, names, strict=True)]
+        if len({*map(id, owners)}) > 1:
+            names = [f"{distinguishing(owner)} {name}" for owner, name in zip(owners, names, strict=True)]
         explained = [number for number, node in enumerate(nodes) if node.shown.name in _EXPLAINED]
         streams = [node.key.stream for node in nodes if isinstance(node.key, Track)]
         threads = with_tids([gpu.pid, *(one for one in streams if one and one > 0)], [names[one] for one in explained])
@@ -156,7 +151,7 @@ class Descriptors:
         for name, process in zip(names, owners, strict=True):
             processes.setdefault(name, set()).add(id(process))
         whole = [
-            f"{_distinguishing(process)} {name}" if len(processes[name]) > 1 or process.shown.labels else name
+            f"{distinguishing(process)} {name}" if len(processes[name]) > 1 or process.shown.labels else name
             for name, process in zip(names, owners, strict=True)
         ]
         return {
@@ -299,7 +294,7 @@ class Descriptors:
 
     def _thread_name(self, node: Node) -> str:
         name = self._threads.get(id(node))
-        return _thread_name(node.shown.name, self._tids[id(node)]) if name is None else name
+        return without_tid(node.shown.name, self._tids[id(node)]) if name is None else name
 
     def _thread(self, node: Node) -> bytes:
         tid, above = self._tids[id(node)], id(self._parents[id(node)])
@@ -380,15 +375,6 @@ def _pids(processes: Sequence[Node], machine_of: Sequence[int]) -> dict[int, int
     return pids
 
 
-def _distinguishing(process: Node) -> str:
-    """What distinguishes the GPUs of a process: its rank, or its host without domain, else its name."""
-    if not process.shown.labels:
-        return process.shown.name
-    label = process.shown.labels[0]
-    host = label.partition(".")[0]
-    return label if host.isdigit() else host  # an address stays whole
-
-
 def _tids(process: Node) -> dict[int, int]:
     """Returns the thread ids of nodes that are drawn as threads: the source's ids that are legal."""
     return {
@@ -396,48 +382,6 @@ def _tids(process: Node) -> dict[int, int]:
         for node in process.children
         if node.kind == "thread" and isinstance(node.key, Track) and 1 <= (node.key.tid or 0) <= HIGHEST_PID
     }
-
-
-def with_tids(taken: Sequence[int], names: Sequence[str]) -> list[tuple[int, str]]:
-    """Returns thread ids that aren't taken, and names without them: a viewer shows "stream" and 7 as "stream 7"."""
-    words = [name.rpartition(" ") for name in names]
-    wanted = [int(digits) if word and digits.isdecimal() else None for word, _, digits in words]
-    tids = give_ids([*dict.fromkeys(taken), *wanted], HIGHEST_PID)[-len(names) :] if names else []
-    return [
-        (tid, word if tid == number else name)
-        for tid, number, name, (word, *_) in zip(tids, wanted, names, words, strict=True)
-    ]
-
-
-_THREAD = re.compile(r"thread ([0-9]+)(?: \((.+)\))?")
-
-
-def _thread_name(name: str, tid: int) -> str:
-    """The name of a thread without its id, which the viewer adds; empty if nothing else is left.
-
-    PyTorch calls a thread "thread 4243 (pt_autograd_0)".
-    """
-    match = _THREAD.fullmatch(name)
-    return (match[2] or "") if match and match[1] == str(tid) else name
-
-
-def in_order_of_names(names: Sequence[str]) -> list[str]:
-    """Adds leading spaces to names so that a viewer that sorts by name keeps their order.
-
-    The viewer sorts hardware queues, and tracks directly below a process, by name and ignores their rank. A page
-    doesn't show leading spaces.
-    """
-    given: list[str] = []
-    spaces = 0
-    for name, following in zip(reversed(names), [None, *reversed(names)], strict=False):
-        if following is not None and _sorted_by(name) > _sorted_by(following):
-            spaces += 1
-        given.append(" " * spaces + name)
-    return given[::-1]
-
-
-def _sorted_by(name: str) -> str:
-    return name.lower()
 
 
 def root() -> bytes:

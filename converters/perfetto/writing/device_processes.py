@@ -17,13 +17,14 @@ from ..proto.sidecar import DERIVED_SEQUENCES
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, text_field, varint
 from .arguments import TYPE_NAMES, HostArguments
 from .busy_pieces import BusyPieces, Pieces
-from .descriptors import Descriptors, with_tids
+from .descriptors import Descriptors
 from .fields import CodedField, ConstantField, Field, NumberField
 from .gpu_tracks import Gpu, Gpus
 from .interning import InternedTexts, fresh
 from .message_columns import Pieces as Table
 from .sequences import Events, Packets, packet
 from .sequences import Sequence as PacketSequence
+from .track_names import with_tids
 
 #: The category of the slices, and what an argument of each says.
 CATEGORY = "derived"
