@@ -96,7 +96,7 @@ def scalars(column: pa.Array) -> pa.Array:
         return pa.DictionaryArray.from_arrays(column.indices, values).cast(pa.dictionary(pa.int32(), pa.string()))
     try:
         found = pa.array(list(map(_SCALARS[kind], texts)), _SCALAR_TYPES[kind])
-    except (pa.ArrowInvalid, OverflowError):  # beyond int64
+    except (ValueError, OverflowError):  # beyond int64, or beyond the digits that Python reads
         return column
     return found.take(column.indices)
 
