@@ -20,7 +20,7 @@ STOREYS = (
     ("report", "model", "naming"),
     ("conversion", "parallel", "store", "tables"),
     ("input", "stages.order", "stages.layout", "stages.classify"),
-    ("stages.pair", "stages.metrics", "stages.execution_trace"),
+    ("stages.decode", "stages.pair", "stages.metrics", "stages.execution_trace"),
     ("stages.select",),
     ("stages.align", "stages.split", "analysis.work"),
     ("output", *(f"analysis.{name}" for name in ("hosts", "idle", "collectives", "roofline", "critical_path"))),

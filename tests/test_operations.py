@@ -148,7 +148,7 @@ KNOWN: dict[str, tuple[str | None, str | None, str | None]] = {
     "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(P)": ("collective", "vLLM", "bf16"),
     "void vllm::moe::topkGatingSoftmax<4, 64>(float const*)": ("moe", "vLLM", "fp32"),
     "fused_moe_kernel": ("gemm", "Triton", None),
-    "void marlin::Marlin<256, 1, 8, 8, 4, 8>(int4 const*)": ("gemm", "Marlin", "int4"),
+    "void marlin::Marlin<256, 1, 8, 8, 4, 8>(int4 const*)": ("gemm", "Marlin", None),
     "void deep_gemm::fp8_gemm_kernel<512u>(P)": ("gemm", "DeepGEMM", "fp8"),
     "triton_poi_fused_add_mul_3": ("elementwise", "Triton", None),
     "triton_red_fused__to_copy_mean_pow_rsqrt_2": ("norm", "Triton", None),

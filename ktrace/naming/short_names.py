@@ -9,7 +9,6 @@ ampere_sgemm_128x64_nn                      ──►   ampere_sgemm_128x64_nn
 The short name of a C++ function is its name and the first template argument that describes what it does: without return
 type, parameters, namespaces, numbers, types of numbers, tags of architectures, and templates that only wrap others
 (`ReduceOp`, `Array`, ...).
-Only the identifiers of mangled names (Itanium C++ ABI) are read, which is enough for this.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from ktrace.naming.demangling import demangled
 from ktrace.naming.spelling import without_clones
 
 #: Words in template arguments that don't describe what the kernel does.
@@ -27,7 +27,7 @@ enable_sm80_to_sm89 enable_sm90 enable_sm90_or_later enable_sm100_or_later Trivi
 StoreWithoutCast LoadWithCast StoreWithCast default_config empty_type counting_iterator transform_iterator identity
 NullType sequence integral_constant bool_constant operator lambda unnamed anonymous Var std at native detail c10 cute
 cutlass half_t bfloat16_t tfloat32_t BFloat16 Half Float8_e4m3fn Float8_e5m2 complex const unsigned signed int long
-short char bool float double void size_t true false
+short char bool float double void size_t true false __bf16 _Float16
 float2 float4 int2 int4 uint4 half half2 __half __half2 __nv_bfloat16
 __nv_bfloat162 nv_bfloat16 __hip_bfloat16 hip_bfloat16 bfloat16 int8_t uint8_t int16_t int32_t int64_t uint32_t uint64_t
 """
@@ -56,9 +56,7 @@ _PACKED = (
 @lru_cache(maxsize=65_536)
 def short_name(name: str) -> str:
     """The short name of a kernel; names that aren't C++ are unchanged."""
-    plain = without_clones(name)
-    if plain.startswith("_Z") and (words := _mangled(plain)):
-        return _with_description(words[0], words[1])
+    plain = without_clones(demangled(name))
     if "<" not in plain and "::" not in plain and "(" not in plain:
         for pattern, kept in _PACKED:
             if pattern.match(plain):
@@ -116,39 +114,3 @@ def _with_description(function: str, words: list[str]) -> str:
         if not carrier and len(word) > 2:
             return function if word == function else f"{function}<{word}>"
     return function
-
-
-def _mangled(name: str) -> tuple[str, list[str]] | None:
-    """The function of a mangled name, and the identifiers in its template arguments; None if there is no function."""
-    place = 2
-    nested = name.startswith("N", place)
-    place += nested
-    function = None
-    while found := re.match(r"[KVrRO]*(?:St|L)?(\d{1,9})", name[place:]):
-        begin = place + found.end()
-        place = begin + int(found[1])
-        function = name[begin:place]
-        if not nested:
-            break
-    if not function or len(name) < place:
-        return None
-    words = []
-    while place < len(name):
-        if found := re.compile(r"L[a-z]n?\d+E").match(name, place):  # a number as an argument
-            place = found.end()
-        elif found := re.compile(r"\d{1,9}").match(name, place):
-            begin = found.end()
-            place = begin + int(found.group())
-            words.append(name[begin:place])
-        elif name.startswith("DF16", place):
-            place += 5
-        elif re.compile(r"S[0-9A-Z]*_|T\d*_").match(name, place):
-            place = name.index("_", place) + 1
-        else:
-            place += 1
-    return function, _without_paths(words)
-
-
-def _without_paths(words: list[str]) -> list[str]:
-    """The identifiers without namespaces, which have only small letters in common libraries."""
-    return [word for word in words if not re.fullmatch(r"[a-z]+\d?|ck_tile|_GLOBAL__N_\d+", word)]

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from ktrace.naming.demangling import demangled
+
 _CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long|unsigned)\)(?=[-\d(])")
 _TRUTH = re.compile(r"\(bool\)([01])\b")
 _CONST = re.compile(r"\bconst\b")
@@ -27,7 +29,7 @@ def without_clones(name: str) -> str:
 @lru_cache(maxsize=65_536)
 def spelled_alike(name: str) -> str:
     """The name without what differs between demanglers: return type, parameters, clones, casts, const, spaces."""
-    name = without_clones(name)
+    name = without_clones(demangled(name))
     name = _TRUTH.sub(lambda found: "true" if found[1] == "1" else "false", name)
     name = (
         _CONST.sub("", _CAST.sub("", name))
@@ -49,6 +51,34 @@ def base_name(name: str) -> str:
             kept.append(letter)
     plain = "".join(kept)
     return plain.rsplit("::", 1)[-1] or name
+
+
+_BRACKETS = re.compile(r"[()]")
+_POINTING = re.compile(r"[*&]")
+
+
+def without_numbers(name: str) -> str:
+    """The name of a function without its parameters that are values: their types aren't those of the data."""
+    if not name.endswith(")"):
+        return name
+    depth, begin = 0, 0
+    for bracket in reversed(list(_BRACKETS.finditer(name))):
+        depth += 1 if bracket.group() == ")" else -1
+        if depth == 0:
+            begin = bracket.start() + 1
+            break
+    parameters, kept = name[begin:-1], []
+    if "<" not in parameters and "(" not in parameters:
+        kept = parameters.split(",")
+    else:
+        start = 0
+        for place, letter in enumerate(parameters):
+            depth += (letter in "<({[") - (letter in ">)}]")
+            if depth == 0 and letter == ",":
+                kept.append(parameters[start:place])
+                start = place + 1
+        kept.append(parameters[start:])
+    return f"{name[:begin]}{','.join(one for one in kept if _POINTING.search(one) or '<' in one)})"
 
 
 def _parameters(name: str) -> int:

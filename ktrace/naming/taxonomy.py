@@ -15,12 +15,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ktrace.errors import InputError
+from ktrace.naming.demangling import demangled
 from ktrace.naming.short_names import short_name
-from ktrace.naming.spelling import without_clones
+from ktrace.naming.spelling import without_clones, without_numbers
 
 #: The version of the rules' format.
 VERSION = "1.0"
@@ -30,6 +32,9 @@ _ESCAPE = re.compile(r"\\.")
 _CLASS = re.compile(r"\[\^?\]?[^\]]{0,1000}\]")
 _REPEATED = re.compile(r"\{[\d,]*\}")
 _SIGNS = frozenset(r".^$*+?{}[]\|()")
+
+#: How many texts are looked for before a regular expression is, and by how many letters they are found.
+_CHOICES, _LETTERS = 40, 3
 
 
 class Labels(NamedTuple):
@@ -44,6 +49,11 @@ class Labels(NamedTuple):
 
 COLUMNS = Labels._fields
 
+_ORDER = itemgetter(0, 1)
+
+#: Rules that set nothing else don't see parameters that are values.
+_PRECISION = frozenset({"precision"})
+
 
 class Pattern:
     """A regular expression that is searched in a name.
@@ -54,32 +64,57 @@ class Pattern:
     def __init__(self, text: str) -> None:
         plain = _ESCAPE.sub("", text)
         self.exact = plain != plain.lower()
-        self._regex = re.compile(text)
-        self._needed = needed(text)
+        regex = re.compile(text)
+        # A search would try `^` at each place of the text.
+        whole = _branches(_CLASS.sub(".", plain.replace("\\", ".")), 0)[2] == 1
+        self._search = regex.match if text.startswith("^") and whole else regex.search
+        self.needed = needed(text)
 
     def find(self, name: str, small: str) -> re.Match[str] | None:
         """The first match in `name`; `small` is the name in small letters."""
         text = name if self.exact else small
-        return self._regex.search(text) if self._needed in text else None  # the plain text is much faster
+        return self._search(text)
 
 
-def needed(pattern: str) -> str:
-    """The longest run of letters that every match of the pattern contains; "" if this isn't simple to tell."""
+def needed(pattern: str) -> tuple[str, ...]:
+    """Texts of which every match of the pattern contains at least one; none if this isn't simple to tell.
+
+    needed("(?<![a-z])(?:kda|gdn)_x?")     ("kda", "gdn")
+    needed("layers?_")                     ("layer",)
+    """
     if re.compile(pattern).flags & (re.IGNORECASE | re.VERBOSE):
-        return ""
-    plain = _REPEATED.sub("*", _CLASS.sub(".", _ESCAPE.sub(".", pattern)))
-    depth, runs, run = 0, [], ""
-    for place, letter in enumerate(plain):
-        following = plain[place + 1 : place + 2]
-        if depth == 0 and letter == "|":
-            return ""
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0 and letter not in _SIGNS and following not in ("?", "*"):
+        return ()
+    return _branches(_REPEATED.sub("*", _CLASS.sub(".", _ESCAPE.sub(".", pattern))), 0)[0]
+
+
+def _branches(plain: str, place: int) -> tuple[tuple[str, ...], int, int]:
+    """What is needed by a group whose content begins here, the place behind it, and how many alternatives it has."""
+    found: list[tuple[str, ...]] = [()]
+    run = ""
+    while place < len(plain):
+        letter, optional = plain[place], plain[place + 1 : place + 2] in ("?", "*")
+        place += 1
+        if letter not in _SIGNS and not optional:
             run += letter
-        else:
-            runs.append(run)
-            run = ""
-    return max([*runs, run], key=len)
+            continue
+        found[-1], run = _better(found[-1], (run,)), ""
+        if letter == "|":
+            found.append(())
+        elif letter == ")":
+            break
+        elif letter == "(":
+            plainly = plain.startswith("?:", place) or plain[place : place + 1] != "?"
+            words, place, _ = _branches(plain, place + 2 * plain.startswith("?:", place))
+            if plainly and plain[place : place + 1] not in ("?", "*"):
+                found[-1] = _better(found[-1], words)
+    found[-1] = _better(found[-1], (run,))
+    words = tuple(dict.fromkeys(word for branch in found for word in branch))
+    return (words if all(found) and len(words) <= _CHOICES else ()), place, len(found)
+
+
+def _better(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """Of two sets of texts the one that fewer names contain: that whose shortest text is longer."""
+    return max((one, other), key=lambda words: min(map(len, words), default=0)) if any(other) else one
 
 
 @dataclass(frozen=True)
@@ -91,14 +126,9 @@ class Rule:
     formats: frozenset[str]
     values: dict[str, str | None]
 
-    def matches(self, name: str, small: str, kind: str, source: str | None) -> bool | re.Match[str]:
-        """Whether all conditions are true; the match in the name if there is one."""
-        if (self.kinds and kind not in self.kinds) or (self.formats and source not in self.formats):
-            return False
-        for pattern in self.names:
-            if found := pattern.find(name, small):
-                return found
-        return not self.names
+    def applies(self, kind: str, source: str | None) -> bool:
+        """Whether the conditions other than the name are true."""
+        return (not self.kinds or kind in self.kinds) and (not self.formats or source in self.formats)
 
 
 class Taxonomy:
@@ -106,22 +136,39 @@ class Taxonomy:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = [(rule, frozenset(rule.values)) for rule in rules]
+        #: Places of rules without a name or with a pattern that any name may match, with the pattern.
+        self._always: list[tuple[int, int, Pattern | None]] = []
+        #: Texts that the other patterns need, each with its pattern, by their first letters.
+        self._texts: dict[str, list[tuple[str, tuple[int, int, Pattern | None]]]] = {}
+        for place, (rule, _) in enumerate(self._rules):
+            if not rule.names:
+                self._always.append((place, 0, None))
+            for number, pattern in enumerate(rule.names):
+                entry = place, number, pattern
+                if not pattern.needed:
+                    self._always.append(entry)
+                for word in pattern.needed:
+                    self._texts.setdefault(word[:_LETTERS].lower(), []).append((word, entry))
+        self._short = [letters for letters in self._texts if len(letters) < _LETTERS]
 
     def labels(self, name: str, kind: str = "kernel", format: str | None = None) -> Labels:
         """The labels of a name of this kind in a source of this format."""
-        plain = without_clones(name)
+        plain = without_clones(demangled(name))
         small = plain.lower()
+        typed = without_numbers(plain)
+        typed_small = small if typed is plain else typed.lower()
         found: dict[str, str | None] = {}
         missing = set(COLUMNS)
-        for rule, columns in self._rules:
-            if missing.isdisjoint(columns):
+        for place, _, pattern in self._candidates(plain, small):
+            rule, columns = self._rules[place]
+            if missing.isdisjoint(columns) or not rule.applies(kind, format):
                 continue
-            place = rule.matches(plain, small, kind, format)
-            if not place:
-                continue
-            for column in columns & missing:
-                found[column] = _filled(rule.values[column], place)
-            missing -= columns
+            texts = (typed, typed_small) if columns == _PRECISION else (plain, small)
+            match = pattern is None or pattern.find(*texts)
+            if match:
+                for column in columns & missing:
+                    found[column] = _filled(rule.values[column], match)
+                missing -= columns
         if "short_name" in missing:
             found["short_name"] = short_name(name)
         return Labels(**found)
@@ -130,10 +177,21 @@ class Taxonomy:
         """The layer in a name, such as the name of a scope."""
         name = without_clones(name)
         small = name.lower()
-        for rule, columns in self._rules:
-            if "layer" in columns and rule.names and (place := rule.matches(name, small, "", None)):
-                return _filled(rule.values["layer"], place)
+        for place, _, pattern in self._candidates(name, small):
+            rule, columns = self._rules[place]
+            if "layer" in columns and pattern and rule.applies("", None) and (match := pattern.find(name, small)):
+                return _filled(rule.values["layer"], match)
         return None
+
+    def _candidates(self, plain: str, small: str) -> list[tuple[int, int, Pattern | None]]:
+        """The patterns that the name may match, in order: to look for texts is much faster."""
+        found = list(self._always)
+        letters = {small[at : at + _LETTERS] for at in range(len(small) - _LETTERS + 1)}
+        for first in [*(self._texts.keys() & letters), *(short for short in self._short if short in small)]:
+            for word, entry in self._texts[first]:
+                if word in (plain if entry[2] and entry[2].exact else small):
+                    found.append(entry)
+        return sorted(found, key=_ORDER)
 
 
 def _filled(value: str | None, place: bool | re.Match[str]) -> str | None:

@@ -1,6 +1,6 @@
 """From inputs to batches, through the stages that options ask for.
 
-paths ──► inputs ──► readers ──► align ──► metrics, execution trace ──► classify ──► explain ──► crop ──► filter
+paths ──► inputs ──► readers ──► decode ──► align ──► metrics, execution trace ──► classify ──► explain ──► crop, filter
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
 from ktrace.pipeline.selection import Selection, mapped_format
 from ktrace.report import Report
+from ktrace.stages.decode import with_decoded_names
 from ktrace.stages.pair import pair_halves
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _batches(
             conversion.report.rows[batch.record] += len(batch)
             if batch.record == "events" and len(batch):
                 conversion.report.timed.add(conversion.label)
-            yield batch
+            yield with_decoded_names(batch)
 
 
 def _rows(

@@ -1,5 +1,6 @@
 """The stages between reading and writing: each takes batches and yields batches.
 
+decode     decodes the names of device work that C++ compilers encoded
 align/     brings the times of several sources to one clock
 classify   labels device work with operation, library, precision, layer and short name
 select/    crops by time and filters rows

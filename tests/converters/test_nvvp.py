@@ -158,7 +158,7 @@ def test_kernels_copies_and_memory() -> None:
     trace = read(SAMPLE)
     events = trace.events
     kernels = events[events.kind == "kernel"]
-    assert kernels.name.tolist() == ["_Z3addPf", "[string 99]"]
+    assert kernels.name.tolist() == ["add(float*)", "[string 99]"]
     assert kernels[["grid_x", "grid_y", "block_x", "registers", "shared_memory", "shared_dynamic"]].values.tolist() == [
         [16, 2, 128, 32, 1536, 512],
         [4, 1, 64, 10, 0, 0],

@@ -189,29 +189,37 @@ def test_a_pattern_with_a_capital_counts_letters_as_they_stand(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("pattern", "word"),
+    ("pattern", "words"),
     [
-        ("gemm", "gemm"),
-        ("(?<![a-z])rope", "rope"),
-        ("top_?p_norms", "p_norms"),
-        ("^nvjet_(?:sm|x)", "nvjet_"),
-        ("a|b", ""),
-        ("(?:a|bcd)ef", "ef"),
-        ("[abc]+def*", "de"),
-        ("abc{0}12{23}x", "ab"),
-        ("[)](abc)?", ""),
-        ("[]a]bc(?=def)", "bc"),
-        ("ab+c", "ab"),
-        (r"\babc\.d", "abc"),
-        ("(?x)a b c", ""),
-        ("(?i)abc", ""),
-        ("(?i:abc)d", "d"),
-        ("(abc)?", ""),
-        ("x[(]abc[)]y", "abc"),
+        ("gemm", ("gemm",)),
+        ("(?<![a-z])rope", ("rope",)),
+        ("top_?p_norms", ("p_norms",)),
+        ("^nvjet_(?:sm|x)", ("nvjet_",)),
+        ("a|b", ("a", "b")),
+        ("a|b*", ()),
+        ("(?:a|bcd)ef", ("ef",)),
+        ("(?:abc|defg)ef", ("abc", "defg")),
+        ("(?:abc|defg)?ef", ("ef",)),
+        ("(?:abc|)ef", ("ef",)),
+        ("(?:abc|d(?:efg|hij))k", ("abc", "efg", "hij")),
+        ("(?:abc|(?:efg|hij))k", ("abc", "efg", "hij")),
+        ("[abc]+def*", ("de",)),
+        ("abc{0}12{23}x", ("ab",)),
+        ("[)](abc)?", ()),
+        ("[]a]bc(?=def)", ("bc",)),
+        ("(?!gemm)x", ("x",)),
+        ("ab+c", ("ab",)),
+        (r"\babc\.d", ("abc",)),
+        ("(?x)a b c", ()),
+        ("(?i)abc", ()),
+        ("(?i:abc)d", ("d",)),
+        ("(?P<name>abc)d", ("d",)),
+        ("(abc)?", ()),
+        ("x[(]abc[)]y", ("abc",)),
     ],
 )
-def test_what_a_pattern_needs(pattern: str, word: str) -> None:
-    assert needed(pattern) == word
+def test_what_a_pattern_needs(pattern: str, words: tuple[str, ...]) -> None:
+    assert needed(pattern) == words
 
 
 @pytest.mark.parametrize(
