@@ -7,6 +7,7 @@ import re
 import pytest
 from conftest import ROOT
 
+from ktrace.tables.figures import shortened_apart
 from naming.labelled import COLUMNS, Score, measured, names
 
 #: Least precision and recall in percent, as measured.
@@ -51,3 +52,10 @@ def test_the_page_has_the_scores() -> None:
     page = (ROOT / "docs/operations.md").read_text("utf-8")
     for column, score in measured()[0].items():
         assert f"| {column} | {score.precision:.1f} | {score.recall:.1f} |" in page
+
+
+@pytest.mark.parametrize("width", [80, 40])
+def test_no_two_names_look_equal_in_a_table(width: int) -> None:
+    shown = shortened_apart([row["name"] for row in names()], width)
+    assert len(set(shown)) == len(names())
+    assert max(map(len, shown)) <= width
