@@ -25,12 +25,17 @@ from .world import Plant, World, build
 
 @dataclass(frozen=True)
 class Answered:
-    """Of one world: whether the tables are the truth, what was planted is named first, or at all, or another is."""
+    """Of one world: whether the tables are the truth, what was planted is named first, or at all, or another is.
+
+    `gate` is whether the exit code of a gate is right; None if none was asked, or the truth is near its limit.
+    """
 
     is_exact: bool
     first: bool = False
     found: bool = False
     accused: bool = False
+    gate: bool | None = None
+    said: tuple[str, ...] = ()
 
 
 def late_rank(seed: int, folder: Path) -> Answered:

@@ -91,12 +91,16 @@ class Change:
 
     @property
     def medians(self) -> tuple[float, float] | None:
-        """The medians of the totals of steps, where a test of them shows a change; else None."""
+        """The medians of the totals of steps, where a test shows a change that a step unlike the others may hide.
+
+        None unless the average of a side is far above its median, by a quarter.
+        """
         if self.a is None or self.b is None or self.a.steps is None or self.b.steps is None:
             return None
         if self.test is None or self.test.samples != "steps" or not (self.verdict == CLEAR or self.why == OPPOSITE):
             return None
-        return float(np.median(self.a.steps)), float(np.median(self.b.steps))
+        a, b = float(np.median(self.a.steps)), float(np.median(self.b.steps))
+        return (a, b) if self.total_a > 1.25 * a or self.total_b > 1.25 * b else None
 
 
 @dataclass(frozen=True)
@@ -142,22 +146,22 @@ class Diff(Framed):
     @property
     def wall(self) -> Change | None:
         """The change of the time of a step on the host; None if steps aren't compared."""
-        return self._measure("wall")
+        return self.measure("wall")
 
     @property
     def time(self) -> Change | None:
         """The change of the time that all took: of a step, else of the trace; None if it isn't known, or of a part."""
-        return None if self.part else self._measure("step") or self.wall or self._measure("span") or self.device_time
+        return None if self.part else self.measure("step") or self.wall or self.measure("span") or self.device_time
 
     @property
     def device_time(self) -> Change | None:
         """The change of the time that devices took: of a step, else of the trace; None if it isn't known."""
-        return None if self.part else self._measure("span" if self.wall else "device span")
+        return None if self.part else self.measure("span" if self.wall else "device span")
 
     @property
     def idle(self) -> Change | None:
         """The change of the time in which devices do nothing: of a step, else of the trace; None if it isn't known."""
-        return None if self.part else self._measure("idle")
+        return None if self.part else self.measure("idle")
 
     @property
     def idle_percent(self) -> float | None:
@@ -166,7 +170,8 @@ class Diff(Framed):
         devices = 1 if self.wall else max(len(self.a.devices), 1)  # times of steps are those of all devices
         return percent(idle.delta, time.total_a * devices) if idle and time else None
 
-    def _measure(self, key: str) -> Change | None:
+    def measure(self, key: str) -> Change | None:
+        """The change of one of `steps` or `times`; None if it isn't compared."""
         return next((change for change in (*self.steps, *self.times) if change.key == key), None)
 
     def tables(self, top: int | None = None, *, full: bool = True) -> list[Table]:

@@ -21,7 +21,8 @@ _SAME = 0.05
 #: How many changes are named, and how many characters of a name are shown.
 _NAMED, _WIDTH = 3, 48
 
-#: Changes of idle time that are named are at least this part of the time of the devices, in percent.
+#: Changes of idle time and of exposed copies or communication that are named are at least this part of the time of the
+#: devices, in percent.
 _IDLE = 1.0
 
 #: Changes of the median and of the average that are this far apart, in percent points, are both named.
@@ -39,6 +40,14 @@ def verdict(diff: Diff) -> list[str]:
     if not diff.whole.total_a or not diff.whole.total_b:
         return []
     return [sentence for sentence in (_whole(diff), _because(diff), _sure(diff)) if sentence]
+
+
+def _lost(diff: Diff) -> str:
+    """That records are missing, so that less work is no less work done."""
+    lacking = [name for name, side in ((diff.name_a, diff.a), (diff.name_b, diff.b)) if side.lost]
+    if not lacking:
+        return ""
+    return f"Records of {' and '.join(lacking)} are lost, so work and counts there may be too low. "
 
 
 def _decisive(diff: Diff) -> Change:
@@ -168,7 +177,8 @@ def _because(diff: Diff) -> str:
     least = max(_SAME / 100 * diff.whole.total_a, 0 if decisive.verdict == NOISE else _PART / 100 * abs(decisive.delta))
     if rows and all(change.verdict == UNKNOWN for change in rows):
         sure = rows  # nothing is known about noise, as the last sentence says
-    first = f"{_work(diff)}{_idle(diff)}"
+    waits = f"{_idle(diff)}{_exposed(diff)}"
+    first = f"{_lost(diff)}{_work(diff)}{waits}"
     small = f"{_SAME:g}% of the work" if least == _SAME / 100 * diff.whole.total_a else f"{_PART:g}% of that"
     noise = f"both noise and {small}" if sure else "noise"
     sure = [change for change in sure if abs(change.delta) >= least or sure is rows]
@@ -176,6 +186,8 @@ def _because(diff: Diff) -> str:
         return first + f"No change by {by} exceeds {noise}." if decisive.delta or rows else first.strip()
     doubtful = [change for change in rows if change.verdict == UNKNOWN and abs(change.delta) > abs(sure[0].delta)]
     also = f" Whether {_listed(doubtful, 1)} exceeds noise isn't known." if doubtful and sure is not rows else ""
+    if waits and not _is_waiting(diff, sure):  # what kernels do comes first
+        first, also = first.removesuffix(waits), f"{also} {waits.strip()}"
     if _same(decisive) or decisive.verdict == NOISE:
         return f"{first}The greatest changes by {by}: {_listed(sure)}.{also}"
     slower = decisive.delta > 0
@@ -198,6 +210,14 @@ def _work(diff: Diff) -> str:
     return f"Its work is {_much(diff.whole)} {more} ({_times(diff.whole)}). "
 
 
+def _is_waiting(diff: Diff, changes: list[Change]) -> bool:
+    """Whether idle time is what changed the time, rather than any of these changes of work."""
+    idle, time = diff.idle, _decisive(diff)
+    if idle is None or time.verdict == NOISE:
+        return False
+    return idle.delta * time.delta > 0 and abs(idle.delta) > max(abs(one.delta) for one in changes)
+
+
 def _idle(diff: Diff) -> str:
     """How long devices do nothing, where that changed by a part of their time that matters."""
     idle = diff.idle
@@ -205,6 +225,18 @@ def _idle(diff: Diff) -> str:
         return ""
     who = "Its devices are" if max(len(diff.a.devices), len(diff.b.devices)) > 1 else "Its device is"
     return f"{who} idle for {_times(idle)}{' a step' if diff.per == 'step' else ''}. "
+
+
+def _exposed(diff: Diff) -> str:
+    """Which copies or collectives lost, or gained, the work beside them: by a part of the time that matters."""
+    time, said = diff.device_time, ""
+    for what in ("communication", "copies") if time and diff.per == "step" else ():
+        whole, alone = diff.measure(what), diff.measure(f"exposed {what}")
+        if not whole or not alone or alone.verdict != CLEAR or abs(alone.delta) < 2 * abs(whole.delta):
+            continue
+        if time and abs(percent(alone.delta, time.total_a) or 0.0) >= _IDLE:
+            said += f"Its exposed {what} {'take' if what == 'copies' else 'takes'} {_times(alone)} a step. "
+    return said
 
 
 def _sum(changes: list[Change]) -> float:

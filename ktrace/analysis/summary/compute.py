@@ -256,6 +256,7 @@ class _Summarised:
             self._time += int(events.dur.sum())
             if self._work == "events":
                 uses += events.devices(self._labels.device, self._labels.rank)
+                self._notes += events.lacking()
                 for device in events.unlikely:
                     self._notes.append(
                         f"No queueing of {device}: all its work would have waited longer than the device works at all, "

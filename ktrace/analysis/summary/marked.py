@@ -20,8 +20,8 @@ from ktrace.analysis.summary.model import StepUse
 from ktrace.analysis.work.columns import BLOCK
 from ktrace.analysis.work.events import Events, Work
 from ktrace.analysis.work.joining import Ranges
-from ktrace.analysis.work.use import parts_of
-from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.analysis.work.use import COMPUTE, parts_of
+from ktrace.model.arrays import Bools, Int32, Int64, UInt8
 from ktrace.stages.select.marks import step_of
 
 Shape = dict[str, Any]
@@ -123,16 +123,17 @@ class Marked:
         """Adds the work of a source to the use of its steps."""
         device, devices = events.places
         count, end = len(ranges.label), events.ts + events.dur
-        group = np.where(occurrence >= 0, device.astype(np.int64) * count + occurrence, -1)
-        found = parts_of(group, count * len(devices), events.ts, end, events.roles)
         for place in range(len(devices)):
-            mine = (occurrence >= 0) & (device == place)
-            own, begins, ends, roles = occurrence[mine], events.ts[mine], end[mine], events.roles[mine]
-            starts, spans = _spans(ranges, own, begins, ends)
-            early = begins < starts[own]  # such as the copy of its batch, beside the work of the step before
-            clipped = np.minimum(ends[early], starts[own][early])
-            spans += parts_of(own[early].astype(np.int64), count, begins[early], clipped, roles[early])[:, 0]
-            here = np.column_stack([found[place * count : (place + 1) * count], spans])
+            here = device == place
+            mine = here & (occurrence >= 0)
+            own, begins, ends, roles = occurrence[mine].astype(np.int64), events.ts[mine], end[mine], events.roles[mine]
+            outside = here & (occurrence < 0) & (events.roles == COMPUTE)
+            starts, spans = _spans(ranges, own, (begins, ends), roles, (events.ts[outside], end[outside]))
+            whole = parts_of(own, count, begins, ends, roles)
+            since = np.minimum(np.maximum(begins, starts[own]), ends)  # a copy of its batch may run beside other steps
+            found = parts_of(own, count, since, ends, roles)
+            found[:, 2:4] = whole[:, 2:4]  # communication and copies, also those that run earlier
+            here = np.column_stack([found, spans])
             np.add.at(self._use, ranges.label, here)
 
     def use(self) -> list[StepUse]:
@@ -154,30 +155,46 @@ def _label(ranges: _Ranges, found: Int32) -> Int32:
     return np.where(found >= 0, ranges.label[found], -1).astype(np.int32) if len(ranges.label) else found
 
 
-def _spans(ranges: _Ranges, occurrence: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
+def _spans(
+    ranges: _Ranges, occurrence: Int64, times: tuple[Int64, Int64], role: UInt8, outside: tuple[Int64, Int64]
+) -> tuple[Int64, Int64]:
     """The time at which a device came to each occurrence of a step, and how long it was at it; 0 without work.
 
         host      [ step 1     ][ step 2     ]
         device        [ 1 ] [ 1    ]  [ 2 ]           step 1 until its work ends, step 2 from there on
 
-    It begins with the step on the host, or later, once the work of earlier steps is done, and lasts to the end of the
-    step on the host, or longer, until its work is done. Work of the step that runs earlier, beside that of other steps,
-    isn't in it; no time without work is in two steps.
+    It begins with the step on the host, or later, once the work of earlier steps, or `outside` of steps, is done, and
+    lasts to the end of the step on the host, or longer, until its work is done. Work of the step that runs earlier,
+    beside that of other steps, isn't in it; no time is in two steps. Where a recording begins while the device is still
+    at work from before, which isn't in the trace, the first step begins with its first kernel.
     """
+    begin, end = times
     first, last = np.full(len(ranges.label), _NEVER), np.full(len(ranges.label), -_NEVER)
+    kernel = np.full(len(ranges.label), _NEVER)
     np.minimum.at(first, occurrence, begin)
     np.maximum.at(last, occurrence, end)
+    np.minimum.at(kernel, occurrence[role == COMPUTE], begin[role == COMPUTE])
     there = np.flatnonzero(last > -_NEVER)
     there = there[np.lexsort((first[there], ranges.begin[there]))]
     first, last, opens, closes = first[there], last[there], ranges.begin[there], ranges.end[there]
+    kernel = np.where(kernel[there] < _NEVER, kernel[there], first)
     done = np.append(-_NEVER, np.maximum.accumulate(last)[:-1])
     following = np.append(first[1:], _NEVER)
-    alone = (first >= closes) & (done == -_NEVER)  # nothing tells since when the device could have begun
-    starts = np.where(alone | (last < opens), first, np.maximum(done, opens))  # where it ends before, clocks differ
+    alone = (kernel >= closes) & (done == -_NEVER)  # nothing tells since when the device could have begun
+    starts = np.maximum(np.where(alone, kernel, np.maximum(done, opens)), _done_before(kernel, outside))
+    starts = np.where(last < opens, first, starts)  # where it ends before, clocks differ
     stops = np.where(last < opens, last, np.maximum(last, np.minimum(closes, following)))
     found, since = np.zeros(len(ranges.label), np.int64), np.zeros(len(ranges.label), np.int64)
     since[there], found[there] = starts, np.maximum(stops - starts, 0)
     return since, found
+
+
+def _done_before(moment: Int64, work: tuple[Int64, Int64]) -> Int64:
+    """When the work that had begun before each moment was done, at most that moment."""
+    order = np.argsort(work[0])
+    ends = np.append(-_NEVER, np.maximum.accumulate(work[1][order])) if len(order) else np.full(1, -_NEVER)
+    done: Int64 = np.minimum(ends[np.searchsorted(work[0][order], moment)], moment)
+    return done
 
 
 def _numbers(meanings: list[str | None], words: list[str]) -> Int32:

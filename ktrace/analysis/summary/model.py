@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ktrace.analysis.work.keys import LACKS
 from ktrace.analysis.work.model import DeviceUse, Group
 from ktrace.tables.frames import Framed
 
@@ -26,8 +27,9 @@ class StepUse:
 
     The other times are unions, as in `DeviceUse`, of the work that was launched in the step, summed over all devices.
     `span` is the time that the devices were at it, also summed: from the begin of the step on the host, or once the
-    work of earlier steps is done, to its end on the host, or until its own work is done, and what its work took before
-    that, beside other steps. A device that lags behind the host is at a step later, never busy for more than `span`.
+    work before it is done, to its end on the host, or until its own work is done. A device that lags behind the host is
+    at a step later, never busy for more than `span`. What runs before that, beside other steps, such as the copy of a
+    batch, is in `communication` and `copies` alone, since nobody waits for it.
     A step of several sources, or with several occurrences, is the sum of all, and `count` is their number.
     """
 
@@ -82,6 +84,11 @@ class Summary(Framed):
     proofs: dict[str, Answer] = field(default_factory=dict, repr=False, compare=False)
     report: Report | None = field(default=None, repr=False, compare=False)
     longest: int | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether records are known to be lost: calls of work between others, perhaps work, too."""
+        return any(LACKS in note for note in self.notes)
 
     @property
     def verdict(self) -> list[str]:

@@ -14,6 +14,7 @@ from ktrace.analysis.work.columns import BLOCK, StoredColumns
 from ktrace.analysis.work.figures import by_group
 from ktrace.analysis.work.gather import WORK, SummaryInput, durations, kinds_in
 from ktrace.analysis.work.joining import innermost, linked
+from ktrace.analysis.work.keys import LACKS
 from ktrace.analysis.work.model import DeviceUse
 from ktrace.analysis.work.shapes import Shapes
 from ktrace.analysis.work.use import COMMUNICATION, COMPUTE, COPY, Place, device_use
@@ -171,6 +172,21 @@ class Events:
             found[block] = np.where((call >= 0) & (dur[call] >= 0), wait, -1)
         found[self.followers()] = -1
         return found
+
+    def lacking(self) -> list[str]:
+        """Says how much work lacks its call, although most has one, and it would be among those by its number.
+
+        Their records are lost. Work from before the recording has a lower number than all calls.
+        """
+        launched, correlation = self.call >= 0, self._columns["correlation"]
+        if 2 * np.count_nonzero(launched) <= len(self):
+            return []
+        known = correlation[launched]
+        lost = int(np.count_nonzero(~launched & (correlation > known.min()) & (correlation < known.max())))
+        said = (
+            f"{self.source}{LACKS}{lost:,} of {len(self):,} pieces of work have no call, though those around them do."
+        )
+        return [f"{said} Work may be lost, too, so times and counts may be too low."] if lost else []
 
     def followers(self) -> Int64:
         """The indices of work that began after other work of the same call."""

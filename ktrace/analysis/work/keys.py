@@ -20,3 +20,6 @@ CLASSIFIED = ""
 
 #: The begin of a note on criteria that an input has no values of.
 NOT_KNOWN = "This input has no "
+
+#: What a note says of a source whose calls, and perhaps work, are lost.
+LACKS = " lacks records: "

@@ -97,7 +97,9 @@ def test_spans_of_steps_are_what_they_are_said_to_be_and_divide_the_time(
     step = step % len(walls)
     begin = opens[step] + late
     none = np.zeros(len(walls), np.int32)
-    since, found = _spans(_Ranges(opens, close, none, none), step, begin, begin + dur)
+    nothing = np.zeros(0, np.int64)
+    roles = np.full(len(step), COMPUTE, np.uint8)
+    since, found = _spans(_Ranges(opens, close, none, none), step, (begin, begin + dur), roles, (nothing, nothing))
     firsts = {number: begin[step == number].min() for number in sorted({*step.tolist()})}
     lasts = {number: (begin + dur)[step == number].max() for number in firsts}
     times: list[int] = []
