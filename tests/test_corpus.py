@@ -21,6 +21,7 @@ import engine
 import pyarrow.parquet as pq
 import pytest
 from conftest import SHARED
+from real_traces import decoded_names
 from wire import repeats
 
 import ktrace
@@ -157,6 +158,12 @@ def check(wanted: Reading, found: Reading) -> None:
     assert not values, list(values.items())[:5]
 
 
+def own_name(name: str, args: dict[str, Any] | None) -> str:
+    """The name as the source has it: of a decoded one, the argument that keeps it."""
+    kept: str = (args or {}).get("mangled_name", name)
+    return kept
+
+
 def from_rows(rows: list[dict[str, Any]]) -> Reading:
     """Canonical rows, whoever read them; all columns count as values."""
     slices: Counter[Slice] = Counter()
@@ -164,10 +171,11 @@ def from_rows(rows: list[dict[str, Any]]) -> Reading:
     for row in rows:
         if row.get("dur") is None or row["kind"] == "counter":
             continue
-        key = (row["name"], int(row["ts"]), int(row["dur"]))
-        slices[key] += 1
         args = row.get("args")
-        values[key].update(scalars(json.loads(args, parse_float=Decimal) if isinstance(args, str) else args))
+        args = json.loads(args, parse_float=Decimal) if isinstance(args, str) else args
+        key = (own_name(row["name"], args), int(row["ts"]), int(row["dur"]))
+        slices[key] += 1
+        values[key].update(scalars(args))
         values[key].update(scalars([value for name, value in row.items() if name not in ("args", "name", "ts", "dur")]))
     return Reading(slices, values)
 
@@ -214,14 +222,15 @@ def test_chrome(path: Path, wanted: Reading, tmp_path: Path) -> None:
     for event in whole["traceEvents"]:
         if event["ph"] == "X":
             dur = 0 if event.get("args", {}).get("point") else ns(event["dur"])
-            key = (event["name"], ns(event["ts"]) + origin, dur)
+            key = (own_name(event["name"], event.get("args")), ns(event["ts"]) + origin, dur)
             slices[key] += 1
             values[key].update(scalars(list(event.values())))
     check(wanted, Reading(slices, values))
 
 
-def test_perfetto(trace: Path, wanted: Reading) -> None:
+def test_perfetto(path: Path, trace: Path, wanted: Reading) -> None:
     """In the real engine: names, times and durations of all slices."""
+    shown = decoded_names(path)
     if len(wanted.slices) <= MANY:
         assert repeats(trace.read_bytes()) == []
     step = every(wanted)
@@ -235,7 +244,10 @@ def test_perfetto(trace: Path, wanted: Reading) -> None:
     timed = [key for key in wanted.slices.elements() if key[2] > 0]
     assert total["slices"] >= len(timed) and (total["dur"] or 0) >= wanted.dur
     found = Counter((row["name"], row["ts"], row["dur"]) for row in slices)
-    asked = Counter({key: count for key, count in wanted.slices.items() if key[1] % step == 0})
+    asked: Counter[Slice] = Counter()
+    for (name, ts, dur), count in wanted.slices.items():
+        if ts % step == 0:
+            asked[shown.get(name, name), ts, dur] += count
     assert bool(asked) == bool(wanted.slices)
     assert not asked - found, list((asked - found).items())[:5]
 

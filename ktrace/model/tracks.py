@@ -293,8 +293,8 @@ def _show(kind: str, track: Track, catalog: Catalog) -> Shown:
 
 def without_number(name: str | None, number: int | None) -> str | None:
     """The name of a device without its number at the end; None if nothing but "GPU" is left."""
-    found = re.fullmatch(rf"(.*?)[ :#]+{number}", name) if name and number is not None else None
-    kept = found[1] if found else name
+    before = name.removesuffix(str(number)) if name and number is not None else None
+    kept = before.rstrip(" :#") if before and before[-1] in " :#" else name
     return None if kept is None or kept.casefold() in ("gpu", "/device:gpu") else kept
 
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from ktrace.naming.mangled import BUILTIN, LONGEST, OPERATORS, QUALIFIERS, STANDARD, Type, Undecodable, Values, joined
 
-_CLONES = re.compile(r"(?:\.[A-Za-z_]\w*(?:\.\d+)*|\.\d+)+$")
+_CLONE = re.compile(r"[A-Za-z_]\w*|\d+")
 
 
 @lru_cache(maxsize=65_536)
@@ -26,8 +26,10 @@ def demangled(name: str) -> str:
         return name
     plain = name.removesuffix(" (.kd)")
     clones = ".kd" if plain != name else ""
-    if found := _CLONES.search(plain):
-        plain, clones = plain[: found.start()], found.group() + clones
+    end = len(plain)
+    while (dot := plain.rfind(".", 0, end)) > 0 and _CLONE.fullmatch(plain, dot + 1, end):
+        end = dot
+    plain, clones = plain[:end], plain[end:] + clones
     try:
         decoded = _Reader(plain).whole()
     except (Undecodable, IndexError, ValueError, RecursionError):

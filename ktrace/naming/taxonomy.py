@@ -29,7 +29,6 @@ VERSION = "1.0"
 
 _CONDITIONS = ("name", "kind", "format")
 _ESCAPE = re.compile(r"\\.")
-_CLASS = re.compile(r"\[\^?\]?[^\]]{0,1000}\]")
 _REPEATED = re.compile(r"\{[\d,]*\}")
 _SIGNS = frozenset(r".^$*+?{}[]\|()")
 
@@ -66,7 +65,7 @@ class Pattern:
         self.exact = plain != plain.lower()
         regex = re.compile(text)
         # A search would try `^` at each place of the text.
-        whole = _branches(_CLASS.sub(".", plain.replace("\\", ".")), 0)[2] == 1
+        whole = _branches(_without_classes(plain.replace("\\", ".")), 0)[2] == 1
         self._search = regex.match if text.startswith("^") and whole else regex.search
         self.needed = needed(text)
 
@@ -84,7 +83,20 @@ def needed(pattern: str) -> tuple[str, ...]:
     """
     if re.compile(pattern).flags & (re.IGNORECASE | re.VERBOSE):
         return ()
-    return _branches(_REPEATED.sub("*", _CLASS.sub(".", _ESCAPE.sub(".", pattern))), 0)[0]
+    return _branches(_REPEATED.sub("*", _without_classes(_ESCAPE.sub(".", pattern))), 0)[0]
+
+
+def _without_classes(pattern: str) -> str:
+    """The regular expression, without escapes, with a dot for each class of characters such as `[^]a-z]`."""
+    parts, place = [], 0
+    while (start := pattern.find("[", place)) >= 0:
+        first = start + 2 if pattern.startswith("^", start + 1) else start + 1
+        end = pattern.find("]", first + 1)  # a bracket at the first place belongs to the class
+        if end < 0:
+            break
+        parts.append(pattern[place:start])
+        place = end + 1
+    return ".".join([*parts, pattern[place:]])
 
 
 def _branches(plain: str, place: int) -> tuple[tuple[str, ...], int, int]:

@@ -51,7 +51,7 @@ def _on_device(draft: Draft, dialect: Dialect) -> None:
         taken = None
         if argument is not None:
             taken, rest = integers(argument)
-            draft.leave(f"args.{key}", rest)
+            draft.leave(f"args.{key}", _with_none(argument, taken, rest) if key == "device" else rest)
         column = draft.left.pop(member, None)
         if column is not None:
             spelling = dialect.stream_name if member == "tid" else dialect.device_pid
@@ -73,6 +73,14 @@ def _on_device(draft: Draft, dialect: Dialect) -> None:
             draft.columns["context"] = taken
         draft.leave("args.context", rest)
     _put_track(draft, texts)
+
+
+def _with_none(argument: pa.Array, taken: pa.Array | None, rest: pa.Array | None) -> pa.Array | None:
+    """Returns the rest of the argument, with the devices of -1, which the column doesn't have."""
+    none = None if taken is None else pc.equal(taken, -1)
+    if none is None or not pc.any(none).as_py():
+        return rest
+    return pc.if_else(pc.fill_null(none, False), argument, pa.scalar(None, argument.type) if rest is None else rest)
 
 
 def _known(numbers: pa.Array) -> pa.Array:

@@ -10,7 +10,7 @@ from pathlib import Path
 import plain
 import pytest
 from conftest import SAMPLES, SHARED
-from real_traces import NSYS, at_hand, kineto
+from real_traces import NSYS, at_hand, decoded_names, kineto
 
 import ktrace
 from ktrace.analysis.work.keys import OTHER
@@ -50,6 +50,8 @@ def test_totals_and_percentiles_of_kineto(path: Path) -> None:
     summary = ktrace.summary(path, by=["kernel", "stream", "device"])
     assert summary.work == "events"
     assert (summary.count, summary.total) == (len(work), sum(one.dur for one in work))
+    shown = decoded_names(path)
+    work = [one._replace(name=shown.get(one.name, one.name)) for one in work]
     by_name = plain.totals(work, lambda one: one.name)
     told = keyed(summary.groups["kernel"])
     whole = {group.name: (group.count, group.total) for group in told.values() if group.name}

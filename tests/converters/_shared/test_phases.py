@@ -23,6 +23,7 @@ from ktrace.converters.kineto.dialect import DIALECT as KINETO
 from ktrace.converters.kineto.work_items import in_blocks
 from ktrace.model.batch import Batch
 from ktrace.report import Report
+from ktrace.stages.decode import with_decoded_names
 from ktrace.trace.trace import Trace
 
 FILES = [
@@ -106,7 +107,7 @@ def test_the_decoder_gives_the_rows_that_json_gives(path: Path) -> None:
     plain: list[Batch] = []
     for some in plain_events(events_of(document), 20_000):
         plain += to_batches(some, Task(KINETO, "run", Report()))
-    wanted, found = Trace(in_blocks(plain)).to_arrow(), ktrace.read(path).to_arrow()
+    wanted, found = Trace(map(with_decoded_names, in_blocks(plain))).to_arrow(), ktrace.read(path).to_arrow()
     for record in ("events", "links"):
         begins = [_told(row) for row in found[record].to_pylist()]
         assert Counter(begins) == Counter(_told(row) for row in wanted[record].to_pylist())

@@ -70,6 +70,16 @@ def test_a_number_that_is_not_whole_is_a_track(tmp_path: Path) -> None:
     assert events[0]["track"] == "7.5"
 
 
+@pytest.mark.parametrize("other", ["0", '"gpu"', "2.5"])
+def test_a_device_of_minus_one_is_none_and_stays_an_argument(tmp_path: Path, other: str) -> None:
+    kernel = '{"ph":"X","cat":"kernel","name":"k","pid":3,"tid":7,"ts":1,"dur":2,"args":{"device":%s,"stream":7}}'
+    _, events = convert(tmp_path, f"[{kernel % -1},{kernel % 3},{kernel % other}]".encode(), "kineto")
+    assert "device" not in events[0]
+    assert events[0]["args"] == {"device": -1, "$pid": 3}
+    assert events[1]["device"] == 3
+    assert "args" not in events[1]
+
+
 def test_what_is_nested_too_deeply_is_skipped_alone(tmp_path: Path) -> None:
     deep = SLICE.replace('"dur": 2', '"args": {"x": ' + "[" * 100_000 + "]" * 100_000 + "}")
     report, events = convert(tmp_path, f"[{SLICE},{deep},{SLICE}]".encode(), "chrome")
