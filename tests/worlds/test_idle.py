@@ -6,17 +6,16 @@ middle, lost records. Of lost records, no cause may have more time than is true.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from worlds.questions import IDLE, idle
-from worlds.test_diff import FOUND, WORLDS, WRONG
+from worlds.test_diff import MISSED, SEEDS, WRONG
 
 
 def test_causes_are_the_truth_and_what_was_planted_is_looked_at_first(tmp_path: Path) -> None:
-    asked = {(seed, list(IDLE)[seed % len(IDLE)]): idle(seed, tmp_path) for seed in range(WORLDS)}
+    asked = {(seed, list(IDLE)[seed % len(IDLE)]): idle(seed, tmp_path) for seed in SEEDS}
     assert [one for one, answered in asked.items() if not answered.is_exact] == []
     missed = [one for one, answered in asked.items() if not answered.first]
     wrong = [one for one, answered in asked.items() if answered.accused]
-    assert len(missed) <= math.floor((1 - FOUND) * WORLDS), missed
-    assert len(wrong) <= math.floor(WRONG * WORLDS), wrong
+    assert len(missed) <= MISSED, missed
+    assert len(wrong) <= WRONG, wrong
