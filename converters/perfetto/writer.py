@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Sequence as Several
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.model.arrays import Bools, Int64
@@ -33,7 +31,8 @@ from .writing.descriptors import Descriptors
 from .writing.gpu_tracks import Gpus, IdCounters, label_gpus, with_processes
 from .writing.kernel_counters import MOST, KernelCounters
 from .writing.machine import Machine
-from .writing.sequences import Sequence, clock, packet
+from .writing.sequences import Sequence as PacketSequence
+from .writing.sequences import clock, packet
 from .writing.trace_output import TraceOutput
 
 #: A viewer shows the whole trace at first if slices of threads and devices take this share of its time.
@@ -124,7 +123,7 @@ class Writer:
         self._stream.close()
 
 
-def _machines(tracks: Several[Track], catalog: Catalog, first: int) -> Int64:
+def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> Int64:
     """Returns the machine of each track: 0 for all if fewer than two hosts are named, else one number per host.
 
     Numbers rise from `first`, or from 1. Tracks without a host share a machine of their own.
@@ -143,7 +142,7 @@ def _extended(known: tuple[int, int] | None, batch: TimelineBatch, is_work: Bool
     if not len(rows):
         return known
     ts = batch.column("ts").to_numpy()[rows]
-    end = ts + pc.fill_null(batch.column("dur"), 0).to_numpy(zero_copy_only=False)[rows]
+    end = ts + batch.durations[rows]
     first, last = int(ts.min()), int(end.max())
     return (min(known[0], first), max(known[1], last)) if known else (first, last)
 
@@ -155,7 +154,7 @@ def _shown_at_first(output: TraceOutput, first: int, last: int) -> bytes:
     """
     if last - first > _NEARLY_ALL * (output.timeline.end - output.timeline.start):
         return b""
-    sequence = Sequence(DERIVED_SEQUENCES + output.machine, output.machine)
+    sequence = PacketSequence(DERIVED_SEQUENCES + output.machine, output.machine)
     fields = f.TRACING_SERVICE_EVENT
     return b"".join(
         packet(

@@ -17,6 +17,9 @@ from functools import lru_cache
 from ktrace.naming.mangled import BUILTIN, LONGEST, OPERATORS, QUALIFIERS, STANDARD, Type, Undecodable, Values, joined
 
 _CLONE = re.compile(r"[A-Za-z_]\w*|\d+")
+_DISCRIMINATOR = re.compile(r"__\d+_|_\d")
+_TEMPLATE_PARAMETER = re.compile(r"T(\d*)_")
+_FLOAT = re.compile(r"DF16b|DF(\d+)_|D[UB](\d+)_")
 
 
 @lru_cache(maxsize=65_536)
@@ -133,7 +136,7 @@ class _Reader(Values):
         return f"{function}::{name}", template, qualifiers
 
     def _discriminator(self) -> None:
-        if found := re.compile(r"__\d+_|_\d").match(self._text, self._place):
+        if found := _DISCRIMINATOR.match(self._text, self._place):
             self._place = found.end()
 
     def _unqualified(self, last: str = "") -> str:
@@ -184,8 +187,7 @@ class _Reader(Values):
         """A lambda, with its parameters and number."""
         self._place += 2
         outer, self._of_lambda = self._of_lambda, True
-        while self._at("Ty") or self._at("Tn") or self._at("Tt") or self._at("Tp"):
-            self._parameter_declaration()
+        self._parameter_declarations()
         parameters = self._parameters()
         self._of_lambda = outer
         self._need("E")
@@ -195,6 +197,10 @@ class _Reader(Values):
         number = 1 if self._at("_") else self._number() + 2
         self._need("_")
         return number
+
+    def _parameter_declarations(self) -> None:
+        while self._at("Ty") or self._at("Tn") or self._at("Tt") or self._at("Tp"):
+            self._parameter_declaration()
 
     def _parameter_declaration(self) -> None:
         """The declaration of a template parameter, which isn't shown."""
@@ -251,8 +257,7 @@ class _Reader(Values):
 
     def _template_argument(self) -> list[str]:
         """A type, a value, an expression, or a pack of them."""
-        while self._at("Ty") or self._at("Tn") or self._at("Tt") or self._at("Tp"):
-            self._parameter_declaration()
+        self._parameter_declarations()
         if self._take("X"):
             text = self._expression()
             self._need("E")
@@ -274,7 +279,7 @@ class _Reader(Values):
             return [joined(self._type())]
         packs = [number for number, texts in enumerate(self._arguments) if len(texts) != 1]
         begin, seen, arguments, texts = self._place, list(self._seen), self._arguments, []
-        used = re.compile(r"T(\d*)_").findall(self._text, begin)
+        used = _TEMPLATE_PARAMETER.findall(self._text, begin)
         mine = next((int(n or -1) + 1 for n in used if int(n or -1) + 1 in packs), None)
         if mine is None:
             return [joined(self._type())]
@@ -296,7 +301,7 @@ class _Reader(Values):
         if two in BUILTIN:
             self._place += 2
             return BUILTIN[two], ""
-        if found := re.compile(r"DF16b|DF(\d+)_|D[UB](\d+)_").match(self._text, self._place):
+        if found := _FLOAT.match(self._text, self._place):
             self._place = found.end()
             return ("__bf16" if not found[1] and not found[2] else f"_Float{found[1] or found[2]}"), ""
         if letter in QUALIFIERS:
@@ -352,13 +357,7 @@ class _Reader(Values):
             self._need("E")
             return f"{returned[0]} ", f"({parameters}){returned[1]}"
         if letter == "A":
-            size = (
-                ""
-                if self._at("_")
-                else str(self._number())
-                if self._text[self._place].isdecimal()
-                else self._expression()
-            )
+            size = "" if self._at("_") else self._size()
             self._need("_")
             left, right = self._type()
             return f"{left} ", f"[{size}]{right}"

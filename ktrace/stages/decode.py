@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.batch import DEVICE_KINDS, Batch
-from ktrace.model.json_text import decoded, encoded
+from ktrace.model.json_text import encoded
+from ktrace.model.masks import present, words_in
 from ktrace.naming.demangling import demangled
 
 #: The argument that has the name as the source wrote it.
@@ -35,12 +36,12 @@ def with_decoded_names(batch: Batch) -> Batch:
     readable = [word if word is None else demangled(word) for word in words]
     changed = np.array([one != other for one, other in zip(words, readable, strict=True)], np.bool_)
     codes = pc.fill_null(names.indices, 0).to_numpy(zero_copy_only=False)
-    device = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS)).to_numpy(zero_copy_only=False)
-    mine = changed[codes] & device & names.is_valid().to_numpy(zero_copy_only=False)
+    named = present(names)
+    mine = changed[codes] & words_in(batch.column("kind"), DEVICE_KINDS) & named
     if not mine.any():
         return batch
     shown = np.where(mine, codes + len(words), codes).astype(np.int32)
-    indices = pa.array(shown, mask=~names.is_valid().to_numpy(zero_copy_only=False))
+    indices = pa.array(shown, mask=~named)
     columns = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
     columns["name"] = pa.DictionaryArray.from_arrays(indices, pa.array([*words, *readable], pa.string()))
     if MANGLED not in columns:

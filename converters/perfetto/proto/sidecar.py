@@ -170,7 +170,10 @@ def link_texts(batches: Iterable[Batch]) -> Iterator[str]:
 
 
 def _with_used_words(column: pa.Array) -> pa.Array:
-    """The column without words that no row has: a reader's dictionary may have those of all rows of its source."""
+    """The column without words that no row has: a reader's dictionary may have those of all rows of its source.
+
+    Unlike `used_words` of columnar/dictionaries.py it also gives nulls one code, so that equal rows are equal bytes.
+    """
     return decoded(column).dictionary_encode() if pa.types.is_dictionary(column.type) else column
 
 

@@ -169,7 +169,7 @@ class BusyPieces:
         order = np.argsort(track, kind="stable")
         rows, track = rows[order], track[order]
         start = batch.column("ts").to_numpy()[rows]
-        dur = batch.column("dur").fill_null(0).to_numpy(zero_copy_only=False)[rows]
+        dur = batch.durations[rows]
         kernel = words_in(batch.column("kind"), ("kernel",))[rows]
         name, operation = self._named(batch, rows, kernel)
         self._gather(track, start, start + dur, kernel.astype(np.int64), name, operation)

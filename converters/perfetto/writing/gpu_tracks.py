@@ -199,10 +199,8 @@ def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
     numbers = [gpu.number if gpu.ordinal is None else gpu.ordinal for gpu in gpus]
     plain = [f"{without_number(gpu.name, one) or 'GPU'} #{one}" for gpu, one in zip(gpus, numbers, strict=True)]
     ranks = _distinguishing(gpus, "rank", catalog)
-    for words in (
-        ranks if len({*ranks}) > 1 else [""] * len(gpus),
-        *(_distinguishing(gpus, way, catalog) for way in ("rank", "on", "")),
-    ):
+    shown = ranks if len({*ranks}) > 1 else [""] * len(gpus)
+    for words in (shown, ranks, *(_distinguishing(gpus, way, catalog) for way in ("on", ""))):
         labels = [f"{word}: {name}" if word else name for name, word in zip(plain, words, strict=True)]
         if len({*labels}) == len(labels):
             break

@@ -224,8 +224,7 @@ class Machine:
         rows = rows[words_in(batch.column("kind"), ("kernel", "graph"))[rows]]
         if len(rows):
             ts = batch.column("ts").to_numpy()[rows]
-            dur = pc.fill_null(batch.column("dur"), 0).to_numpy(zero_copy_only=False)[rows]
-            self._counters.ran(self._gpu_numbers(batch.track[rows]), ts, ts + dur)
+            self._counters.ran(self._gpu_numbers(batch.track[rows]), ts, ts + batch.durations[rows])
 
     def _gpu_numbers(self, track: Int32) -> Int64:
         numbers = np.zeros(len(self._timeline.tracks), np.int64)
@@ -246,12 +245,11 @@ class Machine:
         for one in np.unique(key).tolist():
             name, unit = series[one // 2]
             names[one] = self._counters.number(name, unit, DERIVED if one % 2 else "")
-        dur = pc.fill_null(batch.column("dur"), 0).to_numpy(zero_copy_only=False)
         estimated = present(batch.column("occupancy"))
         distinct = np.unique(of)
         self._counters.add(
             kernels=len(distinct) - int(np.count_nonzero(estimated[distinct])),
-            dur=dur[of],
+            dur=batch.durations[of],
             serial=batch.serial[of],
             ts=batch.column("ts").to_numpy()[of],
             gpu=self._gpu_numbers(batch.track[of]),

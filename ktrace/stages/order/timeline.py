@@ -114,6 +114,12 @@ class TimelineBatch:
         """All rows with all columns, including `lane`."""
         return Batch("events", self.rows.batch().columns.append_column("lane", pa.array(self.lane)))
 
+    @cached_property
+    def durations(self) -> Int64:
+        """The column `dur` in ns, 0 where it is null."""
+        found: Int64 = self.column("dur").fill_null(0).to_numpy(zero_copy_only=False)
+        return found
+
     def has(self, name: str) -> bool:
         """Whether the column is there; one that isn't is null in all rows."""
         return name in self.rows.names
