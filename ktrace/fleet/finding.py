@@ -19,7 +19,7 @@ from typing import Any
 from ktrace.errors import InputError
 from ktrace.input.compression import split_member
 from ktrace.input.dataset_manifest import Stamp
-from ktrace.input.expand import expanded
+from ktrace.input.expand import each_once, expanded
 from ktrace.input.source import Source, stem
 from ktrace.input.stores import as_folder, is_remote, remote_files
 from ktrace.model.unique import unique_name
@@ -46,11 +46,10 @@ def find(patterns: Sequence[str], report: Report, format: str | None = None) -> 
     A folder is one input if a format claims it; otherwise it means the traces in it. Raises InputError if a pattern
     names nothing or a store can't be reached.
     """
-    found: dict[str, Found] = {}
+    found: list[Found] = []
     for pattern in patterns:
-        for input in _remote(pattern, report, format) if is_remote(pattern) else _local(pattern, report, format):
-            found.setdefault(input.path, input)
-    return list(found.values())
+        found += _remote(pattern, report, format) if is_remote(pattern) else _local(pattern, report, format)
+    return each_once(found, report)
 
 
 def _fixed(pattern: str) -> str:

@@ -4,6 +4,8 @@ run.log            one input
 'ranks/*.json.gz'  an input for each file that matches, also where the shell doesn't expand patterns
 rocprof-out/       one input, if a format claims the folder as one trace
 traces/            otherwise an input for each file that a format recognises; the others are noted
+
+A file counts once, however often and by whatever names it is given.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Protocol, TypeVar
 
 from ktrace.conversion import Conversion
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat
@@ -44,10 +47,11 @@ class Input:
 
 
 def expanded(paths: Sequence[str], report: Report, format: str | None = None) -> list[Input]:
-    """Returns the inputs that the paths name, in order. `format` is the format of all of them.
+    """Returns the inputs that the paths name, each once, in order. `format` is the format of all of them.
 
-    Files of a folder that no format recognises are noted in the report, and so is an earlier output; damaged ones are
-    left out. Raises InputError if no file matches a pattern or a folder contains no trace, and what `choose` raises.
+    Files of a folder that no format recognises are noted in the report, and so are an earlier output and what is named
+    twice; damaged ones are left out. Raises InputError if no file matches a pattern or a folder contains no trace, and
+    what `choose` raises.
     """
     fixed = by_name(format) if format else None
     found: list[Input] = []
@@ -57,12 +61,50 @@ def expanded(paths: Sequence[str], report: Report, format: str | None = None) ->
                 found += _in_folder(one, fixed, report)
             else:
                 found.append(Input(one, fixed, one.partition("://")[2] or one if one != path else ""))
-    return found
+    return each_once(found, report)
+
+
+class _Named(Protocol):
+    @property
+    def path(self) -> str: ...
+
+
+_Any = TypeVar("_Any", bound=_Named)
+
+
+def each_once(found: Sequence[_Any], report: Report) -> list[_Any]:
+    """Returns the inputs without those that are an earlier one by another name, or within a folder that is one input.
+
+    Links are followed; copies and hard links are files of their own. What is left out is noted in the report.
+    """
+    places = [_identity(one.path) for one in found]
+    folders = {place: one.path for place, one in zip(places, found, strict=True) if Source(one.path).is_folder}
+    left: dict[Path, _Any] = {}
+    for place, one in zip(places, found, strict=True):
+        around = next((folders[folder] for folder in place.parents if folder in folders), None) if folders else None
+        if around is not None:
+            report.issue("same-run", one.path, f"is within {around}, which is read as one trace")
+        elif place in left:
+            again = left[place].path
+            report.issue(
+                "same-run", one.path, "is named twice" if again == one.path else f"is the same file as {again}"
+            )
+        else:
+            left[place] = one
+    return list(left.values())
+
+
+def _identity(path: str) -> Path:
+    """Returns what is equal for all names of a file: its real path, with the member of an archive; a URL itself."""
+    if path == "-" or is_remote(path):
+        return Path(path)
+    stored, member = split_member(path)
+    return Path(os.path.realpath(stored) + (f"!{member}" if member is not None else ""))
 
 
 def names_several(paths: Sequence[str], format: str | None = None) -> bool:
     """Returns whether the paths name several inputs. Raises what `expanded` raises."""
-    if len(paths) > 1:
+    if len(set(map(_identity, paths))) > 1:
         return True
     return any(len(found) > 1 or Source(found[0]).is_folder for found in map(_matching, paths)) and (
         len(expanded(paths, Report(), format)) > 1

@@ -6,6 +6,7 @@ import gc
 import os
 import resource
 import shlex
+import shutil
 import signal
 import time
 from importlib import import_module
@@ -18,7 +19,7 @@ from ktrace.cli import cli
 from ktrace.errors import KtraceError
 from ktrace.pipeline.convert import convert
 
-#: Commands that answer instead of a conversion: the words of each, where IN is the input and FORMAT is its format.
+#: Commands that answer instead of a conversion: the words of each, with IN, a COPY of it and its FORMAT.
 COMMANDS = {
     "info": "info IN --from FORMAT",
     "summary": "summary IN --from FORMAT",
@@ -26,7 +27,7 @@ COMMANDS = {
     "path": "summary IN --from FORMAT --by critical-path",
     "diff": "diff IN IN --from FORMAT",
     "query": "query IN --from FORMAT 'select kind, count(*), sum(dur) from events group by 1'",
-    "merge": "merge IN IN --from FORMAT -o OUT.perfetto --overwrite",
+    "merge": "merge IN COPY --from FORMAT -o OUT.perfetto --overwrite",
 }
 
 #: Seconds of CPU time after which a conversion is ended.
@@ -84,7 +85,9 @@ def _work(path: Path, out: Path, fmt: str, pipe: int) -> None:
     outcome = "failed"
     try:
         if out.name in COMMANDS:
-            given = {"IN": str(path), "FORMAT": fmt, "OUT.perfetto": f"{out}.perfetto"}
+            given = {"IN": str(path), "FORMAT": fmt, "OUT.perfetto": f"{out}.perfetto", "COPY": f"{out}-{path.name}"}
+            if "COPY" in COMMANDS[out.name]:
+                shutil.copy(path, given["COPY"])
             cli.main([given.get(word, word) for word in shlex.split(COMMANDS[out.name])], standalone_mode=False)
             outcome = "answered"
         else:

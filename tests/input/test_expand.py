@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,7 @@ def test_what_is_no_file_is_noted(tmp_path: Path) -> None:
     (folder / "again.json").symlink_to(folder / "rank0" / "trace.json")
     os.mkfifo(folder / "pipe.json")
     trace = ktrace.read(folder)
-    assert trace.events["name"].tolist() == ["step0", "step0", "step1", "step2"]
+    assert trace.events["name"].tolist() == ["step0", "step1", "step2"]
     places = [(Path(where).name, why) for where, why in trace.report.issues["no-trace"].places]
     assert places == [("gone.json", "is a link to nothing"), ("pipe.json", "isn't a plain file")]
 
@@ -109,3 +110,61 @@ def test_a_folder_of_reports_that_only_their_tool_reads_says_how_to_export_them(
     with pytest.raises(ClosedFormat, match="only nsys can read") as caught:
         ktrace.read(tmp_path)
     assert "nsys export" in str(caught.value.remedy)
+
+
+def test_a_file_counts_once_by_whatever_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other spellings, links, patterns that overlap and a folder beside a file in it name one file."""
+    monkeypatch.chdir(tmp_path)
+    folder = _ranks(tmp_path)
+    Path("link.json").symlink_to(folder / "rank0" / "trace.json")
+    Path("linked").symlink_to(folder)
+    one = "run/rank0/trace.json"
+    for again in (
+        one,
+        f"./{one}",
+        "run/rank1/../rank0//trace.json",
+        "link.json",
+        "linked/rank0/trace.json",
+        f"{tmp_path}/{one}",
+    ):
+        trace = ktrace.read([one, again])
+        assert trace.events["name"].tolist() == ["step0"], again
+        ((where, why),) = trace.report.issues["same-run"].places
+        assert (where, why) == (again, "is named twice" if again == one else f"is the same file as {one}")
+        assert trace.report.balanced()
+    for names in (["run", one], [one, "run"], ["run", "linked"], ["run/*/*.json", "run/rank0/*"], ["run", "run/"]):
+        assert sorted(ktrace.read(names).events["name"]) == ["step0", "step1", "step2"], names
+
+
+def test_copies_and_hard_links_are_files_of_their_own(tmp_path: Path) -> None:
+    one = _ranks(tmp_path) / "rank0" / "trace.json"
+    os.link(one, tmp_path / "hard.json")
+    (tmp_path / "copy.json").write_bytes(one.read_bytes())
+    trace = ktrace.read([one, tmp_path / "hard.json", tmp_path / "copy.json"])
+    assert len(trace.events) == 3
+    assert "same-run" not in trace.report.issues
+
+
+def test_a_file_within_a_folder_that_is_one_trace(tmp_path: Path) -> None:
+    """A folder of rocprofv3 is one trace: the file in it has nothing that the folder hasn't, in whatever order."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "1_hip_api_trace.csv").write_text(
+        '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+        '"HIP_RUNTIME_API_EXT","hipMalloc",1,1,1,100,200\n'
+    )
+    file = folder / "1_hip_api_trace.csv"
+    for names in ([folder, file], [file, folder]):
+        trace = ktrace.read(names)
+        assert trace.events["name"].tolist() == ["hipMalloc"]
+        assert trace.report.issues["same-run"].places == [
+            (str(file), f"is within {folder}, which is read as one trace")
+        ]
+
+
+def test_a_pair_of_archives_and_its_files(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
+        for name in "ab":
+            archive.writestr(f"{name}.json", RUN % name)
+    first, second = (f"{tmp_path}/runs.zip!{name}.json" for name in "ab")
+    assert ktrace.read([first, second, first]).events["name"].tolist() == ["a", "b"]

@@ -165,10 +165,15 @@ def test_labels_of_canonical_inputs_are_told_apart(tmp_path: Path) -> None:
     assert report.balanced()
 
 
-def test_the_same_file_twice_and_one_alone(tmp_path: Path) -> None:
-    report = ktrace.merge([RANKS[0], RANKS[0]], tmp_path / "two.parquet")
+def test_a_copy_beside_a_file_and_one_alone(tmp_path: Path) -> None:
+    copy = tmp_path / RANKS[0].name
+    copy.write_bytes(RANKS[0].read_bytes())
+    report = ktrace.merge([RANKS[0], copy], tmp_path / "two.parquet")
     assert [said["source"][-2:] for said in report.alignment] == ["k0", "#2"]
     assert len(rows(tmp_path / "two.parquet")) == 50
+    report = ktrace.merge([RANKS[0], RANKS[0]], tmp_path / "once.parquet")
+    assert report.issues["same-run"].places == [(str(RANKS[0]), "is named twice")]
+    assert len(rows(tmp_path / "once.parquet")) == 25
     ktrace.merge([RANKS[0]], tmp_path / "one.parquet")
     assert [(row["name"], row["ts"], row["dur"]) for row in rows(tmp_path / "one.parquet")] == times(RANKS[0], tmp_path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,8 @@ def test_several_inputs_are_one(tmp_path: Path) -> None:
     assert answer == [rows([path], "select min(source), count(*) from kernels")[0] for path in RANKS]
     same = tmp_path / "a.parquet"
     ktrace.convert(STEP, same)
-    assert rows([same, same], "select source, count(*) from events group by 1 order by 1") == [
+    copy = Path(shutil.copy(same, tmp_path / "b.parquet"))
+    assert rows([same, copy], "select source, count(*) from events group by 1 order by 1") == [
         ("one-step-of-training.pt.trace", 65),
         ("one-step-of-training.pt.trace#2", 65),
     ]
