@@ -14,8 +14,8 @@ from .source import Source
 #: Twice the input costs at most so many times the CPU time and the memory.
 MOST_TIME, MOST_MEMORY = 2.6, 1.3
 
-#: CPU seconds of the larger input below which times aren't compared: a clock's tick and a page fault would decide.
-LEAST_TIME = 0.15
+#: CPU seconds that the smaller input counts at least: below it a clock's tick and a neighbour's cache decide.
+LEAST_TIME = 0.1
 
 #: Memory up to which it isn't compared, in bytes: what batches and buffers of a conversion take until they are full.
 FREE = 96 << 20
@@ -57,7 +57,7 @@ class Verdict:
         """Returns how many times the time and the memory of a size that of twice its size are."""
         small, large = self.costs[once], self.costs[2 * once]
         memory = large.memory / max(1, small.memory)
-        return large.cpu / max(1e-6, small.cpu), memory
+        return large.cpu / max(LEAST_TIME, small.cpu), memory
 
     @property
     def once(self) -> int:
@@ -91,7 +91,7 @@ class Trial:
             self._again(size, self._effort.runs)
         if self._is_slow(once):
             for size in (once, 2 * once):
-                self._again(size, 2)
+                self._again(size, 3)
         if self._is_slow(once) or self._is_large(once):
             self._again(4 * once, 1)
             self._judge(once)
@@ -100,7 +100,7 @@ class Trial:
     def _judge(self, once: int) -> None:
         """Says what is over the budget at both steps."""
         if self._is_slow(once) and self._is_slow(2 * once):
-            self._again(4 * once, 1)
+            self._again(4 * once, 3)
             if self._is_slow(2 * once):
                 both = [self.verdict.ratio(size)[0] for size in (once, 2 * once)]
                 self.verdict.over.append(f"time {both[0]:.1f} and {both[1]:.1f} times")
@@ -111,8 +111,7 @@ class Trial:
                 self.verdict.over.append(f"memory {unit:.1f} bytes more for each unit more")
 
     def _is_slow(self, size: int) -> bool:
-        large = self.verdict.costs[2 * size]
-        return large.cpu > LEAST_TIME and self.verdict.ratio(size)[0] > MOST_TIME
+        return self.verdict.ratio(size)[0] > MOST_TIME
 
     def _is_large(self, size: int) -> bool:
         return self.verdict.costs[2 * size].memory > FREE and self.verdict.ratio(size)[1] > MOST_MEMORY

@@ -29,7 +29,7 @@ ROW = sources()["kineto"][0]
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs the anonymous memory of Linux")
 def test_the_selection_keeps_to_the_budget() -> None:
-    """In a process of its own, whose children have no locks of a test's threads. 25 to 35 s of CPU time."""
+    """In a process of its own, whose children have no locks of a test's threads. about 150 s of CPU time."""
     command = [sys.executable, "-m", "tests.budget", "--selection"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
