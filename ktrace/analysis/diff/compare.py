@@ -40,6 +40,9 @@ _MEASURES = (
     "exposed_copies",
 )
 
+#: Of these, and of "step", those of the first step that devices that lag behind begin with nothing before it.
+_UNLIKE_AT_FIRST = ("step", "span", "busy", "idle", "exposed communication", "exposed copies")
+
 _NONE = np.zeros(0, np.int64)
 
 
@@ -83,11 +86,7 @@ def compared(
         part=part,
     )
     if sides.by_step and a.step_use and b.step_use:
-        diff.steps = [
-            change
-            for of in _of_steps(a.step_use, b.step_use, (_per_source(a), _per_source(b)))
-            for change in judged([of], by_step=True)
-        ]
+        diff.steps = _of_steps(a.step_use, b.step_use, (_per_source(a), _per_source(b)))
     elif not sides.by_step and not part:
         diff.times = _of_traces(a, b)
     notes = [*(f"{name_a}: {note}" for note in a.notes), *(f"{name_b}: {note}" for note in b.notes)]
@@ -248,22 +247,23 @@ def _step_times(side: Sequence[StepUse], devices: float) -> Float64:
 
 
 def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse], devices: tuple[float, float]) -> list[Change]:
-    """Returns the changes of the measured times of steps, in ns, averaged over the sources of a step.
+    """Returns the judged changes of the measured times of steps, in ns, averaged over the sources of a step.
 
-    "step" is the time of a step where devices lag behind the host, that of the slower of both. `devices` are those of a
-    source.
+    "step" is the time of a step where devices lag behind the host, that of the slower of both; the first step of such
+    devices isn't like the others, beside whose end the next one begins. `devices` are those of a source.
     """
     changes = []
     times = [_step_times(side, devices) for side, devices in ((a, devices[0]), (b, devices[1]))]
-    if any(
+    lag = any(
         bool(np.any(time > [use.wall / use.count for use in side])) for time, side in zip(times, (a, b), strict=True)
-    ):
+    )
+    if lag:
         changes.append(_measure("step", *times))
     for name in _MEASURES:
         one, other = (np.array([getattr(use, name) / use.count for use in side], np.float64) for side in (a, b))
         if one.any() or other.any():
             changes.append(_measure(name.replace("_", " "), one, other))
-    return changes
+    return [one for of in changes for one in judged([of], by_step=True, fills=lag and of.key in _UNLIKE_AT_FIRST)]
 
 
 def _per_source(side: Summary) -> float:

@@ -83,21 +83,24 @@ def _approximate(of_a: Int64, of_b: Int64) -> float:
     return math.erfc(max(off, 0.0) / deviation / math.sqrt(2)) if deviation else 1.0
 
 
-def step_test(a: Float64, b: Float64) -> float:
+def step_test(a: Float64, b: Float64, *, fills: bool = False) -> float:
     """Returns the two-sided p of the totals of steps, in the order of the steps.
 
     Ranks of few steps show nothing, however far apart they are: 3 above 3 others are chance in 1 of 10 cases. So
     distances are tested, of all steps, or of those at the same places, as kinds of steps may take turns. A step unlike
     the others hides both: then ranks show a change of many steps, and the steps after the first show one of few, as the
     first may warm up, or find its data ready. Each p counts several times, so that together they err as often as one.
+    With `fills`, the first is known to be unlike the others, as devices that lag behind have nothing before it: then
+    the tests without it count fewer times, and those with it more.
 
     It is 1.0 for fewer than `FEWEST` steps of a side.
     """
     if min(len(a), len(b)) < FEWEST:
         return 1.0
-    found = [1.5 * distance_test(a, b), 6 * _beyond_runs(rank_test(a, b), a, b), 20 * distance_test(a[1:], b[1:])]
+    every, later = (20, 1.5) if fills else (1.5, 20)
+    found = [every * distance_test(a, b), 6 * _beyond_runs(rank_test(a, b), a, b), later * distance_test(a[1:], b[1:])]
     if len(a) == len(b):
-        found += [1.5 * _pairs_test(a, b), 20 * _pairs_test(a[1:], b[1:])]
+        found += [every * _pairs_test(a, b), later * _pairs_test(a[1:], b[1:])]
     return min(1.0, *found)
 
 
@@ -195,9 +198,9 @@ def median_bounds(rising: AnyArray) -> tuple[float, float] | None:
     return float(rising[place]), float(rising[len(rising) - 1 - place])
 
 
-def evidence_of_steps(a: AnyArray, b: AnyArray) -> Evidence:
+def evidence_of_steps(a: AnyArray, b: AnyArray, *, fills: bool = False) -> Evidence:
     """Returns the evidence of the totals of steps: apart by ranks or by distance, whichever is less likely."""
-    return replace(evidence("steps", np.sort(a), np.sort(b)), p=step_test(a, b))
+    return replace(evidence("steps", np.sort(a), np.sort(b)), p=step_test(a, b, fills=fills))
 
 
 def evidence(samples: str, a: AnyArray, b: AnyArray) -> Evidence:

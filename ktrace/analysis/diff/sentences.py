@@ -98,13 +98,32 @@ def _times(change: Change) -> str:
 
 
 def _against(diff: Diff) -> list[tuple[str, Change]]:
-    """The changes of devices beyond noise that the time of the whole doesn't show, or shows reversed."""
+    """The changes of devices that the time of the whole doesn't show, or shows reversed, unless they are noise."""
     every = [("its devices take", "longer", "less time", diff.device_time), ("its work is", "more", "less", diff.whole)]
     return [
         (f"{what} {_much(change)} {more if change.delta > 0 else less}", change)
         for what, more, less, change in every
         if change and change.percent is not None and _hidden(change, _decisive(diff))
     ]
+
+
+def _is_doubtful(change: Change, diff: Diff) -> bool:
+    """Whether a change isn't known to exceed noise, and nothing else of the verdict says so.
+
+    What isn't known of the whole, either, is doubted by the last sentence.
+    """
+    return change.verdict == UNKNOWN and _decisive(diff).verdict != UNKNOWN
+
+
+def _doubts(diff: Diff) -> str:
+    """What may have changed, where that isn't known: the work, the time of devices, how long they do nothing."""
+    said = [f"{words} ({_times(change)})" for words, change in _against(diff) if _is_doubtful(change, diff)]
+    if (work := _work(diff)) and _is_doubtful(diff.whole, diff):
+        said.append(work)
+    idle = diff.idle
+    if idle and _is_idle_named(diff) and _is_idle_doubtful(diff):
+        said.append(f"its idle time is {'more' if idle.delta > 0 else 'less'} ({_times(idle)})")
+    return f" That {' and '.join(said)} may be noise." if said else ""
 
 
 def _hidden(change: Change, time: Change) -> bool:
@@ -116,7 +135,8 @@ def _hidden(change: Change, time: Change) -> bool:
 
 def _but(diff: Diff) -> str:
     """What the time of the whole doesn't show of the devices, where that is known."""
-    said = " and ".join(f"{words} ({_times(change)})" for words, change in _against(diff))
+    sure = [(words, change) for words, change in _against(diff) if not _is_doubtful(change, diff)]
+    said = " and ".join(f"{words} ({_times(change)})" for words, change in sure)
     return f", but {said}" if said else ""
 
 
@@ -175,19 +195,27 @@ def _because(diff: Diff) -> str:
     sure = [change for change in rows if change.verdict in (CLEAR, NEW, GONE)]
     decisive = _decisive(diff)
     least = max(_SAME / 100 * diff.whole.total_a, 0 if decisive.verdict == NOISE else _PART / 100 * abs(decisive.delta))
-    if rows and all(change.verdict == UNKNOWN for change in rows):
+    if rows and all(one.verdict == UNKNOWN for one in (decisive, *rows)):
         sure = rows  # nothing is known about noise, as the last sentence says
-    waits = f"{_idle(diff)}{_exposed(diff)}"
-    first = f"{_lost(diff)}{_work(diff)}{waits}"
+    waits, doubts = f"{_idle(diff)}{_exposed(diff)}", _doubts(diff)
+    work = "" if _is_doubtful(diff.whole, diff) else _work(diff)
+    first = f"{_lost(diff)}{f'I{work[1:]}. ' if work else ''}{waits}"
     small = f"{_SAME:g}% of the work" if least == _SAME / 100 * diff.whole.total_a else f"{_PART:g}% of that"
     noise = f"both noise and {small}" if sure else "noise"
     sure = [change for change in sure if abs(change.delta) >= least or sure is rows]
+    unknown = [change for change in rows if change.verdict == UNKNOWN] if sure is not rows else []
     if not sure:
-        return first + f"No change by {by} exceeds {noise}." if decisive.delta or rows else first.strip()
-    doubtful = [change for change in rows if change.verdict == UNKNOWN and abs(change.delta) > abs(sure[0].delta)]
-    also = f" Whether {_listed(doubtful, 1)} exceeds noise isn't known." if doubtful and sure is not rows else ""
+        known = "is known to exceed" if unknown else "exceeds"
+        return (
+            f"{first}No change by {by} {known} {noise}.{doubts}"
+            if decisive.delta or rows
+            else f"{first}{doubts}".strip()
+        )
+    doubtful = [change for change in unknown if abs(change.delta) > abs(sure[0].delta)]
+    also = f" Whether {_listed(doubtful, 1)} exceeds noise isn't known." if doubtful else ""
     if waits and not _is_waiting(diff, sure):  # what kernels do comes first
         first, also = first.removesuffix(waits), f"{also} {waits.strip()}"
+    also += doubts
     if _same(decisive) or decisive.verdict == NOISE:
         return f"{first}The greatest changes by {by}: {_listed(sure)}.{also}"
     slower = decisive.delta > 0
@@ -207,7 +235,7 @@ def _work(diff: Diff) -> str:
     if any(change is diff.whole for _, change in _against(diff)):
         return ""  # the first sentence says it
     more = "more" if diff.whole.delta > 0 else "less"
-    return f"Its work is {_much(diff.whole)} {more} ({_times(diff.whole)}). "
+    return f"its work is {_much(diff.whole)} {more} ({_times(diff.whole)})"
 
 
 def _is_waiting(diff: Diff, changes: list[Change]) -> bool:
@@ -221,10 +249,22 @@ def _is_waiting(diff: Diff, changes: list[Change]) -> bool:
 def _idle(diff: Diff) -> str:
     """How long devices do nothing, where that changed by a part of their time that matters."""
     idle = diff.idle
-    if not idle or idle.verdict == NOISE or abs(diff.idle_percent or 0.0) < _IDLE:
+    if not idle or not _is_idle_named(diff) or _is_idle_doubtful(diff):
         return ""
     who = "Its devices are" if max(len(diff.a.devices), len(diff.b.devices)) > 1 else "Its device is"
     return f"{who} idle for {_times(idle)}{' a step' if diff.per == 'step' else ''}. "
+
+
+def _is_idle_named(diff: Diff) -> bool:
+    return diff.idle is not None and diff.idle.verdict != NOISE and abs(diff.idle_percent or 0.0) >= _IDLE
+
+
+def _is_idle_doubtful(diff: Diff) -> bool:
+    """Whether idle time may have changed by chance; if the whole changed the same way beyond noise, it didn't."""
+    idle, time = diff.idle, _decisive(diff)
+    if idle is None or not _is_doubtful(idle, diff):
+        return False
+    return time.verdict == NOISE or idle.delta * time.delta < 0
 
 
 def _exposed(diff: Diff) -> str:

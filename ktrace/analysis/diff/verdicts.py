@@ -36,13 +36,14 @@ UNEVEN = "it is large, but the samples differ too much to test it"
 OVERLAP = "too few steps to test it, but their totals overlap"
 
 
-def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
+def judged(changes: Sequence[Change], *, by_step: bool, fills: bool = False) -> list[Change]:
     """Returns the changes of one table with evidence, verdicts, and shares of all changes.
 
-    With `by_step` totals are averages per step, so the totals of steps may be tested.
+    With `by_step` totals are averages per step, so the totals of steps may be tested; with `fills`, the first of them
+    has nothing before it.
     """
     nothing: list[Evidence | None] = [None] * len(changes)
-    found = _by_launches(changes, _by_steps(changes) if by_step else nothing, by_step)
+    found = _by_launches(changes, _by_steps(changes, fills) if by_step else nothing, by_step)
     whole = sum(abs(change.delta) for change in changes)
     return [
         _verdict(replace(change, test=seen, share=percent(abs(change.delta), whole)), by_step)
@@ -50,12 +51,12 @@ def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
     ]
 
 
-def _by_steps(changes: Sequence[Change]) -> list[Evidence | None]:
+def _by_steps(changes: Sequence[Change], fills: bool) -> list[Evidence | None]:
     """Returns the evidence of the totals of steps, None if there are too few steps to test them."""
     found: list[Evidence | None] = []
     for change in changes:
         a, b = _steps(change)
-        found.append(evidence_of_steps(a, b) if min(len(a), len(b)) >= FEWEST else None)
+        found.append(evidence_of_steps(a, b, fills=fills) if min(len(a), len(b)) >= FEWEST else None)
     qs = discoveries([seen.p if seen else 1.0 for seen in found], _weights(changes))
     return [seen and replace(seen, q=q) for seen, q in zip(found, qs, strict=True)]
 
