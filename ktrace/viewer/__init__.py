@@ -159,7 +159,7 @@ def served(
             raise InputError("became another file while it was opened", path=paths[0], remedy="open it again")
         tables = account is not None and account.rows["summaries"]
         expanded = ALL_TRACKS if tables or gpu == "slices" else GPU_TRACKS
-        yield View(link(page, url, expanded), server.fetched, account)
+        yield View(link(page, url, expanded, pins=gpu != "slices"), server.fetched, account)
 
 
 #: What `view` serves at present, at most one: there is one port for the page of the Perfetto UI.

@@ -26,6 +26,10 @@ GPU_TRACKS = r"^GPU$|Render Stage|Hardware Queues| #[0-9]+ [0-9]+( |$)"
 
 ALL_TRACKS = "."
 
+#: The paths of the lines of streams of a machine's first devices, up to four of each of the first ranks: more lines
+#: would leave no space for others, since the UI keeps what is pinned in view and doesn't scroll it.
+PINNED_STREAMS = r"^(?!rank ([4-9]|[1-9][0-9]+): )[^>]* #[0-3] [0-9]+( [^>]*)? > [^>]* [0-9]+$"
+
 #: The page of the UI with the GPU Compute tab and the streams of each process, plugins that v58 leaves disabled.
 PAGE = f"{UI}/?enablePlugins=com.meta.GpuCompute,dev.perfetto.GpuByProcess"
 
@@ -44,13 +48,16 @@ _TYPES = {
 }
 
 
-def link(page: str, trace: str, expanded: str) -> str:
+def link(page: str, trace: str, expanded: str, *, pins: bool = True) -> str:
     """Returns the link to a UI at `page` that opens the URL `trace` and expands the tracks that match `expanded`.
 
-    The command is one of those that the UI keeps stable for links (its "commands automation reference", from v52 on);
-    an older UI ignores it. Without the word "name", newer ones ask whether names or paths are meant (v58).
+    With `pins`, lines of streams are pinned. The commands are of those that the UI keeps stable for links (its
+    "commands automation reference", from v52 on); an older UI ignores them. Without the words "name" and "path", newer
+    ones ask which of them is meant (v58).
     """
     commands = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [expanded, "name"]}]
+    if pins:
+        commands.append({"id": "dev.perfetto.PinTracksByRegex", "args": [PINNED_STREAMS, "path"]})
     arguments = {"url": trace, "startupCommands": json.dumps(commands, separators=(",", ":"))}
     return f"{page}#!/?{urlencode(arguments, quote_via=quote)}"
 

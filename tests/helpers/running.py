@@ -38,7 +38,7 @@ class View:
         return self.arguments["url"]
 
     @property
-    def expanded(self) -> list[dict[str, object]]:
+    def commands(self) -> list[dict[str, object]]:
         """The commands that the UI is to run."""
         return list(json.loads(self.arguments["startupCommands"]))
 

@@ -18,7 +18,7 @@ from running import ANY_PORT, viewing
 import ktrace
 from ktrace import viewer
 from ktrace.errors import KtraceError
-from ktrace.viewer.ui import GPU_TRACKS, UI, version_of
+from ktrace.viewer.ui import GPU_TRACKS, PINNED_STREAMS, UI, version_of
 
 TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 LOG = SAMPLES / "doppler/prefill-and-three-decodes.log"
@@ -38,7 +38,10 @@ def test_it_converts_serves_once_and_ends(tmp_path: Path) -> None:
     with viewing(tmp_path, TRACE, "--no-browser") as view:
         assert view.page == UI
         assert view.url.endswith("/trace.perfetto"), "the page tells others its URL"
-        assert view.expanded == [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [GPU_TRACKS, "name"]}]
+        assert view.commands == [
+            {"id": "dev.perfetto.ExpandTracksByRegex", "args": [GPU_TRACKS, "name"]},
+            {"id": "dev.perfetto.PinTracksByRegex", "args": [PINNED_STREAMS, "path"]},
+        ]
         assert len(view.left()) == 1
         assert view.get()[0] == 404
         status, headers, body = view.get(Origin=UI)
@@ -63,6 +66,22 @@ def test_it_converts_serves_once_and_ends(tmp_path: Path) -> None:
 )
 def test_devices_are_expanded_and_nothing_else(name: str, matches: bool) -> None:
     assert bool(re.search(GPU_TRACKS, name)) == matches
+
+
+@pytest.mark.parametrize(
+    ("path", "matches"),
+    [
+        *(
+            ("NVIDIA H100 80GB HBM3 #0 1 > stream 7", True),
+            ("rank 3: NVIDIA H100 #3 12 (machine 1) > stream 7 1001", True),
+        ),
+        *(("NVIDIA H100 #4 5 > stream 7", False), ("rank 4: NVIDIA H100 #0 12 > stream 7", False)),
+        *(("NVIDIA H100 #0 1", False), ("NVIDIA H100 #0 1 > clock (MHz)", False)),
+        *(("python3 4242 > pt_autograd_0 4300", False), ("GPU > Hardware Queues > NVIDIA H100 #0 1 stream 7", False)),
+    ],
+)
+def test_streams_of_the_first_devices_are_pinned(path: str, matches: bool) -> None:
+    assert bool(re.search(PINNED_STREAMS, path)) == matches
 
 
 def test_the_path_is_long_and_another_each_time(tmp_path: Path, perfetto: Path) -> None:
@@ -112,7 +131,7 @@ def test_several_inputs_are_one_trace(tmp_path: Path, perfetto: Path) -> None:
 
 def test_of_tables_all_tracks_are_shown(tmp_path: Path) -> None:
     with viewing(tmp_path, LOG, "--no-browser") as view:
-        assert view.expanded == [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [".", "name"]}]
+        assert view.commands[0] == {"id": "dev.perfetto.ExpandTracksByRegex", "args": [".", "name"]}
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
