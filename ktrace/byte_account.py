@@ -78,6 +78,18 @@ class ByteAccount:
         else:
             self.skipped -= surplus
 
+    def unowned(self) -> int:
+        """Returns the number of bytes whose owner isn't known yet."""
+        return self.size - self.read - self.structure - self.skipped
+
+    def give_up(self, before: ByteAccount, place: str) -> None:
+        """Skips the bytes without an owner of a text that can't be read further. `before` is the account before it."""
+        rest = self.unowned() - before.unowned()
+        self.size -= min(rest, 0)
+        self.open = before.open
+        end = self.size - before.size
+        self.skip(end - max(rest, 0), end, place)
+
     def merge(self, part: ByteAccount) -> None:
         """Adds the account of a part of the text, or of another text."""
         self.size += part.size
@@ -89,7 +101,7 @@ class ByteAccount:
 
     def balanced(self) -> bool:
         """Returns whether every byte has an owner, and every text was read to its end."""
-        return self.size == self.read + self.structure + self.skipped and not self.open
+        return not self.unowned() and not self.open
 
     def fault(self) -> str:
         """Returns what is wrong with an account that isn't balanced."""

@@ -154,7 +154,7 @@ KINDS: dict[str, Kind] = {
     ),
     # Skips: a record of the source isn't in the result.
     "unrecognised": Kind(Severity.SKIP, "Text, a table or a file that isn't part of the format was left out."),
-    "bad-file": Kind(Severity.SKIP, "A file of the folder can't be read; it was left out, and the others were read."),
+    "bad-file": Kind(Severity.SKIP, "A file of the folder can't be read, or not to its end; the rest was read."),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),
     "unread-packet": Kind(Severity.SKIP, "Packets of types that ktrace doesn't read were left out."),
     "negative-duration": Kind(Severity.SKIP, "A record that ends before it begins was left out."),

@@ -8,6 +8,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.ascend.folder import CSV
 from ktrace.converters._shared.ascend.own_files import own_files
 from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows
+from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -31,16 +32,18 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     devices: set[int] = set()
     listed = Listed()
     latest: list[int] = []
+    bad = BadFiles(conversion.report)
     for number, (path, file) in enumerate(files):
         blocks = CsvBlocks(file, conversion, table_kind, place=f"{path}: " if path else "")
         events = EventRows(conversion, number * _IDS_OF_FILE, listed)
-        for item in blocks:
+        for item in bad.left_out(file.path, iter(blocks)):
             if not isinstance(item, CsvRows):
                 continue
             for batch in _batches(item, events, rows, conversion, number * _IDS_OF_FILE):
                 _note(batch, devices, latest)
                 yield batch
             yield from rows.ready()
+    bad.end()
     for device in sorted(devices):
         rows.fact("device", id=_IDS_OF_FILE * len(files) + device, device=device, facts={"vendor": "Huawei"})
     if latest and latest[0] > _SINCE_1970:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.ascend.folder import DB
-from ktrace.converters._shared.ascend.own_files import own_files
+from ktrace.converters._shared.ascend.own_files import own_file
 from ktrace.converters._shared.sqlite.database import Database, opened
 from ktrace.converters._shared.sqlite.lookup import first_ids
 from ktrace.errors import DamagedInput
@@ -36,14 +36,12 @@ _LOOKED_UP = frozenset(
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the rows of the tables, one table after the other. Raises DamagedInput for an unreadable database."""
-    if source.is_folder:
-        ((_, source),) = own_files(source, DB, conversion)
-    with opened(source, conversion) as database:
+    with own_file(source, DB, conversion) as file, opened(file, conversion) as database:
         tables = {name: found for name in _TABLES for found in database.like(name)[:1]}
         if not tables:
             raise DamagedInput(
                 "has none of the tables of Ascend's profilers",
-                path=source.path,
+                path=file.path,
                 expected="a database with TASK, CANN_API or PYTORCH_API",
                 remedy="leave out --from, or export it again: msprof --export=on --type=db",
             )

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.ascend.folder import JSON
-from ktrace.converters._shared.ascend.own_files import own_files
+from ktrace.converters._shared.ascend.own_files import own_file
 from ktrace.converters._shared.ascend.tasks import DIRECTIONS
 from ktrace.converters._shared.trace_json.dialect import Dialect
 from ktrace.converters._shared.trace_json.document import read_document
@@ -48,19 +48,17 @@ class _Rows:
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields work, calls, operators, analyses, counters, arrows. Raises DamagedInput if it isn't Trace Event JSON."""
-    if source.is_folder:
-        ((_, source),) = own_files(source, JSON, conversion)
-    layers = layers_of(source)
-    dialect = dialect_of(layers)
     facts = RowBuilder(conversion, first_id=0)
     first = None
     members = partial(_member, facts)
-    for batch in read_document(
-        source, conversion, _Rows(dialect, layers.devices), members, dialect.folded, quoted=True
-    ):
-        if first is None and batch.record == "events":
-            first = batch.columns.column("ts")[0].as_py()
-        yield batch
+    with own_file(source, JSON, conversion) as file:
+        layers = layers_of(file)
+        dialect = dialect_of(layers)
+        rows = _Rows(dialect, layers.devices)
+        for batch in read_document(file, conversion, rows, members, dialect.folded, quoted=True):
+            if first is None and batch.record == "events":
+                first = batch.columns.column("ts")[0].as_py()
+            yield batch
     for device in sorted(layers.devices.values()):
         facts.fact("device", device=device, facts={"vendor": "Huawei"})
     if first is not None:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, import_extra
+from ktrace.input.boundary import BadFiles, file_in
 from ktrace.input.source import Source
 
 from .optional import OPTIONAL
@@ -39,11 +40,11 @@ def arrow(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
             yield from _stream(_PutBack(head, stream), f"stream {number}", source, conversion)
 
 
-def _stream(stream: Any, place: str, source: Source, conversion: Conversion, name: str = "") -> Iterator[TableBatch]:
-    rows = 0
+def _stream(stream: Any, place: str, source: Source, conversion: Conversion, stem: str = "") -> Iterator[TableBatch]:
+    name, rows = "", 0
     try:
         reader = pa.ipc.open_stream(stream)
-        name = (reader.schema.metadata or {}).get(b"table_name", name.encode()).decode("utf-8", "replace")
+        name = (reader.schema.metadata or {}).get(b"table_name", stem.encode()).decode("utf-8", "replace")
         rows_of = pa.RecordBatch.from_pylist([], reader.schema)
         for batch in reader:
             _require_sound(batch)
@@ -93,16 +94,20 @@ class _PutBack(io.RawIOBase):
 
 def folder(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
     """Yields the tables of a folder; the names of the files are the names of the tables."""
+    bad = BadFiles(conversion.report)
     for name in source.sample().listing or ():
         path = PurePosixPath(name)
         if len(path.parts) > 1 or path.suffix not in (".arrow", ".parquet"):
             continue
-        file = Source(f"{source.path.rstrip('/')}/{name}", source.label, source.on_cut, source.progress)
-        if path.suffix == ".arrow":
-            with file.open() as stream:
-                yield from _stream(_PutBack(b"", stream), name, file, conversion, path.stem)
-        else:
-            yield from _parquet(file, path.stem, conversion)
+        file = file_in(source, name)
+        read = _streamed if path.suffix == ".arrow" else _parquet
+        yield from bad.left_out(file.path, read(file, path.stem, conversion))
+    bad.end()
+
+
+def _streamed(file: Source, name: str, conversion: Conversion) -> Iterator[TableBatch]:
+    with file.open() as stream:
+        yield from _stream(_PutBack(b"", stream), name, file, conversion, name)
 
 
 def _parquet(file: Source, name: str, conversion: Conversion) -> Iterator[TableBatch]:

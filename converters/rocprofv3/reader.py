@@ -12,6 +12,8 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
 from ktrace.converters._shared.rocm.known_dispatches import KnownDispatches
 from ktrace.converters._shared.rocm.rows import Agents
+from ktrace.errors import InputError
+from ktrace.input.boundary import BadFiles, file_in, input_faults
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -29,8 +31,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         return
     agents, rows = Agents(), RowBuilder(conversion)
     files = _of_folder(source, conversion) if source.is_folder else [_single(source)]
+    bad = BadFiles(conversion.report)
     for file in files:
-        yield from read_file(file, conversion, agents, rows)
+        yield from bad.left_out(file.source.path, read_file(file, conversion, agents, rows))
+    bad.end()
     agents.facts(rows, len(files) * IDS_OF_FILE)
     rows.fact("clock", facts={"kind": "boottime"})
     yield from rows.rest()
@@ -60,11 +64,11 @@ def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
     pids = {about.group: about.pid for about in found}
     for about in found:
         if pids[about.group] is None:
-            pids[about.group] = _pid_in(_opened(source, about.path))
+            pids[about.group] = _pid_in(file_in(source, about.path))
     hosts = _distinct_hosts({about.group: (about.host, pids[about.group]) for about in found})
     return [
         RocmFile(
-            _opened(source, about.path),
+            file_in(source, about.path),
             number,
             place=f"{about.path}: ",
             pid=pids[about.group],
@@ -86,14 +90,13 @@ def _distinct_hosts(groups: dict[tuple[str, str], tuple[str | None, int | None]]
     }
 
 
-def _opened(folder: Source, path: str) -> Source:
-    return Source(str(PurePath(folder.path) / path), label=folder.label, on_cut=folder.on_cut, progress=folder.progress)
-
-
 def _pid_in(source: Source) -> int | None:
-    """The process in the first row of a file, None for none."""
-    with source.open(quiet=True) as stream:
-        lines: Sequence[str] = io.StringIO(stream.read(_HEAD).decode("utf-8-sig", "replace")).readlines()
+    """The process in the first row of a file, None for none or a file that can't be read."""
+    try:
+        with input_faults(source.path), source.open(quiet=True) as stream:
+            lines: Sequence[str] = io.StringIO(stream.read(_HEAD).decode("utf-8-sig", "replace")).readlines()
+    except InputError:  # raised again when its rows are read
+        return None
     row = next(csv.DictReader(lines[:2]), {})
     pid = row.get("Process_Id") or ""
     return int(pid) if pid.isdecimal() and len(pid) < 19 else None

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.json_items import Item, json_items, plain_value
+from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -33,12 +34,14 @@ def read_exports(source: Source, conversion: Conversion) -> Iterator[Batch]:
     rows = RowBuilder(conversion)
     rows.fact("source", facts={"tool": "TensorRT trtexec"})
     exports = _Exports(rows, conversion, join=source.is_folder)
+    bad = BadFiles(conversion.report)
     for place, file in in_order(source, conversion) if source.is_folder else [("", source)]:
         exports.begin(place)
-        for item in json_items(file, conversion.report):
+        for item in bad.left_out(file.path, json_items(file, conversion.report)):
             conversion.report.record()
             exports.add(item)
             yield from rows.ready()
+    bad.end()
     exports.end()
     yield from rows.rest()
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import PurePath
 
 from ktrace.conversion import Conversion
+from ktrace.input.boundary import file_in
 from ktrace.input.source import Source
 
 _NAME = re.compile(r"(?P<run>[^/]+)\.(?P<what>graph|profile|timing)\.json(?:\.gz|\.zst)?")
@@ -38,5 +38,4 @@ def in_order(folder: Source, conversion: Conversion) -> Iterator[tuple[str, Sour
         if path not in own.values():
             conversion.report.issue("no-trace", path)
     for path in own.values():
-        file = str(PurePath(folder.path) / path)
-        yield path, Source(file, label=folder.label, on_cut=folder.on_cut, progress=folder.progress)
+        yield path, file_in(folder, path)

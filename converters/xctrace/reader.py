@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow as pa
 from ktrace.byte_account import Owner
 from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat, DamagedInput
+from ktrace.input.boundary import BadFiles, file_in
 from ktrace.input.source import Source
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
@@ -42,8 +42,11 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the rows of all tables. Raises ClosedFormat for a table of contents, DamagedInput for other XML."""
     gpu = Gpu()
     tables = Tables(conversion, gpu)
+    bad = BadFiles(conversion.report)
     for file, place in _files(source, conversion):
-        yield from _File(file, conversion, tables, gpu, place, alone=not source.is_folder).read()
+        reading = _File(file, conversion, tables, gpu, place, alone=not source.is_folder).read()
+        yield from bad.left_out(file.path, reading)
+    bad.end()
     if gpu.unjoined:
         conversion.report.issue(
             "capture-warning", source.path, f"{gpu.unjoined:,} labels of encoders weren't joined", 0
@@ -64,17 +67,13 @@ def _files(source: Source, conversion: Conversion) -> list[tuple[Source, str]]:
             conversion.report.record()
             conversion.report.issue("unrecognised", path, "not an export of xctrace")
     found.sort(key=_rank)
-    return [(_opened(source, path), f"{path}: ") for path in found]
+    return [(file_in(source, path), f"{path}: ") for path in found]
 
 
 def _rank(path: str) -> tuple[int, str]:
     named = TABLE_FILE.fullmatch(path)
     rank = next((rank for rank, table in enumerate(_FIRST) if named and table in named[1]), len(_FIRST))
     return rank, path
-
-
-def _opened(folder: Source, path: str) -> Source:
-    return Source(str(PurePath(folder.path) / path), label=folder.label, on_cut=folder.on_cut, progress=folder.progress)
 
 
 class _File:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError
+from ktrace.input.boundary import file_in
 from ktrace.input.source import Source
 
 _FILE = re.compile(r"(?:(?P<run>.*)/)?(?P<host>[^/]+)\.xplane\.pb(?:\.gz|\.zst)?")
@@ -82,7 +83,7 @@ def files_of(source: Source, conversion: Conversion) -> list[HostFile]:
     for path in listing:
         if not _FILE.fullmatch(path):
             _report(path, hosts, conversion)
-    return [HostFile(_host(path), _inside(source, path)) for path in paths]
+    return [HostFile(_host(path), file_in(source, path)) for path in paths]
 
 
 def _report(path: str, hosts: set[str], conversion: Conversion) -> None:
@@ -104,7 +105,3 @@ def _report(path: str, hosts: set[str], conversion: Conversion) -> None:
 def _host(path: str) -> str | None:
     about = _FILE.fullmatch(path)
     return about["host"] if about else None
-
-
-def _inside(folder: Source, path: str) -> Source:
-    return Source(str(PurePath(folder.path) / path), label=folder.label, on_cut=folder.on_cut, progress=folder.progress)

@@ -12,7 +12,8 @@ import numpy as np
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches
 from ktrace.converters._shared.xla.lines import HOST, device_of, placed
-from ktrace.errors import DamagedInput, InputError
+from ktrace.errors import DamagedInput
+from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source
 from ktrace.input.steady import steady_bytes
 from ktrace.model.arrays import UInt8
@@ -21,7 +22,7 @@ from ktrace.model.row_builder import RowBuilder
 
 from .events import SINCE_1970, PlaneReader
 from .facts import METADATA, MODULES, TASK, add_device, add_lines, source_facts
-from .folder import HostFile, files_of
+from .folder import files_of
 from .layout import Data, Layout, Plane, is_transcoded, walk
 
 #: Bytes that are looked at to tell whether a program read the file as text.
@@ -35,22 +36,14 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     folder with several runs.
     """
     batches, rows, clock = Batches(conversion), RowBuilder(conversion, first_id=0), _Clock()
-    failed: list[tuple[HostFile, InputError]] = []
-    files = files_of(source, conversion)
-    for one in files:
-        try:
-            for batch in _File(one.source, conversion, batches, rows, clock, one.host).read():
-                for first in range(0, len(batch), conversion.batch_rows):
-                    yield Batch(batch.record, batch.columns.slice(first, conversion.batch_rows))
-        except InputError as error:  # raised before the first row: what is wrong further on is reported
-            failed.append((one, error))
-            continue
+    bad = BadFiles(conversion.report)
+    for one in files_of(source, conversion):
+        reading = _File(one.source, conversion, batches, rows, clock, one.host).read()
+        for batch in bad.left_out(one.source.path, reading):
+            for first in range(0, len(batch), conversion.batch_rows):
+                yield Batch(batch.record, batch.columns.slice(first, conversion.batch_rows))
         yield from rows.ready()
-    if len(failed) == len(files):
-        raise failed[0][1]
-    for one, why in failed:
-        conversion.report.record()
-        conversion.report.issue("bad-file", one.source.path, why.what)
+    bad.end()
     rows.fact("clock", facts=clock.facts)
     yield from rows.rest()
 

@@ -8,6 +8,8 @@
 
 Readers handle bad values themselves and skip the record. What arrives here as anything but a KtraceError is therefore a
 gap in a reader, but the user learns which file it is, where the reader was, and that no output is at fault.
+
+A folder that is one trace has many files: `file_in` opens one, `BadFiles` goes on with the others.
 """
 
 from __future__ import annotations
@@ -15,10 +17,19 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, TypeVar
 
 from ktrace.errors import DamagedInput, InputError, InternalError, KtraceError
 from ktrace.input.format import Format, error_text, package_of
-from ktrace.report import Report
+from ktrace.report import Ledger, Report
+
+if TYPE_CHECKING:
+    from ktrace.input.source import Source
+
+_Item = TypeVar("_Item")
 
 #: Errors of a full disk. A reader writes nothing but temporary files.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -93,3 +104,68 @@ def _place(report: Report | None, before: int) -> str | None:
         return place
     taken = report.reader.taken - before
     return f"within the first {taken:,} records" if taken else None
+
+
+def file_in(folder: Source, path: str) -> Source:
+    """Returns a file of a folder as a source of its own, whose cut is reported with its name."""
+    on_cut = folder.on_cut
+    named = on_cut and (lambda where, why: on_cut(f"{path}: {where}", why))
+    return replace(folder, path=str(PurePath(folder.path) / path), on_cut=named)
+
+
+class BadFiles:
+    """The files of a folder that can't be read, or not to their end: they are reported, and the others are read.
+
+    for file in files:
+        yield from bad.left_out(file.path, reader_of(file))
+    bad.end()
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._bad: list[tuple[str, InputError, int]] = []
+        self._good = 0
+
+    def left_out(self, path: str, items: Iterator[_Item], *, waiting: bool = False) -> Iterator[_Item]:
+        """Yields what a file gives, up to where it can't be read.
+
+        `waiting`: the records since the last item are lost with the reader. Otherwise those that it counted as used
+        have become rows, or will. Raises InputError where the system is at fault, not the file.
+        """
+        report = self._report
+        reader, texts, used = deepcopy(report.reader), deepcopy(report.bytes), report.reader.given
+        try:
+            with input_faults(path, None, report):
+                for item in items:
+                    yield item
+                    used = report.reader.given
+        except InputError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _FULL:
+                raise
+            if waiting:
+                report.reader.given = used
+            report.bytes.give_up(texts, f"{path}: ")
+            lost = _unsettled(report.reader) - _unsettled(reader)
+            self._bad.append((path, error, lost))
+        else:
+            self._good += 1
+
+    def end(self) -> None:
+        """Reports the bad files. Raises the error of the first one if no file could be read to its end."""
+        if self._bad and not self._good:
+            raise self._bad[0][1]
+        for path, error, lost in self._bad:
+            report_bad_file(self._report, path, error, lost)
+
+
+def _unsettled(reader: Ledger) -> int:
+    """The number of records of which it isn't known yet what they become."""
+    return reader.taken - reader.given - reader.removed.total()
+
+
+def report_bad_file(report: Report, path: str, error: InputError, records: int = 0) -> None:
+    """Reports a file of a folder that is left out, with place, expectation and remedy; `records` of it were counted."""
+    if records < 1:
+        report.record(1 - records)
+    parts = (error.where, error.what.splitlines()[0], error.expected and f"expected {error.expected}", error.remedy)
+    report.issue("bad-file", error.path or path, "; ".join(filter(None, parts)), max(1, records))

@@ -20,6 +20,7 @@ from typing import Protocol, TypeVar
 
 from ktrace.conversion import Conversion
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat
+from ktrace.input.boundary import report_bad_file
 from ktrace.input.compression import split_member
 from ktrace.input.detection import by_name, choose, decide, detect_all, note_failures
 from ktrace.input.format import Format, Score
@@ -39,11 +40,15 @@ def paths_of(src: str | Path | Sequence[str | Path]) -> list[str]:
 
 @dataclass(frozen=True)
 class Input:
-    """A path that is one source; its format, if that is known already; its place in the folder that the user named."""
+    """A path that is one source; its format, if that is known already; its place in the folder that the user named.
+
+    One that is `found` among others in a folder may be bad: the others are read.
+    """
 
     path: str
     format: Format | None = None
     inside: str = ""
+    found: bool = False
 
 
 def expanded(paths: Sequence[str], report: Report, format: str | None = None) -> list[Input]:
@@ -168,12 +173,11 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
                 report.issue("no-trace", inside.path, error.what)
             continue
         if fixed in (None, fmt):
-            found.append(Input(inside.path, fmt, name))
+            found.append(Input(inside.path, fmt, name, found=True))
     if bad and not found:
         raise bad[0][1]
     for place, why_not in bad:
-        report.record()
-        report.issue("bad-file", place, why_not.what)
+        report_bad_file(report, place, why_not)
     found = _without_exported(found, report)
     if not found and fixed and fixed.folder:  # its reader knows better what is missing
         return [Input(path, fixed)]
@@ -240,5 +244,6 @@ def labels(found: Sequence[Input]) -> Iterator[str]:
 def open_input(one: Input, label: str, conversion: Conversion) -> tuple[Source, Format]:
     """Returns the source of an input and its format, detected if it isn't known. Raises what `choose` raises."""
     report = conversion.report
-    source = Source(one.path, label, lambda where, why: report.issue("cut", where, why, 0), conversion.progress)
+    place = f"{one.inside}: " if one.inside else ""
+    source = Source(one.path, label, lambda where, why: report.issue("cut", place + where, why, 0), conversion.progress)
     return source, one.format or choose(source, report)

@@ -6,17 +6,18 @@ paths ──► inputs ──► readers ──► decode ──► align ──
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, KtraceError
-from ktrace.input.boundary import input_faults
+from ktrace.input.boundary import BadFiles, input_faults
 from ktrace.input.capabilities import ByteRange, Pushdown
 from ktrace.input.detection import by_name, choose
-from ktrace.input.expand import expanded, labels, open_input
+from ktrace.input.expand import Input, expanded, labels, open_input
 from ktrace.input.format import Format
 from ktrace.input.limits import in_force
 from ktrace.input.mapping import mapping_of
@@ -78,27 +79,31 @@ def read_batches(
     taken = Labels() if labelled is None else labelled
     options = {"keep_export": "yes"} if keep_export else {}
     options |= {"map": mapping_of(map).text()} if map is not None else {}
+    bad = BadFiles(report)
     for one, wanted in zip(found, labels(found), strict=True):
         label = taken.free(wanted)
         report.path = one.path
         conversion = Conversion(report, label, batch_rows, options, progress=progress, jobs=jobs)
-        source, fmt = open_input(one, label, conversion)
-        report.inputs.append({"path": one.path, "format": fmt.name, "source": label})
-        yield from taken.apart(_batches(source, fmt, conversion, pushdown, part), one.path, report)
+        batches = taken.apart(_batches(one, conversion, pushdown, part), one.path, report)
+        yield from bad.left_out(one.path, batches, waiting=True) if one.found else batches
+    bad.end()
     report.path = None
 
 
-def _batches(
-    source: Source, fmt: Format, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None
-) -> Iterator[Batch]:
-    """Yields the batches of one input and counts their rows."""
-    if not fmt.writes:  # A canonical input brings its own facts.
-        yield to_batch("catalog", [_source_fact(source, fmt)])
-    with unchanged(source.path), input_faults(source.path, fmt, conversion.report):  # later stages raise outside of it
-        for batch in _rows(source, fmt, conversion, pushdown, part):
-            conversion.report.rows[batch.record] += len(batch)
+def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None) -> Iterator[Batch]:
+    """Yields the batches of one input and counts their rows. Nothing is said of an input whose first batch fails."""
+    source, fmt = open_input(one, conversion.label, conversion)
+    report = conversion.report
+    with unchanged(source.path), input_faults(source.path, fmt, report):  # later stages raise outside of it
+        batches = _rows(source, fmt, conversion, pushdown, part)
+        first = next(batches, None)
+        report.inputs.append({"path": one.path, "format": fmt.name, "source": source.label})
+        if not fmt.writes:  # A canonical input brings its own facts.
+            yield to_batch("catalog", [_source_fact(source, fmt)])
+        for batch in batches if first is None else chain([first], batches):
+            report.rows[batch.record] += len(batch)
             if batch.record == "events" and len(batch):
-                conversion.report.timed.add(conversion.label)
+                report.timed.add(conversion.label)
             yield with_decoded_names(batch)
 
 
@@ -106,14 +111,14 @@ def _rows(
     source: Source, fmt: Format, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None
 ) -> Iterator[Batch]:
     """Reads one input, with the capability of its format that fits the request."""
-    batches: Iterator[Batch]
+    batches: Iterable[Batch]
     if part is not None:
         batches = fmt.capability("ranges").read(source, conversion, part)
     elif pushdown and (columnar := fmt.capability("columnar")):
         batches = columnar.read(source, conversion, pushdown)
     else:
         batches = fmt.read(source, conversion)
-    return batches
+    return iter(batches)
 
 
 def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:

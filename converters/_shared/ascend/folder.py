@@ -65,10 +65,10 @@ def chosen(listing: Iterable[str]) -> Files | None:
     paths = sorted(listing, key=lambda path: (path.count("/"), path))
     found: dict[str, list[str]] = {DB: [], JSON: [], CSV: []}
     for path in paths:
-        if path.count("/") <= _MOST_LEVELS and (what := _what(path.rsplit("/", 1)[-1])):
+        if path.count("/") <= _MOST_LEVELS and (what := form_of(path)):
             found[what].append(path)
     own = sum(map(len, found.values()))
-    strange = [path for path in paths if _what(path.rsplit("/", 1)[-1]) is None and not re.fullmatch(_OTHER, path)]
+    strange = [path for path in paths if form_of(path) is None and not re.fullmatch(_OTHER, path)]
     if not own or len(strange) > own // 2 or not _is_profile(found):
         return None
     for what, files in found.items():
@@ -82,7 +82,9 @@ def chosen(listing: Iterable[str]) -> Files | None:
     return None
 
 
-def _what(name: str) -> str | None:
+def form_of(path: str) -> str | None:
+    """Returns which form of a run a file is, None for another file."""
+    name = path.rsplit("/", 1)[-1]
     if re.fullmatch(_DATABASE, name):
         return DB
     if re.fullmatch(_TIMELINE, name):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import PurePath
 
 from ktrace.conversion import Conversion
-from ktrace.errors import DamagedInput
+from ktrace.errors import DamagedInput, InputError
+from ktrace.input.boundary import file_in, input_faults
 from ktrace.input.source import Source
 
-from .folder import chosen
+from .folder import chosen, form_of
 
 
 def own_files(folder: Source, what: str, conversion: Conversion) -> list[tuple[str, Source]]:
@@ -32,9 +35,25 @@ def own_files(folder: Source, what: str, conversion: Conversion) -> list[tuple[s
     for path in files.strange:
         report.record()
         report.issue("unrecognised", path, "not a file of Ascend's profiler")
-    return [(path, _opened(folder, path)) for path in files.read]
+    return [(path, file_in(folder, path)) for path in files.read]
 
 
-def _opened(folder: Source, path: str) -> Source:
-    place = str(PurePath(folder.path) / path)
-    return Source(place, label=folder.label, on_cut=folder.on_cut, progress=folder.progress)
+@contextmanager
+def own_file(folder: Source, what: str, conversion: Conversion) -> Iterator[Source]:
+    """Provides the only file to read of a source, which may be a folder. An error names the run's other forms.
+
+    Raises DamagedInput as `own_files` does.
+    """
+    if not folder.is_folder:
+        yield folder
+        return
+    ((path, file),) = own_files(folder, what, conversion)
+    others = sorted((other for other in folder.sample().listing or () if other != path and form_of(other)), key=len)
+    try:
+        with input_faults(file.path, None, conversion.report):
+            yield file
+    except InputError as error:
+        if others:
+            other = f"name another form of the run, such as {PurePath(folder.path) / others[0]}"
+            error.remedy = f"{error.remedy}; or {other}" if error.remedy else other
+        raise
