@@ -130,7 +130,18 @@ def _waits(summary: Summary) -> str:
         least, most = (f"{_percent(use.busy, use.span)} ({use.label})" for use in (low, high))
         busy = f"The {len(uses):,} devices are busy for {least} to {most} of their time"
         waits = f"together idle for {brief(idle)}" if idle else "never idle"
+    if not _has_compute(summary):
+        only = " and ".join(name for name in ("communication", "copies") if any(getattr(use, name) for use in uses))
+        return f"{busy} with {only}; the input has no compute, so the idle time isn't known."
     return f"{busy}, and {waits}{_because(summary, idle)}."
+
+
+def _has_compute(summary: Summary) -> bool:
+    """Whether the input has anything that computes.
+
+    A table of copies or a log of collectives has none: it doesn't tell when a device is idle, or what is hidden.
+    """
+    return any(use.compute for use in summary.devices)
 
 
 def _because(summary: Summary, idle: int) -> str:
@@ -184,7 +195,7 @@ def _look(summary: Summary) -> str:
         whole = "the devices' time in the recording" if before else "the devices' time"
         return f"Look first at {_lost(first, span)} of {whole}{first.more}{then}."
     heaviest = _operation(summary) or _heaviest(summary.heaviest.get("kernel", []))
-    if heaviest is None:
+    if heaviest is None or not _has_compute(summary):
         return ""
     return f"Little is lost between the work, so look at the work, first at {_name(heaviest)}."
 
@@ -200,13 +211,16 @@ def _losses(summary: Summary, span: int) -> list[Loss]:
     waits = late.others_waited.total if late and late.others_waited else 0
     alone = max(sum(use.exposed_communication for use in uses) - waits, 0)
     rest = f", waiting for rank {late.label} left out" if late else ""
-    found = [
-        Loss(alone, f"communication without compute at the same time{rest}"),
-        Loss(sum(use.exposed_copies for use in uses), "copies without compute at the same time"),
-    ]
+    found = []
     if late:
         often = f"; it is last in {late.last:,} of {late.joint:,} collectives"
         found.append(Loss(waits, f"rank {late.label}, which the others wait for", often, _WAITING))
+    if not _has_compute(summary):
+        return found
+    found += [
+        Loss(alone, f"communication without compute at the same time{rest}"),
+        Loss(sum(use.exposed_copies for use in uses), "copies without compute at the same time"),
+    ]
     causes = _causes(summary)
     if not causes:
         found.append(Loss(sum(use.idle for use in uses), "the time in which the devices are idle"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import SAMPLES
+from conftest import SAMPLES, SHARED
 from idle_traces import host, work, written
 from real_traces import NSYS, at_hand, kineto
 
@@ -75,6 +75,24 @@ def test_a_copy_is_no_kernel(tmp_path: Path) -> None:
     rows += [host("launch", 1_000, 1_500, 2), work("sgemm", 81_000, 90_000, 2)]
     (first, *_) = ktrace.summary(written(tmp_path / "both.jsonl", rows)).verdict
     assert first.endswith("; the heaviest kernel is sgemm, 10.3%.")
+
+
+def test_idle_time_is_not_known_where_nothing_computes() -> None:
+    only = replace(USE, busy=330_000, compute=0, exposed_communication=300_000, copies=30_000, exposed_copies=30_000)
+    assert summary(only).verdict[1:] == [
+        "Device 0 is busy for 33.0% of its 1.00 ms with communication and copies; "
+        "the input has no compute, so the idle time isn't known."
+    ]
+    assert "with copies; the input has no compute" in summary(replace(only, communication=0)).verdict[1]
+    other = replace(USE, label="device 1")
+    assert "together idle" in summary(only, other).verdict[1], "one that computes tells that kernels are recorded"
+    assert "Look first" in summary(only, other).verdict[2]
+
+
+def test_a_table_of_copies_says_nothing_of_idle_time() -> None:
+    found = ktrace.summary(at_hand(SHARED / "corpus/rocprofv3/memory_copy_trace.csv")).verdict
+    assert found[1].endswith("with copies; the input has no compute, so the idle time isn't known.")
+    assert len(found) == 2
 
 
 def test_the_host_is_where_it_was_longest(tmp_path: Path) -> None:
