@@ -1,11 +1,14 @@
 """Rows with times: tasks of the device, iterations, marks of the user, allocations.
 
 Task Type AI_CORE, MIX_AIV, ...      kernel; the others by their type
-Task Type HCCL, COMMUNICATION        kernel, as its tasks aren't in the table; with a Task ID it is one of them: range
+Task Type HCCL, COMMUNICATION        kernel, as its tasks aren't in the table; with a Task ID it is one of them: range.
+                                     Beside task_time, which has all tasks, the other way round
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,8 +99,12 @@ class Listed:
         self._tasks: overlaps.Tasks | None = None
 
     def add(self, block: Block) -> None:
-        """Notes tasks."""
-        self._parts.append(np.stack([_filled(block, name) for name in ("<device>", "<stream>", "<task>", "<ts>")]))
+        """Notes tasks. A collective isn't one: it has no id, and begins within kernels of other streams."""
+        types, tasks = block.get("<type>"), np.ones(len(block), np.bool_)
+        if types is not None:
+            tasks = ~_is_collective(types).to_numpy(zero_copy_only=False) | (_filled(block, "<task>") >= 0)
+        found = np.stack([_filled(block, name) for name in ("<device>", "<stream>", "<task>", "<ts>")])
+        self._parts.append(found[:, tasks])
         self._tasks = None
 
     def without(self, block: Block, conversion: Conversion) -> Block:
@@ -116,6 +123,10 @@ class Listed:
         return block.filter(pa.array(~repeats))
 
 
+def _is_collective(types: pa.Array) -> pa.BooleanArray:
+    return pc.is_in(types, value_set=pa.array(sorted(COMMUNICATION)))
+
+
 def _filled(block: Block, name: str) -> Int64:
     """A column of whole numbers, -1 for none; device 0 in files that don't name it."""
     column = block.get(name)
@@ -128,13 +139,17 @@ def _filled(block: Block, name: str) -> Int64:
 
 
 class EventRows:
-    """Makes events of the rows of one file; `first_id` is added to all ids."""
+    """Makes events of the rows of one file; `first_id` is added to all ids.
 
-    def __init__(self, conversion: Conversion, first_id: int, listed: Listed) -> None:
+    `with_tasks`: the tasks of collectives are in another file of the folder, so that collectives are ranges.
+    """
+
+    def __init__(self, conversion: Conversion, first_id: int, listed: Listed, *, with_tasks: bool = False) -> None:
         self._conversion = conversion
         self._listed = listed
         self._batches = Batches(conversion)
         self._first = first_id
+        self._columns = _COLUMNS | {TASKS: partial(_tasks, with_tasks=with_tasks)}
 
     def rows(self, item: CsvRows) -> list[Batch]:
         """The events of some rows."""
@@ -151,7 +166,7 @@ class EventRows:
         if not len(block):
             return []
         device = None if what == MARKS else device_of(block)
-        columns = {"device": device, **_COLUMNS[what](block), "ts": block.take("<ts>")}
+        columns = {"device": device, **self._columns[what](block), "ts": block.take("<ts>")}
         if dur:
             columns["dur"] = block.take("<dur>")
         if end:
@@ -183,16 +198,17 @@ def device_of(block: Block) -> pa.Array:
     return pc.fill_null(given, 0) if given is not None else pa.array(np.zeros(len(block), np.int64))
 
 
-def _tasks(block: Block) -> dict[str, Any]:
+def _tasks(block: Block, *, with_tasks: bool) -> dict[str, Any]:
+    """Tasks, and the collectives that enclose some of them. What repeats the other is a range."""
     types, task = block.take("<type>"), block.take("<task>")
     kinds: Any = "kernel"
     track = None
     if types is not None:
         texts = types.fill_null("")
         kinds = by_distinct(texts, task_kind, pa.string())
-        collective = pc.is_in(texts, value_set=pa.array(sorted(COMMUNICATION)))
+        collective = _is_collective(texts)
         part = pa.array(np.zeros(len(block), np.bool_)) if task is None else pc.and_(collective, task.is_valid())
-        kinds = pc.if_else(part, "range", kinds)
+        kinds = pc.if_else(pc.and_not(collective, part) if with_tasks else part, "range", kinds)
         track = pc.if_else(pc.and_not(collective, part), "Communication", None)
     name, stop = block.take("<name>"), block.take("<stop>")
     found: dict[str, Any] = {"kind": kinds, "name": name, "stream": block.take("<stream>")}
@@ -233,9 +249,8 @@ def _aicpu(block: Block) -> dict[str, Any]:
     return {"kind": "kernel", "name": block.take("<name>"), "stream": block.take("<stream>"), "cat": "AI_CPU"}
 
 
-_COLUMNS = {
-    TASKS: _tasks,
-    TASK_TIME: _tasks,
+_COLUMNS: dict[str, Callable[[Block], dict[str, Any]]] = {
+    TASK_TIME: partial(_tasks, with_tasks=True),
     ITERATIONS: _iterations,
     MARKS: _marks,
     ALLOCATIONS: _allocations,

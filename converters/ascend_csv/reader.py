@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.ascend.folder import CSV
@@ -33,9 +34,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     listed = Listed()
     latest: list[int] = []
     bad = BadFiles(conversion.report)
+    with_tasks = any(PurePath(path).name.startswith("task_time") for path, _ in files)
     for number, (path, file) in enumerate(files):
         blocks = CsvBlocks(file, conversion, table_kind, place=f"{path}: " if path else "")
-        events = EventRows(conversion, number * _IDS_OF_FILE, listed)
+        events = EventRows(conversion, number * _IDS_OF_FILE, listed, with_tasks=with_tasks)
         for item in bad.left_out(file.path, iter(blocks)):
             if not isinstance(item, CsvRows):
                 continue

@@ -14,4 +14,4 @@ def probe(sample: Sample) -> Match | None:
         return Match(Score.MAGIC, "begins with 'NVR', like reports of Nsight Compute")
     if not sample.name.lower().endswith(".ncu-rep") or sample.listing is not None:
         return None
-    return Match(Score.NEAR, "its name ends in '.ncu-rep', but it doesn't begin with 'NVR'; copy it again")
+    return Match(Score.NEAR, "is named '.ncu-rep', but doesn't begin with 'NVR'; copy it again")

@@ -105,8 +105,8 @@ class Document:
                 self._pass_rest("structure")
                 return
             elif not known:
-                self._report.issue("unrecognised", self._where(), f"the tag {text[:40].decode(errors='replace')}", 0)
-        where = self._where()
+                self._report.issue("unrecognised", self._place(), f"the tag {text[:40].decode(errors='replace')}", 0)
+        where = self._place()
         if self._pass_rest("skipped") or self._cut or inside:
             self._report.issue("cut", where, "the document has no end", 0)
 
@@ -117,6 +117,10 @@ class Document:
 
     def _where(self) -> str:
         return f"byte {self._at}"
+
+    def _place(self) -> str:
+        """Where it is, for reports: with the file of a folder."""
+        return self._reader.place + self._where()
 
     def _pass(self, size: int, owner: Owner) -> None:
         """Goes on by some bytes, and states what they are."""
@@ -150,7 +154,7 @@ class Document:
             found = self._text.find(b"<", self._pos)
             stray = self._text[self._pos : found if found >= 0 else len(self._text)].strip()
             if stray:
-                self._report.issue("unrecognised", self._where(), f"{stray[:40].decode(errors='replace')!r}", 0)
+                self._report.issue("unrecognised", self._place(), f"{stray[:40].decode(errors='replace')!r}", 0)
             self._pass((found if found >= 0 else len(self._text)) - self._pos, "skipped" if stray else "structure")
             if found >= 0 and (len(self._text) - found >= 24 or not self._more()):
                 return True
@@ -214,7 +218,7 @@ class Document:
                 raise self._damaged("declares a document type or entities, which no export of xctrace does")
             if not rows:
                 self._report.record()
-                self._report.issue("bad-record", self._where(), "a row without an end")
+                self._report.issue("bad-record", self._place(), "a row without an end")
                 self._pass(min(stops), "skipped")
                 return None
         start = self._at

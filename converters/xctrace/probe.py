@@ -24,7 +24,7 @@ def probe(sample: Sample) -> Match | None:
     if sample.head[:1] not in (b"<", b"\xef", b" ", b"\n", b"\r", b"\t"):
         return None
     found = _ROOT.match(sample.head[:8192])
-    return Match(Score.MAGIC, f"its root element is <{found[1].decode()}>") if found else None
+    return Match(Score.MAGIC, f"has the root element <{found[1].decode()}>") if found else None
 
 
 def _folder(listing: tuple[str, ...]) -> Match | None:
@@ -32,4 +32,4 @@ def _folder(listing: tuple[str, ...]) -> Match | None:
     others = [path for path in listing if not path.endswith((".xml", ".xml.gz", ".xml.zst"))]
     if len(others) > len(tables) or not any(INTERVALS in path for path in tables):
         return None
-    return Match(Score.DIALECT, f"it contains exports of xctrace, such as {tables[0]}")
+    return Match(Score.DIALECT, f"contains exports of xctrace, such as {tables[0]}")

@@ -95,6 +95,7 @@ class _File:
         self._row = 1
         self._waiting: list[Int64] = []
         self._unread: Counter[str] = Counter()
+        self._empty: dict[str, None] = {}
 
     def read(self) -> Iterator[Batch]:
         """Yields the rows of the file; reports the tables that aren't read."""
@@ -110,6 +111,7 @@ class _File:
                     continue
                 yield from self._gathered()
                 if isinstance(part, Schema):
+                    self._empty[part.name] = None
                     self._row = self._row if part == self._schema else 1
                     self._schema = part
                 elif isinstance(part, Node):
@@ -122,6 +124,9 @@ class _File:
             contents = document.is_contents
         for what, rows in self._unread.items():
             report.issue("unrecognised", f"{self._place}{what}", f"{rows:,} rows of a table that isn't read", rows)
+        for name in self._empty:
+            isnt = "" if self._tables.reads(name) else ", and isn't read"
+            report.issue("empty-table", f"{self._place}{name}", f"has no rows{isnt}", 0)
         if self._values.bad_texts:
             report.issue("encoding", f"{self._place}texts", rows=self._values.bad_texts)
         if self._alone or not begun:
@@ -183,6 +188,7 @@ class _File:
 
     def _batches(self, schema: Schema, codes: Int64, damage: dict[int, str]) -> Iterator[Batch]:
         report, first = self._conversion.report, self._row
+        self._empty.pop(schema.name, None)
         self._row += len(codes)
         report.record(len(codes))
         if not self._is_read():

@@ -19,6 +19,9 @@ from ktrace.report import Report
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+#: How many places the error names where nothing was written.
+_PLACES = 4
+
 
 def require_rows(report: Report, paths: Sequence[str]) -> None:
     """Raises InputError where nothing was written, with what was read instead."""
@@ -29,11 +32,12 @@ def require_rows(report: Report, paths: Sequence[str]) -> None:
         for ledger in (report.reader, *report.stages)
         for what, count in ledger.removed.most_common()
     ]
-    details = [detail for issue in report.issues.values() for _, detail in issue.places[:1] if detail]
+    worst = sorted(report.issues.values(), key=lambda issue: -issue.severity)
+    places = [f"{where}: {detail}" for issue in worst for where, detail in issue.places if detail]
     said = f": {', '.join(left)}" if left else ""
-    first = f" ({details[0]})" if details else ""
+    seen = f" ({'; '.join(places[:_PLACES])}{'; ...' if len(places) > _PLACES else ''})" if places else ""
     raise InputError(
-        f"there is nothing to write: {report.reader.taken:,} records gave {report.rows_read:,} rows{said}{first}",
+        f"there is nothing to write: {report.reader.taken:,} records gave {report.rows_read:,} rows{said}{seen}",
         path=paths[0] if len(paths) == 1 else None,
         expected="at least one event, summary or link",
         remedy="name the format with --from if it was read as another one; ktrace info says what was seen",

@@ -265,3 +265,35 @@ def test_tasks_that_set_something_are_no_kernels() -> None:
         task_kind(word) for word in ("TASK_TIMEOUT_SET", "FLIP_TASK", "DEBUG_REGISTER", "NPU_CLEAR_FLOAT_STATUS")
     } == {"overhead"}
     assert task_kind("KERNEL_MIX_AIC") == "kernel"
+
+
+def test_a_collective_beside_its_tasks_counts_once(tmp_path: Path) -> None:
+    """op_summary has the collective, task_time its tasks on other streams, as msprof assembles them (facts of 2026)."""
+    (tmp_path / "op_summary_1.csv").write_text(
+        "Device_id,Model ID,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us)\n"
+        "0,1,7,2,MatMul,MatMulV2,AI_CORE,1760000050000100.000,50\n"
+        "0,1,N/A,N/A,hcom_allReduce__77_0_1,hcom_allReduce_,COMMUNICATION,1760000050000120.000,100\n"
+        "0,1,3,9,hcom_allReduce_AivKernel,hcom_allReduce_,COMMUNICATION,1760000050000190.000,20\n"
+    )
+    alone = rows(ktrace.read(tmp_path / "op_summary_1.csv"))
+    assert sum(row["dur"] for row in alone if row["kind"] == "kernel") == 150_000
+    (tmp_path / "task_time_1.csv").write_text(
+        "Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)\n"
+        "0,MatMul,AI_CORE,2,7,50,1760000050000100.000,1760000050000150.000\n"
+        "0,only here,AI_VECTOR_CORE,4,8,30,1760000050000110.000,1760000050000140.000\n"
+        "0,N/A,NOTIFY_WAIT_SQE,9,1,10,1760000050000120.000,1760000050000130.000\n"
+        "0,N/A,SDMA_SQE,9,2,60,1760000050000130.000,1760000050000190.000\n"
+        "0,hcom_allReduce_AivKernel,COMMUNICATION,9,3,20,1760000050000190.000,1760000050000210.000\n"
+    )
+    trace = ktrace.read(tmp_path)
+    work = {row["name"]: (row["kind"], row["dur"]) for row in rows(trace)}
+    assert work == {
+        "MatMul": ("kernel", 50_000),
+        "hcom_allReduce__77_0_1": ("range", 100_000),
+        "hcom_allReduce_AivKernel": ("kernel", 20_000),
+        "only here": ("kernel", 30_000),
+        "NOTIFY_WAIT_SQE": ("sync", 10_000),
+        "SDMA_SQE": ("memcpy", 60_000),
+    }
+    assert len(rows(trace)) == len(work)
+    assert trace.report.balanced()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import SHARED
 
 import ktrace
 from ktrace.byte_account import ByteAccount
@@ -16,7 +18,7 @@ from ktrace.converters.xctrace.columns import process, thread
 from ktrace.converters.xctrace.elements import read_rows
 from ktrace.converters.xctrace.scan import scan
 from ktrace.converters.xctrace.values import Values
-from ktrace.errors import ClosedFormat, DamagedInput
+from ktrace.errors import ClosedFormat, DamagedInput, InputError
 from ktrace.input.detection import detect
 from ktrace.trace.trace import Trace
 
@@ -24,6 +26,7 @@ SAMPLES = Path(__file__).parent.parent.parent / "samples" / "xctrace"
 NESTED = SAMPLES / "two-processes-a-nested-row-and-blits.xml"
 TABLES = SAMPLES / "tables-that-name-each-other.xml"
 DAMAGED = SAMPLES / "rows-that-are-damaged.xml"
+HUNT = SHARED / "hunt"
 
 SCHEMA = (
     "<schema name='metal-gpu-intervals'><col><mnemonic>start</mnemonic></col><col><mnemonic>duration</mnemonic></col>"
@@ -354,3 +357,32 @@ def _account(folder: Path, text: str) -> ByteAccount:
     report = ktrace.read(path, from_="xctrace").report
     assert report.balanced() and report.bytes.balanced()
     return report.bytes
+
+
+def test_tables_that_are_not_read_or_have_no_rows_are_named_where_nothing_is_written(tmp_path: Path) -> None:
+    """Every conversion that writes something is quiet about a table with rows."""
+    head, rows, end = "<trace-query-result><node>", "<row><t id='1'>5</t></row>", "</node></trace-query-result>"
+    schema = '<schema name="%s"><col><mnemonic>timestamp</mnemonic></col></schema>'
+    for name, body, said in (
+        ("vsyncs", rows * 3, r"3 x unrecognised \(vsyncs: 3 rows of a table that isn't read\)"),
+        ("vsyncs", "", r"0 rows \(vsyncs: has no rows, and isn't read\)"),
+        ("metal-command-buffer-completed", "", r"0 rows \(metal-command-buffer-completed: has no rows\)"),
+    ):
+        path = tmp_path / "run.xml"
+        path.write_text(head + schema % name + body + end)
+        with pytest.raises(InputError, match=said):
+            ktrace.convert(path, tmp_path / "out.perfetto")
+    path.write_text(head + schema % "metal-command-buffer-completed" + rows + end)
+    assert "empty-table" not in ktrace.convert(path, tmp_path / "out.jsonl").issues
+
+
+@pytest.mark.skipif(not (HUNT / "xctrace").is_dir(), reason="the real exports aren't here")
+def test_each_real_export_of_other_tables_names_its_table(tmp_path: Path) -> None:
+    seen = 0
+    for path in sorted((HUNT / "xctrace").glob("*.xml")):
+        name = re.search(r'<schema name="([^"]+)"', path.read_text("utf-8"))
+        if name:
+            seen += 1
+            with pytest.raises(InputError, match=re.escape(f"({name[1]}: ")):
+                ktrace.convert(path, tmp_path / "out.perfetto")
+    assert seen == 31

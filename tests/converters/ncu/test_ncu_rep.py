@@ -249,7 +249,7 @@ def test_what_is_no_report_is_refused_with_help(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat, match="git lfs pull"):
         ktrace.read(path)
     path.write_bytes(b"\1\2\0\3" * 9)
-    with pytest.raises(UnknownFormat, match="doesn't begin with 'NVR'; copy it again"):
+    with pytest.raises(UnknownFormat, match=r"is named '\.ncu-rep', but doesn't begin with 'NVR'; copy it again"):
         ktrace.read(path)
 
 
