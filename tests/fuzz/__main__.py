@@ -33,9 +33,9 @@ def main() -> int:
     parser.add_argument("--cpu", type=int, default=20, metavar="S", help="seconds of CPU time after which a case hangs")
     parser.add_argument("--replay", nargs="+", metavar="CASE", help="run these cases, or folders of --keep, again")
     asked = parser.parse_args()
-    limits = Limits(cpu=asked.cpu)
+    limits = Limits(cpu=asked.cpu, wall=max(90, 5 * asked.cpu))
     if asked.replay:
-        return _replay(asked.replay, limits)
+        return _replay(asked.replay, limits, compares=asked.compare)
     if asked.minutes is None and asked.cases is None:
         parser.error("--minutes or --cases says when to end")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -59,13 +59,13 @@ class _Plain(argparse.RawDescriptionHelpFormatter):
     pass
 
 
-def _replay(names: list[str], limits: Limits) -> int:
+def _replay(names: list[str], limits: Limits, *, compares: bool) -> int:
     """Runs cases again, by their names or by the folders in which they were kept."""
     warm()
     found = False
     for name in names:
         with tempfile.TemporaryDirectory() as scratch:
-            outcome, allowed = _again(name, Path(scratch), limits)
+            outcome, allowed = _again(name, Path(scratch), limits, compares=compares)
         bad = outcome.kind not in allowed
         verdict = f", but must be {' or '.join(allowed)}" if bad else ""
         print(f"{name}: {outcome.key}{verdict} ({outcome.damage}; {outcome.seconds:.1f} s of CPU)\n{outcome.text}")
@@ -73,7 +73,7 @@ def _replay(names: list[str], limits: Limits) -> int:
     return int(found)
 
 
-def _again(name: str, scratch: Path, limits: Limits) -> tuple[Outcome, tuple[str, ...]]:
+def _again(name: str, scratch: Path, limits: Limits, *, compares: bool) -> tuple[Outcome, tuple[str, ...]]:
     """Runs a case again; returns its outcome, and the outcomes that are right.
 
     What was read once must be read again; what was refused may be read.
@@ -83,7 +83,7 @@ def _again(name: str, scratch: Path, limits: Limits) -> tuple[Outcome, tuple[str
         recipe = json.loads((home / "finding.json").read_text("utf-8"))
         allowed = {"done": ("done",), "refused": ("done", "refused")}.get(recipe.get("expected"), _RIGHT)
         return run_kept(home / "in", Order(recipe["command"], recipe["options"]), scratch / "case", limits), allowed
-    case = Case.named(name)
+    case = Case.named(name, compares=compares)
     print(case.order())
     return run_case(case, scratch, limits), _RIGHT
 

@@ -52,12 +52,12 @@ class Case:
         return f"{self.sample.format}/{self.sample.name}/{self.seed}"
 
     @staticmethod
-    def named(name: str) -> Case:
+    def named(name: str, *, compares: bool = False) -> Case:
         """Returns the case of a name. Raises KeyError or ValueError where there is none."""
         fmt, _, rest = name.partition("/")
         sample, _, seed = rest.rpartition("/")
         known = {one.name: one for one in samples()[fmt]}
-        return Case(known[sample], int(seed))
+        return Case(known[sample], int(seed), compares)
 
     def order(self) -> Order:
         """Returns the command and its options."""

@@ -14,10 +14,9 @@ import re
 from collections.abc import Container, Iterator
 from itertools import chain
 
-import msgspec
-
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
+from ktrace.model.json_text import NOT_JSON
 from ktrace.report import Report
 
 from .chunks import CHUNK, Text
@@ -31,7 +30,7 @@ _HALF = re.compile(rb'"ph"\s*:\s*"[BEbeSF]"')
 _SEPARATOR = re.compile(rb"\s*,\s*")
 
 #: Boundaries that are tried as the begin of a range and as the end of a check, and the bytes that a check covers.
-_MOST_BEGINS = 32
+_MOST_BEGINS = 256
 _MOST_CUTS = 4
 _CHECKED = 1 << 16
 
@@ -65,19 +64,25 @@ def read_range(
 
 
 def begin(text: Text, part: ByteRange) -> None:
-    """Goes to the begin of a range; if that is a guess, to the first boundary between events after it."""
-    text.jump(part.start)
+    """Goes to the begin of a range; if that is a guess, to the first border between events from there on."""
     if part.guessed:
-        first = text.cut(part.start)
-        text.begin_at(first)
-        for _ in range(_MOST_BEGINS):
-            if _between_events(text):
-                break
-            text.begin_at(text.cut(text.pos))
-        else:
-            text.jump(part.start)
-            text.begin_at(first)
+        seek(text, part.start)
+    else:
+        text.jump(part.start)
     part.begun = text.pos
+
+
+def seek(text: Text, start: int) -> None:
+    """Goes to the end of the first event that ends at a position or after it: most likely, since texts and lists may
+    look like events."""
+    text.jump(start - 1)
+    first = text.cut(text.pos, near=0)
+    text.begin_at(first)
+    for _ in range(_MOST_BEGINS):
+        if _between_events(text):
+            return
+        text.begin_at(text.cut(text.pos, near=0))
+    text.jump(first)
 
 
 def _between_events(text: Text) -> bool:
@@ -88,7 +93,7 @@ def _between_events(text: Text) -> bool:
         part = text.part(text.match(_SEPARATOR, text.pos), end)
         try:
             elements_of(b"[" + part + b"]")
-        except msgspec.DecodeError:
+        except NOT_JSON:
             continue
         return True
     return False

@@ -62,7 +62,8 @@ class Text:
         self.largest = max(LARGEST, self._most)
         self.pos = pos
         self.ended = False
-        self.wasted = 2 * pos  # bytes that were examined in vain, of at most twice those that were read
+        self.wasted = self.tried = 0  # bytes of elements, and of chunks, that were examined in vain
+        self.renew()
         self._gap = (_BOUNDARY, pos, pos)  # between these positions no boundary begins
 
     def more(self) -> bool:
@@ -96,7 +97,11 @@ class Text:
         self._data = bytearray()
         self._start = self.pos = self.owned = pos
         self.ended = False
-        self.wasted = 2 * pos
+        self.renew()
+
+    def renew(self) -> None:
+        """Begins to count anew what is examined in vain: at most twice the bytes that are read from here on."""
+        self.wasted = self.tried = 2 * self.pos
 
     def own(self, owner: Owner, start: int) -> None:
         """States what the text from `start` to the current position is."""
@@ -190,16 +195,17 @@ class Text:
             if self.pos < self.end or not self.more():
                 return self.part(self.pos, self.pos + 1)
 
-    def cut(self, at: int, *, lines: bool = False) -> int:
+    def cut(self, at: int, *, lines: bool = False, near: int = _NEAR) -> int:
         """Returns the end of the chunk that begins at `pos`: the first boundary from `at` on.
 
-        With `lines` the boundary is a line end instead of a comma. If there is no boundary in `largest` bytes, it is
-        the end of the document or of the window. A boundary may be wrong: in a text, or in a nested list.
+        One at a line's end is preferred within `near` bytes. With `lines` it is a line end instead of a comma. If there
+        is no boundary in `largest` bytes, it is the end of the document or of the window. A boundary may be wrong: in a
+        text, or in a nested list.
         """
         boundary = _LINE if lines else _BOUNDARY
-        while self.end < at + _NEAR and self.more():
+        while self.end < at + near and self.more():
             pass
-        if not lines and (found := self.search(_AT_LINE_END, at, at + _NEAR)) >= 0:
+        if not lines and (found := self.search(_AT_LINE_END, at, at + near)) >= 0:
             return found + 1
         known, first, after = self._gap
         gap = at

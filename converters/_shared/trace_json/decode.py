@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator
 from contextlib import suppress
-from functools import partial
 from operator import itemgetter
 from struct import pack
 from typing import Any
@@ -84,8 +83,6 @@ class Decoder:
         self.compiled = False  # whether compiled code took the last list
         self._gathered = 0
         self._waiting: list[Events] = []  # the last of those that were gathered, which may belong to the next ones
-        self._look_closely = False
-        self._repeats = False
 
     def take(self, text: bytes, moves: Moves, *, salvaged: bool = False) -> int:
         """Decodes a JSON list of events, which `moves` places in the document, and returns their number.
@@ -94,13 +91,14 @@ class Decoder:
         msgspec.DecodeError if it isn't a JSON list, or if one of its events is a document with a list of events; then
         nothing was taken.
         """
+        self.compiled = False
         with no_gc():
             try:
                 groups, count, strange = self._groups(text, moves, salvaged=salvaged)
             except RecursionError:
                 raise msgspec.DecodeError("nested too deeply") from None
             self._report.record(count)
-            if self._look_closely:
+            if not self.compiled:
                 self._find_repeats(text, moves)
             self._settle([pair for pair in strange if not salvaged or pair[1] != b"false"], moves)
             if groups:
@@ -152,21 +150,19 @@ class Decoder:
         if self.first_shapes is None:
             self.first_shapes = self._by_cat.copy(), self._by_phase.copy()
         self._by_cat, self._by_phase = (one.copy() for one in self.first_shapes)
-        self._gathers, self._compiled, self._look_closely, self._repeats = {}, [], False, False
+        self._gathers, self._compiled = {}, []
 
     def _groups(self, text: bytes, moves: Moves, *, salvaged: bool) -> tuple[list[Group], int, list[Strange]]:
         """The events by shape, the number of elements, and the elements that aren't events.
 
         Events that compiled code took aren't among them.
         """
-        self._look_closely = self._repeats
         before = -1
         for attempt in range(_ATTEMPTS):
             try:
                 taken = 0 if salvaged else self._take_compiled(text, moves)
                 return ([], taken, []) if taken else (*self._typed(text), [])
             except msgspec.ValidationError as error:
-                self._look_closely = True
                 place = _element_of(error)
                 # One event doesn't match: those around it teach enough, as a rule. If they don't, all events may.
                 last = attempt == _ATTEMPTS - 2 or place == before
@@ -279,21 +275,19 @@ class Decoder:
         return may_fold(struct) and set(map(struct.get("ph"), group.events)) <= _FLOWS
 
     def _find_repeats(self, text: bytes, moves: Moves) -> None:
-        """Reports keys that an object has twice (the last value counts); from then on every chunk is searched.
+        """Reports keys that an event or its args have twice (the last value counts).
 
-        Before that only chunks with new shapes are searched, so the first one: a program that writes keys twice does
-        so throughout.
+        Compiled code refuses a list with such an event.
         """
+        if len(text) < _LONG and not _may_repeat(text):
+            return
         place = 1
         for element in map(_view, elements_of(text)):  # not copied: it may be long
             place = text.find(element, place)
-            found: list[str] = []
-            with suppress(RecursionError):
-                if _may_repeat(element):
-                    json.loads(bytes(element), object_pairs_hook=partial(_add_twice, found), parse_int=str)
-            for key in found:
-                self._repeats = True
-                self._report.issue("duplicate-key", f"byte {moves.place(place)}", key)
+            if _may_repeat(element):
+                with suppress(RecursionError):
+                    for key in _repeated(json.loads(bytes(element), object_pairs_hook=_Pairs, parse_int=str)):
+                        self._report.issue("duplicate-key", f"byte {moves.place(place)}", key)
             place += len(element)
 
     def _settle(self, strange: list[Strange], moves: Moves) -> None:
@@ -321,7 +315,7 @@ def _may_repeat(element: Any) -> bool:
         return _may_repeat_in_parts(element)
     try:
         return _key_count(msgspec.json.decode(element)) < _ends_of_keys(element)
-    except msgspec.DecodeError:  # a number that is too long for it
+    except (msgspec.DecodeError, RecursionError):  # a number that is too long for it
         return True
 
 
@@ -355,11 +349,18 @@ def _key_count(value: Any) -> int:
     return 0
 
 
-def _add_twice(found: list[str], pairs: list[tuple[str, Any]]) -> None:
-    """Adds the keys that an object has more than once."""
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) < len(keys):
-        found += (key for key, times in Counter(keys).items() if times > 1)
+class _Pairs(list[tuple[str, Any]]):
+    """The members of an object, none of them lost."""
+
+
+def _repeated(value: Any) -> Iterator[str]:
+    """Yields the keys that an event, and that its args, have more than once; of a list, those of its events."""
+    if isinstance(value, _Pairs):
+        for pairs in (value, *(one for key, one in value if key == "args" and isinstance(one, _Pairs))):
+            yield from (key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _repeated(one)
 
 
 def _by_type(events: list[Any], shapes: Shapes) -> Iterator[Group]:

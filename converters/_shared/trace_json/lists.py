@@ -31,6 +31,9 @@ from .walk import EVENT
 #: Boundaries are tried from this many bytes before a wanted border on.
 _LOOKED_BACK = (1 << 15, 1 << 17)
 
+#: Bytes before the end of a range that are a chunk of their own, which ends by the grammar.
+_LAST = 1 << 14
+
 #: Bytes of an object that are searched for its phase.
 LARGEST_HEAD = 32 << 20
 
@@ -62,7 +65,7 @@ class List:
         self._decoder = decoder
         self._report = report
         self._chunk = chunk
-        self._end = 0  # of the range
+        self._end = 0  # of the range: it goes on to the first element's end from here on, whatever the chunks were
         self._lines = lines
         self._separator: Owner = "read" if begun else "structure"
         self.ended = False
@@ -73,7 +76,7 @@ class List:
         `ended` is then whether the list ended; its bracket isn't read.
         """
         text = self._text
-        self._end = self._end or _end_of_range(text.pos)
+        self._end = self._end or _end_of_range(text.pos, stop)
         while not self.ended and chunks and (stop is None or text.pos < stop):
             comma = self._separators()
             first = text.peek()
@@ -87,7 +90,7 @@ class List:
             chunks -= 1
             if text.pos >= self._end:
                 yield from self.end_range()
-                self._end = _end_of_range(text.pos)
+                self._end = _end_of_range(text.pos, stop)
             elif self._decoder.full:
                 yield from self._decoder.flush(all_=False)
 
@@ -95,7 +98,7 @@ class List:
         """Yields what is gathered, and settles the account, as a process does that reads this range of bytes alone."""
         yield from self._decoder.end_range()
         self._text.finish(self._report)
-        self._text.wasted = 2 * self._text.pos
+        self._text.renew()
 
     def _separators(self) -> bool:
         """Goes to the next event, and returns whether it skipped a comma."""
@@ -108,18 +111,19 @@ class List:
 
     def _take_chunk(self) -> None:
         text = self._text
-        target = max(text.pos, min((text.pos // self._chunk + 1) * self._chunk, self._end))
-        end = text.cut(target, lines=self._lines)
-        if target < self._end < end:
-            end = text.cut(self._end, lines=self._lines)
         start = text.pos
+        target = min((start // self._chunk + 1) * self._chunk, self._end - _LAST)
+        end = text.cut(target, lines=self._lines) if start < target else self._end
+        if end >= self._end:
+            self._take_last()
+            return
         if end > target + self._chunk and not may_try(text, end - start):
-            self._salvage(min(end, target), None)
+            self._salvage(target, None)
             return
         fault = self._take(text.view(start, end), end)
         if fault == _NONE:
             return
-        text.wasted += end - start
+        text.tried += end - start
         known = None
         if fault == _AT_END:  # the cut may be wrong, and the text whole
             border, known = self._border(target)
@@ -128,6 +132,13 @@ class List:
         elif self._take_words(end):
             return
         self._salvage(end, known)
+
+    def _take_last(self) -> None:
+        """Takes the elements that begin, or whose separator begins, before the end of the range."""
+        text = self._text
+        border, known = self._border(self._end)
+        if known or self._take(text.view(text.pos, border), border) != _NONE:
+            self._salvage(self._end, known)
 
     def _border(self, target: int) -> tuple[int, Value | None]:
         """The end of the first element that reaches `target`, or of the list; and the broken element, if any."""
@@ -215,9 +226,10 @@ class List:
             self._report.issue(repair.kind, f"byte {start + repair.place}", repair.detail)
 
 
-def _end_of_range(pos: int) -> int:
+def _end_of_range(pos: int, stop: int | None) -> int:
     """Where the range ends that begins, or goes on, at a position: so its events don't depend on chunks."""
-    return (pos // chunks.RANGE + 1) * chunks.RANGE
+    end = (pos // chunks.RANGE + 1) * chunks.RANGE
+    return end if stop is None else min(end, stop)
 
 
 #: An object that begins with a member of events, and has a phase.

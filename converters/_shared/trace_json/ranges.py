@@ -20,6 +20,7 @@ from ktrace.parallel.fork import Workers
 from ktrace.report import Report
 
 from . import chunks
+from .byte_ranges import seek
 from .chunks import Text
 from .decode import MOST_EVENTS, Decoder
 from .lists import List
@@ -87,11 +88,12 @@ class Ranges:
         report = Report()
         conversion = replace(self._conversion, report=report, progress=None)
         with open(self._path, "rb") as stream:
-            stream.seek(start)
-            text = Text(stream, start)
+            text = Text(stream)
             if guessed:
-                start = text.cut(start)
-                text.begin_at(start)
+                seek(text, start)
+            else:
+                text.jump(start)
+            start = text.pos
             decoder = Decoder(
                 report, MOST_EVENTS, self._decoder.folded, self._decoder.first_shapes, quoted=self._decoder.quoted
             )

@@ -161,13 +161,18 @@ def _separators(text: Text) -> int:
 
 
 def may_try(text: Text, size: int) -> bool:
-    """Whether so many bytes may be examined as a whole, which costs more than their elements if it is in vain."""
-    return size <= _allowed(text, MOST_LOOKED_AT)
+    """Whether a chunk of so many bytes may be tried, which costs more than its elements if it is in vain."""
+    return size <= _within(MOST_LOOKED_AT, text.pos, text.tried)
 
 
 def _allowed(text: Text, most: int) -> int:
+    """Bytes of an element that may be examined in vain. What was tried before, in chunks of any size, doesn't count."""
+    return _within(most, text.pos, text.wasted)
+
+
+def _within(most: int, pos: int, spent: int) -> int:
     """Bytes that may be examined in vain: `most` once, then as many as were read, so that the time stays linear."""
-    return max(LEAST_LOOKED_AT, min(most, most + 2 * text.pos - text.wasted))
+    return max(LEAST_LOOKED_AT, min(most, most + 2 * pos - spent))
 
 
 def _take_whole(text: Text, value: Value, found: Salvaged) -> None:
@@ -233,18 +238,23 @@ def _mended(text: Text, value: Value, found: Salvaged) -> int:
         for walked in candidates(piece, last=last):
             for way in mend_value(piece[: walked.end]) if walked.closed else ():
                 if _keep(found, start, *way):
-                    text.wasted += _WALKS * (len(piece) - walked.end)
+                    _waste(text, piece, walked.end)
                     return start + walked.end
             ends.append(before_event(piece, fault, walked))
             if not walked.closed or event_follows(piece, walked.end):
                 break
         if ends:
-            text.wasted += _WALKS * (len(piece) - min(ends))
+            _waste(text, piece, min(ends))
             return -(start + min(ends))
         if last or size > most:
-            text.wasted += _WALKS * len(piece)
+            _waste(text, piece, 0)
             return -start
         size *= 4
+
+
+def _waste(text: Text, piece: bytes, end: int) -> None:
+    """Counts what was examined of a piece, of which an element takes the bytes up to `end`; the least isn't counted."""
+    text.wasted += _WALKS * max(len(piece) - LOOKED_AT - 3 * end, 0)
 
 
 def _keep(found: Salvaged, start: int, content: bytes, repairs: list[Repair]) -> bool:

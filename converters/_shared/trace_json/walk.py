@@ -57,10 +57,11 @@ _AFTER = {
 #: The begin of an event: an object whose first key is one of events.
 _MEMBER = rb'"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts)"\s*:'
 EVENT = re.compile(rb"\{\s*" + _MEMBER)
+_EVENTS = re.compile(rb"(?:\[\s*)?" + EVENT.pattern)
 _EVENT_GOES_ON = re.compile(rb"\s*,\s*" + _MEMBER)
 
 _QUOTE, _COLON = b'"'[0], b":"[0]
-_LIST, _OBJECT = b"]"[0], b"}"[0]
+_LIST, _OBJECT, _OPENING = b"]"[0], b"}"[0], b"{"[0]
 
 
 def walk(text: bytes, rule: Rule) -> Walked | None:
@@ -96,9 +97,9 @@ class _Walk:
                 self._plausible = (*self._plausible[1:], bool(_AFTER_TEXT.match(text, at)))
                 self._odd += not self._plausible[-1]
             elif mark in b"{[":
-                if frames and frames[-1] == _OBJECT and before in b",}]" and EVENT.match(text, place):
+                if self._breaks_off(before, place):
                     return self._ended(place, closed=False)
-                self._push(_OBJECT if mark == b"{"[0] else _LIST)
+                self._push(_OBJECT if mark == _OPENING else _LIST)
             elif self._open.get(mark):
                 while self._pop() != mark:
                     pass
@@ -110,6 +111,11 @@ class _Walk:
                 return self._ended(place, closed=False)
             before = mark
         return None
+
+    def _breaks_off(self, before: int, place: int) -> bool:
+        """Whether an event, or a list of them, begins where an object goes on with a key, a comma or its end."""
+        inside = self._frames and self._frames[-1] == _OBJECT and before not in (_COLON, _OPENING)
+        return bool(inside) and _EVENTS.match(self._text, place) is not None
 
     def _push(self, mark: int) -> None:
         self._frames.append(mark)

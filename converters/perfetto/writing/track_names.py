@@ -14,7 +14,7 @@ HIGHEST_PID = 2**31 - 1
 def with_tids(taken: Sequence[int], names: Sequence[str]) -> list[tuple[int, str]]:
     """Returns thread ids that aren't taken, and names without them: a viewer shows "stream" and 7 as "stream 7"."""
     words = [name.rpartition(" ") for name in names]
-    wanted = [int(digits) if word and digits.isdecimal() else None for word, _, digits in words]
+    wanted = [int(digits) if word and digits.isdecimal() and len(digits) < 11 else None for word, _, digits in words]
     tids = give_ids([*dict.fromkeys(taken), *wanted], HIGHEST_PID)[-len(names) :] if names else []
     return [
         (tid, word if tid == number else name)

@@ -15,6 +15,7 @@ from conftest import SAMPLES
 from fuzz.compare import difference, ways
 
 from ktrace.converters._shared.trace_json import compiled_events
+from ktrace.pipeline.convert import convert
 
 CASES = int(os.environ.get("KTRACE_TIERS", "48"))
 
@@ -87,3 +88,40 @@ def test_who_reads_makes_no_difference(seed: int, tmp_path: Path) -> None:
     path.write_bytes(damaged(text, chance))
     several = ways(*chance.sample((64, 300, 700, 5000), 2))
     assert not difference(path, fmt, tmp_path, several if not seed % 4 else several[:2])
+
+
+#: An event of one line, of several, and of one line in several; lists of objects in each look like further events.
+LISTS = (
+    '"args":{"device":0,"stream":7,"correlation":%d,"many":[{"ph":"X","name":"a"},{"b":1},\n  {"ph":"X"}, {"c":2}]}}'
+)
+EVENT = '{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":%d.5,"dur":3,' + LISTS
+
+
+@pytest.mark.parametrize("between", [",", ",\n", " ,\n  "])
+def test_an_event_over_the_end_of_a_range(between: str, tmp_path: Path) -> None:
+    """The range ends with it, wherever in it that end is and whatever looks like a boundary there."""
+    events = [(EVENT, EVENT.replace("\n", ""), EVENT.replace(",", ",\n "))[number % 3] for number in range(40)]
+    path = tmp_path / "run.json"
+    for offset in range(0, 260, 13):
+        path.write_text('{"traceEvents":[\n' + " " * offset + between.join(events) + "\n]}")
+        assert not difference(path, "kineto", tmp_path, ways(64, 300))
+
+
+@pytest.mark.parametrize(
+    ("event", "issue"),
+    [
+        ('{"ph":"X","cat":"kernel","name":"a","name":"b","ts":1,"dur":1}', "duplicate-key"),
+        ('{"ph":"X","cat":"kernel","name":"b","ts":1,"dur":1,"args":{"n":1,"n":2}}', "duplicate-key"),
+        ('{"ph":"X","cat":"kernel","name":"b","ts":1,"dur":1,"args":{"n":1,"of":{"x":1,"x":2}}}', ""),  # kept as it is
+        ('{"ph":"X","cat":"kernel","name":"b","ts":1,"pid":12[{"ph":"M","name":"process_name"}', "bad-record"),
+    ],
+)
+def test_an_odd_event_is_said_wherever_it_is(event: str, issue: str, tmp_path: Path) -> None:
+    """The events before it taught the shape, and the chunk before it had nothing new."""
+    usual = ['{"ph":"X","cat":"kernel","name":"a","ts":1,"dur":1,"args":{"n":1,"of":{"x":1}}}'] * 30
+    path = tmp_path / "run.json"
+    for place in (0, 12, 29):
+        path.write_text("[" + ",\n".join([*usual[:place], event, *usual[place:]]) + "]")
+        assert not difference(path, "kineto", tmp_path, ways(64, 700))
+        report = convert(path, tmp_path / "rows.csv", from_="kineto", overwrite=True)
+        assert [kind for kind in report.issues if kind in ("duplicate-key", "bad-record")] == ([issue] if issue else [])
