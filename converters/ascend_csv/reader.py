@@ -8,6 +8,7 @@ from pathlib import PurePath
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.ascend.folder import CSV
 from ktrace.converters._shared.ascend.own_files import own_files
+from ktrace.converters._shared.ascend.tasks import DEVICE
 from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source
@@ -47,7 +48,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             yield from rows.ready()
     bad.end()
     for device in sorted(devices):
-        rows.fact("device", id=_IDS_OF_FILE * len(files) + device, device=device, facts={"vendor": "Huawei"})
+        rows.fact("device", id=_IDS_OF_FILE * len(files) + device, device=device, facts=DEVICE)
     if latest and latest[0] > _SINCE_1970:
         rows.fact("clock", id=_IDS_OF_FILE * len(files) - 1, facts={"kind": "unix", "unix_ns": 0})
     yield from rows.rest()

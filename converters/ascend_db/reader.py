@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.ascend.folder import DB
 from ktrace.converters._shared.ascend.own_files import own_file
+from ktrace.converters._shared.ascend.tasks import DEVICE
 from ktrace.converters._shared.sqlite.database import Database, opened
 from ktrace.converters._shared.sqlite.lookup import first_ids
 from ktrace.errors import DamagedInput
@@ -72,7 +73,7 @@ def _catalog(database: Database, conversion: Conversion) -> Iterator[Batch]:
     names = {number: str(name) for number, name in database.rows("NPU_INFO", "id", "name") if isinstance(number, int)}
     devices = {number for _, number in ranks if isinstance(number, int) and number >= 0} | names.keys()
     for device in sorted(devices):
-        rows.fact("device", device=device, name=names.get(device), facts={"vendor": "Huawei"})
+        rows.fact("device", device=device, name=names.get(device), facts=DEVICE)
     yield from rows.rest()
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.ascend.folder import JSON
 from ktrace.converters._shared.ascend.own_files import own_file
-from ktrace.converters._shared.ascend.tasks import DIRECTIONS
+from ktrace.converters._shared.ascend.tasks import DEVICE, DIRECTIONS
 from ktrace.converters._shared.trace_json.dialect import Dialect
 from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.events import Events
@@ -60,7 +60,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 first = batch.columns.column("ts")[0].as_py()
             yield batch
     for device in sorted(layers.devices.values()):
-        facts.fact("device", device=device, facts={"vendor": "Huawei"})
+        facts.fact("device", device=device, facts=DEVICE)
     if first is not None:
         facts.fact("clock", facts={"kind": "unix", "unix_ns": 0} if first > _SINCE_1970 else {"kind": "boottime"})
     yield from facts.rest()

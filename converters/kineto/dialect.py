@@ -97,7 +97,7 @@ CATS: Mapping[str, Rule] = {
 
 DIALECT = Dialect(
     cats=CATS,
-    names={"[memory]": _MEMORY},
+    names={"[memory]": _MEMORY, "Record Window End": Rule("range", columns=_COMMON, track="Spans/PyTorch Profiler")},
     other=_RANGE,
     flows={"ac2g": None, "async_cpu_to_gpu": None, "async_gpu": None, "async": None, "fwdbwd": "fwdbwd"},
     device_pid=re.compile(r"GPU ([0-9]{1,9}) Counters"),

@@ -31,6 +31,8 @@ def add_device(rows: RowBuilder, host: str | None, device: Device, stats: dict[s
     name = facts.pop("name", None) or f"{device.type} {device.number}"
     if device.part:
         facts = {f"{device.part}: {key}": value for key, value in facts.items()}
+    elif device.type != "GPU":
+        facts["kind"] = device.type
     rows.fact("device", host=host, device=device.number, name=None if device.part else name, facts=facts)
 
 

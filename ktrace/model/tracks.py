@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, NamedTuple
@@ -286,16 +286,30 @@ def _show(kind: str, track: Track, catalog: Catalog) -> Shown:
     entry = _entry("track", track, catalog) or (_entry(kind, track, catalog) if kind != "track" else None)
     name = entry.name if entry else None
     if kind == "device":
-        name = f"GPU {track.device}" + (f" {model}" if (model := without_number(name, track.device)) else "")
+        word = device_word(entry.name if entry else None, entry.facts if entry else {})
+        name = f"{word} {track.device}" + (f" {model}" if (model := without_number(name, track.device, word)) else "")
     shown = name or _number(kind, track)
     return Shown(shown, entry.order, entry.facts.get("description")) if entry else Shown(shown)
 
 
-def without_number(name: str | None, number: int | None) -> str | None:
-    """The name of a device without its number at the end; None if nothing but "GPU" is left."""
+#: Words for accelerators that aren't GPUs, as names of devices have them.
+_ACCELERATOR = re.compile(r"(?<![A-Za-z])(NPU|TPU|XPU|HPU|IPU|MTIA)(?![A-Za-z])")
+
+
+def device_word(name: str | None, facts: Mapping[str, Any]) -> str:
+    """Returns what the source calls such a device, in its facts or its name: NPU, TPU, ...; else GPU."""
+    kind = facts.get("kind")
+    if isinstance(kind, str) and kind.isalnum():
+        return kind
+    found = _ACCELERATOR.search(name or "")
+    return found[1] if found else "GPU"
+
+
+def without_number(name: str | None, number: int | None, word: str = "GPU") -> str | None:
+    """The name of a device without its number at the end; None if nothing but the `word` for the device is left."""
     before = name.removesuffix(str(number)) if name and number is not None else None
     kept = before.rstrip(" :#") if before and before[-1] in " :#" else name
-    return None if kept is None or kept.casefold() in ("gpu", "/device:gpu") else kept
+    return None if kept is None or kept.casefold().removeprefix("/device:") == word.casefold() else kept
 
 
 def _number(kind: str, track: Track) -> str:

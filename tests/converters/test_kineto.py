@@ -248,7 +248,7 @@ def test_operators_and_calls_are_on_their_thread_and_device_work_on_none(run: kt
 def test_rows_without_a_process_are_on_a_track_of_their_text(run: ktrace.Trace) -> None:
     tracks = {row["name"]: (row["pid"], row["tid"], row["track"]) for row in rows(run)}
     assert tracks["PyTorch Profiler (0)"] == (None, None, "Spans/PyTorch Profiler")
-    assert tracks["Record Window End"] == (None, None, None)
+    assert tracks["Record Window End"] == (None, None, "Spans/PyTorch Profiler")
 
 
 def test_memory_and_metrics_are_counters() -> None:

@@ -115,3 +115,22 @@ def test_devices_and_streams_come_by_their_numbers_unless_the_catalog_has_an_ord
         "run",
         ["GPU 0", ["stream 20", "stream 3", "stream 5"], "thread 9", "GPU 1", ["stream 7", "stream 40"]],
     ]
+
+
+@pytest.mark.parametrize(
+    ("fact", "shown"),
+    [
+        ({}, "GPU 4"),
+        ({"name": "H100"}, "GPU 4 H100"),
+        ({"facts": '{"kind": "NPU"}'}, "NPU 4"),
+        ({"name": "Ascend910B", "facts": '{"kind": "NPU"}'}, "NPU 4 Ascend910B"),
+        ({"name": "TPU 4"}, "TPU 4"),
+        ({"name": "/device:TPU:4"}, "TPU 4"),
+        ({"name": "TPU v5e"}, "TPU 4 TPU v5e"),
+        ({"name": "OUTPUT"}, "GPU 4 OUTPUT"),
+        ({"name": "GPU", "facts": '{"kind": 7}'}, "GPU 4"),
+    ],
+)
+def test_a_device_is_called_what_its_source_calls_it(fact: dict[str, Any], shown: str) -> None:
+    found = arrange([Track("run", device=4, stream=1)], catalog({"entity": "device", "device": 4} | fact))
+    assert outline(found) == ["run", [shown, ["stream 1"]]]

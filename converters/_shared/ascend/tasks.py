@@ -30,6 +30,9 @@ CONTROL = re.compile(
 #: Tasks that enclose others.
 ENCLOSING = re.compile(r"MODEL_EXECUTE\w*|MsTx")
 
+#: Facts of every device of Ascend's profilers; their files call it `NPU:0`, NPU_INFO.
+DEVICE = {"vendor": "Huawei", "kind": "NPU"}
+
 #: The type of a communication operator, which encloses its tasks.
 COMMUNICATION = frozenset({"HCCL", "COMMUNICATION"})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +19,11 @@ def place(draft: Draft, rule: Rule, dialect: Dialect) -> None:
         _on_device(draft, dialect)
     else:
         _on_host(draft, dialect)
+    if rule.track is not None:
+        placed = [draft.columns[key].is_valid() for key in ("pid", "tid", "track") if key in draft.columns]
+        given = reduce(pc.or_, placed, pa.repeat(False, len(draft)))
+        known = draft.columns.get("track", pa.nulls(len(draft), pa.string())).cast(pa.string())
+        draft.columns["track"] = pc.if_else(given, known, rule.track)
 
 
 def _on_host(draft: Draft, dialect: Dialect) -> None:

@@ -197,9 +197,8 @@ class Descriptors:
     def _below_process(self, node: Node) -> str:
         names: list[str] = []
         while node.kind != "process":
-            names.append(
-                f"GPU {node.key.device}" if isinstance(node.key, Track) and node.kind == "device" else node.shown.name
-            )
+            name = node.shown.name
+            names.append(" ".join(name.split()[:2]) if node.kind == "device" else name)  # without the model
             node = self._parents[id(node)]
         return " ".join(reversed(names))
 

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from ktrace.model.catalog import Catalog, Entry
-from ktrace.model.tracks import Process, Track, host_of, rank_of, without_number
+from ktrace.model.tracks import Process, Track, device_word, host_of, rank_of, without_number
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, int_field, text_field
@@ -49,6 +49,15 @@ class Gpu:
     uuid: int = 0
     tids: list[int] = field(default_factory=list)
     is_parent: bool = False  # tracks are below its process
+
+    @property
+    def word(self) -> str:
+        """What such a device is called: GPU, NPU, TPU."""
+        return device_word(self.name, self.facts)
+
+    def numbered(self, number: int) -> str:
+        """Returns its name with a number."""
+        return f"{without_number(self.name, number, self.word) or self.word} #{number}"
 
     @property
     def api(self) -> str:
@@ -197,7 +206,7 @@ def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
     "rank 3: NVIDIA H100 #0", "on node1: NVIDIA H100 #0"
     """
     numbers = [gpu.number if gpu.ordinal is None else gpu.ordinal for gpu in gpus]
-    plain = [f"{without_number(gpu.name, one) or 'GPU'} #{one}" for gpu, one in zip(gpus, numbers, strict=True)]
+    plain = [gpu.numbered(number) for gpu, number in zip(gpus, numbers, strict=True)]
     ranks = _distinguishing(gpus, "rank", catalog)
     shown = ranks if len({*ranks}) > 1 else [""] * len(gpus)
     for words in (shown, ranks, *(_distinguishing(gpus, way, catalog) for way in ("on", ""))):
@@ -205,7 +214,7 @@ def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
         if len({*labels}) == len(labels):
             break
     else:
-        labels = [f"{gpu.name or 'GPU'} #{number}" for number, gpu in enumerate(gpus)]
+        labels = [f"{gpu.name or gpu.word} #{number}" for number, gpu in enumerate(gpus)]
     for gpu, label in zip(gpus, labels, strict=True):
         gpu.label = label
 

@@ -59,7 +59,7 @@ def test_with_two_processes_it_has_one_whose_rows_are_seen(tmp_path: Path) -> No
     """Only threads are drawn of a closed process."""
     out = converted(tmp_path, event("a", 500, 400), event("b", 500, 400, 8, 8), *PROFILER)
     (tracks,) = engine.query(out, TRACKS)
-    assert [row["thread"] for row in tracks if row["tid"] not in (7, 8)] == ["Spans/PyTorch Profiler", "events"]
+    assert [row["thread"] for row in tracks if row["tid"] not in (7, 8)] == ["Spans/PyTorch Profiler"]
 
 
 def test_the_time_of_the_work_is_shown_and_not_that_of_a_profiler(tmp_path: Path) -> None:
@@ -148,3 +148,21 @@ def test_a_table_without_a_title_is_named_by_its_line(tmp_path: Path) -> None:
     ktrace.convert(SAMPLES / "table" / "zones-of-tracy.csv", tmp_path / "out.perfetto")
     (tracks,) = engine.query(tmp_path / "out.perfetto", TRACKS)
     assert {row["thread"] or row["track"] for row in tracks} == {"table at line 1 (totals, not a timeline)"}
+
+
+@pytest.mark.parametrize(
+    ("sample", "word", "process"),
+    [
+        ("ascend-csv/two-devices-and-a-row-without-a-start.csv", "NPU", "NPU #4"),
+        ("ascend-db/schema-1.2-collective-ffts-and-a-task-backwards.db", "NPU", "Ascend910B #6"),
+        ("xplane/tpu-loop-sums-lines-backwards-since-1970.xplane.pb", "TPU", "TPU #0"),
+        ("xctrace/two-processes-a-nested-row-and-blits.xml", "GPU", "M7 Mini #0"),
+    ],
+)
+def test_accelerators_have_the_word_of_their_source(tmp_path: Path, sample: str, word: str, process: str) -> None:
+    ktrace.convert(SAMPLES / sample, tmp_path / "out.perfetto")
+    processes, queues = engine.query(
+        tmp_path / "out.perfetto", PROCESSES, "select distinct name from track where name glob '*[GNT]PU [0-9]*'"
+    )
+    assert process in [row["name"] for row in processes]
+    assert queues and all(word in row["name"] for row in queues)
