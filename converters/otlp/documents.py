@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ktrace.converters._shared.trace_json.chunks import Text
+from ktrace.converters._shared.trace_json.grammar import Nest
+from ktrace.converters._shared.trace_json.salvage import may_try, mended_object
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.report import Report
 
@@ -22,6 +24,12 @@ from .spans import Scope, make_scope, member, objects
 #: Greatest number of bytes of a document that is decoded at once, and of a span or resource of a larger one.
 WHOLE, LARGEST = 4 << 20, 64 << 20
 
+#: Bytes of a damaged object that are looked at to repair it.
+REPAIRED = 1 << 16
+
+#: What it costs if that is in vain, as bytes that are only read.
+_COST = 16 * REPAIRED
+
 #: The lists of resource spans in a document; `batches` is that of Grafana Tempo's API. Others have `spans` alone.
 RESOURCES = ("resourceSpans", "resource_spans", "batches")
 SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
@@ -30,6 +38,7 @@ _SCOPE = ("scope", "instrumentationLibrary", "instrumentation_library")
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _OBJECT = re.compile(rb'\{\s*"|\r?\n')
 _LINE = re.compile(rb"[^\r\n]*")
+_SPAN = re.compile(rb'\{\s*"(?:traceId|trace_id|spanId|span_id)"\s*:')
 _NEXT_SPAN = re.compile(rb'\{\s*"(?:traceId|trace_id|spanId|span_id|name)"\s*:')
 
 
@@ -51,7 +60,7 @@ class Documents:
     def __init__(self, text: Text, report: Report) -> None:
         self._text = text
         self._report = report
-        self._lines = 0
+        self._truncated = False  # whether the last value goes on beyond what was looked at
 
     def __iter__(self) -> Iterator[Found]:
         text = self._text
@@ -116,8 +125,26 @@ class Documents:
             self._report.issue("unrecognised", where, detail)
 
     def _value(self, limit: int = LARGEST) -> bytes | None:
-        """The JSON text that begins here; None if it isn't valid, has no end or is longer than `limit`."""
+        """The JSON text that begins here, repaired if that is possible.
+
+        None if it isn't valid, has no end or is longer than `limit`.
+        """
+        value, text = self._sound(limit), self._text
+        if value is not None or self._truncated or text.peek() != b"{" or not may_try(text, _COST):
+            return value
+        if (found := mended_object(text.peek(REPAIRED))) is None:
+            text.tried += _COST
+            return None
+        value, end, repairs = found
+        for repair in repairs:
+            self._report.issue(repair.kind, f"byte {text.pos + repair.place}", repair.detail)
+        text.pos += end
+        return value
+
+    def _sound(self, limit: int) -> bytes | None:
+        """As `_value`, without repairs."""
         text = self._text
+        self._truncated = False
         while True:
             view = text.view(text.pos, text.end)
             try:
@@ -130,6 +157,7 @@ class Documents:
                 elif "truncated" in str(error) and len(view) <= limit and text.more():
                     continue
                 else:
+                    self._truncated = "truncated" in str(error)
                     return None
             except RecursionError:
                 return None
@@ -142,7 +170,7 @@ class Documents:
             return value
 
     def _large(self) -> Iterator[Found]:
-        """Reads a document member by member. Where its structure is lost, the rest of the line is reported."""
+        """Reads a document member by member. Where its structure is lost, text up to the next span is reported."""
         text = self._text
         try:
             for key in self._members():
@@ -167,10 +195,16 @@ class Documents:
             shown = text.peek(40).decode("utf-8", "replace")
             self._report.issue("bad-record", self._where(), f"not valid JSON: {shown}")
             text.pos += 1
-            while (end := text.match(_LINE, text.pos)) == text.end and text.more():
-                text.pos = end
-            text.pos = end
+            self._to_next_span()
             text.own("skipped", text.owned)
+
+    def _to_next_span(self) -> None:
+        """Goes to the next span of the line, whose resource isn't known then, or to the line's end."""
+        text = self._text
+        while (end := text.match(_LINE, text.pos)) == text.end and end - text.pos < LARGEST and text.more():
+            pass
+        span = text.search(_SPAN, text.pos, end)
+        text.pos = end if span < 0 else span
 
     def _resource(self) -> Iterator[Found]:
         """Reads an element of the list of resource spans."""
@@ -216,6 +250,12 @@ class Documents:
                 text.own("read", start)
                 yield Found(_decoded(value), scope, where)
                 continue
+            if end := self._broken_end():
+                self._report.record()
+                self._report.issue("bad-record", where, "a span that isn't valid JSON")
+                text.pos += end
+                text.own("skipped", start)
+                continue
             at = text.pos + 1
             while (found := text.search(_NEXT_SPAN, at)) < 0 and text.end - text.pos <= LARGEST:
                 at = max(at, text.end - 32)
@@ -230,15 +270,25 @@ class Documents:
             text.own("skipped", start)
 
     def _needed(self) -> bytes:
-        """Reads the value that begins here. Raises _Lost."""
-        start = self._text.pos
+        """Reads the value that begins here; null for a broken object, which is reported. Raises _Lost."""
+        text = self._text
+        start = text.pos
         value = self._value()
+        if value is None and (end := self._broken_end()):
+            self._report.issue("bad-record", self._where(), "an object that isn't valid JSON", 0)
+            text.pos += end
+            text.own("skipped", start)
+            return b"null"
         if value is None:
-            if self._text.ended:
-                self._text.pos = self._text.end
+            if self._truncated:
+                text.pos = text.end
             raise _Lost
-        self._text.own("read", start)
+        text.own("read", start)
         return value
+
+    def _broken_end(self) -> int:
+        """The size of the broken object that begins here, by its brackets; 0 if that isn't clear."""
+        return max(Nest().end(memoryview(self._text.peek(REPAIRED))), 0) if self._text.peek() == b"{" else 0
 
     def _members(self) -> Iterator[str]:
         """Yields the keys of the object that begins here; the caller reads the value after each. Raises _Lost."""

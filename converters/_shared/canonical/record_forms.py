@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -19,7 +21,11 @@ from ktrace.model.batch import VERSION, Batch
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.record_texts import Fault, RecordRun
 from ktrace.output.sink import Sink
+from ktrace.report import Report
 
+from ..trace_json.grammar import object_end
+from ..trace_json.repair import Repair
+from ..trace_json.salvage import is_json, mended_object
 from .encode import encode
 from .record_batches import RecordBatches
 from .record_lines import HEADER, line_texts, read_lines
@@ -63,8 +69,13 @@ def _read_records(source: Source, conversion: Conversion, form: Form) -> Iterato
             yield from read_lines(stream, first, conversion, source.path, document=form.document, mark=mark)
         else:
             text = first + current().whole(stream, source.path)
-            account.take_whole(len(text))
-            yield from _read_whole(_decode_whole(text, source.path), conversion, source.path)
+            try:
+                document = _decode_whole(text, source.path)
+            except DamagedInput as error:
+                document = _mended(text, mark, conversion.report, error)
+            else:
+                account.take_whole(len(text))
+            yield from _read_whole(document, conversion, source.path)
 
 
 def record_texts(source: Source, form: Form) -> Iterator[RecordRun | Fault]:
@@ -108,6 +119,12 @@ class RecordWriter:
         self._stream.write(self._form.closing.encode())
 
 
+#: The begin of a record as ktrace writes it, the version before the records, and the end of a document.
+_RECORD = re.compile(rb'\{\s*"record"\s*:\s*"(?:event|summary|link|catalog)"')
+_HEADER = re.compile(rb'"ktrace"\s*:\s*("[^"\\]*")')
+_ENDED = re.compile(rb"\]\s*\}\s*\Z")
+
+
 class _Document(msgspec.Struct):
     ktrace: msgspec.Raw
     records: list[msgspec.Raw]
@@ -129,6 +146,44 @@ def _decode_whole(text: bytes, path: str) -> _Document:
             expected='{"ktrace": "1.0", "records": [...]}',
             remedy="if it was cut off, export it again; renamed to .jsonl, its whole lines can be read",
         ) from None
+
+
+def _mended(text: bytes, mark: int, report: Report, error: DamagedInput) -> _Document:
+    """The sound and the repaired records of a damaged document, found by their first member; others are reported.
+
+    Raises `error` where there are none, or no version before them.
+    """
+    begins = [found.start() for found in _RECORD.finditer(text)]
+    header = _HEADER.search(text, 0, begins[0]) if begins else None
+    if not header:
+        raise error
+    report.bytes.take_whole(begins[0])
+    records, ended = [], _ENDED.search(text)
+    for begin, after in pairwise((*begins, len(text))):
+        piece, last = text[begin:after], after == len(text)
+        end = object_end(piece)
+        found = (piece[:end], end, []) if end > 0 and is_json(piece[:end]) else mended_object(piece)
+        if found is None:
+            report.record()
+            kind = "cut" if last and not ended else "bad-record"
+            report.issue(kind, f"byte {mark + begin}", piece[:60].decode(errors="replace"))
+            report.bytes.skip(mark + begin, mark + after)
+            report.bytes.size += len(piece)
+            continue
+        content, end, repairs = found
+        records.append(msgspec.Raw(content))
+        report.bytes.take_whole(len(piece))
+        between = piece[end:].strip()
+        if not last and between != b",":
+            shown = f"{between[:40].decode(errors='replace')!r} instead of a comma" if between else "a comma is missing"
+            repairs = [*repairs, Repair("json-repair", end, shown)]
+        elif last and between[:1] == b",":
+            repairs = [*repairs, Repair("json-repair", end, "a comma after the last record")]
+        for repair in repairs:
+            report.issue(repair.kind, f"byte {mark + begin + repair.place}", repair.detail)
+    if not ended:
+        report.issue("cut", f"byte {mark + len(text)}", "the closing ]} is missing", 0)
+    return _Document(msgspec.Raw(header[1]), records)
 
 
 def _read_whole(document: _Document, conversion: Conversion, path: str) -> Iterator[Batch]:

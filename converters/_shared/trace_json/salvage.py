@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import chain
 
 import msgspec
 
@@ -17,7 +18,7 @@ from .chunks import Text
 from .grammar import Nest, Value, find_key, object_end, own_key, value_at
 from .json_values import elements_of, members_of
 from .repair import Repair, mend, mend_value
-from .walk import EVENT, GOES_ON, Walked
+from .walk import EVENT, GOES_ON, Rule, Walked, walk
 
 #: Bytes of a broken element that are examined: at first, at most, and in any case.
 LOOKED_AT = 1 << 11
@@ -250,6 +251,19 @@ def _mended(text: Text, value: Value, found: Salvaged) -> int:
             _waste(text, piece, 0)
             return -start
         size *= 4
+
+
+def mended_object(piece: bytes) -> tuple[bytes, int, list[Repair]] | None:
+    """The broken object at the begin of a text, repaired: its JSON text, where it ends in the piece, the repairs.
+
+    None if it can't be repaired, or doesn't end in the piece.
+    """
+    walks = (walk(piece, rule) for rule in Rule)
+    for end in chain([Nest().end(memoryview(piece))], (one.end for one in walks if one and one.closed)):
+        for whole, repairs in mend_value(piece[:end]) if end > 0 else ():
+            if is_json(whole):
+                return whole, end, repairs
+    return None
 
 
 def _waste(text: Text, piece: bytes, end: int) -> None:

@@ -84,6 +84,35 @@ def test_any_layout_of_json_is_read(layout: dict[str, Any], tmp_path: Path) -> N
     assert read(path, "json").equals(read(ALL, "jsonl"))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "kinds", "lost"),
+    [
+        ('"name": "b"', '"name": "\\ud800"', ["json-repair"], 0),
+        ('"name": "b"', '"name": "x"y"', ["json-repair"], 0),
+        ('"ts": 2', '"ts": nan', ["bad-record", "json-repair"], 1),  # no time any more
+        ('"name": "b"', '"name": no word', ["bad-record"], 1),
+        ('"name": "b"', '"name": ' + "[" * 2000 + "]" * 2000, ["bad-record"], 1),
+        ("\n    },\n", "\n    }\n", ["json-repair"], 0),  # commas are missing
+        ("\n    }\n  ]", "\n    },\n  ]", ["json-repair"], 0),
+        ("\n    }\n  ]\n}", "", ["cut"], 1),
+        ("x", "x", [], 0),
+    ],
+)
+def test_a_damaged_value_of_a_pretty_document_costs_its_record(
+    tmp_path: Path, old: str, new: str, kinds: list[str], lost: int
+) -> None:
+    event = {"record": "event", "source": "s", "dur": 1, "kind": "op", "timing": "measured", "args": {"of": {"x": 1}}}
+    events = [event | {"id": number, "ts": number, "name": name} for number, name in enumerate("abcd", 1)]
+    path, report = tmp_path / "run.json", tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"ktrace": "1.0", "records": events}, indent=2).replace(old, new))
+    done = convert(path, report, from_="json")
+    assert (done.read, done.written) == (4, 4 - lost)
+    assert sorted(done.issues) == kinds
+    kept = [json.loads(line)["name"] for line in report.read_text().splitlines()[1:]]
+    assert kept[0] == "a"
+    assert len(kept) == 4 - lost
+
+
 @pytest.mark.parametrize("name", ["jsonl", "json", "parquet", "csv"])
 @pytest.mark.parametrize("table", RECORDS)
 def test_a_table_alone_has_its_own_columns(name: str, table: str, tmp_path: Path) -> None:

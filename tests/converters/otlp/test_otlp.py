@@ -199,22 +199,47 @@ def test_a_control_character_makes_no_message_of_a_document(tmp_path: Path, begi
     text = json.dumps(document(*(span(n, n, n + 1) for n in range(1, 10))), indent=begin)
     path.write_text(text.replace('"s5"', '"s5\x07"'))
     report = Report()
-    assert len(rows_of(path, report)["events"]) == 8
-    assert {kind: issue.rows for kind, issue in report.issues.items()} == {"bad-record": 1}
-    assert [report.bytes.size, report.bytes.ranges] == [len(text) + 1, report.bytes.ranges[:1]]
-    skipped = path.read_bytes()[report.bytes.ranges[0].start : report.bytes.ranges[0].end]
-    assert b"s5\x07" in skipped
-    assert b"s4" not in skipped and b"s6" not in skipped
+    names = [row["name"] for row in rows_of(path, report)["events"]]
+    assert names == ["s1", "s2", "s3", "s4", "s5\x07", "s6", "s7", "s8", "s9"]
+    assert {kind: issue.rows for kind, issue in report.issues.items()} == {"json-repair": 1}
+    assert [report.bytes.size, report.bytes.ranges] == [len(text) + 1, []]
 
 
 def test_a_damaged_span_in_a_large_document_loses_only_itself(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     text = json.dumps(document(*(span(n, n, n + 1) for n in range(1, 10))))
-    path.write_text(text.replace('"name": "s5"', '"name": s5'))
+    path.write_text(text.replace('"name": "s5"', '"name": s 5'))
     report = Report()
     names = [row["name"] for row in rows_of(path, report)["events"]]
     assert names == ["s1", "s2", "s3", "s4", "s6", "s7", "s8", "s9"]
     assert {kind: issue.rows for kind, issue in report.issues.items()} == {"bad-record": 1}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    ("old", "new", "kinds", "spans"),
+    [
+        ('"s8"', '"\\ud800"', ["json-repair"], 20),
+        ('"s8"', "nan", ["json-repair"], 20),
+        ('"s8"', "no word", ["bad-record"], 19),
+        ('"s9"', "no word", ["bad-record"], 19),  # the last of its scope
+        ('"test"', "@", ["bad-record"], 20),  # the name of both scopes
+        ('"svc"', "no word", ["bad-record"], 20),  # in both resources
+        ('"s8"', '"s8"', [], 20),
+    ],
+)
+def test_a_damaged_value_costs_what_has_it(
+    tmp_path: Path, indent: int | None, old: str, new: str, kinds: list[str], spans: int
+) -> None:
+    """A span, or the attributes of a resource: not what follows."""
+    two = [document(*(span(n, n, n + 1) for n in numbers)) for numbers in (range(10), range(10, 20))]
+    both = {"resourceSpans": [one for part in two for one in part["resourceSpans"]]}
+    path = tmp_path / "spans.json"
+    path.write_text(json.dumps(both, indent=indent).replace(old, new))
+    report = Report()
+    assert len(rows_of(path, report)["events"]) == spans
+    assert list(report.issues) == kinds
+    assert report.balanced()
 
 
 def test_a_cut_document_gives_its_spans(tmp_path: Path) -> None:
