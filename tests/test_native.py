@@ -29,10 +29,10 @@ from ktrace.converters.perfetto.writing.fields import (
     FixedField,
     MessageField,
     NumberField,
+    PieceTable,
     TextField,
     VarintField,
 )
-from ktrace.converters.perfetto.writing.message_columns import Pieces
 from ktrace.input.format import builtin_formats
 from ktrace.native import address, compiled
 from ktrace.pipeline.convert import convert
@@ -153,7 +153,7 @@ def _field(kind: int, count: int, data: st.DataObject) -> Field:
         return FixedField(head, values, valid)
     if kind == 4:
         long = data.draw(st.sampled_from((b"", b"x" * 16, b"y" * 17, b"z" * 300)))
-        return CodedField(Pieces([b"", b"abc", long], 16), (values % np.uint64(4)).astype(np.int32) - 1)
+        return CodedField(PieceTable([b"", b"abc", long], 16), (values % np.uint64(4)).astype(np.int32) - 1)
     if kind == 5:
         texts = [b"t" * int(value % np.uint64(300)) if value % np.uint64(3) else None for value in values]
         return TextField(pa.array([b"before", *texts], pa.large_binary())[1:])

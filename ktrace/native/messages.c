@@ -1,4 +1,4 @@
-/* Encodes protobuf messages, a row after the other: converters/perfetto/writing/fields.py does it with numpy. */
+/* Encodes protobuf messages, a row after the other: `row_bytes` of converters/perfetto/writing/fields.py does the same. */
 
 #include "module.h"
 

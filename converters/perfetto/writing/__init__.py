@@ -17,7 +17,6 @@ arguments         arguments as DebugAnnotations or ExtraComputeArgs
 argument_fields   columns of a batch as arguments and texts
 argument_texts    arguments that are JSON texts as columns
 fields            the kinds of fields of messages, a value for each row
-encoding          fields -> the bytes of many messages, by compiled code or else by `message_columns`
-message_columns   the same with numpy
+encoding          fields -> the bytes of many messages, by compiled code or else row by row
 interning         texts that a number replaces
 """

@@ -15,8 +15,7 @@ from ktrace.model.masks import present
 
 from ..proto.wire import varint
 from .arguments import HostArguments, Naming, StageArguments
-from .fields import CodedField, Field, FixedField, NumberField, TextField
-from .message_columns import MessageColumns, Pieces, length_delimited
+from .fields import CodedField, Field, FixedField, MessageField, NumberField, PieceTable, TextField
 
 #: Doubles represent every integer up to this.
 _EXACT = 2.0**53
@@ -44,7 +43,7 @@ def argument_field(name: str, column: pa.Array, into: HostArguments | StageArgum
             return NumberField(tag, into.head(name) + into.bool_tag, values.astype(np.uint64), valid)
         words = [_whole_text(tag, into.json(name, word)) for word in (b"false", b"true")]
         codes = values.astype(np.int32)
-        return CodedField(Pieces(words), codes if valid is None else np.where(valid, codes, np.int32(-1)))
+        return CodedField(PieceTable(words), codes if valid is None else np.where(valid, codes, np.int32(-1)))
     return _text(name, column, into, tag)
 
 
@@ -54,23 +53,14 @@ def _text(name: str, column: pa.Array, into: HostArguments | StageArguments, tag
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
         if not is_json and len(column.dictionary) > max(_DISTINCT, len(column) // 2):
-            head = into.head(name)
-            texts = length_delimited(into.text_tag, decoded(column).cast(pa.large_binary()))
-            body = MessageColumns(len(column))
-            valid = validity(column)
-            body.constant(head, valid)
-            body.text(texts)
-            return TextField(length_delimited(tag, _nulled(body.rows(), valid)), valid)
+            text = TextField(decoded(column).cast(pa.large_binary()))
+            return MessageField(tag, into.head(name), [MessageField(into.text_tag, b"", [text])], validity(column))
 
     def make(text: bytes, many: bool) -> bytes:
         body = into.json(name, text) if is_json else into.text(name, text, often=many)
         return body if isinstance(into, HostArguments) else _whole_text(tag, body)
 
     return coded(column, make)
-
-
-def _nulled(texts: pa.LargeBinaryArray, valid: Bools | None) -> pa.LargeBinaryArray:
-    return texts if valid is None else pc.if_else(pa.array(valid), texts, pa.scalar(None, texts.type))
 
 
 def _whole_text(tag: bytes, body: bytes) -> bytes:
@@ -96,7 +86,7 @@ def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> CodedField:
         codes = number[codes]
     values = column.dictionary.take(pa.array(used)).cast(pa.large_binary()).to_pylist()
     pieces = [make(value, count > 1) for value, count in zip(values, counts[used].tolist(), strict=True)]
-    return CodedField(Pieces(pieces), codes)
+    return CodedField(PieceTable(pieces), codes)
 
 
 def source_argument_field(column: pa.Array, into: HostArguments, naming: Naming) -> Field | None:

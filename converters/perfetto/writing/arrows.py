@@ -15,20 +15,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int64, UInt64
-from ktrace.model.masks import present
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_tag, double_tag, int_tag
-from .fields import Field, FixedField, NumberField, TextField
-from .message_columns import MessageColumns, binary_array, length_delimited, lengths
+from .encoding import Part, encoder
+from .fields import Field, FixedField, MessageField, NumberField, TextField, VarintField
 
 _FLOW = double_tag(f.TRACK_EVENT["flow_ids"])
 _CORRELATION = bytes_tag(f.TRACK_EVENT["gpu_correlation"])
 _SUBMISSION = int_tag(f.GPU_CORRELATION["submission_event_ids"])
 _HOST_WAIT = int_tag(f.GPU_CORRELATION["wait_event_ids"])
 _STAGE_WAIT = int_tag(f.GPU_RENDER_STAGE_EVENT["event_wait_ids"])
+
+#: A varint has a byte more from each of these numbers on.
+_LONGER = np.array([1 << bits for bits in range(7, 64, 7)], np.uint64)
 
 _LAUNCH = ARROW_KINDS.index("launch")
 
@@ -79,9 +81,7 @@ class HostArrows:
             single, value, several = _alone(self.count, rows, flow)
             found.append(FixedField(_FLOW, value, single))
             if len(several[0]):
-                piece = MessageColumns(len(several[1]))
-                piece.fixed(_FLOW, several[1].view(np.uint64))
-                found.append(_by_row(piece, several[0], self.count))
+                found.append(TextField(_several_flows(*several, self.count)))
         found += self._correlations()
         return found
 
@@ -98,8 +98,8 @@ class HostArrows:
         at, more = np.flatnonzero(moved), value[moved].view(np.int64)
         parts = [(several[0], several[1], _SUBMISSION), (at, more, _SUBMISSION), (*self.waits, _HOST_WAIT)]
         if any(len(part[0]) for part in parts):
-            text = _joined(parts, self.count)
-            found.append(TextField(length_delimited(_CORRELATION, text), present(text)))
+            text = TextField(_joined(parts, self.count))
+            found.append(MessageField(_CORRELATION, b"", [text], text.valid))
         return found
 
 
@@ -159,25 +159,32 @@ def _alone(count: int, rows: Int64, values: Int64) -> tuple[Bools, UInt64, tuple
     return single, value, (rows[several], values[several])
 
 
+def _several_flows(rows: Int64, flows: Int64, count: int) -> pa.LargeBinaryArray:
+    """Flows after their tags, joined by row; null for a row without any."""
+    part = Part([FixedField(_FLOW, flows.astype(np.uint64))], np.arange(len(rows)))
+    return _by_row(encoder([part], len(rows))(), np.full(len(rows), len(_FLOW) + 8), rows, count)
+
+
 def _joined(parts: list[tuple[Int64, Int64, bytes]], count: int) -> pa.LargeBinaryArray:
     """Varints after their tags, joined by row; null for a row without any."""
     rows = np.concatenate([part[0] for part in parts])
-    values = np.concatenate([part[1] for part in parts])
-    tag = np.concatenate([np.full(len(part[0]), number) for number, part in enumerate(parts)])
     order = np.argsort(rows, kind="stable")
-    piece = MessageColumns(len(rows))
-    for number, part in enumerate(parts):
-        piece.varint(part[2], values[order].view(np.uint64), tag[order] == number)
-    return _by_row(piece, rows[order], count).texts
+    place = np.empty(len(rows), np.int64)
+    place[order] = np.arange(len(rows))
+    sizes, fields, done = np.empty(len(rows), np.int64), [], 0
+    for own, values, tag in parts:
+        mine, words = place[done : done + len(own)], values.astype(np.uint64)
+        fields.append(Part([VarintField(tag, words)], mine))
+        sizes[mine] = len(tag) + 1 + np.searchsorted(_LONGER, words, "right")
+        done += len(own)
+    return _by_row(encoder(fields, len(rows))(), sizes, rows[order], count)
 
 
-def _by_row(pieces: MessageColumns, rows: Int64, count: int) -> TextField:
-    """Pieces in the order of their rows, joined by row; null for a row without any."""
-    texts = pieces.rows()
-    ends = np.concatenate([[0], np.cumsum(lengths(texts))])
-    offsets = ends[np.searchsorted(rows, np.arange(count + 1))]
-    data = np.frombuffer(texts.buffers()[2], np.uint8) if len(texts) else np.empty(0, np.uint8)
-    start = int(np.frombuffer(texts.buffers()[1], np.int64)[texts.offset]) if len(texts) else 0
-    joined = binary_array(np.ascontiguousarray(offsets + start), data)
+def _by_row(data: memoryview, sizes: Int64, rows: Int64, count: int) -> pa.LargeBinaryArray:
+    """PieceTable of some sizes in the order of their rows, joined by row; null for a row without any."""
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = np.ascontiguousarray(ends[np.searchsorted(rows, np.arange(count + 1))])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    joined = pa.LargeBinaryArray.from_buffers(pa.large_binary(), count, buffers)
     has = np.bincount(rows, minlength=count) > 0
-    return TextField(pc.if_else(pa.array(has), joined, pa.scalar(None, joined.type)), has)
+    return pc.if_else(pa.array(has), joined, pa.scalar(None, joined.type))

@@ -18,10 +18,9 @@ from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, text_field,
 from .arguments import TYPE_NAMES, HostArguments
 from .busy_pieces import BusyPieces, Pieces
 from .descriptors import Descriptors
-from .fields import CodedField, ConstantField, Field, NumberField
+from .fields import CodedField, ConstantField, Field, NumberField, PieceTable
 from .gpu_tracks import Gpu, Gpus
 from .interning import InternedTexts, fresh
-from .message_columns import Pieces as Table
 from .sequences import Events, Packets, packet
 from .sequences import Sequence as PacketSequence
 from .track_names import with_tids
@@ -108,7 +107,7 @@ def _events(rows: Int64, pieces: Pieces, threads: dict[int, _Thread], found: Bus
 
     def place(kind: int) -> CodedField:
         table = [_TYPE + varint(kind) + _TRACK + varint(threads[one].uuid) for one in of.tolist()]
-        return CodedField(Table(table), codes.astype(np.int32))
+        return CodedField(PieceTable(table), codes.astype(np.int32))
 
     columns = {"kernels": pieces.kernels, "copies": pieces.others, "span_ns": pieces.end - pieces.start}
     begin: list[Field] = [
@@ -118,7 +117,7 @@ def _events(rows: Int64, pieces: Pieces, threads: dict[int, _Thread], found: Bus
             NumberField(HostArguments.tag, arguments.head(name) + arguments.int_tag, column[rows].view(np.uint64))
             for name, column in columns.items()
         ),
-        CodedField(Table(titles), np.arange(len(titles), dtype=np.int32)),
+        CodedField(PieceTable(titles), np.arange(len(titles), dtype=np.int32)),
     ]
     at = 2 * np.arange(len(rows))
     return fresh(category, texts, arguments.names, arguments.texts), [Events(begin, at), Events([place(_END)], at + 1)]

@@ -3,13 +3,12 @@
 fields = [VarintField(tag, values), MessageField(tag, b"", [*inner fields])]
 encode([Part(fields, positions)], count)      # in encoding.py
 
-`put` writes a field with numpy; `step` describes it to `ktrace/native/messages.c`, which makes the same bytes.
+`step` describes a field to `ktrace/native/messages.c`; `row_bytes` makes the bytes of a row where nothing is compiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from copy import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,19 +19,10 @@ from ktrace.model.arrays import Bools, Int32, Int64, UInt64
 from ktrace.model.masks import present
 from ktrace.native import address
 
-from .message_columns import MessageColumns, Pieces
+from ..proto.wire import varint
 
-#: At most this many groups of rows with the same fields; the smallest groups are merged to one.
-_GROUPS = 24
-
-#: Fields that distinguish groups: the bits of a number.
-_BITS = 63
-
-#: Rows that are written at once, so that they fit in the processor's cache.
-_CHUNK = 1 << 15
-
-#: Longer beginnings of a number's message have a length of two bytes or more.
-_SHORT = 100
+#: Bytes that compiled code may read beyond a piece.
+_SURPLUS = 16
 
 #: The kinds of steps, as in messages.c.
 _CONSTANT, _VARINT, _NUMBER, _FIXED, _CODED, _TEXT, _MESSAGE = range(7)
@@ -68,8 +58,8 @@ class Field(Protocol):
     valid: Bools | None
     is_text: bool
 
-    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
-        """Writes the rows; with `where` only those that it selects."""
+    def row(self, at: int) -> bytes:
+        """The field of a row that has it."""
 
     def step(self, kept: Kept) -> Step:
         """Describes the field to compiled code."""
@@ -83,9 +73,9 @@ class ConstantField:
     valid: Bools | None = None
     is_text: bool = False
 
-    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
-        """Writes the rows."""
-        out.constant(self.data, where)
+    def row(self, at: int) -> bytes:
+        """The field of a row."""
+        return self.data
 
     def step(self, kept: Kept) -> Step:
         """Describes the field to compiled code."""
@@ -102,15 +92,10 @@ class NumberField:
     valid: Bools | None = None
     is_text: bool = False
 
-    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
-        """Writes the rows."""
-        if len(self.head) < _SHORT:
-            out.number(self.tag, self.head, self.values[rows], where)
-            return
-        inner = MessageColumns(len(rows))
-        inner.constant(self.head, where)
-        inner.varint(b"", self.values[rows], where)
-        out.message(self.tag, inner, where)
+    def row(self, at: int) -> bytes:
+        """The field of a row."""
+        body = self.head + varint(int(self.values[at]))
+        return self.tag + varint(len(body)) + body
 
     def step(self, kept: Kept) -> Step:
         """Describes the field to compiled code."""
@@ -126,9 +111,9 @@ class FixedField:
     valid: Bools | None = None
     is_text: bool = False
 
-    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
-        """Writes the rows."""
-        out.fixed(self.prefix, self.values[rows], where)
+    def row(self, at: int) -> bytes:
+        """The field of a row."""
+        return self.prefix + int(self.values[at]).to_bytes(8, "little")
 
     def step(self, kept: Kept) -> Step:
         """Describes the field to compiled code."""
@@ -144,28 +129,45 @@ class VarintField:
     valid: Bools | None = None
     is_text: bool = False
 
-    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
-        """Writes the rows."""
-        out.varint(self.prefix, self.values[rows], where)
+    def row(self, at: int) -> bytes:
+        """The field of a row."""
+        return self.prefix + varint(int(self.values[at]))
 
     def step(self, kept: Kept) -> Step:
         """Describes the field to compiled code."""
         return _VARINT, self.prefix, b"", kept.array(self.values, "<u8"), 0, 0, kept.valid(self.valid), []
 
 
+class PieceTable:
+    """PieceTable of messages, by number. The last one is empty: it is the piece of the code -1.
+
+    Tables with a piece of more than `short` bytes are texts, which come last in a message.
+    """
+
+    def __init__(self, pieces: list[bytes], short: int = 8) -> None:
+        self.is_short = max(map(len, pieces), default=0) <= short
+        self.pieces = [*pieces, b""]
+
+    def joined(self) -> tuple[Int64, bytes]:
+        """Where each piece begins and the last one ends, and their bytes, with surplus bytes for compiled code."""
+        offsets = np.zeros(len(self.pieces) + 1, np.int64)
+        np.cumsum([len(piece) for piece in self.pieces], out=offsets[1:])
+        return offsets, b"".join(self.pieces) + bytes(_SURPLUS)
+
+
 class CodedField:
     """An entry of a table for each row; -1 is none."""
 
-    def __init__(self, table: Pieces, codes: Int32) -> None:
+    def __init__(self, table: PieceTable, codes: Int32) -> None:
         self.table = table
         self.codes = codes
         missing = codes < 0
         self.valid: Bools | None = ~missing if missing.any() else None
         self.is_text = not table.is_short
 
-    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
-        """Writes the rows."""
-        out.coded(self.table, self.codes[rows])
+    def row(self, at: int) -> bytes:
+        """The field of a row."""
+        return self.table.pieces[int(self.codes[at])]
 
     def step(self, kept: Kept) -> Step:
         """Describes the field to compiled code, for which -1 is enough to know that there is none."""
@@ -184,9 +186,10 @@ class TextField:
         if valid is None and texts.null_count:
             self.valid = present(texts)
 
-    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
-        """Writes the rows."""
-        out.text(self.texts.take(pa.array(rows)))
+    def row(self, at: int) -> bytes:
+        """The field of a row."""
+        text: bytes = self.texts[at].as_py()
+        return text
 
     def step(self, kept: Kept) -> Step:
         """Describes the field to compiled code."""
@@ -204,12 +207,10 @@ class MessageField:
         self.fields = in_order(fields)
         self.is_text = any(field.is_text for field in fields)
 
-    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
-        """Writes the rows."""
-        inner = MessageColumns(len(rows))
-        inner.constant(self.head, where)
-        put(inner, self.fields, rows, where)
-        out.message(self.tag, inner, where)
+    def row(self, at: int) -> bytes:
+        """The field of a row."""
+        body = self.head + row_bytes(self.fields, at)
+        return self.tag + varint(len(body)) + body
 
     def step(self, kept: Kept) -> Step:
         """Describes the field to compiled code."""
@@ -221,64 +222,6 @@ def in_order(fields: Sequence[Field]) -> list[Field]:
     return sorted(fields, key=lambda field: field.is_text)
 
 
-def put(out: MessageColumns, fields: Sequence[Field], rows: Int64, where: Bools | None = None) -> None:
-    """Writes fields in their order, each for the rows that have it."""
-    for field in fields:
-        which = where
-        if field.valid is not None:
-            own = field.valid[rows]
-            which = own if which is None else own & which
-        field.put(out, rows, which)
-
-
-def groups(fields: Sequence[Field], count: int) -> Iterator[tuple[Int64, Sequence[Field]]]:
-    """Yields `count` rows in groups of at most _CHUNK, and the fields of each group.
-
-    Rows that have the same fields come together, and then no field has a `valid`.
-    """
-    optional = list(_optional(fields))
-    key = np.zeros(count, np.int64)
-    for valid in optional[:_BITS]:
-        key = key << 1 | valid
-    found = pa.array(key).dictionary_encode()
-    codes = found.indices.to_numpy()
-    counts = np.bincount(codes, minlength=len(found.dictionary))
-    mixed = -1
-    if len(counts) > _GROUPS:
-        own = np.argsort(-counts, kind="stable")[: _GROUPS - 1]
-        moved = np.full(len(counts), _GROUPS - 1, np.int32)
-        moved[own] = np.arange(len(own))
-        codes = moved[codes]
-        counts = np.bincount(codes, minlength=_GROUPS)
-        mixed = _GROUPS - 1
-    order = np.argsort(codes.astype(np.uint8), kind="stable")
-    start = 0
-    for number, size in enumerate(counts.tolist()):
-        rows = order[start : start + size]
-        start += size
-        same = number != mixed and len(optional) <= _BITS
-        own_fields = _fields_of_row(fields, int(rows[0])) if same and size else fields
-        for at in range(0, size, _CHUNK):
-            yield rows[at : at + _CHUNK], own_fields
-
-
-def _optional(fields: Sequence[Field]) -> Iterator[Bools]:
-    """Which rows have each of the fields that some rows lack, also within messages."""
-    for field in fields:
-        if field.valid is not None:
-            yield field.valid
-        if isinstance(field, MessageField):
-            yield from _optional(field.fields)
-
-
-def _fields_of_row(fields: Sequence[Field], row: int) -> list[Field]:
-    """The fields that a row has, for rows that all have the same ones."""
-    found = []
-    for field in fields:
-        if field.valid is None or field.valid[row]:
-            own = copy(field)
-            own.valid = None
-            if isinstance(own, MessageField):
-                own.fields = _fields_of_row(own.fields, row)
-            found.append(own)
-    return found
+def row_bytes(fields: Sequence[Field], at: int) -> bytes:
+    """The bytes of a row: of each field that the row has."""
+    return b"".join(field.row(at) for field in fields if field.valid is None or field.valid[at])

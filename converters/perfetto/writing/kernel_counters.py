@@ -26,8 +26,7 @@ from ..proto import field_numbers as f
 from ..proto.sidecar import LAUNCH_METRICS
 from ..proto.wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
 from .busy_pieces import LONGEST_GAP, Reach
-from .fields import CodedField, Field, FixedField, MessageField, VarintField
-from .message_columns import Pieces
+from .fields import CodedField, Field, FixedField, MessageField, PieceTable, VarintField
 
 #: This many kernels keep their counters.
 MOST = 20_000
@@ -152,7 +151,7 @@ class KernelCounters:
         iids = [int_field(f.GPU_COUNTER_EVENT["counter_descriptor_iid"], gpu + 1) for gpu in gpus]
         fields: list[Field] = [
             MessageField(bytes_tag(f.GPU_COUNTER_EVENT["counters"]), b"", counter),
-            CodedField(Pieces(iids), np.searchsorted(gpus, rows["gpu"]).astype(np.int32)),
+            CodedField(PieceTable(iids), np.searchsorted(gpus, rows["gpu"]).astype(np.int32)),
         ]
         return entries, np.ascontiguousarray(rows["ts"]), fields
 

@@ -29,7 +29,7 @@ from .arguments import TYPE_NAMES
 from .arrows import ArrowBook, HostArrows
 from .descriptors import root
 from .device_processes import DeviceProcesses
-from .fields import CodedField
+from .fields import CodedField, PieceTable
 from .gpu_tracks import Gpus
 from .kernel_counters import (
     DERIVED,
@@ -40,7 +40,6 @@ from .kernel_counters import (
     launch_arguments,
     metrics_of,
 )
-from .message_columns import Pieces
 from .render_stages import RenderStages, StageRows
 from .sequences import Events, Packets, host_and_gpu, of_machine, packet
 from .trace_output import TraceOutput, columns_of
@@ -170,7 +169,7 @@ class Machine:
                 else self._tracks.track(track_, which_)
             )
             pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
-        return CodedField(Pieces(pieces), found.indices.to_numpy())
+        return CodedField(PieceTable(pieces), found.indices.to_numpy())
 
     def _define_queues(self, tracks: list[int]) -> None:
         """Makes the queues of tracks with render stages."""

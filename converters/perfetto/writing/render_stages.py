@@ -20,12 +20,11 @@ from ..proto.sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argum
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, varint
 from .argument_fields import any_of, argument_field, coded, is_integral, validity, whole
 from .arguments import StageArguments
-from .fields import CodedField, Field, MessageField, TextField, VarintField, in_order, put
+from .fields import CodedField, Field, MessageField, PieceTable, TextField, VarintField, in_order, row_bytes
 from .gpu_tracks import Gpus, Queue, specification
 from .interning import fresh
 from .kernel_arguments import InternedArguments, number_combinations
 from .kernel_counters import REACHABLE
-from .message_columns import MessageColumns, Pieces
 
 #: Kind -> category of its stage, and the stage's description.
 STAGES = {
@@ -149,23 +148,21 @@ class RenderStages:
         """Returns the fields that many launches share: place, stage and interned kernel."""
         names, kinds = encoded(rows.columns.column("name")), encoded(rows.columns.column("kind"))
         codes, first = number_combinations([rows.track, _codes(names), _codes(kinds)], list(keyed.values()))
-        kernel = MessageColumns(len(first))
-        fields = [
-            field
-            for name, column in keyed.items()
-            for field in self._fields(name, column.take(pa.array(first)), _KERNEL_ARGS)
-        ]
-        put(kernel, in_order(fields), np.arange(len(first)))
-        tracks = rows.track[first]
-        kernel.text(pa.array([self._queue_arguments(track) for track in tracks.tolist()], pa.large_binary()))
-        bodies = kernel.rows().to_pylist()
+        fields = in_order(
+            [
+                field
+                for name, column in keyed.items()
+                for field in self._fields(name, column.take(pa.array(first)), _KERNEL_ARGS)
+            ]
+        )
+        tracks = rows.track[first].tolist()
         pieces = []
         named = names.take(pa.array(first)).cast(pa.large_binary()).to_pylist()
         kinded = decoded(kinds.take(pa.array(first))).to_pylist()
-        for name, kind, body, track in zip(named, kinded, bodies, tracks.tolist(), strict=True):
-            place = self._gpus.queues[track].place
-            pieces.append(place + self._stage(kind, name) + self._kernel(name, body))
-        return CodedField(Pieces(pieces, short=40), codes)
+        for at, (name, kind, track) in enumerate(zip(named, kinded, tracks, strict=True)):
+            place, arguments = self._gpus.queues[track].place, row_bytes(fields, at) + self._queue_arguments(track)
+            pieces.append(place + self._stage(kind, name) + self._kernel(name, arguments))
+        return CodedField(PieceTable(pieces, short=40), codes)
 
     def _stage(self, kind: str, name: bytes) -> bytes:
         known = self._stages.get((kind, name))

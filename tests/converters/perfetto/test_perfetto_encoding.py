@@ -25,8 +25,7 @@ from perfetto_reference import (
 )
 from scene import EPOCH, write
 
-from ktrace.converters.perfetto.proto import wire
-from ktrace.converters.perfetto.writing.message_columns import MessageColumns, Pieces, varints
+from ktrace.converters.perfetto.writing.fields import CodedField, ConstantField, PieceTable, row_bytes
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 
@@ -345,25 +344,10 @@ def _some(kind: str, chance: np.random.Generator) -> Any:
     }[kind]
 
 
-@given(found=st.lists(st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 2**14)), min_size=1))
-def test_varints_are_as_short_as_they_can_be(found: list[int]) -> None:
-    column = MessageColumns(len(found))
-    column.varint(b"", np.array(found, np.uint64))
-    assert column.rows().to_pylist() == [wire.varint(number) for number in found]
-    assert len(varints(np.array(found, np.uint64))) <= 2
-
-
 def test_tables_of_short_and_long_pieces() -> None:
     codes = np.array([0, -1, 1, 1], np.int32)
     for pieces in ([b"a", b"12345678"], [b"a", b"x" * 100], [b"", b""]):
-        column = MessageColumns(4)
-        column.constant(b"<")
-        column.coded(Pieces(pieces), codes)
-        assert column.rows().to_pylist() == [b"<" + piece for piece in (pieces[0], b"", pieces[1], pieces[1])]
-
-
-def test_a_number_may_not_follow_a_text() -> None:
-    column = MessageColumns(1)
-    column.text(pa.array([b"text"], pa.large_binary()))
-    with pytest.raises(ValueError, match="a field after a text"):
-        column.constant(b"1")
+        fields = [ConstantField(b"<"), CodedField(PieceTable(pieces), codes)]
+        assert [row_bytes(fields, at) for at in range(4)] == [
+            b"<" + piece for piece in (pieces[0], b"", pieces[1], pieces[1])
+        ]
