@@ -120,7 +120,7 @@ class Gpu:
         rows.fact("source", facts={"tool": "Instruments"})
         rows.fact("clock", facts={"kind": "session"})
         for name, device in self._devices.items():
-            rows.fact("device", device=device, name=name, facts={"api": "metal", "vendor": "Apple"})
+            rows.fact("device", device=device, name=name or None, facts={"api": "metal", "vendor": "Apple"})
         for device in self._devices.values():
             for name, stream in self._streams.items():
                 rows.fact("stream", device=device, stream=stream, name=name)

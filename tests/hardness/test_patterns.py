@@ -94,7 +94,8 @@ PATTERNS, OPEN_CALLS = all_patterns()
 @pytest.mark.parametrize("used", PATTERNS, ids=lambda used: used.where)
 def test_a_pattern_takes_twice_the_time_for_twice_the_text(used: Used) -> None:
     for method in sorted(used.methods):
-        found = worse_than_linear(used.pattern, method)
+        # again, since another process may slow one of the few runs that are compared
+        found = worse_than_linear(used.pattern, method) and worse_than_linear(used.pattern, method)
         assert not found, (
             f"{used.where}: {method} of {used.pattern.pattern!r} on {found[0]}: 4 times the text, {found[1]:.1f} times the cost"  # noqa: E501
         )

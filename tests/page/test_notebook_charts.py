@@ -57,8 +57,7 @@ def test_reprs_are_one_line_of_figures(summary: ktrace.Summary, diff: ktrace.Dif
     )
     assert repr(diff) == (
         "<Diff collectives-of-two-ranks-rank0.json to collectives-of-two-ranks-rank1.json: "
-        "collectives-of-two-ranks-rank1.json takes as long as collectives-of-two-ranks-rank0.json: 1.30 ms a step, "
-        "but its work is 0.0046% less (1.09 ms instead of 1.09 ms); "
+        "collectives-of-two-ranks-rank1.json takes as long as collectives-of-two-ranks-rank0.json: 1.30 ms a step; "
         "by kernel 2 clear, 0 new, 0 gone; by operation 2 clear, 0 new, 0 gone>"
     )
     tables = ktrace.summary(SAMPLES / "doppler/prefill-and-three-decodes.log")

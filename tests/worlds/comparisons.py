@@ -14,7 +14,7 @@ from ktrace.analysis.diff.model import NOISE, UNKNOWN, Diff
 
 from . import plants
 from .kineto import write
-from .questions import Answered
+from .questions import IDLE, Answered
 from .truth import Truth
 from .world import Plant, World, build
 
@@ -35,6 +35,9 @@ class Planted:
     other: Mapping[str, Any] = field(default_factory=dict)
 
 
+#: Devices that are at work all the time, as hosts run ahead.
+_BUSY: dict[str, Any] = {"syncs": False, "scale": 1.0, "uses_graph": False}
+
 #: Recording begins where the device is behind the host, or at a step's begin; what isn't noise is wrong.
 PLANTED = {
     "noise": Planted((), ""),
@@ -45,6 +48,7 @@ PLANTED = {
     "a slower kernel among others": Planted([plants.slow_kernel("softmax", 1.5)], "softmax"),
     "a faster kernel": Planted([plants.slow_kernel("gemm", 0.7)], "ampere_bf16_s16816gemm"),
     "a slow loader": Planted([plants.slow_loader(30_000_000)], "idle"),
+    "a synchronisation": Planted([plants.synchronisation(every=2)], "idle", _BUSY),
     "an extra copy": Planted([plants.extra_copy(1 << 22)], "Memcpy DtoD"),
     "a smaller batch": Planted([plants.smaller_batch(0.5)], "less"),
     "lost overlap": Planted([plants.lost_overlap()], "exposed copies", {"syncs": False, "scale": 1.0}),
@@ -117,6 +121,8 @@ def steps(seed: int, folder: Path) -> Answered:
     world = build(seed, layers=4, syncs=seed % 2 == 0, plants=planted, since=since)
     path, truth = write(world, folder / "a.json"), Truth(world)
     whole = ktrace.summary(path, by=["step"])
+    if not truth.steps():  # none is recorded whole
+        return Answered(*3 * ["step" not in whole.groups and not whole.step_use])
     groups = {group.key: (group.total, group.count) for group in whole.groups["step"]}
     uses = {use.label: use for use in whole.step_use}
     exact = True
@@ -142,9 +148,19 @@ def slow_loader(seed: int, folder: Path) -> Answered:
     return Answered(True, first, "DataLoader" in " ".join(said), not first, said=tuple(said))
 
 
+def synchronisation(seed: int, folder: Path) -> Answered:
+    """A host that waits for each second kernel: the verdict of `ktrace summary` names synchronisations."""
+    world = build(seed, layers=4, plants=[plants.synchronisation(every=2)], **_BUSY)
+    said = ktrace.summary(write(world, folder / "a.json"), by=["kernel"]).verdict
+    named = IDLE["synchronisation"][1] in said[-1]
+    first = said[-1].startswith(f"Look first at {IDLE['synchronisation'][1]}")
+    return Answered(True, first, named, not first and "Look first" in said[-1], said=tuple(said))
+
+
 #: Questions by name.
 COMPARED: dict[str, Callable[[int, Path], Answered]] = {
     **{f"diff, {what}": partial(compared, what=what) for what in PLANTED},
     "steps": steps,
     "verdict, a slow loader": slow_loader,
+    "verdict, a synchronisation": synchronisation,
 }

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,8 +18,7 @@ from ktrace.analysis.collectives.model import CollectivesAnswer
 from ktrace.analysis.critical_path.model import CriticalPathAnswer
 from ktrace.analysis.idle.model import IdleAnswer
 
-from . import plants
-from .kineto import write
+from . import databases, kineto, plants
 from .truth import Stretch, Truth, collectives, waited_for
 from .world import Plant, World, build
 
@@ -59,7 +59,7 @@ def noise_of_ranks(seed: int, folder: Path) -> Answered:
 
 
 def _of_ranks(world: World, folder: Path, late: int | None) -> Answered:
-    paths = [write(world, folder / f"rank{rank}.json", rank) for rank in range(world.shape.ranks)]
+    paths = [kineto.write(world, folder / f"rank{rank}.json", rank) for rank in range(world.shape.ranks)]
     found = ktrace.summary(paths, by=["collective"])
     answer = found.answers["collective"]
     assert isinstance(answer, CollectivesAnswer)
@@ -74,6 +74,14 @@ def _of_ranks(world: World, folder: Path, late: int | None) -> Answered:
     is_first = first is not None and first[1] == late_name
     return Answered(exact, is_first, named == [late_name], any(one != late_name for one in named))
 
+
+#: Writes a rank of a world, by the name of the format.
+WRITERS: dict[str, Callable[[World, Path], Path]] = {
+    "Kineto": lambda world, folder: kineto.write(world, folder / "world.json"),
+    "nsys": lambda world, folder: databases.nsys(world, folder / "world.sqlite"),
+    "rocpd": lambda world, folder: databases.rocpd(world, folder / "world.db"),
+    "XPlane": lambda world, folder: databases.xplane(world, folder / "world.xplane.pb"),
+}
 
 HOST = "the host, which queues too little work"
 #: What is planted to make a device idle, and what the verdict calls the place to look at; "" is none.
@@ -94,12 +102,12 @@ PLACES |= {"what queued work waits for": "dependency", "the overhead between lau
 UNEXPLAINED = ("unknown", "not recorded")
 
 
-def idle(seed: int, folder: Path) -> Answered:
+def idle(seed: int, folder: Path, form: str = "Kineto") -> Answered:
     """Why a device is idle: in a world of any shape, and in one whose device is busy unless something is planted."""
     what = list(IDLE)[seed % len(IDLE)]
     busy: dict[str, object] = {"steps": 3, "layers": 4, "scale": 1.0, "uses_graph": False, "syncs": False}
     shapes: tuple[dict[str, object], ...] = ({}, busy | {"batch": 1 << 16})
-    some, one = (_idle_of(_idle_world(what, seed, shape), what, folder) for shape in shapes)
+    some, one = (_idle_of(_idle_world(what, seed, shape), what, WRITERS[form], folder) for shape in shapes)
     return Answered(some.is_exact and one.is_exact, one.first, one.first, some.accused or one.accused)
 
 
@@ -109,9 +117,9 @@ def _idle_world(what: str, seed: int, shape: dict[str, object]) -> World:
     return build(seed, plants=IDLE[what][0], since=since, drop=drop, **shape)
 
 
-def _idle_of(world: World, what: str, folder: Path) -> Answered:
+def _idle_of(world: World, what: str, write: Callable[[World, Path], Path], folder: Path) -> Answered:
     """Of lost records, nothing more may be said than is true; and what the verdict names must be there."""
-    summary = ktrace.summary(write(world, folder / "world.json"), by=["idle"])
+    summary = ktrace.summary(write(world, folder), by=["idle"])
     answer = summary.answers["idle"]
     assert isinstance(answer, IdleAnswer)
     (device,) = answer.devices
@@ -131,6 +139,27 @@ def _idle_of(world: World, what: str, folder: Path) -> Answered:
     return Answered(exact, said.startswith(f"Look first at {place}") if place else not named, accused=wrong)
 
 
+def idle_of_ranks(seed: int, folder: Path) -> Answered:
+    """Why each device of a job of 2 to 4 ranks is idle; found is what was planted where the verdict names its place."""
+    what = [one for one in IDLE if one != "dropped records"][seed % 5]
+    since = 0.4 * (what == "begun in the middle")
+    world = build(seed, ranks=2 + seed % 3, plants=IDLE[what][0], since=since)
+    paths = [kineto.write(world, folder / f"rank{rank}.json", rank) for rank in range(world.shape.ranks)]
+    summary = ktrace.summary(paths, by=["idle"])
+    answer, true, span = summary.answers["idle"], Counter[str](), 0
+    assert isinstance(answer, IdleAnswer)
+    exact = len(answer.devices) == world.shape.ranks
+    for rank, device in enumerate(answer.devices):
+        mine: Counter[str] = Counter()
+        for gap in Truth(world, rank).gaps():
+            mine[gap.cause] += gap.time
+        exact &= {one.cause: one.time for one in device.causes} == mine
+        true, span = true + mine, span + device.span - mine["queued before the recording"]
+    said, place = summary.verdict[-1], IDLE[what][1]
+    wrong = any(one in said and 100 * true[cause] < 4.99 * span for one, cause in PLACES.items())
+    return Answered(exact, said.startswith(f"Look first at {place}") if place else not wrong, place in said, wrong)
+
+
 #: What is planted in worlds whose critical path is asked for.
 PATH: dict[str, Sequence[Plant]] = {
     "noise": (),
@@ -142,8 +171,11 @@ PATH: dict[str, Sequence[Plant]] = {
 }
 
 
-def critical_path(seed: int, folder: Path) -> Answered:
+def critical_path(seed: int, folder: Path, form: str = "Kineto") -> Answered:
     """The path through the steps: its length, the time of each kind, and that of each call and operator.
+
+    Only Kineto's files tell how a thread of the host hands over to another, and for which stream another one waits. So
+    with other formats all time of the host is one kind, and copies run on the stream of the kernels.
 
     The heaviest of all must be that of the truth. Where records are lost, what isn't there may be called nothing but
     unknown or not recorded, and without losses nothing is.
@@ -151,10 +183,11 @@ def critical_path(seed: int, folder: Path) -> Answered:
     what = list(PATH)[seed % len(PATH)]
     lost, shape = what == "lost records", {"uses_graph": False} if what == "lost records" else {}
     for since in (0.4, 0.2, 0.1) if what == "begun in the middle" else (0.0,):
-        world = build(seed, plants=PATH[what], since=since, drop=0.01 * lost, **shape)
+        more = () if form == "Kineto" else (plants.lost_overlap(),)
+        world = build(seed, plants=(*PATH[what], *more), since=since, drop=0.01 * lost, **shape)
         if Truth(world).steps():  # some step is recorded whole
             break
-    answer = ktrace.summary(write(world, folder / "path.json"), by=["critical-path"]).answers["critical-path"]
+    answer = ktrace.summary(WRITERS[form](world, folder), by=["critical-path"]).answers["critical-path"]
     assert isinstance(answer, CriticalPathAnswer) and answer.path is not None
     rows = answer.path.to_pylist()
     true = Truth(replace(world, dropped=frozenset())).path(steps=True)
@@ -166,21 +199,32 @@ def critical_path(seed: int, folder: Path) -> Answered:
         claims = [one for one in said if one[2] not in UNEXPLAINED and "Synchronize" not in one[3]]
         wrong = any(begin < until and end > since for begin, end, *_ in claims for since, until in gone)
         return Answered(whole, not wrong, not wrong, wrong)
-    found, wanted = _composition(said), _composition(Truth(world).path(said, steps=True))
+    found, wanted = (_composition(path, form) for path in (said, Truth(world).path(said, steps=True)))
     first = max(found, key=found.__getitem__) == max(wanted, key=wanted.__getitem__)
     return Answered(whole and found == wanted, first, first, any(kind in UNEXPLAINED for _, _, kind, _ in said))
 
 
-def _composition(path: Sequence[Stretch]) -> Counter[tuple[str, str]]:
-    """The time of each kind; of calls and operators by name, too."""
+def _composition(path: Sequence[Stretch], form: str) -> Counter[tuple[str, str]]:
+    """The time of each kind; of calls and operators by name, too, where the format tells these of a thread."""
     found: Counter[tuple[str, str]] = Counter()
     for begin, end, kind, name in path:
-        found[kind, name if kind in ("API call", "host operator") else ""] += end - begin
+        named = kind in ("API call", "host operator")
+        one = (
+            (kind, name if named else "")
+            if form == "Kineto" or not (named or kind == "between calls")
+            else ("host", "")
+        )
+        found[one] += end - begin
     return found
 
 
 #: Questions by name.
 QUESTIONS: dict[str, Callable[[int, Path], Answered]] = {
-    "late rank": late_rank, "ranks, noise": noise_of_ranks, "idle": idle,
+    "late rank": late_rank,
+    "ranks, noise": noise_of_ranks,
+    "idle": idle,
+    "idle of ranks": idle_of_ranks,
     "critical path": critical_path,
-}  # fmt: skip
+    **{f"idle, {form}": partial(idle, form=form) for form in WRITERS if form != "Kineto"},
+    **{f"critical path, {form}": partial(critical_path, form=form) for form in WRITERS if form != "Kineto"},
+}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ktrace
-from worlds import Truth, World, build, plants, write
+from worlds import Truth, World, build, plants, questions, write
 from worlds.databases import nsys, rocpd, xplane
 
 WRITERS = {"json": write, "sqlite": nsys, "db": rocpd, "xplane.pb": xplane}
@@ -20,7 +20,7 @@ def _world(seed: int) -> World:
 
 
 @pytest.mark.parametrize("ending", WRITERS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_work_of_a_world_is_the_same_in_each_format(seed: int, ending: str, tmp_path: Path) -> None:
     world = _world(seed)
     truth = Truth(world)
@@ -40,7 +40,7 @@ def test_the_work_of_a_world_is_the_same_in_each_format(seed: int, ending: str, 
 
 
 @pytest.mark.parametrize("ending", WRITERS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_use_of_the_device_is_the_same_in_each_format(seed: int, ending: str, tmp_path: Path) -> None:
     world = _world(seed)
     used = Truth(world).use()
@@ -48,3 +48,10 @@ def test_the_use_of_the_device_is_the_same_in_each_format(seed: int, ending: str
     assert (device.span, device.busy, device.idle, device.compute, device.exposed_copies) == (
         used.span, used.busy, used.idle, used.compute, used.exposed_copies,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [form for form in questions.WRITERS if form != "Kineto"])
+def test_causes_and_the_path_are_the_truth_in_other_formats(form: str, tmp_path: Path) -> None:
+    """Of seed 3, a host that waits for the device hands over to the backward thread, as the names of ranges tell."""
+    assert all(questions.idle(seed, tmp_path, form).is_exact for seed in (0, 1, 3))
+    assert all(questions.critical_path(seed, tmp_path, form).is_exact for seed in (1, 3))

@@ -166,11 +166,14 @@ class Threads:
         """The threads of PyTorch's autograd engine, each with the busiest other thread of its process.
 
         An engine's thread mostly runs what is named after it; `backward` blocks the thread that calls it until then.
+        Where operators are ranges (NVTX), so is what the engine runs.
         """
+        engine = np.array([name.startswith(_ENGINE) for name in self._gathered.spans.names], np.bool_)
         found = self.segments
+        if np.any(engine[self.names[self.kind == _RANGE]]):
+            found = segments(self.thread, self.ts, self.end)
         open_ = found.row >= 0
         first = open_ & ~np.append(False, open_[:-1] & (found.thread[1:] == found.thread[:-1]))
-        engine = np.array([name.startswith(_ENGINE) for name in self._gathered.spans.names], np.bool_)
         threads = self._gathered.threads.all()
         outer = np.bincount(found.thread[first], minlength=len(threads))
         named = first.copy()

@@ -204,15 +204,13 @@ def _because(diff: Diff) -> str:
     noise = f"both noise and {small}" if sure else "noise"
     sure = [change for change in sure if abs(change.delta) >= least or sure is rows]
     unknown = [change for change in rows if change.verdict == UNKNOWN] if sure is not rows else []
+    most = max([abs(change.delta) for change in sure], default=_PART / 100 * diff.whole.total_a)
+    doubtful = [change for change in unknown if abs(change.delta) > most]
+    also = f" Whether {_listed(doubtful, 1)} exceeds noise isn't known." if doubtful else ""
     if not sure:
         known = "is known to exceed" if unknown else "exceeds"
-        return (
-            f"{first}No change by {by} {known} {noise}.{doubts}"
-            if decisive.delta or rows
-            else f"{first}{doubts}".strip()
-        )
-    doubtful = [change for change in unknown if abs(change.delta) > abs(sure[0].delta)]
-    also = f" Whether {_listed(doubtful, 1)} exceeds noise isn't known." if doubtful else ""
+        nothing = f"No change by {by} {known} {noise}." if decisive.delta or rows else ""
+        return f"{first}{nothing}{also}{doubts}".strip()
     if waits and not _is_waiting(diff, sure):  # what kernels do comes first
         first, also = first.removesuffix(waits), f"{also} {waits.strip()}"
     also += doubts
@@ -256,7 +254,16 @@ def _idle(diff: Diff) -> str:
 
 
 def _is_idle_named(diff: Diff) -> bool:
-    return diff.idle is not None and diff.idle.verdict != NOISE and abs(diff.idle_percent or 0.0) >= _IDLE
+    """Whether idle time changed by a part that matters, and not within noise, or makes most of a change of the whole.
+
+    The time of the whole may be known to have changed where that of its parts isn't.
+    """
+    idle, time = diff.idle, _decisive(diff)
+    if idle is None or abs(diff.idle_percent or 0.0) < _IDLE:
+        return False
+    whole = max(len(diff.a.devices), 1) * time.delta  # idle time is that of all devices
+    makes_most = time.verdict == CLEAR and idle.delta * whole > 0 and 2 * abs(idle.delta) > abs(whole)
+    return idle.verdict != NOISE or makes_most
 
 
 def _is_idle_doubtful(diff: Diff) -> bool:
