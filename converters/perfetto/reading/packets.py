@@ -176,7 +176,7 @@ def not_a_trace(path: str) -> DamagedInput:
 
 
 def joined_bytes(before: UInt8, data: Data, first: int, last: int) -> UInt8:
-    """UInt8 of earlier packets, data[first:last], and zeros, so that words can be read at every place."""
+    """Bytes of earlier packets, data[first:last], and zeros, so that words can be read at every place."""
     begin, end = len(before), len(before) + last - first
     joined = np.empty(end + 1024, np.uint8)
     joined[:begin] = before

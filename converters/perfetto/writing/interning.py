@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_tag, int_field, int_tag, varint
 
-#: UInt8 of texts of one kind that are kept in order to intern them; further texts are spelled out.
+#: Bytes of texts of one kind that are kept in order to intern them; further texts are spelled out.
 REMEMBERED = 16 << 20
 
 # The field numbers are the same in EventName, EventCategory, DebugAnnotationName, InternedString and the like.

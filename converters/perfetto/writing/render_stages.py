@@ -35,7 +35,7 @@ STAGES = {
     "range": (f.RENDER_STAGE_CATEGORY["OTHER"], "Range"),
 }
 
-#: UInt8 of interned kernels after which the sequence starts anew.
+#: Bytes of interned kernels after which the sequence starts anew.
 _MOST_KERNELS = 32 << 20
 
 _EVENT_ID = int_tag(f.GPU_RENDER_STAGE_EVENT["event_id"])
