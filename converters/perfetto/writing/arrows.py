@@ -81,7 +81,7 @@ class HostArrows:
             single, value, several = _alone(self.count, rows, flow)
             found.append(FixedField(_FLOW, value, single))
             if len(several[0]):
-                found.append(TextField(_several_flows(*several, self.count)))
+                found.append(TextField(_joined([_flows(*several)], self.count)))
         found += self._correlations()
         return found
 
@@ -96,7 +96,7 @@ class HostArrows:
         single &= ~crossed
         found: list[Field] = [NumberField(_CORRELATION, _SUBMISSION, value, single)]
         at, more = np.flatnonzero(moved), value[moved].view(np.int64)
-        parts = [(several[0], several[1], _SUBMISSION), (at, more, _SUBMISSION), (*self.waits, _HOST_WAIT)]
+        parts = [_ids(*several, _SUBMISSION), _ids(at, more, _SUBMISSION), _ids(*self.waits, _HOST_WAIT)]
         if any(len(part[0]) for part in parts):
             text = TextField(_joined(parts, self.count))
             found.append(MessageField(_CORRELATION, b"", [text], text.valid))
@@ -130,7 +130,7 @@ class ArrowBook:
             (row[starting], peer[starting]),
             (row[~on_stage & ~out & work], peer[~on_stage & ~out & work]),
         )
-        waits = _joined([(row[waiting], peer[waiting], _STAGE_WAIT)], len(batch)) if waiting.any() else None
+        waits = _joined([_ids(row[waiting], peer[waiting], _STAGE_WAIT)], len(batch)) if waiting.any() else None
         return host, waits, int(np.count_nonzero(~kept))
 
     def _starting(self, arrow: Int64, peer: Int64, possible: Bools, launch: Bools) -> Bools:
@@ -159,32 +159,32 @@ def _alone(count: int, rows: Int64, values: Int64) -> tuple[Bools, UInt64, tuple
     return single, value, (rows[several], values[several])
 
 
-def _several_flows(rows: Int64, flows: Int64, count: int) -> pa.LargeBinaryArray:
-    """Flows after their tags, joined by row; null for a row without any."""
-    part = Part([FixedField(_FLOW, flows.astype(np.uint64))], np.arange(len(rows)))
-    return _by_row(encoder([part], len(rows))(), np.full(len(rows), len(_FLOW) + 8), rows, count)
+#: Rows, a field of each, and the size of each field in bytes.
+_Fields = tuple[Int64, Field, Int64]
 
 
-def _joined(parts: list[tuple[Int64, Int64, bytes]], count: int) -> pa.LargeBinaryArray:
-    """Varints after their tags, joined by row; null for a row without any."""
+def _flows(rows: Int64, flows: Int64) -> _Fields:
+    return rows, FixedField(_FLOW, flows.astype(np.uint64)), np.full(len(rows), len(_FLOW) + 8)
+
+
+def _ids(rows: Int64, ids: Int64, tag: bytes) -> _Fields:
+    """Ids of stages, as varints after a tag."""
+    words = ids.astype(np.uint64)
+    return rows, VarintField(tag, words), len(tag) + 1 + np.searchsorted(_LONGER, words, "right")
+
+
+def _joined(parts: list[_Fields], count: int) -> pa.LargeBinaryArray:
+    """The fields of all parts, joined by row; null for a row without any."""
     rows = np.concatenate([part[0] for part in parts])
     order = np.argsort(rows, kind="stable")
     place = np.empty(len(rows), np.int64)
     place[order] = np.arange(len(rows))
-    sizes, fields, done = np.empty(len(rows), np.int64), [], 0
-    for own, values, tag in parts:
-        mine, words = place[done : done + len(own)], values.astype(np.uint64)
-        fields.append(Part([VarintField(tag, words)], mine))
-        sizes[mine] = len(tag) + 1 + np.searchsorted(_LONGER, words, "right")
-        done += len(own)
-    return _by_row(encoder(fields, len(rows))(), sizes, rows[order], count)
-
-
-def _by_row(data: memoryview, sizes: Int64, rows: Int64, count: int) -> pa.LargeBinaryArray:
-    """PieceTable of some sizes in the order of their rows, joined by row; null for a row without any."""
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    offsets = np.ascontiguousarray(ends[np.searchsorted(rows, np.arange(count + 1))])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    joined = pa.LargeBinaryArray.from_buffers(pa.large_binary(), count, buffers)
+    places = np.split(place, np.cumsum([len(part[0]) for part in parts])[:-1])
+    data = encoder([Part([part[1]], mine) for part, mine in zip(parts, places, strict=True)], len(rows))()
+    ends = np.concatenate([[0], np.cumsum(np.concatenate([part[2] for part in parts])[order])])
+    offsets = np.ascontiguousarray(ends[np.searchsorted(rows[order], np.arange(count + 1))])
+    joined = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
     has = np.bincount(rows, minlength=count) > 0
     return pc.if_else(pa.array(has), joined, pa.scalar(None, joined.type))
