@@ -31,6 +31,9 @@ class TrackIndex:
             numbers[number] = self._number.setdefault(track, len(self._number))
         return numbers[which]
 
+    def __len__(self) -> int:
+        return len(self._number)
+
     def tracks(self) -> list[Track]:
         """The tracks by number."""
         return [Track._make(map(self._value, Track._fields, key)) for key in self._number]

@@ -330,3 +330,41 @@ def test_many_parts_of_many_tracks_look_at_the_tracks_once(tmp_path: Path, monke
     report = ktrace.convert(tmp_path / "t.json", tmp_path / "o.jsonl", split_by="time=100us")
     assert len(report.parts) == 10
     assert len(asked) == 1
+
+
+#: Two steps; what lies in the first was queued before the recording, as far as the stream has calls from then on.
+RECORDED = [
+    event(1, "range", "ProfilerStep#1", 1000, 100, **HOST),
+    event(2, "range", "ProfilerStep#2", 1100, 100, **HOST),
+    event(3, "api", "launch", 1010, 5, **HOST, correlation=7),
+    event(4, "api", "launch", 1020, 5, **HOST, correlation=8),
+    event(5, "kernel", "from before", 990, 30, **GPU, correlation=5),
+    event(6, "kernel", "from before", 1030, 30, **GPU, correlation=6),
+    event(7, "kernel", "gemm", 1070, 60, **GPU, correlation=7),
+    event(8, "kernel", "norm", 1130, 10, **GPU, correlation=8),
+    event(9, "kernel", "its call is lost", 1150, 10, **GPU, correlation=9),
+    event(10, "kernel", "of another stream", 1040, 10, device=0, stream=9, correlation=10),
+]
+#: Of the third, most calls weren't recorded.
+FEW = [event(n, "kernel", "add", 1060 + 5 * n, 5, **GPU, correlation=n) for n in range(20, 25)]
+
+
+@pytest.mark.parametrize(
+    "rows, first, second",
+    [(RECORDED, [7, 8, 10], [9]), ([*RECORDED, *FEW], [6, 7, 8, 10], [9, *range(20, 25)])],
+    ids=["queued", "calls of few"],
+)
+def test_work_queued_before_the_recording_is_of_no_step(
+    tmp_path: Path, rows: list[Row], first: list[int], second: list[int]
+) -> None:
+    """The parts, the crop and the summary by step agree."""
+    work = {row["id"] for row in rows if row["kind"] == "kernel"}
+    before = sorted(work - {*first, *second})
+    parts = [sorted(work & {number for _, number in keys(part)}) for part in split(tmp_path, rows, "step")]
+    assert parts == [before, first, second]
+    path = tmp_path / "t.jsonl"
+    steps = {group.key: (group.count, group.total) for group in ktrace.summary(path, by=["step"]).groups["step"]}
+    for name, mine in (("ProfilerStep#1", first), ("ProfilerStep#2", second)):
+        dur = sum(row["dur"] for row in rows if row["id"] in mine)
+        cropped = ktrace.summary(path, by=["kernel"], crop=ktrace.Crop(step=name))
+        assert steps[name] == (cropped.count, cropped.total) == (len(mine), dur)

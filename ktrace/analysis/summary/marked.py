@@ -5,7 +5,8 @@
                         [ launch ]
     stream 7                             [ gemm ]           of ProfilerStep#3 and layers.9
 
-Work belongs to the step during which it was launched; if its call isn't known, to the step during which it begins.
+Work belongs to the step during which it was launched; if its call isn't known, to the step during which it begins,
+unless it was queued before the recording.
 If its name doesn't contain a layer, its layer is that of the innermost range around its call on the thread of the call;
 if the call isn't known, around the work on its stream.
 """
@@ -20,8 +21,10 @@ from ktrace.analysis.summary.model import StepUse
 from ktrace.analysis.work.columns import BLOCK
 from ktrace.analysis.work.events import Events, Work
 from ktrace.analysis.work.joining import Ranges
+from ktrace.analysis.work.launching import stream_of
 from ktrace.analysis.work.use import COMPUTE, parts_of
 from ktrace.model.arrays import Bools, Int32, Int64, UInt8
+from ktrace.stages.select.launched import queued_until
 from ktrace.stages.select.marks import step_of
 
 Shape = dict[str, Any]
@@ -58,6 +61,7 @@ class Marked:
         self.layers = sorted({layer for layer in layers if layer is not None})
         self._step_of, self._layer_of = _numbers(steps, self.steps), _numbers(layers, self.layers)
         self._places = {way: self._placed(way) for way in {*_STEP, *_LAYER}}
+        self._streams = work.by_shape(stream_of)[0]
         self._counts_use = work.is_on_devices
         self._use = np.zeros((len(self.steps), 7), np.int64)
 
@@ -95,6 +99,7 @@ class Marked:
     def _find(self, events: Events, ranges: _Ranges, ways: tuple[_Way, ...]) -> Int32:
         """The range that each piece of work belongs to, -1 for none, by the first way for which there are ranges."""
         found = np.full(len(events), -1, np.int32)
+        queued = self._queued(events) if _BEGUN in ways else np.zeros(0, np.bool_)
         among = []
         for way in ways:
             there = np.flatnonzero(self._on_device[ranges.track] == way.on_device).astype(np.int32)
@@ -106,6 +111,8 @@ class Marked:
             left = np.ones(min(BLOCK, len(events) - first), np.bool_)
             launched = events.call[first : first + BLOCK] >= 0
             for way, places, number, known in among:
+                if way == _BEGUN:
+                    left &= ~queued[first : first + BLOCK]
                 rows = first + np.flatnonzero(left & launched if way.at_call else left)
                 if way.at_call:
                     call = events.call[rows]
@@ -118,6 +125,13 @@ class Marked:
                 found[rows] = np.where(around >= 0, number[around], -1)
                 left[rows - first] = False
         return found
+
+    def _queued(self, events: Events) -> Bools:
+        """Which work of a source was queued before the recording."""
+        launched, stream = events.call >= 0, self._streams[events.shape]
+        until = queued_until(lambda: [(stream, events.ts, launched)], int(self._streams.max(initial=-1)) + 1)
+        queued: Bools = ~launched & (events.ts < until[stream])
+        return queued
 
     def _add(self, events: Events, ranges: _Ranges, occurrence: Int32) -> None:
         """Adds the work of a source to the use of its steps."""
@@ -211,10 +225,12 @@ class _Way(NamedTuple):
     columns: tuple[str, ...]
 
 
+#: The step of the host during which work begins whose call isn't known.
+_BEGUN = _Way(False, False, ("source",))
 _STEP = (
     _Way(True, False, ("source", "host", "pid")),
     _Way(True, False, ("source",)),
-    _Way(False, False, ("source",)),
+    _BEGUN,
     _Way(False, True, ("source",)),
 )
 _LAYER = (

@@ -30,7 +30,7 @@ from ktrace.stages.order.links import LinkStore
 from ktrace.stages.select.crop_bounds import Bounds, CropBounds, steps_of
 from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
-from ktrace.stages.select.launched import launch_ends, launch_links
+from ktrace.stages.select.launched import before_recording, launch_ends, launch_links
 from ktrace.store.events import GONE, SLICE, WORK, EventStore, values
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.store.track_index import TrackIndex
@@ -64,7 +64,8 @@ class Crop:
 
     Each process has its own steps, or else those of its source. A row belongs to the step in which it begins; device
     work belongs to the step in which its call begins, whenever it runs, and if its call isn't known, to that in which
-    it begins itself. The same goes for ranges. `ktrace.summary` by step counts so, too.
+    it begins itself, or to none if it was queued before the recording. The same goes for ranges. `ktrace.summary` by
+    step counts so, too.
 
     Raises
     ------
@@ -253,12 +254,12 @@ class _Stage:
         With `overlapping` work stays anyway; without `by_call` the time of the work itself decides.
         """
         ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
-        leaves = np.zeros(arrows + 1, np.bool_)
+        leaves, known = np.zeros(arrows + 1, np.bool_), np.zeros(len(kept), np.bool_)
         for _, rows in ends.blocks(RANGE_ROWS):
             leaves[rows["arrow"][rows["out"] & begun[rows["place"]]]] = True
-            if not overlapping:
-                launched = rows["place"][~rows["out"]]
-                kept[launched[by_call[launched]]] = False
+            known[rows["place"][~rows["out"]]] = True
+        if not overlapping:
+            kept[(known | before_recording(self._store, self._index, known, RANGE_ROWS)) & by_call] = False
         for _, rows in ends.blocks(RANGE_ROWS):
             launched = rows["place"][~rows["out"] & leaves[rows["arrow"]]]
             kept[launched if overlapping else launched[by_call[launched]]] = True

@@ -24,7 +24,7 @@ from ktrace.model.masks import rows_where
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import LinkStore
 from ktrace.stages.select.dependents import Dependents, are_figures
-from ktrace.stages.select.launched import launch_ends, launch_links
+from ktrace.stages.select.launched import before_recording, launch_ends, launch_links
 from ktrace.stages.split.split_by import SplitBy
 from ktrace.stages.split.steps import Steps
 from ktrace.store.events import EventStore, values
@@ -102,12 +102,14 @@ class Split:
         self._sorted = self._rank_of[self._order]
 
     def _with_launch(self, part: Int64) -> None:
-        """Moves work to the part of the call that launched it."""
+        """Moves work to the part of the call that launched it; what was queued before the recording comes first."""
         ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
-        leaves = np.full(arrows + 1, -1, np.int64)
+        leaves, known = np.full(arrows + 1, -1, np.int64), np.zeros(len(part), np.bool_)
         for _, rows in ends.blocks(RANGE_ROWS):
             out = rows["out"]
             leaves[rows["arrow"][out]] = part[rows["place"][out]]
+            known[rows["place"][~out]] = True
+        part[before_recording(self._store, self._index, known, RANGE_ROWS)] = 0
         for _, rows in ends.blocks(RANGE_ROWS):
             arrives = ~rows["out"] & (leaves[rows["arrow"]] >= 0)
             part[rows["place"][arrives]] = leaves[rows["arrow"][arrives]]
