@@ -4,7 +4,8 @@
 
 A worker may die, most likely for lack of memory. With processes, each file that was being read at that time is read
 again on its own, which separates the file that kills its process from those read at the same time. Dask gives such
-tasks to other workers, three times; those that Dask then gives up are run once more on their own as well.
+tasks to other workers, three times; those that Dask then gives up are run once more on their own as well. Dask itself
+waits without end for workers that don't come back.
 """
 
 from __future__ import annotations
@@ -14,15 +15,21 @@ import os
 import signal
 import tempfile
 import threading
+import time
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, as_completed, wait
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 from ktrace.errors import UsageError, import_extra
 from ktrace.fleet.tasks import Outcome, Task, convert_one
 from ktrace.scratch import scratch_folder
+
+#: Seconds after which a cluster without workers isn't waited for any more, and between looks at it.
+PATIENCE = 300
+_BETWEEN = 2
 
 _DIED = "its process died twice, the second time reading this file alone: it may need more memory than there is"
 
@@ -126,7 +133,7 @@ def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, Non
         futures = {executor.submit(convert_one, task): task for task in tasks}
         try:
             suspects = []
-            for future in as_completed(futures):
+            for future in _done(futures, client):
                 if not future.cancelled() and isinstance(future.exception(), distributed.KilledWorker):
                     suspects.append(futures[future])
                 else:
@@ -134,11 +141,24 @@ def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, Non
             for task in suspects:  # each alone: a task may have died only because of another one on the same worker
                 again = executor.submit(convert_one, task)
                 futures[again] = task
-                yield _outcome(again, task)
+                yield from (_outcome(future, task) for future in _done([again], client))
         finally:
             for future in futures:
                 future.cancel()
             executor.shutdown(wait=False)
+
+
+def _done(futures: Iterable[Future[Outcome]], client: Any) -> Iterator[Future[Outcome]]:
+    """Yields futures as they are done; cancels the others once the cluster has had no workers for PATIENCE seconds."""
+    left, seen = set(futures), time.monotonic()
+    while left:
+        done, left = wait(left, timeout=_BETWEEN, return_when=FIRST_COMPLETED)
+        yield from done
+        if client.nthreads():
+            seen = time.monotonic()
+        elif time.monotonic() - seen > PATIENCE:
+            for future in left:
+                future.cancel()
 
 
 def _outcome(future: Future[Outcome], task: Task) -> Outcome:
@@ -146,6 +166,6 @@ def _outcome(future: Future[Outcome], task: Task) -> Outcome:
     try:
         return future.result()
     except CancelledError:
-        return Outcome(task.path, reason=f"{task.path}: the cluster cancelled it")
+        return Outcome(task.path, reason=f"{task.path}: the cluster cancelled it, or had no workers for {PATIENCE} s")
     except Exception as error:  # from Dask or from unpickling; `convert_one` raises none
         return Outcome(task.path, reason=f"{task.path}: {type(error).__name__}: {error}")

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_traces import convert_or_die, convert_or_die_once, figures, nanoseconds, write_big_trace, write_trace
+from fleet_traces import (
+    convert_or_die,
+    convert_or_die_once,
+    convert_slowly,
+    figures,
+    nanoseconds,
+    write_big_trace,
+    write_trace,
+)
 
 import ktrace
 from ktrace.fleet import executor, ranges
@@ -18,12 +30,36 @@ distributed = pytest.importorskip("distributed", reason="dask.distributed is not
 FILES, KERNELS = 8, 20_000
 
 
+WORKER = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
+
+
 @pytest.fixture(scope="module")
-def cluster() -> Any:
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
-    ) as cluster:
+def cluster() -> Iterator[Any]:
+    """A scheduler, and two workers that are started again whenever they end, as a service manager does.
+
+    Dask's own nannies leave some workers dead, and then everybody waits without end.
+    """
+    ended = threading.Event()
+
+    def keep(address: str) -> None:
+        known = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        while not ended.is_set():
+            worker = subprocess.Popen([*WORKER, address], stderr=subprocess.DEVNULL, env=known)
+            while worker.poll() is None and not ended.wait(0.1):
+                pass
+            worker.kill()
+            worker.wait()
+
+    with distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as cluster:
+        keepers = [threading.Thread(target=keep, args=(cluster.scheduler_address,)) for _ in range(2)]
+        for keeper in keepers:
+            keeper.start()
+        with distributed.Client(cluster) as client:
+            client.wait_for_workers(2)
         yield cluster
+        ended.set()
+        for keeper in keepers:
+            keeper.join()
 
 
 def test_a_killed_worker_costs_no_file(cluster: Any, tmp_path: Path) -> None:
@@ -66,6 +102,18 @@ def test_a_file_that_kills_every_worker_is_listed(
         report = ktrace.batch(f"{tmp_path}/in/*.json", tmp_path / "out", dask=cluster.scheduler_address)
     assert sorted(manifest.label for manifest in report.done) == ["rank0", "rank2", "rank3"]
     assert ["KilledWorker" in reason for reason in report.failed.values()] == [True]
+
+
+def test_a_cluster_that_loses_all_its_workers_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_trace(tmp_path / "in/rank0.json", kernels=3)
+    monkeypatch.setattr(executor, "convert_one", convert_slowly)
+    monkeypatch.setattr(executor, "PATIENCE", 3)
+    with distributed.LocalCluster(n_workers=1, dashboard_address=None, host="127.0.0.1") as cluster:
+        threading.Timer(5, cluster.scale, (0,)).start()
+        report = ktrace.batch(f"{tmp_path}/in/*.json", tmp_path / "out", dask=cluster.scheduler_address)
+    assert ["had no workers for 3 s" in reason for reason in report.failed.values()] == [True]
 
 
 def test_no_scheduler_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

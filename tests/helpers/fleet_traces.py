@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -102,4 +103,10 @@ def convert_or_die(task: Task) -> Outcome:
     """Does a task, but for one of a file called poison, which kills its process as the system does."""
     if "poison" in task.path:
         os.kill(os.getpid(), signal.SIGKILL)
+    return convert_one(task)
+
+
+def convert_slowly(task: Task) -> Outcome:
+    """Does a task after a minute."""
+    time.sleep(60)
     return convert_one(task)
