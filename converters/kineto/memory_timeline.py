@@ -18,12 +18,13 @@ import msgspec
 
 from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.trace_json.repair import decode_mended
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import shown
-from ktrace.model.json_text import NOT_JSON, decode_document
+from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 from ktrace.model.whole import whole
 
@@ -90,7 +91,7 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
         text = current().whole(stream, source.path)
     report.bytes.take_whole(len(text))
     try:
-        times, sizes = msgspec.convert(decode_document(text), tuple[list[Any], list[Any]])
+        times, sizes = msgspec.convert(decode_mended(text, report), tuple[list[Any], list[Any]])
     except NOT_JSON as error:
         raise DamagedInput(str(error), path=source.path, expected="[times, sizes by category]") from None
     given = [row if _are_sizes(row) else None for row in sizes]

@@ -159,6 +159,10 @@ def attributes(found: object) -> dict[str, Any]:
     return {pair["key"]: plain(pair.get("value")) for pair in pairs}
 
 
+#: The most bits of an integer that a float always holds.
+_FLOAT_BITS = 1023
+
+
 def plain(value: object) -> Any:
     """The value of an `AnyValue`; None for an empty one. 64-bit integers are texts in OTLP JSON."""
     if not isinstance(value, dict) or not value:
@@ -166,7 +170,7 @@ def plain(value: object) -> Any:
     name, held = next(iter(value.items()))
     if name in ("intValue", "int_value"):
         return int(held) if isinstance(held, str) and re.fullmatch(r"-?[0-9]{1,19}", held) else held
-    if name in ("doubleValue", "double_value") and type(held) is int:
+    if name in ("doubleValue", "double_value") and type(held) is int and held.bit_length() <= _FLOAT_BITS:
         return float(held)
     if name in ("arrayValue", "array_value"):
         return [plain(item) for item in objects(held, "values")] if isinstance(held, dict) else []

@@ -36,7 +36,9 @@ _LARGEST = 256 << 20
 #: Cuts that are tried for a chunk before its records are read one by one.
 _MOST_CUTS = 8
 
-_MARK = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]|"', re.DOTALL)
+#: A text ends at its quote; without one at the end of the line, where text follows that can only be outside.
+_NEW_MEMBER = rb'\n(?=\s{0,200}(?:[\]}]|"[^"\\\n]*"\s*[:,\]}]))'
+_MARK = re.compile(rb'"(?:[^"\\\n]|\\.|(?!%b)\n)*(?:"|(?=\n))|[{}\[\]]|"' % _NEW_MEMBER, re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,\]}]*")
 _FIRST_KEY = re.compile(rb'\{\s*("(?:[^"\\]|\\.)*")\s*:', re.DOTALL)
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")

@@ -17,13 +17,13 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.input.source import Source, mark_size, utf8
-from ktrace.model.batch import VERSION, Batch
+from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.record_texts import Fault, RecordRun
 from ktrace.output.sink import Sink
 from ktrace.report import Report
 
-from ..trace_json.grammar import object_end
+from ..trace_json.grammar import find_key, object_end
 from ..trace_json.repair import Repair
 from ..trace_json.salvage import is_json, mended_object
 from .encode import encode
@@ -119,10 +119,20 @@ class RecordWriter:
         self._stream.write(self._form.closing.encode())
 
 
-#: The begin of a record as ktrace writes it, the version before the records, and the end of a document.
-_RECORD = re.compile(rb'\{\s*"record"\s*:\s*"(?:event|summary|link|catalog)"')
+#: What may begin a record, the version before the records, and the end of a document.
+_MEMBERS = "|".join(sorted({"record", *(name for record in RECORDS for name in arrow_schema(record).names)}))
+_BEGIN = re.compile(rb'\{\s*"(?:%b)"\s*:' % _MEMBERS.encode())
+_KIND = frozenset((b"record",))
+_NAME = re.compile(rb'\s*"(?:event|summary|link|catalog)"')
 _HEADER = re.compile(rb'"ktrace"\s*:\s*("[^"\\]*")')
 _ENDED = re.compile(rb"\]\s*\}\s*\Z")
+
+#: Bytes of a broken object in which its member "record" is looked for, and which are repaired.
+_LOOKED_AT, _REPAIRED = 1 << 16, 1 << 18
+
+#: Bytes that are looked at in vain, at least; what an object costs that is nested too deeply, and a repair in vain.
+_IN_VAIN, _MOST_TRIED = 1 << 21, 1 << 24
+_DEEP, _TRIED = 1 << 10, 1 << 11
 
 
 class _Document(msgspec.Struct):
@@ -149,21 +159,24 @@ def _decode_whole(text: bytes, path: str) -> _Document:
 
 
 def _mended(text: bytes, mark: int, report: Report, error: DamagedInput) -> _Document:
-    """The sound and the repaired records of a damaged document, found by their first member; others are reported.
+    """The sound and the repaired records of a damaged document; others are reported.
 
     Raises `error` where there are none, or no version before them.
     """
-    begins = [found.start() for found in _RECORD.finditer(text)]
+    begins = _begins(text)
     header = _HEADER.search(text, 0, begins[0]) if begins else None
     if not header:
         raise error
     report.bytes.take_whole(begins[0])
-    records, ended = [], _ENDED.search(text)
+    records, ended, tried = [], _ENDED.search(text), 0
     for begin, after in pairwise((*begins, len(text))):
         piece, last = text[begin:after], after == len(text)
         end = object_end(piece)
-        found = (piece[:end], end, []) if end > 0 and is_json(piece[:end]) else mended_object(piece)
+        sound = end > 0 and is_json(piece[:end])
+        may_try = tried < _MOST_TRIED + 2 * begin
+        found = (piece[:end], end, []) if sound else mended_object(piece[:_REPAIRED]) if may_try else None
         if found is None:
+            tried += len(piece) + _TRIED
             report.record()
             kind = "cut" if last and not ended else "bad-record"
             report.issue(kind, f"byte {mark + begin}", piece[:60].decode(errors="replace"))
@@ -184,6 +197,23 @@ def _mended(text: bytes, mark: int, report: Report, error: DamagedInput) -> _Doc
     if not ended:
         report.issue("cut", f"byte {mark + len(text)}", "the closing ]} is missing", 0)
     return _Document(msgspec.Raw(header[1]), records)
+
+
+def _begins(text: bytes) -> list[int]:
+    """Where the records of a damaged document begin: objects that have a member "record", in whatever order."""
+    begins, at, left, view = [], 0, _IN_VAIN + len(text) // 8, memoryview(text)
+    while left > 0 and (found := _BEGIN.search(text, at)):
+        start = found.start()
+        end = object_end(view[start:])
+        piece = view[start : start + (end if end > 0 else _LOOKED_AT)]
+        key, place = find_key(piece, _KIND) or (b"", 0)
+        is_record = bool(key) and _NAME.match(piece, place) is not None
+        if is_record:
+            begins.append(start)
+        at = start + end if end > 0 else found.end()
+        if end <= 0:
+            left -= (-end // 64 or _DEEP) + (0 if is_record else len(piece))
+    return begins
 
 
 def _read_whole(document: _Document, conversion: Conversion, path: str) -> Iterator[Batch]:

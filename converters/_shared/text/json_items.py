@@ -20,6 +20,7 @@ from ktrace.input.source import Source, mark_size, text_encoding, utf8
 from ktrace.model.json_text import deeper_stack
 from ktrace.report import Report
 
+from ..trace_json.repair import MOST_AGAIN, mended_at
 from .window import CHUNK, TextWindow
 
 #: The most characters of an element.
@@ -29,11 +30,10 @@ _SPACE = re.compile(r"\s*")
 
 #: Where reading goes on after an element that can't be decoded: at the next element.
 _NEXT = re.compile(r"\n[ \t\r]{0,40}(?=,?[ \t]{0,8}[{\]])|\}\s{0,40},\s{0,40}(?=\{)|\](?=\s{0,40}[,}])")
+_NEXT_OBJECT = re.compile(_NEXT.pattern.replace(r"|\]", r"|(?<=\})\]"))
 
-_BARE = re.compile(r"-?(?:nan|inf)\b(?:\(ind\))?")
-
-#: The most characters that are decoded again because of bare numbers in one element.
-_MOST_REPAIRED = 1 << 26
+#: Characters that follow a repair in the window, unless the text ends: what is repaired may go on.
+_AHEAD = 1 << 10
 
 #: Levels of lists and objects that are kept as such.
 _DEEPEST = 100
@@ -112,7 +112,7 @@ class _Text(TextWindow):
     def value(self) -> tuple[bool, Any]:
         """Decodes the next value; (False, None) if it can't be decoded. Numbers with decimals are Decimals.
 
-        Bare nan and inf, as C++ writes them, become the texts "NaN" and "Infinity".
+        Bare nan and inf, as C++ writes them, become the texts "NaN" and "Infinity"; what can't be read becomes null.
         """
         spent = 0
         if self.at > CHUNK:  # an error of the decoder counts the lines above it
@@ -121,8 +121,8 @@ class _Text(TextWindow):
             try:
                 value, end = _DECODER.raw_decode(self.text, self.at)
             except json.JSONDecodeError as error:
-                spent += error.pos - self.at + 1
-                if spent < _MOST_REPAIRED and self._repair(error.pos):
+                spent += error.pos - self.at + (len(self.text) >> 6) + 1
+                if spent < MOST_AGAIN and self._repair(error.pos):
                     continue
             except RecursionError:
                 if self.flatten():
@@ -139,20 +139,19 @@ class _Text(TextWindow):
             self.more(left)
 
     def _repair(self, at: int) -> bool:
-        """Replaces a bare nan or inf by its word in JSON; returns whether there is one."""
-        found = _BARE.match(self.text, at)
-        if not found or (found.end() == len(self.text) and not self.ended):
+        """Repairs the fault at which the decoder stopped; returns whether there is a repair."""
+        change = mended_at(self.text, at)
+        if not change or (change.end + _AHEAD > len(self.text) and not self.ended):
             return False
-        word = "NaN" if "n" in found[0][-1:] else "-Infinity" if found[0][0] == "-" else "Infinity"
-        self.text = self.text[:at] + word + self.text[found.end() :]
-        self._report.issue("json-repair", "a value of the JSON", found[0], 0)
+        self.text = change.of(self.text)
+        self._report.issue("json-repair", "a value of the JSON", change.detail, 0)
         return True
 
     def skip_value(self) -> str:
         """Skips to the next element; returns the beginning of the text that is skipped."""
-        skipped = ""
+        skipped, following = "", _NEXT_OBJECT if self.text.startswith("{", self.at) else _NEXT
         while True:
-            found = _NEXT.search(self.text, self.at + 1)
+            found = following.search(self.text, self.at + 1)
             end = found.end() if found and found[0] != "]" else found.start() if found else len(self.text)
             if found and found[0][:1] == "}":
                 skipped += self.text[self.at : found.start() + 1]

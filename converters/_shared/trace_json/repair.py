@@ -3,12 +3,14 @@ r"""Repairs of damaged JSON text: invalid JSON that real tools write.
     "memory bandwidth (GB/s)": inf     "blocks per SM": -nan(ind)     "path": "C:\Work"     "name": "f<"a">"
     raw control bytes in texts         bytes that aren't UTF-8        {"a": 1,}             007, +1, .5, 0x1f
     "datatype": ncclFloat32            [[[[...]]]] in more than 200 others
+    "time": two words, "a": 1          "name": "gemm, "time": 1        one after the other, where the parser stops
 
 A repair is a guess: it is used only if the text is JSON afterwards, and each one is reported with its place.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -50,6 +52,19 @@ _HEX = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
 #: Lists and objects in which a value may be; Python's own limit depends on how deep its stack is.
 _DEEPEST = 200
 _WORDS = {b"true": b"true", b"false": b"false", b"null": b"null", b"none": b"null", b"undefined": b"null"}
+
+#: What stands where a value should be or go on; what follows the quote of a key; the end of a text without its quote.
+_STRAY = re.compile(r"[^\s,:\[\]{}\"]+(?:[ \t]+[^\s,:\[\]{}\"]+)*")
+_VALUE_BEGIN = re.compile(r"(?:[^\s,:\[\]{}\"]+[ \t]*)?\Z")
+_KEY_REST = re.compile(r'[^"\n]{0,400}"\s*:')
+_NO_QUOTE = re.compile(r"[\s{}\[\]]*(?:,[\s{}\[\]]*)?\Z")
+
+#: Characters before a fault that are looked at.
+_BEFORE = 400
+
+#: The most characters that are decoded again because of faults; a copy of the text takes a 64th of that time.
+MOST_AGAIN = 1 << 26
+_PARSER = json.JSONDecoder(strict=False, parse_int=str, parse_float=str, parse_constant=str)
 
 _BARE_QUOTE = re.compile(rb'(\\.)|(")', re.DOTALL)
 
@@ -117,10 +132,91 @@ def mend(text: bytes) -> tuple[bytes, list[Repair]]:
 
 
 def mend_document(text: bytes) -> tuple[bytes, list[Repair]]:
-    """Repairs a whole document that can't be decoded for one odd value: as `mend`, and without the deepest lists."""
+    """Repairs a whole document that can't be decoded for one odd value: as `mend`, and without the deepest lists.
+
+    If that isn't enough, values that can't be read are null.
+    """
     flat, nests, _ = shallow(text)
     whole, repairs = mend(flat)
+    try:
+        decode_document(whole)
+    except NOT_JSON:
+        sound, faults = _without_faults(flat)
+        whole, repairs = mend(sound) if faults else (whole, repairs)
+        repairs = faults + repairs
     return whole, nests + repairs
+
+
+def _without_faults(text: bytes) -> tuple[bytes, list[Repair]]:
+    """Repairs a document where the parser stops, again and again; no repairs if that doesn't make it JSON."""
+    found, repairs, spent = text.decode(errors="replace"), [], 0
+    while spent < MOST_AGAIN:
+        try:
+            _PARSER.decode(found)
+        except json.JSONDecodeError as error:
+            change = mended_at(found, error.pos)
+            if change is None:
+                break
+            repairs.append(Repair("json-repair", len(found[: change.start].encode()), change.detail))
+            found = change.of(found)
+            spent += error.pos + (len(found) >> 6) + 1
+        except RecursionError:
+            break
+        else:
+            return found.encode(), repairs
+    return text, []
+
+
+class Change(NamedTuple):
+    """Characters of a text that are replaced."""
+
+    start: int
+    end: int
+    better: str
+    detail: str
+
+    def of(self, text: str) -> str:
+        """The changed text."""
+        return text[: self.start] + self.better + text[self.end :]
+
+
+def mended_at(text: str, at: int) -> Change | None:
+    """The repair of a JSON text at the place where Python's parser stops; None if nothing is known there.
+
+    A bare word, or what no value is, becomes a text or null. A text that runs on to the next key ends before it.
+    """
+    before = text[max(0, at - _BEFORE) : at]
+    if text[at : at + 1] == '"' and text.find('"', at + 1) < 0:
+        return _missing_quote(text, at + 1, len(text))
+    if before.rstrip()[-1:] == '"' and (end := at - len(before) + len(before.rstrip()) - 1) > 0:
+        begin = text.rfind('"', 0, end) + 1
+        found = _missing_quote(text, begin, end) if begin and _KEY_REST.match(text, at) else None
+        return found if found and "," in text[found.start : end] else None
+    if text[at : at + 1] == "\\":
+        return Change(at, at, "\\", "a backslash that doesn't begin an escape")
+    part = _VALUE_BEGIN.search(before)
+    start = at - len(before) + part.start() if part else at
+    stray = _STRAY.match(text, start)
+    if not stray or stray.end() <= at:
+        return None
+    better = _scalar(stray[0].encode()).decode()
+    try:
+        json.loads(better, parse_int=str)
+    except ValueError:
+        better = "null"
+    return Change(start, stray.end(), better, f"{stray[0][:60]} read as {better[:60]}")
+
+
+def _missing_quote(text: str, begin: int, end: int) -> Change | None:
+    """The quote after a text that seems to end at `end`: before the brackets and commas there that aren't its own."""
+    tail = _NO_QUOTE.search(text, max(begin, end - _BEFORE), end)
+    if not tail:
+        return None
+    comma = text.find(",", tail.start(), end)
+    own = text[max(begin, end - _BEFORE) : comma]
+    balanced = comma >= 0 and all(own.count(one) == own.count(other) for one, other in ("[]", "{}"))
+    at = begin + len(text[begin:comma].rstrip()) if balanced else tail.start()
+    return Change(at, at, '"', "a text without its end")
 
 
 def decode_mended(text: bytes, report: Report) -> Any:
