@@ -105,9 +105,11 @@ def _sorted(store: EventStore, low: int | None, high: int | None) -> tuple[Int64
     if not same.any() or _are_in_order(keys, same):
         return place, keys
     tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
-    some = keys[tied]
-    order = np.lexsort((some["id"], some["track"], -some["end"], some["ts"]))
-    place[tied], keys[tied] = place[tied[order]], some[order]
+    del ts, same
+    order = tied[np.lexsort((keys["id"][tied], keys["track"][tied], -keys["end"][tied], keys["ts"][tied]))]
+    place[tied] = place[order]
+    for name in ("ts", "end", "id", "track", "flags"):  # one by one: a copy of all takes four times the memory
+        keys[name][tied] = keys[name][order]
     return place, keys
 
 
