@@ -14,6 +14,9 @@ from typing import Any
 
 import msgspec
 
+#: Keys beyond which those of earlier records are forgotten: every record has a cell for each known key.
+MOST_KEYS = 500
+
 #: Key of a shape -> the keys of the object there, None for any other value.
 Tree = dict[str, Any]
 
@@ -44,6 +47,8 @@ class Shape:
         return learned
 
     def _learn(self, records: Iterable[dict[str, Any]]) -> None:
+        if len(self._leaves) > MOST_KEYS:
+            self._tree = {}
         for record in records:
             _merge(self._tree, record)
         self._leaves = list(_leaves(self._tree, (), ()))

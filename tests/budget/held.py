@@ -32,7 +32,7 @@ HELD = (
     Held(frozenset(("names",)), 4_000, "an entry for each distinct text; 1,400 bytes once there are 100,000"),
     Held(frozenset(("tracks",)), 10_000, "an entry of the catalog and a descriptor for each track"),
     Held(
-        frozenset(("rows", "open", "lanes", "together", "crossing")),
+        frozenset(("rows", "open", "lanes", "together", "crossing", "keys")),
         800,
         "`order` keeps what it needs of each event in memory up to 64 MB, then on disk: flat from 400,000 events on",
     ),

@@ -43,6 +43,7 @@ SELECTION = (
     Chosen("rpd2tracing/two-gpus-a-barrier-and-no-end.json", "tracks", "perfetto", 4_000),
     Chosen("rocprofv3/77_guid-first-never-run-and-backwards_kernel_trace.csv", "tracks", "perfetto", 4_000),
     Chosen("perfetto/phases-of-an-older-chrome.pftrace", "tracks", "perfetto", 4_000),
+    Chosen("rocprofv3-json/records-before-the-names-two-processes_results.json", "keys", "perfetto", 3_000),
     Chosen("otlp/console-between-lines-older-sdk.txt", "rows", "perfetto", 2_000),
     Chosen("nsys/schema-2.9-calls-twice-mpi-as-a-domain.sqlite", "names", "parquet", 20_000),
     Chosen("csv/events-alone.csv", "number", "parquet", 4_000_000),
