@@ -60,7 +60,9 @@ def _of_real(paths: Sequence[Path], seeds: Sequence[int]) -> None:
                 found[what][f"{path.name} {seed}"] = one
                 print(path.name, seed, what, one, file=sys.stderr, flush=True)
     for what, mine in found.items():
-        _print(f"real, {what}", mine)
+        _print(f"real, {what}", {key: one for key, one in mine.items() if one.known})
+        if within := {key: one for key, one in mine.items() if not one.known}:
+            _print(f"real, {what}, within the spread", within)
 
 
 def _print(name: str, answers: Mapping[Any, Answered]) -> None:

@@ -27,7 +27,8 @@ from .world import Plant, World, build
 class Answered:
     """Of one world: whether the tables are the truth, what was planted is named first, or at all, or another is.
 
-    `gate` is whether the exit code of a gate is right; None if none was asked, or the truth is near its limit.
+    `gate` is whether the exit code of a gate is right; None if none was asked, or the truth is near its limit. `known`
+    is whether what was planted is beyond the spread.
     """
 
     is_exact: bool
@@ -36,6 +37,7 @@ class Answered:
     accused: bool = False
     gate: bool | None = None
     said: tuple[str, ...] = ()
+    known: bool = True
 
 
 def late_rank(seed: int, folder: Path) -> Answered:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +33,7 @@ from ktrace.tables.figures import shortened
 
 from .comparisons import findings, is_calm
 from .questions import Answered
+from .spread import least
 from .truth import length
 
 Event = dict[str, Any]
@@ -45,6 +46,7 @@ _STEP = re.compile(r"ProfilerStep#\d+$")
 _HEAVIEST, SLOWER = 3, 1.1
 #: A planted gap or copy takes a part of a step between these, and a copy this much more for its call.
 _PART, _CALL = (0.05, 0.2), 5_000
+_COPY = "Memcpy DtoD (Device -> Device)"
 #: The key of the text of an event.
 _TEXT = "text of the event"
 #: Noise of single pieces of work and gaps.
@@ -148,21 +150,29 @@ def warped(one: Trace, warp: Warp) -> Trace:
     return Trace(one.head, [*(event for event in one.events if not isinstance(event.get("ts"), int)), *moved], one.base)
 
 
-def firsts(one: Trace) -> list[Event]:
-    """The first work of each step."""
-    first: dict[int, Event] = {}
-    for number, work in steps_of(one):
-        if _call(one, work):
-            first.setdefault(number, work)
-    return [work for _, work in sorted(first.items())]
+def gaps(one: Trace) -> dict[int, tuple[int, Event]]:
+    """The first moment of each step at which its device has nothing to do, and the work of the step that is next.
+
+    Steps have none whose device never rests, or only before work of earlier steps, and before the first work of all.
+    """
+    of = {id(work): number for number, work in steps_of(one) if _call(one, work)}
+    numbers = [of.get(id(work)) for work in one.work]
+    later = _least_from(numbers)
+    found: dict[int, tuple[int, Event]] = {}
+    begun, end = -1, 0
+    for place, (work, number) in enumerate(zip(one.work, numbers, strict=True)):
+        mine = number is not None and 0 <= begun <= number <= later[place] and one.steps[number]["ts"] < work["ts"]
+        if number is not None and mine and work["ts"] > end + 1:
+            found.setdefault(number, (work["ts"] - 1, work))
+        begun = max(begun, -1 if number is None else number)
+        end = max(end, work["ts"] + work["dur"])
+    return found
 
 
-def places(one: Trace) -> list[int]:
-    """The moment before the first work of each step, at which the device has nothing to do."""
-    ends = [0, *np.maximum.accumulate([work["ts"] + work["dur"] for work in one.work]).tolist()]
-    begins = [work["ts"] for work in one.work]
-    free = [begin - 1 for end, begin in zip(ends, begins, strict=False) if begin > end + 1]
-    return [free[max(bisect_right(free, work["ts"]) - 1, 0)] for work in firsts(one)]
+def _least_from(numbers: Sequence[int | None]) -> list[int]:
+    """The least number from each place on."""
+    rising = [len(numbers) if number is None else number for number in reversed(numbers)]
+    return np.minimum.accumulate(rising)[::-1].tolist() if rising else []
 
 
 def paused(one: Trace, at: dict[int, int]) -> Trace:
@@ -171,16 +181,18 @@ def paused(one: Trace, at: dict[int, int]) -> Trace:
 
 
 def copied(one: Trace, dur: int) -> Trace:
-    """A copy of `dur` before the first work of each step, on its stream, called just before that work was."""
-    calls = [one.calls[work["args"]["correlation"]]["ts"] - 1 for work in firsts(one)]
-    at, last, made = places(one), max(one.calls), []
+    """A copy of `dur` before some work of each step, on its stream, called just before that work was."""
+    at = [moment for moment, _ in gaps(one).values()]
+    works = [work for _, work in gaps(one).values()]
+    calls = [one.calls[work["args"]["correlation"]]["ts"] - 1 for work in works]
+    last, made = max(one.calls), []
     pauses = dict.fromkeys(calls, _CALL) | dict.fromkeys(at, dur + _CALL)
     after = paused(one, pauses)
     warp = Warp((moment, moment + 1, 1 + pause) for moment, pause in sorted(pauses.items()))
-    for number, (call_at, copy_at, work) in enumerate(zip(warp(calls), warp(at), firsts(one), strict=True), 1):
+    for number, (call_at, copy_at, work) in enumerate(zip(warp(calls), warp(at), works, strict=True), 1):
         call = one.calls[work["args"]["correlation"]]
         args = {"correlation": last + number, "device": work["args"]["device"], "stream": work["args"]["stream"]}
-        where = {"ph": "X", "pid": work["pid"], "tid": work["tid"], "name": "Memcpy DtoD (Device -> Device)"}
+        where = {"ph": "X", "pid": work["pid"], "tid": work["tid"], "name": _COPY}
         where["cat"] = "gpu_memcpy" if str(work["cat"]).islower() else "Memcpy"
         made.append({key: call[key] for key in ("ph", "cat", "pid", "tid")} | {"name": "cudaMemcpyAsync"})
         made[-1] |= {"ts": call_at + 100, "dur": _CALL - 1_000, "args": {"correlation": last + number}}
@@ -192,39 +204,85 @@ def copied(one: Trace, dur: int) -> Trace:
 PLANTED = ("noise", "a slower kernel", "a slow loader", "an extra copy")
 
 
+@dataclass(frozen=True)
+class Plant:
+    """A trace in which one thing is planted, how the first finding begins, and whether it is beyond the spread."""
+
+    after: Trace
+    named: Callable[[Diff], str | tuple[str, ...]]
+    is_known: bool = True
+
+
 def asked(path: Path, seed: int, folder: Path, planted: Sequence[str] = PLANTED) -> dict[str, Answered]:
-    """Plants each in a trace, and asks `ktrace diff` what changed."""
+    """Plants each in a trace, and asks `ktrace diff` what changed; leaves out what can't be planted in each step."""
     whole, chance = trace(path), Random(f"{path.name} {seed}")
     jitter = chance.choice(_JITTER)
     before = noisy(whole, chance, jitter)
     a, found = write(before, folder / "a.json"), dict[str, Answered]()
     for what in planted:
-        after, named = _planted(what, whole, chance, jitter)
-        diff = ktrace.diff(a, write(after, folder / "b.json"), by=["kernel"])
-        first = is_calm(diff) if what == "noise" else bool(findings(diff)) and findings(diff)[0].startswith(named(diff))
-        wrong = not first and (what == "noise" or bool(findings(diff)))
-        exact = _is_exact(before, after, diff)
-        any_ = first or any(one.startswith(named(diff)) for one in findings(diff))
-        found[what] = Answered(exact, first, any_, wrong, said=tuple(diff.verdict))
+        plant = _planted(what, whole, chance, jitter)
+        if plant is None:
+            continue
+        diff = ktrace.diff(a, write(plant.after, folder / "b.json"), by=["kernel"])
+        mine = [one.startswith(plant.named(diff)) for one in findings(diff)]
+        first = is_calm(diff) if what == "noise" else mine[:1] == [True]
+        wrong = not first and (what == "noise" or bool(mine))
+        exact = _is_exact(before, plant.after, diff)
+        found[what] = Answered(exact, first, first or any(mine), wrong, None, tuple(diff.verdict), plant.is_known)
     return found
 
 
-def _planted(
-    what: str, whole: Trace, chance: Random, jitter: float
-) -> tuple[Trace, Callable[[Diff], str | tuple[str, ...]]]:
-    """Other noise and one thing planted; and how the first finding begins."""
+def _planted(what: str, whole: Trace, chance: Random, jitter: float) -> Plant | None:
+    """Other noise and one thing planted; None where a step has no place for it."""
     if what == "a slower kernel":
         name, grid = chance.choice(_heavy(whole))
-        slow = noisy(whole, chance, jitter, lambda one: (one["name"], str(one["args"].get("grid"))) == (name, grid))
-        return slow, lambda diff: tuple(f"{shortened(row, 48)} +" for row in _rows(diff, short_name(name)))
+        slow = noisy(whole, chance, jitter, lambda one: (one["name"], _grid(one)) == (name, grid))
+        launches = [(n, one["dur"]) for n, one in steps_of(whole) if (one["name"], _grid(one)) == (name, grid)]
+        known = _is_slower_known(launches, len(whole.steps), jitter, _number(whole))
+        return Plant(
+            slow, lambda diff: tuple(f"{shortened(row, 48)} +" for row in _rows(diff, short_name(name))), known
+        )
     after = noisy(whole, chance, jitter)
+    if what == "noise":
+        return Plant(after, lambda _: "")
+    if len(gaps(after)) < len(after.steps):
+        return None
     step = sum(one["dur"] for one in after.steps) // len(after.steps)
     dur = round(step * chance.uniform(*_PART))
     if what == "a slow loader":
-        return paused(after, dict.fromkeys(places(after), dur)), lambda _: "idle"
-    if what == "an extra copy":
-        return copied(after, dur), lambda _: "Memcpy DtoD (Device -> Device) +"
-    return after, lambda _: ""
+        known = dur >= least(*_per_step(_free(whole), len(whole.steps), 2 * jitter), rows=1)
+        return Plant(paused(after, dict.fromkeys((at for at, _ in gaps(after).values()), dur)), lambda _: "idle", known)
+    copies = [(n, one["dur"]) for n, one in steps_of(whole) if one["name"] == _COPY]
+    known = not copies or dur >= least(*_per_step(copies, len(whole.steps), jitter), rows=_number(whole))
+    return Plant(copied(after, dur), lambda _: f"{_COPY} +", known)
+
+
+def _is_slower_known(launches: Sequence[tuple[int, int]], steps: int, jitter: float, rows: int) -> bool:
+    """Whether a test finds that launches (step, ns) are slower, by the totals of steps or one by one."""
+    single = [dur for _, dur in launches]
+    samples = _per_step(launches, steps, jitter), (single, [jitter * dur for dur in single])
+    return any((SLOWER - 1) * sum(one) / len(one) >= least(one, noise, rows) for one, noise in samples)
+
+
+def _per_step(times: Sequence[tuple[int, int]], steps: int, jitter: float) -> tuple[list[int], list[float]]:
+    """The total of each step of times (step, ns), and what noise adds to it."""
+    mine = [[dur for number, dur in times if number == step] for step in range(steps)]
+    return [sum(one) for one in mine], [jitter * math.hypot(*one) for one in mine]
+
+
+def _free(one: Trace) -> list[tuple[int, int]]:
+    """The times in which the device does nothing, and the step of the work after each, where there is one."""
+    of, found, end = {id(work): number for number, work in steps_of(one)}, [], one.work[0]["ts"]
+    for work in one.work:
+        if work["ts"] > end and id(work) in of:
+            found.append((of[id(work)], work["ts"] - end))
+        end = max(end, work["ts"] + work["dur"])
+    return found
+
+
+def _number(one: Trace) -> int:
+    """How many rows a table by kernel has."""
+    return len({short_name(work["name"]) for _, work in steps_of(one)})
 
 
 def _rows(diff: Diff, kernel: str) -> list[str]:
@@ -233,16 +291,20 @@ def _rows(diff: Diff, kernel: str) -> list[str]:
 
 
 def _heavy(one: Trace) -> list[tuple[str, str]]:
-    """The heaviest kernels by name and grid, of those that are in each step and whose short name is no other's."""
+    """The heaviest kernels by name and grid, of those in each step whose short name is no other's."""
     times: Counter[tuple[str, str]] = Counter()
-    counts: Counter[tuple[int, str]] = Counter()
+    counts: Counter[tuple[int, str, str]] = Counter()
     for number, work in steps_of(one):
         if str(work["cat"]).lower() == "kernel" and "nccl" not in work["name"]:
-            times[work["name"], str(work["args"].get("grid"))] += work["dur"]
-            counts[number, work["name"]] += 1
-    even = {name for name, _ in times if min(counts[number, name] for number in range(len(one.steps))) > 0}
+            times[work["name"], _grid(work)] += work["dur"]
+            counts[number, work["name"], _grid(work)] += 1
+    even = {key for key in times if min(counts[(number, *key)] for number in range(len(one.steps))) > 0}
     alike = Counter(short_name(name) for name in {work["name"] for work in one.work})
-    return [key for key, _ in times.most_common() if alike[short_name(key[0])] == 1 and key[0] in even][:_HEAVIEST]
+    return [key for key, _ in times.most_common() if alike[short_name(key[0])] == 1 and key in even][:_HEAVIEST]
+
+
+def _grid(work: Event) -> str:
+    return str(work["args"].get("grid"))
 
 
 def steps_of(one: Trace) -> list[tuple[int, Event]]:
@@ -280,7 +342,7 @@ def _call(one: Trace, work: Event) -> bool:
 
 def write(one: Trace, path: Path) -> Path:
     """Writes the document; times have three decimals."""
-    head = json.dumps(one.head, default=_number)[:-1]
+    head = json.dumps(one.head, default=_float)[:-1]
     with path.open("w", encoding="utf-8") as file:
         file.write(f'{head}, "traceEvents": [\n')
         file.writelines(_lines(one))
@@ -298,12 +360,12 @@ def _lines(one: Trace) -> Iterator[str]:
 def _text(event: Event) -> Event:
     """An event with its JSON text, without times and the closing brace."""
     rest = {key: value for key, value in event.items() if key not in ("ts", "dur")}
-    return event | {_TEXT: json.dumps(rest, default=_number)[:-1]}
+    return event | {_TEXT: json.dumps(rest, default=_float)[:-1]}
 
 
 def _us(ns: int) -> str:
     return f"{ns // 1000}.{ns % 1000:03d}"
 
 
-def _number(value: Decimal) -> float:
+def _float(value: Decimal) -> float:
     return float(value)

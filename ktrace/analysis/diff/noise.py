@@ -123,7 +123,7 @@ def distance_test(a: AnyArray, b: AnyArray) -> float:
     if n != m and (parts := of_a**2 / (n - 1) + of_b**2 / (m - 1)):
         freedom = int((of_a + of_b) ** 2 / parts)
     runs = (RUNS * float(a.mean())) ** 2 + (RUNS * float(b.mean())) ** 2
-    return _students(float(b.mean() - a.mean()), of_a + of_b + runs, freedom)
+    return students(float(b.mean() - a.mean()), of_a + of_b + runs, freedom)
 
 
 def _pairs_test(a: Float64, b: Float64) -> float:
@@ -131,7 +131,7 @@ def _pairs_test(a: Float64, b: Float64) -> float:
     ratios = min(a.min(), b.min()) > 0
     by = np.log(b / a) if ratios else b - a
     runs = 2 * RUNS**2 if ratios else (RUNS * float(a.mean())) ** 2 + (RUNS * float(b.mean())) ** 2
-    return _students(float(by.mean()), float(by.var(ddof=1)) / len(by) + runs, len(by) - 1)
+    return students(float(by.mean()), float(by.var(ddof=1)) / len(by) + runs, len(by) - 1)
 
 
 def _beyond_runs(p: float, a: AnyArray, b: AnyArray) -> float:
@@ -140,7 +140,7 @@ def _beyond_runs(p: float, a: AnyArray, b: AnyArray) -> float:
     return p if abs(middle_b - middle_a) > 3 * math.sqrt(2) * RUNS * middle_a else 1.0
 
 
-def _students(off: float, variance: float, freedom: int) -> float:
+def students(off: float, variance: float, freedom: int) -> float:
     """Returns the two-sided p of Student's distribution (whole degrees of freedom: Abramowitz and Stegun, 26.7.3).
 
     `variance` is that of what is `off`.
