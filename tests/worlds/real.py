@@ -13,7 +13,7 @@ import gzip
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -308,12 +308,29 @@ def _grid(work: Event) -> str:
 
 
 def steps_of(one: Trace) -> list[tuple[int, Event]]:
-    """The work of steps, in its order: where its call begins, or where it begins itself if its call isn't known."""
-    found = []
+    """The work of steps, in its order: where its call begins, or where it begins itself if its call isn't known.
+
+    Work that was queued before the recording is of none.
+    """
+    found, queued = [], _queued(one)
     for work in one.work:
+        if id(work) in queued:
+            continue
         at = one.calls[work["args"]["correlation"]]["ts"] if _call(one, work) else work["ts"]
         mine = [n for n, step in enumerate(one.steps) if step["ts"] <= at < step["ts"] + step["dur"]]
         found += [(mine[0], work)] if mine else []
+    return found
+
+
+def _queued(one: Trace) -> set[int]:
+    """The identities of what streams do before their first work whose call is known, unless most calls aren't."""
+    streams, found = defaultdict[tuple[Any, Any], list[Event]](list), set[int]()
+    for work in one.work:
+        streams[work["pid"], work["tid"]].append(work)
+    for mine in streams.values():
+        first = next((place for place, work in enumerate(mine) if _call(one, work)), 0)
+        if 2 * sum(_call(one, work) for work in mine) >= len(mine) - first:
+            found.update(map(id, mine[:first]))
     return found
 
 

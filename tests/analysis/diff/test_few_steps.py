@@ -86,6 +86,21 @@ def test_the_same_job_is_not_accused(what: str, steps: int) -> None:
     assert max(wrong.values()) <= 0.03 * 400, wrong
 
 
+def test_the_same_time_in_steps_of_any_length_is_a_change() -> None:
+    """Three steps of unlike length: a kernel takes 2.2 ms more in each, or as much more in all, by chance."""
+
+    def of(name: str, works: list[float]) -> Summary:
+        return side(name, [events("gemm", [round(ms * MS) for ms in works], steps=3)], walls=[20 * MS] * 3)
+
+    before = of("a", [1.156, 0.863, 0.528])
+    found = compared(before, of("b", [3.361, 3.069, 2.735]))
+    assert found.rows["kernel"][0].verdict == CLEAR
+    assert found.verdict[1] == "The greatest changes by kernel: gemm +2.21 ms."
+    by_chance = compared(before, of("b", [3.361, 0.869, 4.935]))
+    assert by_chance.rows["kernel"][0].verdict == UNKNOWN
+    assert "The greatest changes" not in " ".join(by_chance.verdict)
+
+
 def test_two_steps_are_too_few_to_test_and_their_spread_counts() -> None:
     apart = diff([10.0, 10.5], [20.0, 20.5])
     assert apart.wall is not None
