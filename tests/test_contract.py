@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import os
 import shutil
 import tracemalloc
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 import golden
@@ -15,14 +15,14 @@ from conftest import SAMPLES
 from wire import repeats
 
 import ktrace.input.detection
+from ktrace.converters.formats import listed
 from ktrace.errors import InputError, KtraceError
-from ktrace.input.detection import choose
-from ktrace.input.format import Detected, Format, builtin_formats
+from ktrace.input.format import FUNCTIONS, Detected, Format, builtin_formats
 from ktrace.input.source import MAPPING_SUFFIX, Sample, Source
-from ktrace.model.batch import RECORDS
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
+from ktrace.trace import contract
 from ktrace.trace.trace import Trace
 
 READERS = [fmt for fmt in builtin_formats() if fmt.reads and not fmt.closed]
@@ -62,11 +62,6 @@ NOT_GROWN = {
     "proton": _TREE,
     "otlp": "spans at the same time get a track each, as those of a grown sample; its own tests measure a big one",
 }
-
-
-def read(path: Path, *, name: str | None = None, batch_rows: int = 65_536) -> Trace:
-    report = Report()
-    return Trace(read_batches([str(path)], report, format=name, batch_rows=batch_rows), report)
 
 
 def with_mapping(path: Path, copy: Path) -> Path:
@@ -149,7 +144,7 @@ def _probes_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     """A probe that raises is left out for users. Here it fails the test."""
 
     def probed(fmt: Format, sample: Sample) -> Detected | None:
-        match = fmt.probe(sample)
+        match = fmt.recognised(sample)
         return Detected(fmt.name, match.score, match.reason, match.remedy) if match else None
 
     monkeypatch.setattr(ktrace.input.detection, "_probed", probed)
@@ -162,16 +157,25 @@ def test_a_format_has_samples_and_a_docs_page(fmt: object) -> None:
     assert (SAMPLES.parent / "docs" / "formats" / f"{name}.md").exists(), f"no page docs/formats/{name}.md"
 
 
+@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)
-def test_a_sample_is_recognised_as_what_it_is(name: str, path: Path) -> None:
-    assert choose(Source(str(path))).name == name
+def test_a_sample_keeps_what_every_format_promises(
+    name: str, path: Path, check: Callable[[Path, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contract, "whole", partial(_whole_or_in_batches, contract.whole))
+    check(path, name)
+
+
+def _whole_or_in_batches(read: Callable[..., Trace], path: Path, name: str, batch_rows: int = 65_536) -> Trace:
+    """The sample, read once for all checks that only look at it."""
+    return whole(path, name) if batch_rows == 65_536 else read(path, name, batch_rows)
 
 
 @pytest.mark.parametrize("fmt", [fmt for fmt in builtin_formats() if fmt.reads], ids=lambda fmt: fmt.name)
 def test_a_probe_raises_on_no_sample_of_any_format(fmt: Format) -> None:
     for sample in all_samples():
         try:
-            fmt.probe(sample)
+            fmt.recognised(sample)
         except Exception as error:
             pytest.fail(f"the probe of {fmt.name} raises {error!r} on {sample.name}")
 
@@ -179,8 +183,7 @@ def test_a_probe_raises_on_no_sample_of_any_format(fmt: Format) -> None:
 @cache
 def all_samples() -> tuple[Sample, ...]:
     """What a probe sees of every sample, of a file without anything, and of bytes that are no text."""
-    odd = [Sample("empty"), Sample("bytes", bytes(range(256)) * 8), Sample("cut", b"\xef\xbb\xbf{", whole=False)]
-    return (*(Source(str(param.values[1])).sample() for param in SAMPLE_FILES), *odd)
+    return (*(Source(str(param.values[1])).sample() for param in SAMPLE_FILES), *contract.ODD)
 
 
 @pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)
@@ -207,30 +210,6 @@ def test_the_rows_are_the_golden_ones(name: str, path: Path) -> None:
 @pytest.mark.parametrize("name", dict.fromkeys(fmt.name for fmt in READERS))
 def test_there_are_golden_rows_of_the_samples_that_there_are(name: str) -> None:
     assert set(golden.load(name)) == {path.name for path in golden.samples_of(name)}
-
-
-@pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)
-def test_the_size_of_batches_makes_no_difference(name: str, path: Path) -> None:
-    trace = whole(path, name)
-    assert sum(table.num_rows for table in trace.to_arrow().values()) > 1
-    for batch_rows in (1, 7):
-        assert read(path, name=name, batch_rows=batch_rows).equals(trace)
-    assert read(path, name=name).equals(trace)
-
-
-@pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)
-def test_ids_are_unique_and_parents_exist(name: str, path: Path) -> None:
-    tables = whole(path, name).to_arrow()
-    keys = [
-        (source, number)
-        for record in RECORDS[:3]
-        for source, number in zip(tables[record]["source"].to_pylist(), tables[record]["id"].to_pylist(), strict=True)
-    ]
-    assert len(keys) == len(set(keys))
-    for record in RECORDS[:3]:
-        table = tables[record]
-        parents = zip(table["source"].to_pylist(), table["parent"].to_pylist(), strict=True)
-        assert {parent for parent in parents if parent[1] is not None} <= set(keys)
 
 
 @pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)
@@ -264,36 +243,6 @@ def _shows(output: str, trace: Trace, chrome: Path) -> bool:
     return output not in SHOWN or any(phase in chrome.read_text() for phase in SHOWN[output])
 
 
-#: Places at which a file is cut; `tests/fuzz` cuts at any.
-CUTS = 31
-
-
-@pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)
-def test_a_cut_file_gives_its_whole_part_or_a_clear_error(name: str, path: Path, tmp_path: Path) -> None:
-    if path.is_dir():
-        pytest.skip("a folder isn't cut")
-    data = path.read_bytes()
-    rows = sum(whole(path, name).report.rows.values())
-    cut = with_mapping(path, tmp_path / path.name)
-    cut.write_bytes(data)
-    outcomes = set()
-    sizes = sorted({*range(1, len(data), max(1, len(data) // CUTS)), len(data) - 1}, reverse=True)
-    for number, size in enumerate(sizes):  # from long to short: cutting a file costs less than writing it
-        os.truncate(cut, size)
-        for forced in (name, None) if number % 5 == 0 else (name,):
-            try:
-                part = read(cut, name=forced)
-            except KtraceError as error:
-                assert error.path == str(cut), error
-                outcomes.add("error")
-            else:
-                assert part.report.reader.balanced()
-                if forced:
-                    assert sum(part.report.rows.values()) <= rows
-                outcomes.add("part")
-    assert outcomes
-
-
 @pytest.mark.parametrize("name", dict.fromkeys(fmt.name for fmt in READERS))
 def test_a_format_whose_memory_is_not_tested_says_why(name: str) -> None:
     grown = [path.name for path in golden.samples_of(name) if _can_grow(path)]
@@ -301,6 +250,16 @@ def test_a_format_whose_memory_is_not_tested_says_why(name: str) -> None:
         assert len(NOT_GROWN[name].split()) > 5
     else:
         assert grown, "no sample that can be grown, and no reason in NOT_GROWN"
+
+
+def test_the_list_of_formats_is_what_each_folder_declares() -> None:
+    """After a change: python -m ktrace.converters.formats"""
+    assert (SAMPLES.parent / "converters/listed.py").read_text("utf-8") == listed()
+
+
+@pytest.mark.parametrize("fmt", builtin_formats(), ids=lambda fmt: fmt.name)
+def test_the_functions_that_a_format_declares_are_there(fmt: Format) -> None:
+    assert all(callable(fmt.function(field)) for field in FUNCTIONS if getattr(fmt, field) is not None)
 
 
 def test_no_two_formats_have_one_name() -> None:

@@ -126,7 +126,7 @@ def test_the_maps_of_folders_name_their_modules(folder: str) -> None:
     assert [name for name in sorted(modules - {"__init__"}) if not re.search(rf"\b{name}\b", tree)] == []
 
 
-SHARED = ROOT / "converters/_shared"
+SHARED = ROOT / "ktrace/kit"
 SHARED_FOLDERS = sorted(path.parent for path in SHARED.rglob("__init__.py"))
 
 
@@ -163,9 +163,9 @@ def test_the_reader_shown_in_contributing_is_that_of_the_room() -> None:
     shown = re.search(r"```python\n(def read\(.*?)```", contributing, re.S)
     assert shown
     assert shown.group(1) in without_docstring((ROOT / "converters/table/reader.py").read_text("utf-8"))
-    line = re.search(r'^Format\("table".*$', contributing, re.M)
-    assert line
-    assert line.group() in (ROOT / "converters/formats.py").read_text("utf-8")
+    declared = re.search(r"```python\n(FORMAT = .*?)```", contributing, re.S)
+    assert declared
+    assert declared.group(1) in (ROOT / "converters/table/__init__.py").read_text("utf-8")
 
 
 def test_every_sample_has_a_row_in_the_table() -> None:

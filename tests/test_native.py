@@ -41,7 +41,7 @@ from ktrace.stages.order import nesting
 built = pytest.mark.skipif(compiled is None, reason="ktrace.native isn't built here")
 
 USERS = (
-    "ktrace.converters._shared.trace_json.compiled_events",
+    "ktrace.kit.trace_json.compiled_events",
     "ktrace.converters.perfetto.writing.encoding",
     "ktrace.stages.order.nesting",
 )

@@ -61,16 +61,17 @@ def test_a_new_format_passes_the_contract_at_once(checkout: Path, like: str) -> 
     assert done.returncode == 0, done.stderr
     made = done.stdout.splitlines()
     assert {str(Path(path)) for path in made} >= {
-        *(f"converters/{MODULE}/{name}.py" for name in ("__init__", "probe", "reader")),
+        *(f"converters/{MODULE}/{name}.py" for name in ("__init__", "reader")),
         *(f"samples/{NAME}/first-run{LIKES[like].suffix}", f"tests/converters/test_{MODULE}.py"),
-        *(f"docs/formats/{NAME}.md", f"tests/golden_rows/{NAME}.json", "converters/formats.py"),
+        *(f"docs/formats/{NAME}.md", f"tests/golden_rows/{NAME}.json"),
+        *("converters/formats.py", "converters/listed.py"),
         *("README.md", "docs/README.md", "samples/README.md"),
     }
     assert "{{" not in "".join((checkout / path).read_text("utf-8") for path in made if path.endswith((".md", ".toml")))
 
     own = f"tests/converters/test_{MODULE}.py"
     files = ("tests/test_contract.py", own, "tests/test_docs.py", "tests/test_architecture.py")
-    of_all = "lists_every_format or index_of_the_docs or sample_has_a_row or test_a_room or probes"
+    of_all = "declares or lists_every_format or index_of_the_docs or sample_has_a_row or test_a_room or probes"
     wanted = f"[{NAME} or formats/{NAME} or test_the_figures or {of_all}"
     said = pytest_run(*files, "-k", wanted, folder=checkout, path=checkout)
     outcomes = said.split()[0]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, SAMPLES
 
-import ktrace.converters.kineto.probe as ktrace_kineto_probe
+import ktrace.converters.kineto as ktrace_kineto_probe
 import ktrace.input.format as formats
 from ktrace import __version__
 from ktrace.errors import KtraceError, StrictFailure
@@ -26,19 +26,25 @@ from ktrace.pipeline.info import inspect
 
 ROOM = {
     "__init__.py": """
-from ktrace import Format
+from ktrace.kit import Format
 
-FORMAT = Format("beeper", "Beeper log", "beeper_ktrace", ("*.beep",), reads=True)
+FORMAT = Format(
+    "beeper",
+    "Beeper log",
+    ("*.beep",),
+    probe="beeper_ktrace.probe:probe",
+    read="beeper_ktrace.reader:read",
+)
 """,
     "probe.py": """
-from ktrace.input.format import Match, Score
+from ktrace.kit import Match, Score
 
 
 def probe(sample):
     return Match(Score.DIALECT, "begins with BEEP") if sample.head.startswith(b"BEEP") else None
 """,
     "reader.py": """
-from ktrace.model.row_builder import RowBuilder
+from ktrace.kit import RowBuilder
 
 
 def read(source, conversion):
@@ -115,25 +121,25 @@ BROKEN = {
     "not a format": (
         ROOM | {"__init__.py": "FORMAT = {'name': 'broken'}\n"},
         "",
-        "can't be loaded from broken-ktrace 1.0: TypeError: it is a dict, not a ktrace.Format",
+        "can't be loaded from broken-ktrace 1.0: TypeError: it is a dict, not a ktrace.kit.Format",
     ),
     "no such room": (
-        ROOM | {"__init__.py": ROOM["__init__.py"].replace('"beeper_ktrace"', '"broken_elsewhere.room"')},
+        ROOM | {"__init__.py": ROOM["__init__.py"].replace("beeper_ktrace.reader", "broken_elsewhere.reader")},
         "",
         "can't be loaded from broken-ktrace 1.0: ModuleNotFoundError: No module named 'broken_elsewhere'",
     ),
     "no reader": (
         {name: text for name, text in ROOM.items() if name != "reader.py"},
         "",
-        "can't be loaded from broken-ktrace 1.0: ImportError: the package broken_ktrace has no module 'reader'",
+        "from broken-ktrace 1.0: ImportError: its read is broken_ktrace.reader:read, and there is no such module",
     ),
     "no probe": (
         {name: text for name, text in ROOM.items() if name != "probe.py"},
         "",
-        "can't be loaded from broken-ktrace 1.0: ImportError: the package broken_ktrace has no module 'probe'",
+        "from broken-ktrace 1.0: ImportError: its probe is broken_ktrace.probe:probe, and there is no such module",
     ),
     "the name of another format": (
-        ROOM | {"__init__.py": ROOM["__init__.py"].replace('Format("beeper"', 'Format("doppler"')},
+        ROOM | {"__init__.py": ROOM["__init__.py"].replace('    "beeper",', '    "doppler",')},
         "",
         "can't be loaded from broken-ktrace 1.0: ValueError: the name doppler belongs to another format",
     ),
@@ -145,7 +151,7 @@ BROKEN = {
     "the probe can't be imported": (
         ROOM | {"probe.py": "import nowhere_to_be_found\n"},
         "",
-        "of broken-ktrace 1.0, raised KtraceError: the module broken_ktrace.probe of the format broken can't",
+        "of broken-ktrace 1.0, raised KtraceError: broken_ktrace.probe:probe of the format broken can't be imported",
     ),
     "the probe returns something else": (
         ROOM | {"probe.py": "def probe(sample):\n    return True\n"},
@@ -215,7 +221,7 @@ def test_a_reader_that_cannot_be_imported_is_named_with_its_package(installed: P
     (tmp_path / "run.log").write_text("BEEP gemm 100 20\n")
     done = ktrace(installed, "convert", tmp_path / "run.log", "-o", tmp_path / "out.csv")
     assert done.returncode == 1
-    assert "beeper_ktrace.reader of the format beeper can't be imported: ModuleNotFoundError" in done.stderr
+    assert "beeper_ktrace.reader:read of the format beeper can't be imported: ModuleNotFoundError" in done.stderr
     assert "update or uninstall beeper-ktrace 1.0" in done.stderr
     assert "fault of ktrace" not in done.stderr
 
@@ -247,14 +253,22 @@ ALSO_BROKEN = {
     "leaving": (ROOM | {"__init__.py": "raise SystemExit(3)\n"}, "leaving-ktrace 1.0: SystemExit: 3"),
     "typed": (
         ROOM | {"__init__.py": ROOM["__init__.py"].replace('("*.beep",)', '"*.beep"')},
-        "typed-ktrace 1.0: TypeError: its patterns is a str, not a tuple",
+        "typed-ktrace 1.0: TypeError: its patterns is a str",
     ),
     "quitter": (
         ROOM | {"probe.py": "def probe(sample):\n    raise SystemExit('no')\n"},
         "its probe, of quitter-ktrace 1.0, raised SystemExit: no",
     ),
+    "misspelt": (
+        ROOM | {"__init__.py": ROOM["__init__.py"].replace("    read=", "    reed=")},
+        "misspelt-ktrace 1.0: TypeError: Format.__init__() got an unexpected keyword argument 'reed'",
+    ),
+    "halved": (
+        ROOM | {"__init__.py": ROOM["__init__.py"].replace("    probe=", "    about=")},
+        "halved-ktrace 1.0: ValueError: it has 'read' without 'probe'",
+    ),
     "twin": (
-        ROOM | {"__init__.py": ROOM["__init__.py"].replace('Format("beeper"', 'Format("beep" + "er"')},
+        ROOM | {"__init__.py": ROOM["__init__.py"].replace('    "beeper",', '    "beep" + "er",')},
         "twin-ktrace 1.0: ValueError: the name beeper belongs to another format",
     ),
 }
@@ -303,8 +317,10 @@ def test_a_reader_that_fails_is_named_with_its_package(tmp_path: Path, monkeypat
         name = f"faulty{number}"
         install(tmp_path / "site", ROOM | {"reader.py": f"def read(source, conversion):\n{body}"}, name=name)
         monkeypatch.syspath_prepend(str(tmp_path / "site"))
-        found = Format(name, name, f"{name}_ktrace", reads=True)
-        monkeypatch.setattr(formats, "plugins", lambda found=found: Plugins((found,), {found.name: "p 1.0"}, ()))
+        found = Format(
+            name, name, probe=f"{name}_ktrace.probe:probe", read=f"{name}_ktrace.reader:read", package="p 1.0"
+        )
+        monkeypatch.setattr(formats, "plugins", lambda found=found: Plugins((found,), ()))
         with pytest.raises(KtraceError) as caught:
             convert(log, tmp_path / "out.jsonl", from_=name)
         assert f"{log}: the reader of the format {name}, of p 1.0, {words}" in str(caught.value)
@@ -317,12 +333,13 @@ def test_info_goes_on_where_a_package_cannot_tell_about_its_file(
 ) -> None:
     install(tmp_path / "site", ROOM | {"about.py": "def about(source):\n    return {}['x']\n"}, name="mute")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    found = Format("mute", "Mute", "mute_ktrace", reads=True)
-    monkeypatch.setattr(formats, "plugins", lambda: Plugins((found,), {"mute": "p 1.0"}, ()))
+    functions = {"probe": "mute_ktrace.probe:probe", "read": "mute_ktrace.reader:read"}
+    found = Format("mute", "Mute", about="mute_ktrace.about:about", package="p 1.0", **functions)  # type: ignore[arg-type]
+    monkeypatch.setattr(formats, "plugins", lambda: Plugins((found,), ()))
     log = tmp_path / "run.log"
     log.write_text("BEEP gemm 100 20\n")
     info = inspect(log, from_="mute")
-    assert info.about == {"about mute": ["its module about.py, of p 1.0, raised KeyError: 'x'"]}
+    assert info.about == {"about mute": ["its function about, of p 1.0, raised KeyError: 'x'"]}
     assert info.top() == [("gemm", 1, 20)]
 
 
@@ -333,7 +350,7 @@ SHOWN = re.compile(r"^`([\w./-]+)`[^`]*?:?\n(?:[^`]*\n)?\n?```\w*\n(.*?)^```", r
 def test_the_package_of_the_docs_is_built_installed_and_used(tmp_path: Path) -> None:
     page = (ROOT / "docs/plugins.md").read_text("utf-8")
     files = dict(SHOWN.findall(page))
-    assert {Path(name).name for name in files} == {"run.beep", "pyproject.toml", "__init__.py", "probe.py", "reader.py"}
+    assert {Path(name).name for name in files} == {"run.beep", "pyproject.toml", "__init__.py"}
     for name, text in files.items():
         path = tmp_path / "package" / name
         path.parent.mkdir(parents=True, exist_ok=True)

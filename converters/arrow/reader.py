@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
-from ktrace.converters._shared.canonical.records import check_version
-from ktrace.converters._shared.canonical.unique_ids import with_unique_ids
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
+from ktrace.kit.canonical.records import check_version
+from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.model.batch import Batch
 
 _MAGIC = b"ARROW1\0\0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ktrace.converters._shared.canonical.flat_table import FlatWriter
+from ktrace.kit.canonical.flat_table import FlatWriter
 from ktrace.model.batch import VERSION
 from ktrace.model.json_text import decoded
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, timed
-from ktrace.converters._shared.columnar.csv_blocks import CsvRows
-from ktrace.converters._shared.columnar.text_cells import only
-from ktrace.converters._shared.columnar.typed_cells import Field, Number, Time, Whole, Word, typed
+from ktrace.kit.columnar.blocks import Batches, timed
+from ktrace.kit.columnar.csv_blocks import CsvRows
+from ktrace.kit.columnar.text_cells import only
+from ktrace.kit.columnar.typed_cells import Field, Number, Time, Whole, Word, typed
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 

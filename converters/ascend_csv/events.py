@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.ascend import overlaps
-from ktrace.converters._shared.ascend.tasks import COMMUNICATION, task_kind
-from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
-from ktrace.converters._shared.columnar.csv_blocks import CsvRows
-from ktrace.converters._shared.columnar.text_cells import by_distinct, only
-from ktrace.converters._shared.columnar.typed_cells import Field, Number, Text, Time, Whole, Word, joined, typed
+from ktrace.kit.ascend import overlaps
+from ktrace.kit.ascend.tasks import COMMUNICATION, task_kind
+from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.kit.columnar.csv_blocks import CsvRows
+from ktrace.kit.columnar.text_cells import by_distinct, only
+from ktrace.kit.columnar.typed_cells import Field, Number, Text, Time, Whole, Word, joined, typed
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.ascend.folder import CSV
-from ktrace.converters._shared.ascend.own_files import own_files
-from ktrace.converters._shared.ascend.tasks import DEVICE
-from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source
+from ktrace.kit.ascend.folder import CSV
+from ktrace.kit.ascend.own_files import own_files
+from ktrace.kit.ascend.tasks import DEVICE
+from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

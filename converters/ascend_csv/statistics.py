@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.ascend.tasks import task_kind
-from ktrace.converters._shared.columnar.csv_blocks import CsvRows
-from ktrace.converters._shared.text.headings import STATISTICS, Columns, heading, plain, read_figures
-from ktrace.converters._shared.text.numbers import number
+from ktrace.kit.ascend.tasks import task_kind
+from ktrace.kit.columnar.csv_blocks import CsvRows
+from ktrace.kit.text.headings import STATISTICS, Columns, heading, plain, read_figures
+from ktrace.kit.text.numbers import number
 from ktrace.model.row_builder import RowBuilder
 
 from .events import IDS

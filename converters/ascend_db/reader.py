@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.ascend.folder import DB
-from ktrace.converters._shared.ascend.own_files import own_file
-from ktrace.converters._shared.ascend.tasks import DEVICE
-from ktrace.converters._shared.sqlite.database import Database, opened
-from ktrace.converters._shared.sqlite.lookup import first_ids
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.kit.ascend.folder import DB
+from ktrace.kit.ascend.own_files import own_file
+from ktrace.kit.ascend.tasks import DEVICE
+from ktrace.kit.sqlite.database import Database, opened
+from ktrace.kit.sqlite.lookup import first_ids
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block
-from ktrace.converters._shared.sqlite.database import Database
-from ktrace.converters._shared.sqlite.lookup import Children, FirstId, Texts
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.kit.columnar.blocks import Batches, Block
+from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite.lookup import Children, FirstId, Texts
 
 from .arrows import Arrows
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block, timed
+from ktrace.kit.columnar.blocks import Block, timed
 from ktrace.model.batch import Batch
 
 from .reading import Reading, known, named, thread, with_whole

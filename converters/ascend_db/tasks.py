@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.ascend import overlaps
-from ktrace.converters._shared.ascend.tasks import DIRECTIONS, task_kind
-from ktrace.converters._shared.columnar.blocks import Block, nonzero, timed
-from ktrace.converters._shared.columnar.text_cells import by_distinct
-from ktrace.converters._shared.sqlite.database import Database
-from ktrace.converters._shared.sqlite.lookup import Children, Lookup
+from ktrace.kit.ascend import overlaps
+from ktrace.kit.ascend.tasks import DIRECTIONS, task_kind
+from ktrace.kit.columnar.blocks import Block, nonzero, timed
+from ktrace.kit.columnar.text_cells import by_distinct
+from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite.lookup import Children, Lookup
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 

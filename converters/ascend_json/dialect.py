@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ktrace.converters._shared.ascend.tasks import CONTROL, COPY, ENCLOSING, SYNC
-from ktrace.converters._shared.trace_json.dialect import Dialect, Into, Rule, Sign
+from ktrace.kit.ascend.tasks import CONTROL, COPY, ENCLOSING, SYNC
+from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
 
 from .layers import HARDWARE, Layers
 

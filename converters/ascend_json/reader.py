@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.ascend.folder import JSON
-from ktrace.converters._shared.ascend.own_files import own_file
-from ktrace.converters._shared.ascend.tasks import DEVICE, DIRECTIONS
-from ktrace.converters._shared.trace_json.dialect import Dialect
-from ktrace.converters._shared.trace_json.document import read_document
-from ktrace.converters._shared.trace_json.events import Events
-from ktrace.converters._shared.trace_json.gpus import on_devices
-from ktrace.converters._shared.trace_json.member import Member
-from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.input.source import Source
+from ktrace.kit.ascend.folder import JSON
+from ktrace.kit.ascend.own_files import own_file
+from ktrace.kit.ascend.tasks import DEVICE, DIRECTIONS
+from ktrace.kit.trace_json.dialect import Dialect
+from ktrace.kit.trace_json.document import read_document
+from ktrace.kit.trace_json.events import Events
+from ktrace.kit.trace_json.gpus import on_devices
+from ktrace.kit.trace_json.member import Member
+from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder

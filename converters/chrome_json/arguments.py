@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.timelines.arguments import RESERVED, argument_columns, argument_name
+from ktrace.kit.timelines.arguments import RESERVED, argument_columns, argument_name
 from ktrace.model.batch import Batch
 from ktrace.model.json_rows import Cells, Part, as_text
 from ktrace.model.json_text import decoded, dump_json, json_cells

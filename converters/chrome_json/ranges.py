@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ktrace.converters._shared.trace_json import byte_ranges
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
+from ktrace.kit.trace_json import byte_ranges
 
 from .read_back import read_head
 from .reader import read

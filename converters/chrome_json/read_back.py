@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.dictionaries import constant, words
-from ktrace.converters._shared.timelines.arguments import PLAIN
-from ktrace.converters._shared.trace_json.dialect import Dialect, Into
-from ktrace.converters._shared.trace_json.draft import Draft, Task, by_word, integers, mapped, numbers, valid
-from ktrace.converters._shared.trace_json.events import Events
-from ktrace.converters._shared.trace_json.phases import bounded, events_at
-from ktrace.converters._shared.trace_json.places import plain
 from ktrace.input.source import Source
+from ktrace.kit.columnar.dictionaries import constant, words
+from ktrace.kit.timelines.arguments import PLAIN
+from ktrace.kit.trace_json.dialect import Dialect, Into
+from ktrace.kit.trace_json.draft import Draft, Task, by_word, integers, mapped, numbers, valid
+from ktrace.kit.trace_json.events import Events
+from ktrace.kit.trace_json.phases import bounded, events_at
+from ktrace.kit.trace_json.places import plain
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.fitting import fitted_facts

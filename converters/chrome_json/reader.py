@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.numbers import to_ns
-from ktrace.converters._shared.trace_json.document import read_document
-from ktrace.converters._shared.trace_json.member import Member
-from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source, printable
+from ktrace.kit.text.numbers import to_ns
+from ktrace.kit.trace_json.document import read_document
+from ktrace.kit.trace_json.member import Member
+from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import fitted_facts
 from ktrace.model.json_text import dump_json

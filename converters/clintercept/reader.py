@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.intel.names import Work, intercepted
-from ktrace.converters._shared.text.lines import Lines
 from ktrace.input.source import Source
+from ktrace.kit.intel.names import Work, intercepted
+from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .probe import TITLE
+from . import TITLE
 
 _NS = r"\d{1,18}"
 _ROW = re.compile(

@@ -9,3 +9,29 @@
 A whole tid is a thread of the host. Device work has the tid <queue>.1, its name (`PerKernel`), <number>.<queue> with
 three stages (`InStages`), or -<queue> in old versions. The id of a call and of the work that it enqueued are the same.
 """
+
+from __future__ import annotations
+
+from ktrace.kit import Format, Match, Sample, Score
+
+_WORDS = (b'"clintercept_start_time"', b'"clintercept_eof"')
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for metadata of the layer in a list of events."""
+    if not sample.head[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+        return None
+    for word in _WORDS:
+        if word in sample.head[:65_536] or word in sample.tail:
+            return Match(Score.DIALECT, f"has the event {word.decode()}")
+    return None
+
+
+FORMAT = Format(
+    "clintercept-json",
+    "OpenCL Intercept Layer JSON",
+    patterns=("clintercept_trace.json", "*.json"),
+    probe=probe,
+    read="ktrace.converters.clintercept_json.reader:read",
+    words=('"clintercept_',),
+)

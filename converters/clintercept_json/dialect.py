@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktrace.converters._shared.trace_json.dialect import Dialect, Into, Rule
+from ktrace.kit.trace_json.dialect import Dialect, Into, Rule
 
 DIALECT = Dialect(
     cats={},

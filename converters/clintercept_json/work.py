@@ -7,8 +7,8 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.intel.names import Work, intercepted
-from ktrace.converters._shared.intel.tracks import Place
+from ktrace.kit.intel.names import Work, intercepted
+from ktrace.kit.intel.tracks import Place
 from ktrace.model.batch import Batch
 
 _STAGE = re.compile(r" \((Queued|Submitted|Execution)\)$")

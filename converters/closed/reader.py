@@ -9,7 +9,7 @@ from ktrace.errors import ClosedFormat
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 
-from .probe import probe
+from . import probe
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:

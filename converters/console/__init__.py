@@ -9,3 +9,66 @@
 
 `figures` reads lines, `boxes` tables. Programs whose own words are known have rooms of their own: this one comes last.
 """
+
+from __future__ import annotations
+
+import re
+
+from ktrace.kit import Format, Match, Sample, Score
+
+#: Characters at the begin of a log that are examined; how many of the lines must have durations: two, and one in ten.
+_SEARCHED = 1 << 13
+_LEAST = 2
+_SHARE = 10
+
+#: Lines with a time that are examined; at least half of them must have a label. Longer lines than this aren't.
+_EXAMINED = 40
+_LONGEST = 10_000
+
+_WORD = "(index)"
+
+#: What onnxruntime-web prints, whose room is another one.
+_OTHERS = '[profiling] kernel "'
+
+_INDEX = re.compile(r"^[^\S\n]*│ \(index\)[^\S\n]*│|^\(index\)\t", re.MULTILINE)
+_PAGE = re.compile(
+    r"(?i)webgpu|webgl|wgsl|\[gpu|gpu[_:=]|gputime|shader|tfjs|%c|\.m?[jt]s:\d|\bwasm\b|timer ended|\bkernel\b|dispatch"
+)
+_TIME = re.compile(r"\d ?(?:ns|us|µs|μs|ms|s)\b|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]")
+
+
+def probe(sample: Sample) -> Match | None:
+    """SUFFIX for lines with durations among words of a page, DIALECT for console.table."""
+    start = sample.head[:64].lstrip()
+    if not start or start[:1] in b"{<" or re.match(rb"\[\s*[\[{\"\d\]]", start) or not sample.text:
+        return None
+    text = sample.text[:_SEARCHED]
+    if _OTHERS in text or not (_INDEX.search(text) if _WORD in text else _PAGE.search(text) and _TIME.search(text)):
+        return None
+    from .boxes import box_of
+    from .figures import figures_of
+
+    lines = [line for line in text.splitlines() if line.strip()]
+    for number, line in enumerate(lines):
+        if _WORD in line and any(
+            (box := box_of(line, below)) and box.fields for below in lines[number + 1 : number + 3]
+        ):
+            return Match(Score.DIALECT, "has a table of console.table with times")
+    likely = [line for line in lines if len(line) < _LONGEST and _TIME.search(line)]
+    if len(likely) < _LEAST or len(likely) * _SHARE < len(lines) or not _PAGE.search(text):
+        return None
+    found = sum(bool(figures_of(line)) for line in likely[:_EXAMINED])
+    if found >= _LEAST and found * 2 >= len(likely[:_EXAMINED]):
+        return Match(Score.SUFFIX, f"has lines with labels and durations, {found} of the first {len(lines)}")
+    return None
+
+
+FORMAT = Format(
+    "console",
+    "console log of a page: labels with durations, console.table",
+    patterns=("*.log", "*.txt"),
+    probe=probe,
+    read="ktrace.converters.console.reader:read",
+    prose=True,
+    max_score=Score.SHAPE,
+)

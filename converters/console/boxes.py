@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from ktrace.converters._shared.text.headings import (
+from ktrace.kit.text.headings import (
     FIGURES,
     STATISTICS,
     Columns,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ktrace.converters._shared.text.json_items import exact
-from ktrace.converters._shared.text.numbers import TIME_NS, to_ns
+from ktrace.kit.text.json_items import exact
+from ktrace.kit.text.numbers import TIME_NS, to_ns
 
 #: What tools put before a message: a time of day, the place in a script, the level.
 _PREFIX = re.compile(

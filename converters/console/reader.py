@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.headings import is_total
-from ktrace.converters._shared.text.lines import Lines
 from ktrace.input.source import Source
+from ktrace.kit.text.headings import is_total
+from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

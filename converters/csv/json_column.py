@@ -6,7 +6,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.canonical.encode import embedded, is_json
+from ktrace.kit.canonical.encode import embedded, is_json
 from ktrace.model.batch import union_schema
 from ktrace.model.json_rows import as_text
 from ktrace.model.json_text import NOT_JSON, quoted

@@ -14,13 +14,13 @@ import pyarrow.csv
 
 from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.canonical.encode import table_texts
-from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
-from ktrace.converters._shared.canonical.unique_ids import with_unique_ids
-from ktrace.converters._shared.text.lines import quoted_cells
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current, exceeded, sized
 from ktrace.input.source import Source, mark_size, utf8
+from ktrace.kit.canonical.encode import table_texts
+from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
+from ktrace.kit.canonical.unique_ids import with_unique_ids
+from ktrace.kit.text.lines import quoted_cells
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.record_texts import Fault, RecordRun
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.canonical.flat_table import FlatWriter
+from ktrace.kit.canonical.flat_table import FlatWriter
 from ktrace.model.json_text import decoded, json_cells
 from ktrace.output.sink import Sink
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ktrace.converters._shared.text.numbers import TIME_NS
+from ktrace.kit.text.numbers import TIME_NS
 from ktrace.model.json_text import load_json
 
 #: Doppler prints sizes in steps of 1024 (formatBytes in src/storage/quota.js): its "GB" is 2^30 B.

@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.lines import Line, Lines
-from ktrace.converters._shared.text.numbers import TIME_NS, to_ns
 from ktrace.input.limits import current
 from ktrace.input.source import Source
+from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.numbers import TIME_NS, to_ns
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import RowBuilder

@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from ktrace.converters._shared.columnar.decoding import is_utf8
-from ktrace.converters._shared.trace_json.chunks import CHUNK, Text
-from ktrace.converters._shared.trace_json.grammar import value_at
-from ktrace.converters._shared.trace_json.repair import mend_value
 from ktrace.errors import DamagedInput
+from ktrace.kit.columnar.decoding import is_utf8
+from ktrace.kit.trace_json.chunks import CHUNK, Text
+from ktrace.kit.trace_json.grammar import value_at
+from ktrace.kit.trace_json.repair import mend_value
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.report import Report
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.trace_json.chunks import Text
 from ktrace.input.capabilities import OpNode
 from ktrace.input.source import Source
+from ktrace.kit.trace_json.chunks import Text
 from ktrace.model.json_text import NOT_JSON
 
 from .document import Document

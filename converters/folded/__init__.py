@@ -5,3 +5,15 @@
 
 The number is the self time of the last frame in ns, summed over all its occurrences with the same stack.
 """
+
+from __future__ import annotations
+
+from ktrace.kit import Format
+
+FORMAT = Format(
+    "folded",
+    "folded stacks for flame graphs",
+    patterns=("*.folded", "*.collapsed"),
+    writer="ktrace.converters.folded.writer:Writer",
+    timeline=True,
+)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from ktrace.converters._shared.text.lines import Lines
-from ktrace.converters._shared.text.numbers import number, to_ns
+from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.numbers import number, to_ns
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report

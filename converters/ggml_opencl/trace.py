@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ktrace.converters._shared.text.lines import Lines
+from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report

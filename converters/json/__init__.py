@@ -7,3 +7,42 @@
 
 The records are those of JSON Lines. A document in this layout is read as a stream; any other is decoded whole.
 """
+
+from __future__ import annotations
+
+import json
+import re
+
+from ktrace.kit import Format, Match, Sample, Score
+
+_HEAD = re.compile(r'\s*\{\s*"ktrace"\s*:\s*("[^"]*"|[^\s",{}]+)\s*,\s*"records"\s*:\s*\[')
+_RECORDS = re.compile(r'\s*(\{\s*"records"\s*:\s*)?\[\s*\{\s*"record"\s*:\s*"(event|summary|link|catalog)"')
+
+
+def probe(sample: Sample) -> Match | None:
+    """Certain with an object that has "ktrace" and "records"; near where "ktrace" is missing."""
+    text = sample.text or ""
+    if found := _HEAD.match(text):
+        return Match(Score.DIALECT, f'is an object with "ktrace": {found.group(1)} and "records"')
+    if sample.whole and text.lstrip().startswith("{") and '"ktrace"' in text and '"records"' in text:
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError):
+            document = None
+        if isinstance(document, dict) and {"ktrace", "records"} <= document.keys():
+            return Match(Score.DIALECT, f'is an object with "ktrace": {json.dumps(document["ktrace"])} and "records"')
+    if _RECORDS.match(text):
+        return Match(Score.NEAR, 'canonical records, but no {"ktrace": "1.0", "records": [...]} around them')
+    return None
+
+
+FORMAT = Format(
+    "json",
+    "canonical records, one document",
+    patterns=("*.json",),
+    probe=probe,
+    read="ktrace.converters.json.reader:read",
+    writer="ktrace.converters.json.writer:Writer",
+    texts="ktrace.converters.json.reader:texts",
+    words=('"ktrace"', '"record"'),
+)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from ktrace.converters._shared.canonical.record_forms import DOCUMENT, read_records, record_texts
+from ktrace.kit.canonical.record_forms import DOCUMENT, read_records, record_texts
 
 read = partial(read_records, form=DOCUMENT)
 texts = partial(record_texts, form=DOCUMENT)

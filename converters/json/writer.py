@@ -2,6 +2,6 @@
 
 from functools import partial
 
-from ktrace.converters._shared.canonical.record_forms import DOCUMENT, RecordWriter
+from ktrace.kit.canonical.record_forms import DOCUMENT, RecordWriter
 
 Writer = partial(RecordWriter, form=DOCUMENT)

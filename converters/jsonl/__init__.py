@@ -6,3 +6,39 @@
 
 A record contains the columns that aren't null, in the order of the model.
 """
+
+from __future__ import annotations
+
+import json
+
+from ktrace.kit import Format, Match, Sample, Score
+
+_WORDS = ("event", "summary", "link", "catalog")
+
+
+def probe(sample: Sample) -> Match | None:
+    """Certain with a first line {"ktrace": ...}; near where only that line is missing."""
+    line = next((line for line in sample.lines if line.strip()), "")
+    try:
+        first = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(first, dict):
+        return None
+    if "ktrace" in first and "records" not in first:
+        return Match(Score.DIALECT, f'has the first line {{"ktrace": {json.dumps(first["ktrace"])}}}')
+    if first.get("record") in _WORDS and "source" in first:
+        return Match(Score.NEAR, 'canonical records, but no first line {"ktrace": "1.0"}')
+    return None
+
+
+FORMAT = Format(
+    "jsonl",
+    "canonical records, a line each",
+    patterns=("*.jsonl",),
+    probe=probe,
+    read="ktrace.converters.jsonl.reader:read",
+    writer="ktrace.converters.jsonl.writer:Writer",
+    texts="ktrace.converters.jsonl.reader:texts",
+    words=('"ktrace"', '"record"'),
+)

@@ -2,6 +2,6 @@
 
 from functools import partial
 
-from ktrace.converters._shared.canonical.record_forms import JSON_LINES, RecordWriter
+from ktrace.kit.canonical.record_forms import JSON_LINES, RecordWriter
 
 Writer = partial(RecordWriter, form=JSON_LINES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ktrace.converters._shared.trace_json.dialect import Dialect, Into, Rule, Series
+from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Series
 
 #: Arguments of all rows: the operator that started the work (lower case in 2021), and torch's fields of collectives.
 _COMMON: dict[str, Into] = {

@@ -18,10 +18,10 @@ import msgspec
 
 from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.trace_json.repair import decode_mended
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.input.source import Source
+from ktrace.kit.trace_json.repair import decode_mended
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import shown
 from ktrace.model.json_text import NOT_JSON

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.trace_json.document import read_document
-from ktrace.converters._shared.trace_json.member import Member
-from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.errors import ClosedFormat
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
+from ktrace.kit.trace_json.document import read_document
+from ktrace.kit.trace_json.member import Member
+from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import fitted_facts
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
 
+from . import MEMORY_BY_CATEGORY, MEMORY_TIMELINE, NUMBERS
 from .dialect import DIALECT
 from .facts import clock, facts_of
 from .memory_timeline import read_memory_by_category, read_memory_timeline
-from .probe import MEMORY_BY_CATEGORY, MEMORY_TIMELINE, NUMBERS
 from .stacks import read_stacks
 from .work_items import in_blocks
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of
+from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.masks import words_in

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ktrace.converters._shared.text.headings import Heading, spelling
-from ktrace.converters._shared.text.tables import Table
+from ktrace.kit.text.headings import Heading, spelling
+from ktrace.kit.text.tables import Table
 
 _CHANGE = re.compile(r"[Δ∆]|change\b", re.IGNORECASE)
 _CYCLE = re.compile(r"(?=.*[)\]]\Z)(?P<run>.*?\S)\s+Time\s*[(\[].+", re.IGNORECASE | re.DOTALL)

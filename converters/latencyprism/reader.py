@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.headings import cell_quantity, heading, own_key, plain, to_base, whole
-from ktrace.converters._shared.text.lines import Lines
-from ktrace.converters._shared.text.numbers import is_missing
-from ktrace.converters._shared.text.tables import Row, Text, read_tables
-from ktrace.converters._shared.text.titles import Title
 from ktrace.input.source import Source
+from ktrace.kit.text.headings import cell_quantity, heading, own_key, plain, to_base, whole
+from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.numbers import is_missing
+from ktrace.kit.text.tables import Row, Text, read_tables
+from ktrace.kit.text.titles import Title
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

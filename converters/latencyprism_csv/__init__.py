@@ -8,3 +8,30 @@
 
 Times are epoch microseconds. `*_perf_data.csv` has the first form, `*_counters_data.csv` the second.
 """
+
+from __future__ import annotations
+
+from ktrace.kit import Format, Match, Sample, Score
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for the headings of either file."""
+    from ktrace.kit.text.tables import find_tables
+
+    from .columns import columns_of
+
+    for table in find_tables(sample, columns_of):
+        words = "beta_pct" if "metric" in (table.fields or {}) else "counter_name, timestamp"
+        return Match(Score.DIALECT, f"has the columns {words} of LatencyPrism (line {table.line})")
+    return None
+
+
+FORMAT = Format(
+    "latencyprism-csv",
+    "LatencyPrism performance and counter CSV",
+    patterns=("*_data.csv",),
+    probe=probe,
+    read="ktrace.converters.latencyprism_csv.reader:read",
+    words=("counter_name", "function_name"),
+    prose=True,
+)

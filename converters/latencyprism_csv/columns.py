@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.converters._shared.text.headings import Columns, Heading
+from ktrace.kit.text.headings import Columns, Heading
 
 #: A row is a function in a cycle, with the mean and deviation of a metric while it ran. The figures of the
 #: function itself (share, duration, instances) repeat in the row of each metric.

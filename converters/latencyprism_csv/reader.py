@@ -8,11 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.headings import cell_quantity, plain
-from ktrace.converters._shared.text.lines import Lines
-from ktrace.converters._shared.text.numbers import is_missing, nanoseconds, to_ns
-from ktrace.converters._shared.text.tables import Row, Table, read_tables
 from ktrace.input.source import Source
+from ktrace.kit.text.headings import cell_quantity, plain
+from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.numbers import is_missing, nanoseconds, to_ns
+from ktrace.kit.text.tables import Row, Table, read_tables
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report

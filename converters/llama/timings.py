@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from ktrace.converters._shared.text.numbers import to_ns
+from ktrace.kit.text.numbers import to_ns
 
 _STAMP = r"(?:(?P<m>\d{1,9})\.(?P<s>\d\d)\.(?P<ms>\d{3})\.(?P<us>\d{3}) (?:[A-Z] )?)?"
 _SLOT = re.compile(

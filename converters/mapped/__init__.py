@@ -8,3 +8,42 @@
 
 A row with a start is an event, any other row a summary. Columns that the mapping doesn't name become arguments.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ktrace.kit import Format, Match, Sample, Score
+
+#: Bytes and lines at the beginning of a file that may show a table, and the fewest columns that one has.
+_HEAD, _LINES, _FEWEST = 4096, 3, 3
+
+
+def probe(sample: Sample) -> Match | None:
+    """STATED with a mapping; NEAR for lines with the same number of separators, or of JSON objects."""
+    if sample.mapping:
+        return Match(Score.STATED, f"has a mapping of its columns next to it, {Path(sample.mapping).name}")
+    if sample.listing is not None or sample.tables is not None or b"\0" in sample.head[:_HEAD]:
+        return None
+    lines = sample.head[:_HEAD].splitlines()[: _LINES + 1]
+    lines = lines if sample.whole and len(sample.head) <= _HEAD and len(lines) <= _LINES else lines[:-1]
+    if len(lines) < 2:
+        return None
+    if all(line.startswith(b'{"') and line.rstrip().endswith(b"}") for line in lines):
+        return Match(Score.NEAR, "lines of JSON objects, without a mapping of their keys")
+    for separator, word in ((b",", "commas"), (b"\t", "tabs"), (b";", "semicolons")):
+        counts = {line.count(separator) for line in lines if b'"' not in line} or {0}
+        if len(counts) == 1 and min(counts) >= _FEWEST - 1:
+            return Match(Score.NEAR, f"a table with {word}, without a mapping of its columns")
+    return None
+
+
+FORMAT = Format(
+    "mapped",
+    "any CSV, TSV or JSON Lines by a mapping of its columns",
+    patterns=("*.csv", "*.tsv", "*.jsonl"),
+    probe=probe,
+    read="ktrace.converters.mapped.reader:read",
+    propose="ktrace.converters.mapped.guess:guess",
+    max_score=Score.STATED,
+)

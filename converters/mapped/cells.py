@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.text_cells import (
+from ktrace.input.mapping import ISO, SIZE_UNITS
+from ktrace.kit.columnar.text_cells import (
     Times,
     by_distinct,
     integers,
@@ -29,9 +30,8 @@ from ktrace.converters._shared.columnar.text_cells import (
     times,
     whole_numbers,
 )
-from ktrace.converters._shared.text.headings import to_base
-from ktrace.converters._shared.text.numbers import TIME_NS
-from ktrace.input.mapping import ISO, SIZE_UNITS
+from ktrace.kit.text.headings import to_base
+from ktrace.kit.text.numbers import TIME_NS
 from ktrace.model.arrays import Bools
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"

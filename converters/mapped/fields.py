@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ktrace.converters._shared.text.headings import heading
 from ktrace.errors import InputError, KtraceError
 from ktrace.input.mapping import FIGURES, PLACES, SIZE_UNITS, SIZES, TIMES, WHOLE, ColumnMap, nearest
+from ktrace.kit.text.headings import heading
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS
 
 #: How many columns a message lists.

@@ -11,13 +11,13 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.csv_headings import are_units
-from ktrace.converters._shared.text.decimal_commas import Evidence, with_point
-from ktrace.converters._shared.text.headings import STATISTICS, Heading, cell_quantity, heading, is_time
-from ktrace.converters._shared.text.numbers import is_missing
 from ktrace.input.mapping import FIGURES, ISO, SIZE_UNITS, Cell
 from ktrace.input.proposal import Guess, Proposal
 from ktrace.input.source import Sample
+from ktrace.kit.columnar.csv_headings import are_units
+from ktrace.kit.text.decimal_commas import Evidence, with_point
+from ktrace.kit.text.headings import STATISTICS, Heading, cell_quantity, heading, is_time
+from ktrace.kit.text.numbers import is_missing
 
 from .heads import Head, first_table, no_table, objects
 from .json_lines import cell_texts, member

@@ -9,10 +9,10 @@ from typing import cast
 
 import msgspec
 
-from ktrace.converters._shared.columnar.csv_headings import SEPARATORS, Dialect, headings_of
 from ktrace.errors import InputError
 from ktrace.input.mapping import ColumnMap
 from ktrace.input.source import Sample
+from ktrace.kit.columnar.csv_headings import SEPARATORS, Dialect, headings_of
 from ktrace.model.json_text import NOT_JSON
 
 from .fields import count_found, resolved

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.columnar.text_cells import by_distinct
-from ktrace.converters._shared.text.device_names import device_work
-from ktrace.converters._shared.text.headings import is_total
 from ktrace.input.mapping import EXTENTS, ColumnMap
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.columnar.text_cells import by_distinct
+from ktrace.kit.text.device_names import device_work
+from ktrace.kit.text.headings import is_total
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS
 from ktrace.report import Report
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from ktrace.errors import InputError
 from ktrace.input.mapping import ColumnMap, mapping_of, mapping_path, read_mapping
 from ktrace.input.source import Source
+from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from ktrace.model.batch import Batch
 
 from .fields import Fields, no_column, resolved

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
-from ktrace.converters._shared.columnar.combinations import combinations
-from ktrace.converters._shared.columnar.text_cells import argument, by_distinct, floats, has_text, only, stripped
-from ktrace.converters._shared.text.headings import heading
 from ktrace.errors import DamagedInput
 from ktrace.input.mapping import EXTENTS, FIGURES, ISO, PLACES, SIZES, TEXTS, TIMES, WHOLE, ColumnMap
+from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.combinations import combinations
+from ktrace.kit.columnar.text_cells import argument, by_distinct, floats, has_text, only, stripped
+from ktrace.kit.text.headings import heading
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder

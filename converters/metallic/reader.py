@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.lines import Line, Lines
-from ktrace.converters._shared.text.numbers import TIME_NS
 from ktrace.input.source import Source, stem
+from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.numbers import TIME_NS
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.model.whole import whole_of

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.input.source import Source
+from ktrace.kit.text.lines import Line, Lines
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.converters._shared.text.headings import STATISTICS as COMMON
-from ktrace.converters._shared.text.headings import Columns, Heading
+from ktrace.kit.text.headings import STATISTICS as COMMON
+from ktrace.kit.text.headings import Columns, Heading
 
 _SPELLINGS = {
     "name": ("kernel name", "kernel", "name"),

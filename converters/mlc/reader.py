@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.headings import Figures, is_total, plain
-from ktrace.converters._shared.text.lines import Lines
-from ktrace.converters._shared.text.tables import Row, Table, read_tables
-from ktrace.converters._shared.text.titles import Title
 from ktrace.input.source import Source
+from ktrace.kit.text.headings import Figures, is_total, plain
+from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.tables import Row, Table, read_tables
+from ktrace.kit.text.titles import Title
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.torch.members import note_unknown_members
-from ktrace.converters._shared.torch.pickles import BEGIN, is_small, read_pickle
-from ktrace.converters._shared.torch.stacks import Stacks
-from ktrace.converters._shared.trace_json.repair import decode_mended
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.kit.torch.members import note_unknown_members
+from ktrace.kit.torch.pickles import BEGIN, is_small, read_pickle
+from ktrace.kit.torch.stacks import Stacks
+from ktrace.kit.trace_json.repair import decode_mended
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder

@@ -10,3 +10,27 @@ plugins/profiler/inspector/inspector_json.cc of NCCL writes it (in 2.28 and 2.29
 Sends and receives have `p2p_perf` with `p2p_sn`, `p2p_peer` and so on. `event_trace_sn` and `event_trace_ts` are there
 if NCCL_INSPECTOR_DUMP_VERBOSE=1; times are those of gettimeofday() at NCCL's callbacks.
 """
+
+from __future__ import annotations
+
+from ktrace.kit import Format, Match, Sample, Score
+
+#: Bytes in which the first line is searched.
+_FIRST = 1 << 14
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for a line with the version of the format."""
+    if b'"inspector_output_format_version"' in sample.head[:_FIRST]:
+        return Match(Score.DIALECT, "has collectives with 'inspector_output_format_version' of NCCL's Inspector")
+    return None
+
+
+FORMAT = Format(
+    "nccl-inspector",
+    "NCCL Inspector log",
+    patterns=("*-pid*.log",),
+    probe=probe,
+    read="ktrace.converters.nccl_inspector.reader:read",
+    words=('"inspector_output_format_version"',),
+)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.lines import Lines
 from ktrace.input.source import Source
+from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ktrace.converters._shared.ncu.launches import Launches
-from ktrace.converters._shared.ncu.units import is_unit
-from ktrace.converters._shared.text.lines import Lines
+from ktrace.kit.ncu.launches import Launches
+from ktrace.kit.ncu.units import is_unit
+from ktrace.kit.text.lines import Lines
 
 from .marks import METRICS, REMARK, SECTION, is_placed, launch_line, unprefixed
 from .nvtx import range_name

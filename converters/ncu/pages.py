@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ktrace.converters._shared.ncu.launches import Launches
-from ktrace.converters._shared.text.headings import plain
-from ktrace.converters._shared.text.lines import Line, Lines
+from ktrace.kit.ncu.launches import Launches
+from ktrace.kit.text.headings import plain
+from ktrace.kit.text.lines import Line, Lines
 
 from .marks import FIXED, PLACES, REMARK, SIZES, Headings, fields_of
 from .nvtx import PUSHED, STARTED, stack

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.ncu.cells import is_european
-from ktrace.converters._shared.ncu.launches import Launches
-from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.kit.ncu.cells import is_european
+from ktrace.kit.ncu.launches import Launches
+from ktrace.kit.text.lines import Line, Lines
 from ktrace.model.batch import Batch
 
 from .listing import Listing

@@ -12,3 +12,27 @@ write version 7.
 A metric's name is the index of a string, which may be in a later block, so all strings are read first.
 A launch has no begin and no end. Samples of PM sampling have times, but from other replays of the kernel.
 """
+
+from __future__ import annotations
+
+from ktrace.kit import Format, Match, Sample, Score
+
+_MAGIC = b"NVR\0"
+
+
+def probe(sample: Sample) -> Match | None:
+    """MAGIC for the first bytes, NEAR for the name alone."""
+    if sample.head.startswith(_MAGIC):
+        return Match(Score.MAGIC, "begins with 'NVR', like reports of Nsight Compute")
+    if not sample.name.lower().endswith(".ncu-rep") or sample.listing is not None:
+        return None
+    return Match(Score.NEAR, "is named '.ncu-rep', but doesn't begin with 'NVR'; copy it again")
+
+
+FORMAT = Format(
+    "ncu-rep",
+    "Nsight Compute report",
+    patterns=("*.ncu-rep",),
+    probe=probe,
+    read="ktrace.converters.ncu_rep.reader:read",
+)

@@ -6,7 +6,7 @@ import struct
 from collections import Counter
 from typing import Any
 
-from ktrace.converters._shared.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, fields_of
+from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, fields_of
 
 from .fields import FLAG, How, Shape
 

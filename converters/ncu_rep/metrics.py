@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Column, Fields, parse
+from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Column, Fields, parse
 from ktrace.model.arrays import Float64, Int64, UInt8
 from ktrace.model.json_text import dump_json
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.ncu.launches import Launches
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.kit.ncu.launches import Launches
 from ktrace.model.batch import Batch
 
 from .blocks import MOST_ENTRY, VERSION, Block, Broken, Container, Entry

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.dictionaries import constant
-from ktrace.converters._shared.ncu.launches import Launches
-from ktrace.converters._shared.ncu.units import unit_of
+from ktrace.kit.columnar.dictionaries import constant
+from ktrace.kit.ncu.launches import Launches
+from ktrace.kit.ncu.units import unit_of
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json
 from ktrace.stages.layout.launch_tables import LAUNCH_CLOCK

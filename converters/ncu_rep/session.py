@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ktrace.converters._shared.ncu.launches import Launches
+from ktrace.kit.ncu.launches import Launches
 from ktrace.report import Report
 
 from .blocks import Container, Entry

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.sqlite.database import opened
 from ktrace.input.source import Source
+from ktrace.kit.sqlite.database import opened
 from ktrace.report import Report
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.columnar.dictionaries import constant
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 

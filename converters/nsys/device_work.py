@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block, timed
-from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.kit.columnar.blocks import Block, timed
+from ktrace.kit.columnar.dictionaries import constant
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 

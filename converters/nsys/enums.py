@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.dictionaries import mapped_words
-from ktrace.converters._shared.sqlite.database import Database
+from ktrace.kit.columnar.dictionaries import mapped_words
+from ktrace.kit.sqlite.database import Database
 
 #: Column -> the enumeration of its numbers, in any table.
 COLUMNS = {

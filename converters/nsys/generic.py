@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block, timed
-from ktrace.converters._shared.sqlite.lookup import Children
+from ktrace.kit.columnar.blocks import Block, timed
+from ktrace.kit.sqlite.lookup import Children
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import load_json, quoted
 

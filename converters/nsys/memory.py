@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.dictionaries import constant, mapped_words
+from ktrace.kit.columnar.dictionaries import constant, mapped_words
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.columnar.dictionaries import constant, mapped_words, words
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.columnar.dictionaries import constant, mapped_words, words
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 

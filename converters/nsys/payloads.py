@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.dictionaries import mapped_words
+from ktrace.kit.columnar.dictionaries import mapped_words
 from ktrace.model.json_text import dump_json, load_json
 
 #: Keys in the payload of NCCL's ranges that are columns of the model.

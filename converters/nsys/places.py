@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.columnar.combinations import combinations
-from ktrace.converters._shared.sqlite.database import Database
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.columnar.combinations import combinations
+from ktrace.kit.sqlite.database import Database
 
 #: The mask of a process id, and of a thread id.
 LOW = (1 << 24) - 1

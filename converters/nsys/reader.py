@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches
-from ktrace.converters._shared.sqlite.database import Database, opened
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.kit.columnar.blocks import Batches
+from ktrace.kit.sqlite.database import Database, opened
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch

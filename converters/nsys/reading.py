@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
-from ktrace.converters._shared.columnar.dictionaries import mapped_words
-from ktrace.converters._shared.sqlite.database import Database
+from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.dictionaries import mapped_words
+from ktrace.kit.sqlite.database import Database
 from ktrace.model.arrays import Int64
 
 from .enums import COLUMNS, Enums

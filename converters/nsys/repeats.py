@@ -15,9 +15,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.sqlite.database import Database
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.sqlite.database import Database
 from ktrace.model.arrays import Bools, Int64
 from ktrace.store.joins import among, positions
 

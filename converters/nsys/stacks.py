@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.sqlite.database import Database
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.sqlite.database import Database
 from ktrace.model.arrays import Int32, Int64
 from ktrace.store.joins import positions
 

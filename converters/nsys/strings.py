@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.sqlite.database import Database
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.sqlite.database import Database
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.masks import present
 from ktrace.store.joins import positions

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.kit.columnar.blocks import Block
 from ktrace.model.arrays import Bools
 
 #: Columns of whole numbers in any table, in lower case.

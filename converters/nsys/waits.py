@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Batches
-from ktrace.converters._shared.sqlite.database import Database
+from ktrace.kit.columnar.blocks import Batches
+from ktrace.kit.sqlite.database import Database
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.store.joins import positions

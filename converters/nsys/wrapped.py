@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.kit.columnar.blocks import Block
 from ktrace.model.arrays import Int64
 from ktrace.model.json_text import load_json
 

@@ -10,3 +10,16 @@
 
 The end of the file's name is the name of the report, as in the files that `nsys stats -o run` writes.
 """
+
+from __future__ import annotations
+
+from ktrace.kit import Format
+
+FORMAT = Format(
+    "nsys-csv",
+    "CSV as `nsys stats` prints it, a report by the name of the file",
+    patterns=("*_cuda_gpu_trace.csv", "*_cuda_gpu_kern_sum.csv"),
+    writer="ktrace.converters.nsys_csv.writer:Writer",
+    timeline=True,
+    overlap=True,
+)

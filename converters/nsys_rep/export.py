@@ -17,7 +17,7 @@ from ktrace.errors import ClosedFormat, DamagedInput, InputError, OutputError
 from ktrace.input.source import Source
 from ktrace.scratch import scratch_folder
 
-from .probe import command
+from . import command
 from .programs import VARIABLE, programs
 
 #: The message of an nsys that a newer release made the report, and that release: form of 2022.4, form since 2023.

@@ -8,3 +8,66 @@
 
 A copy from the window has tabs between the cells and a unit in each: `57.0% →1.266 s →192 →6.596 ms →nvjet…`.
 """
+
+from __future__ import annotations
+
+import re
+
+from ktrace.kit import Format, Match, Sample
+from ktrace.kit.text.likely import likely_lines
+
+#: The headings of a report have words of its own (converters/formats.py), or those of a total and of a count.
+_TOTAL = re.compile(r"total[\s_]{0,9}(?:time|proj|message|\()", re.IGNORECASE)
+_OWN = (
+    *("strm", "grdx", "t-pri", "corrid", "rangestack", "projected start", "api start", "qcount", "q type", "peerrank"),
+    *("send wait", "page faults", "migration size", "migration throughput", '"total', "<th>"),
+)
+_COUNTS = ("inst", "calls", "count", "operations")
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for the title of a report or its headings."""
+    if not sample.text or sample.text[:64].lstrip().startswith("{") or not _may_be(sample):
+        return None
+    from .recognise import recognised
+
+    return recognised(sample, sample.text)
+
+
+def _may_be(sample: Sample) -> bool:
+    """Whether the text has the words at all; most files don't, and aren't searched for tables."""
+    if sample.has_any(_OWN):
+        return True
+    return any(map(_has_total_and_count, (line for _, line in likely_lines(sample, ("total",)))))
+
+
+def _has_total_and_count(line: str) -> bool:
+    words = line.lower()
+    return "operations" in words or bool(_TOTAL.search(line) and any(count in words for count in _COUNTS))
+
+
+FORMAT = Format(
+    "nsys-stats",
+    "Nsight Systems reports as `nsys stats` prints them",
+    patterns=("*.txt", "*.tsv", "*_sum.csv", "*_trace.csv", "*_sum.json", "*_trace.json", "*_sum.html", "*_trace.html"),
+    probe=probe,
+    read="ktrace.converters.nsys_stats.reader:read",
+    words=(
+        "total",
+        "strm",
+        "grdx",
+        "t-pri",
+        "corrid",
+        "rangestack",
+        "projected start",
+        "api start",
+        "qcount",
+        "q type",
+        "peerrank",
+        "send wait",
+        "page faults",
+        "migration size",
+        "migration throughput",
+        "<th>",
+    ),
+)

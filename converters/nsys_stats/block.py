@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.combinations import combinations
-from ktrace.converters._shared.columnar.text_cells import Times, argument, integers, stripped, times
-from ktrace.converters._shared.text.headings import Heading, own_key
+from ktrace.kit.columnar.combinations import combinations
+from ktrace.kit.columnar.text_cells import Times, argument, integers, stripped, times
+from ktrace.kit.text.headings import Heading, own_key
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder

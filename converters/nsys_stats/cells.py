@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.text_cells import Sizes, by_distinct, scaled, whole_numbers
-from ktrace.converters._shared.text.headings import cell_quantity, whole
-from ktrace.converters._shared.text.numbers import BYTES
+from ktrace.kit.columnar.text_cells import Sizes, by_distinct, scaled, whole_numbers
+from ktrace.kit.text.headings import cell_quantity, whole
+from ktrace.kit.text.numbers import BYTES
 from ktrace.model.masks import present
 
 #: Decimal units of sizes. Real files confirm 10^6 (3 x 2^28 B are printed as 805.306 MB); they are printed with

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ktrace.converters._shared.text.headings import STATISTICS, Columns, Heading
+from ktrace.kit.text.headings import STATISTICS, Columns, Heading
 
 #: Columns next to the name that describe it: the range of a kernel, the call that launched it.
 _BESIDE = ("style", "nvtx range", "nvtx inst", "api name", "qcount", "source", "event type", "hwid", "vmid")

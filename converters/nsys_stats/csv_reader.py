@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.converters._shared.columnar.csv_headings import find_csv
-from ktrace.converters._shared.text.headings import Heading, heading
-from ktrace.converters._shared.text.layouts import Delimited
-from ktrace.converters._shared.text.lines import Line
-from ktrace.converters._shared.text.tables import Row, Table
 from ktrace.input.source import Source
+from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.kit.columnar.csv_headings import find_csv
+from ktrace.kit.text.headings import Heading, heading
+from ktrace.kit.text.layouts import Delimited
+from ktrace.kit.text.lines import Line
+from ktrace.kit.text.tables import Row, Table
 from ktrace.model.batch import Batch
 
 from .reading import Reading

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
-from ktrace.converters._shared.text.headings import heading
-from ktrace.converters._shared.text.layouts import Delimited
-from ktrace.converters._shared.text.line_account import LineAccount
-from ktrace.converters._shared.text.tables import REFUSED, Recogniser, Row, Table, Text
-from ktrace.converters._shared.text.titles import Title
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source, mark_size, utf8
+from ktrace.kit.text.headings import heading
+from ktrace.kit.text.layouts import Delimited
+from ktrace.kit.text.line_account import LineAccount
+from ktrace.kit.text.tables import REFUSED, Recogniser, Row, Table, Text
+from ktrace.kit.text.titles import Title
 from ktrace.report import Report
 
 #: Bytes that are read at once, and the most characters of a tag or cell.

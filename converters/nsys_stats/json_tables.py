@@ -17,13 +17,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ktrace.converters._shared.text.headings import heading
-from ktrace.converters._shared.text.layouts import Delimited
-from ktrace.converters._shared.text.line_account import LineAccount
-from ktrace.converters._shared.text.tables import REFUSED, Recogniser, Row, Table, Text
-from ktrace.converters._shared.text.window import CHUNK, TextWindow
-from ktrace.converters._shared.trace_json.repair import shallow
 from ktrace.input.source import Source, mark_size, utf8
+from ktrace.kit.text.headings import heading
+from ktrace.kit.text.layouts import Delimited
+from ktrace.kit.text.line_account import LineAccount
+from ktrace.kit.text.tables import REFUSED, Recogniser, Row, Table, Text
+from ktrace.kit.text.window import CHUNK, TextWindow
+from ktrace.kit.trace_json.repair import shallow
 from ktrace.model.json_text import deeper_stack
 from ktrace.report import Report
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.headings import heading
-from ktrace.converters._shared.text.line_account import LineAccount
-from ktrace.converters._shared.text.lines import Lines
-from ktrace.converters._shared.text.tables import Row, Table, Text, read_tables
 from ktrace.input.source import Sample, Source
+from ktrace.kit.text.headings import heading
+from ktrace.kit.text.line_account import LineAccount
+from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.tables import Row, Table, Text, read_tables
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import whole_text
 

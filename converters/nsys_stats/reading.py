@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.line_account import LineAccount
-from ktrace.converters._shared.text.prefixes import without_prefix
-from ktrace.converters._shared.text.tables import Row, Table
 from ktrace.input.source import Source
+from ktrace.kit.text.line_account import LineAccount
+from ktrace.kit.text.prefixes import without_prefix
+from ktrace.kit.text.tables import Row, Table
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ktrace.converters._shared.text.headings import Heading, heading
-from ktrace.converters._shared.text.prefixes import without_prefix
-from ktrace.converters._shared.text.tables import find_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
+from ktrace.kit.text.headings import Heading, heading
+from ktrace.kit.text.prefixes import without_prefix
+from ktrace.kit.text.tables import find_tables
 
 from .html_tables import first_headings as html_headings
 from .json_tables import first_headings as json_headings

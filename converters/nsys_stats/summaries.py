@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from ktrace.converters._shared.text.headings import FIGURES, cell_quantity, whole
-from ktrace.converters._shared.text.tables import Row
+from ktrace.kit.text.headings import FIGURES, cell_quantity, whole
+from ktrace.kit.text.tables import Row
 from ktrace.model.row_builder import RowBuilder
 
 from .block import IDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.converters._shared.text.headings import Columns, Heading
+from ktrace.kit.text.headings import Columns, Heading
 
 from .columns import COLUMNS, MEMORY, memory_columns_of
 from .trace_columns import trace_columns_of

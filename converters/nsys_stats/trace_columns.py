@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ktrace.converters._shared.text.headings import Columns, Heading
+from ktrace.kit.text.headings import Columns, Heading
 
 
 class Trace(NamedTuple):

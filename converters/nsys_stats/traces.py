@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.dictionaries import constant
-from ktrace.converters._shared.columnar.text_cells import Times
-from ktrace.converters._shared.text.headings import Heading
+from ktrace.kit.columnar.dictionaries import constant
+from ktrace.kit.columnar.text_cells import Times
+from ktrace.kit.text.headings import Heading
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.masks import present

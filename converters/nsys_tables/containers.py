@@ -16,8 +16,8 @@ from ktrace.errors import DamagedInput, import_extra
 from ktrace.input.boundary import BadFiles, file_in
 from ktrace.input.source import Source
 
+from . import ARROW
 from .optional import OPTIONAL
-from .probe import ARROW
 
 #: A table's name and a batch of its rows.
 TableBatch = tuple[str, pa.RecordBatch]

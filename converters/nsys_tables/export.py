@@ -15,8 +15,8 @@ from ktrace.input.sqlite_file import quoted_name
 from ktrace.report import Report
 from ktrace.scratch import scratch_folder
 
+from . import HDF5
 from .containers import TableBatch, arrow, folder, hdf5
-from .probe import HDF5
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from ktrace.converters._shared.columnar.text_cells import BINARY_BYTES
-from ktrace.converters._shared.text.headings import Heading, cell_quantity, heading, plain, read_figures, whole
-from ktrace.converters._shared.text.numbers import Quantity, is_missing, nanoseconds
+from ktrace.kit.columnar.text_cells import BINARY_BYTES
+from ktrace.kit.text.headings import Heading, cell_quantity, heading, plain, read_figures, whole
+from ktrace.kit.text.numbers import Quantity, is_missing, nanoseconds
 from ktrace.model.row_builder import RowBuilder
 
 from .names import device, named

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.converters._shared.columnar.csv_headings import Dialect
-from ktrace.converters._shared.text.headings import Heading, heading
-from ktrace.converters._shared.text.lines import Line
-from ktrace.converters._shared.text.prefixes import without_prefix
 from ktrace.input.source import Source
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.kit.columnar.csv_headings import Dialect
+from ktrace.kit.text.headings import Heading, heading
+from ktrace.kit.text.lines import Line
+from ktrace.kit.text.prefixes import without_prefix
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

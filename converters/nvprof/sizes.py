@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
-from ktrace.converters._shared.columnar.csv_headings import headings_of
-from ktrace.converters._shared.columnar.text_cells import BINARY_BYTES
-from ktrace.converters._shared.text.headings import cell_quantity
-from ktrace.converters._shared.text.numbers import BYTES, TIME_NS
 from ktrace.input.source import Sample
+from ktrace.kit.columnar.csv_headings import headings_of
+from ktrace.kit.columnar.text_cells import BINARY_BYTES
+from ktrace.kit.text.headings import cell_quantity
+from ktrace.kit.text.numbers import BYTES, TIME_NS
 
 from .tables import TRACE, table_kind
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ktrace.converters._shared.text.headings import STATISTICS, Columns, heading
+from ktrace.kit.text.headings import STATISTICS, Columns, heading
 
 from .names import device
 
 if TYPE_CHECKING:
-    from ktrace.converters._shared.columnar.csv_blocks import CsvTable
+    from ktrace.kit.columnar.csv_blocks import CsvTable
 
 TRACE, SUMMARY, METRICS, LAUNCHES, MEMORY = "trace", "summary", "metrics", "launches", "memory"
 

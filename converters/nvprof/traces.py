@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
-from ktrace.converters._shared.columnar.csv_blocks import CsvRows
-from ktrace.converters._shared.columnar.dictionaries import words
-from ktrace.converters._shared.columnar.text_cells import BINARY_BYTES, has_text, only, sizes
-from ktrace.converters._shared.columnar.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
+from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.csv_blocks import CsvRows
+from ktrace.kit.columnar.dictionaries import words
+from ktrace.kit.columnar.text_cells import BINARY_BYTES, has_text, only, sizes
+from ktrace.kit.columnar.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block, timed
+from ktrace.kit.columnar.blocks import Block, timed
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present

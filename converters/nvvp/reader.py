@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.sqlite.database import Database, opened
 from ktrace.input.source import Source
+from ktrace.kit.sqlite.database import Database, opened
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

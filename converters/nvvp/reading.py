@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
-from ktrace.converters._shared.columnar.text_cells import integers
-from ktrace.converters._shared.sqlite.database import Database
-from ktrace.converters._shared.sqlite.lookup import Texts, first_ids
+from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.kit.columnar.text_cells import integers
+from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite.lookup import Texts, first_ids
 from ktrace.model.arrays import Int64
 
 #: Columns of bytes.

@@ -9,3 +9,31 @@
 Pids and tids are texts, times whole µs, rounded down. The list has no end. The tid of device work is its queue, its
 name (`--chrome-kernel-timeline`), or <id>.<queue> with three stages (`--chrome-device-stages`).
 """
+
+from __future__ import annotations
+
+import re
+
+from ktrace.kit import Format, Match, Sample, Score
+
+_START = re.compile(
+    rb'"name"\s*:\s*"start_time"\s*,\s*"pid"\s*:\s*"\d+"\s*,\s*"args"\s*:\s*\{\s*"(?:CLOCK_MONOTONIC_RAW|CLOCK_MONOTONIC|QueryPerformanceCounter)"'
+)
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for the second event of the tools in a list."""
+    head = sample.head[:8192]
+    if head[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and b'"start_time"' in head and _START.search(head):
+        return Match(Score.DIALECT, "has the event start_time with the clocks of onetrace")
+    return None
+
+
+FORMAT = Format(
+    "onetrace-json",
+    "Intel onetrace, cl_tracer, ze_tracer JSON",
+    patterns=("*.json",),
+    probe=probe,
+    read="ktrace.converters.onetrace_json.reader:read",
+    words=('"start_time"',),
+)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ktrace.converters._shared.trace_json.dialect import Dialect, Rule
+from ktrace.kit.trace_json.dialect import Dialect, Rule
 
 DIALECT = Dialect(cats={}, other=Rule("api"), quoted=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ktrace.converters._shared.intel.names import Work, work
-from ktrace.converters._shared.intel.tracks import Place
 from ktrace.input.source import Source
+from ktrace.kit.intel.names import Work, work
+from ktrace.kit.intel.tracks import Place
 
 _QUEUE = re.compile(rb'"tid"\s*:\s*"(?:[0-9.]{1,40}\.)?(0x[0-9a-fA-F]{1,16}|[0-9A-F]{16})"')
 _OWN = re.compile(r"(?:[0-9.]{1,40}\.)?(0x[0-9a-fA-F]{1,16}|[0-9A-F]{16})")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.intel.tracks import device_work
-from ktrace.converters._shared.trace_json.document import read_document
-from ktrace.converters._shared.trace_json.events import Events
-from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.input.source import Source
+from ktrace.kit.intel.tracks import device_work
+from ktrace.kit.trace_json.document import read_document
+from ktrace.kit.trace_json.events import Events
+from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

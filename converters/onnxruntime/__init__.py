@@ -11,3 +11,38 @@
 Times are whole µs since the session began. Numbers among the arguments are texts. Names were written without escapes
 until 1.28, so that a quote in a node's name breaks the JSON; the shared reader repairs that.
 """
+
+from __future__ import annotations
+
+import re
+
+from ktrace.kit import Format, Match, Sample, Score
+
+_CATEGORY = re.compile(rb'"cat"\s*:\s*"(?:Session|Node)"')
+_NAME = re.compile(
+    rb'"name"\s*:\s*"(?:model_loading_|session_initialization"|model_run"|\w*Executor::Execute"'
+    rb'|[^\n]{1,400}?_(?:kernel_time|fence_before)",)'
+)
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for events of the categories Session or Node with one of ONNX Runtime's names."""
+    head = sample.head[:65_536]
+    if b'"cat"' not in head or head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"[", b"{"):
+        return None
+    if _CATEGORY.search(head) and (found := _NAME.search(head)):
+        name = found[0].decode(errors="replace").split(":", 1)[1].strip(' ",')
+        return Match(Score.DIALECT, f"has ONNX Runtime's event '{name[:60]}'")
+    return None
+
+
+FORMAT = Format(
+    "onnxruntime",
+    "ONNX Runtime profiles",
+    patterns=("onnxruntime_profile*.json",),
+    probe=probe,
+    read="ktrace.converters.onnxruntime.reader:read",
+    ranges="ktrace.converters.onnxruntime.ranges:ranges",
+    read_range="ktrace.converters.onnxruntime.ranges:read",
+    words=('"cat"',),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ktrace.converters._shared.trace_json.dialect import Dialect, Into, Rule, Sign
+from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
 
 #: Calls of a session and of its executors, which enclose the nodes.
 _SESSION = Rule("range")

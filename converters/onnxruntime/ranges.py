@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktrace.converters._shared.trace_json.byte_ranges import ranges
+from ktrace.kit.trace_json.byte_ranges import ranges
 
 from .reader import read
 

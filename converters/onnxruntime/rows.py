@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.trace_json.draft import as_text, direction, mapped, numbered
+from ktrace.kit.trace_json.draft import as_text, direction, mapped, numbered
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import encoded
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.lines import Lines, quoted_cells
 from ktrace.input.source import Source
+from ktrace.kit.text.lines import Lines, quoted_cells
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

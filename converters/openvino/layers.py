@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ktrace.converters._shared.text.headings import cell_quantity
+from ktrace.kit.text.headings import cell_quantity
 from ktrace.model.row_builder import RowBuilder
 
 #: Status of a layer that was measured; others are NOT_RUN and OPTIMIZED_OUT.

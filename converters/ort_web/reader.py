@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.lines import Lines
-from ktrace.converters._shared.text.numbers import to_ns
 from ktrace.input.source import Source
+from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.numbers import to_ns
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

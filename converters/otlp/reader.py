@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.trace_json.chunks import Text
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.kit.trace_json.chunks import Text
 from ktrace.model.batch import POINT_KINDS, Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report

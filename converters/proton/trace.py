@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.dictionaries import words
-from ktrace.converters._shared.trace_json.dialect import Dialect, Rule
-from ktrace.converters._shared.trace_json.document import read_document
-from ktrace.converters._shared.trace_json.events import Events
-from ktrace.converters._shared.trace_json.member import Member
-from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.input.source import Source
+from ktrace.kit.columnar.dictionaries import words
+from ktrace.kit.trace_json.dialect import Dialect, Rule
+from ktrace.kit.trace_json.document import read_document
+from ktrace.kit.trace_json.events import Events
+from ktrace.kit.trace_json.member import Member
+from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, encoded

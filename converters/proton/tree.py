@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.trace_json.repair import decode_mended
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.kit.trace_json.repair import decode_mended
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder

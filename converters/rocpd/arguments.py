@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.sqlite.database import Database
-from ktrace.converters._shared.sqlite.lookup import Children
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite.lookup import Children
 from ktrace.model.json_text import quoted
 
 from .process_tables import ProcessTables

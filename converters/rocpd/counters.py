@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.rocm.common import MEANS, mean_counter
-from ktrace.converters._shared.sqlite.lookup import Children, Lookup, aligned
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.rocm.common import MEANS, mean_counter
+from ktrace.kit.sqlite.lookup import Children, Lookup, aligned
 from ktrace.model.arrays import Float64, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present

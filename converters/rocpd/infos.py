@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.sqlite.database import Database
+from ktrace.kit.sqlite.database import Database
 from ktrace.model.json_text import load_json
 
 from .process_tables import ProcessTables

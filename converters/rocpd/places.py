@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Block, nonzero
-from ktrace.converters._shared.columnar.combinations import combinations
-from ktrace.converters._shared.sqlite.database import Database
-from ktrace.converters._shared.sqlite.lookup import Lookup, Texts, both
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.kit.columnar.blocks import Block, nonzero
+from ktrace.kit.columnar.combinations import combinations
+from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite.lookup import Lookup, Texts, both
 from ktrace.model.row_builder import RowBuilder
 
 from .infos import Infos

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from ktrace.converters._shared.sqlite.database import Database
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.kit.sqlite.database import Database
 
 #: Tables whose rows become rows of the model, in the order in which they are read.
 EVENT_TABLES = ("region", "sample", "kernel_dispatch", "memory_copy", "memory_allocate", "pmc_event", "arg")

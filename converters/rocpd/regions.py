@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.columnar.dictionaries import constant
-from ktrace.converters._shared.sqlite.lookup import Children
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.columnar.dictionaries import constant
+from ktrace.kit.sqlite.lookup import Children
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import load_json
 

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
-from ktrace.converters._shared.rocm.common import executed
-from ktrace.converters._shared.sqlite.database import Database
-from ktrace.converters._shared.sqlite.lookup import FirstId, Lookup, Texts
 from ktrace.input.limits import current
+from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.rocm.common import executed
+from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite.lookup import FirstId, Lookup, Texts
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded, load_json
 

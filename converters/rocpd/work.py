@@ -9,9 +9,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block, nonzero
-from ktrace.converters._shared.columnar.dictionaries import constant
-from ktrace.converters._shared.rocm.common import copy_kinds, launch, short_name
+from ktrace.kit.columnar.blocks import Block, nonzero
+from ktrace.kit.columnar.dictionaries import constant
+from ktrace.kit.rocm.common import copy_kinds, launch, short_name
 from ktrace.model.batch import Batch
 
 from .infos import json_object, plain

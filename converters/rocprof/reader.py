@@ -9,14 +9,14 @@ from pathlib import PurePath
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.converters._shared.columnar.csv_headings import Dialect
-from ktrace.converters._shared.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
-from ktrace.converters._shared.rocm.rows import Agents
-from ktrace.converters._shared.rocm.tables import table_kind
-from ktrace.converters._shared.text.lines import Line
 from ktrace.input.source import Source
+from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.kit.columnar.csv_headings import Dialect
+from ktrace.kit.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
+from ktrace.kit.rocm.rows import Agents
+from ktrace.kit.rocm.tables import table_kind
+from ktrace.kit.text.lines import Line
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

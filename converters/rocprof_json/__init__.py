@@ -7,3 +7,31 @@
 
 Numbers of slices are in quotes, times are whole µs.
 """
+
+from __future__ import annotations
+
+import re
+
+from ktrace.kit import Format, Match, Sample, Score
+
+_BEGIN = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}\s*,\s*\{\s*"args"\s*:\s*\{\s*"name"\s*:\s*"(?:\d+ )?'
+    rb"(?:Markers and Ranges|CPU|COPY|GPU)"
+)
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for a document that begins so."""
+    if _BEGIN.match(sample.head):
+        return Match(Score.DIALECT, "begins with an empty event and a process name of rocprof")
+    return None
+
+
+FORMAT = Format(
+    "rocprof-json",
+    "ROCm rocprof's results.json",
+    patterns=("results*.json",),
+    probe=probe,
+    read="ktrace.converters.rocprof_json.reader:read",
+    words=('"traceevents"',),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ktrace.converters._shared.trace_json.dialect import Dialect, Rule, Sign
+from ktrace.kit.trace_json.dialect import Dialect, Rule, Sign
 
 _NAMED = (
     (re.compile(r"(async[-_ ]?)?(mem)?copy", re.IGNORECASE), "memcpy"),

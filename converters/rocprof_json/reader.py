@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.trace_json.document import read_document
-from ktrace.converters._shared.trace_json.gpus import on_devices
-from ktrace.converters._shared.trace_json.member import Member
-from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.input.source import Source
+from ktrace.kit.trace_json.document import read_document
+from ktrace.kit.trace_json.gpus import on_devices
+from ktrace.kit.trace_json.member import Member
+from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
-from ktrace.converters._shared.rocm.known_dispatches import KnownDispatches
-from ktrace.converters._shared.rocm.rows import Agents
 from ktrace.errors import InputError
 from ktrace.input.boundary import BadFiles, file_in, input_faults
 from ktrace.input.source import Source
+from ktrace.kit.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
+from ktrace.kit.rocm.known_dispatches import KnownDispatches
+from ktrace.kit.rocm.rows import Agents
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

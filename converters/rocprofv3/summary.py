@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.rocm.rows import kind_of
-from ktrace.converters._shared.text.headings import STATISTICS, Columns
-from ktrace.converters._shared.text.lines import Lines
-from ktrace.converters._shared.text.tables import Row, Text, read_tables
 from ktrace.input.source import Source
+from ktrace.kit.rocm.rows import kind_of
+from ktrace.kit.text.headings import STATISTICS, Columns
+from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.tables import Row, Text, read_tables
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.kit.columnar.blocks import Block
 from ktrace.model.json_text import dump_json
 
 from .walk import Records

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block
-from ktrace.converters._shared.rocm.common import MEANS, mean_counter
+from ktrace.kit.columnar.blocks import Batches, Block
+from ktrace.kit.rocm.common import MEANS, mean_counter
 from ktrace.model.arrays import Float64, Int64
 from ktrace.model.batch import Batch
 

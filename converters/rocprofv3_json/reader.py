@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches
-from ktrace.converters._shared.trace_json.chunks import Text
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.kit.columnar.blocks import Batches
+from ktrace.kit.trace_json.chunks import Text
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
-from ktrace.converters._shared.columnar.dictionaries import constant
-from ktrace.converters._shared.rocm.common import copy_kind, executed, launch, short_name
+from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.kit.columnar.dictionaries import constant
+from ktrace.kit.rocm.common import copy_kind, executed, launch, short_name
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import whole_text

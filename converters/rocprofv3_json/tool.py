@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ktrace.converters._shared.trace_json.repair import mend_document
+from ktrace.kit.trace_json.repair import mend_document
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from ktrace.converters._shared.columnar.decoding import is_utf8, no_gc
-from ktrace.converters._shared.trace_json.chunks import CHUNK, Text
-from ktrace.converters._shared.trace_json.repair import mend_document
-from ktrace.converters._shared.trace_json.salvage import salvage
 from ktrace.errors import DamagedInput
+from ktrace.kit.columnar.decoding import is_utf8, no_gc
+from ktrace.kit.trace_json.chunks import CHUNK, Text
+from ktrace.kit.trace_json.repair import mend_document
+from ktrace.kit.trace_json.salvage import salvage
 from ktrace.model.json_text import NOT_JSON
 from ktrace.report import Report
 

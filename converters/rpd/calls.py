@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
-from ktrace.converters._shared.sqlite.database import Database
-from ktrace.converters._shared.sqlite.lookup import FirstId
+from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite.lookup import FirstId
 from ktrace.model.batch import Batch
 
 from .launches import Details, Launches, nonempty, numbered, strings

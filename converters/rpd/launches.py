@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block
-from ktrace.converters._shared.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of, copy_kinds
-from ktrace.converters._shared.sqlite.database import Database
-from ktrace.converters._shared.sqlite.lookup import FirstId, Lookup, Texts
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.kit.columnar.blocks import Batches, Block
+from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of, copy_kinds
+from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite.lookup import FirstId, Lookup, Texts
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
-from ktrace.converters._shared.rocm.common import copy_kind, copy_kinds, executed, short_names, work_kind
-from ktrace.converters._shared.sqlite.database import Database
-from ktrace.converters._shared.sqlite.lookup import FirstId, Lookup
+from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.rocm.common import copy_kind, copy_kinds, executed, short_names, work_kind
+from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite.lookup import FirstId, Lookup
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.sqlite.database import Database, opened
-from ktrace.converters._shared.sqlite.lookup import FirstId, first_ids
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.kit.sqlite.database import Database, opened
+from ktrace.kit.sqlite.lookup import FirstId, first_ids
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

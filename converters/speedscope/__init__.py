@@ -7,3 +7,15 @@
 
 Begins and ends must nest: slices that overlap without nesting are in a profile of their own, a lane of the track.
 """
+
+from __future__ import annotations
+
+from ktrace.kit import Format
+
+FORMAT = Format(
+    "speedscope",
+    "speedscope profiles, one for each track",
+    patterns=("*.speedscope.json",),
+    writer="ktrace.converters.speedscope.writer:Writer",
+    timeline=True,
+)

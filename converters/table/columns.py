@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ktrace.converters._shared.text.headings import FIGURES, STATISTICS, Columns, Heading, cell_quantity, is_time
+from ktrace.kit.text.headings import FIGURES, STATISTICS, Columns, Heading, cell_quantity, is_time
 
 NAMES = (
     *("kernel name", "kernel", "name", "kernels", "function name", "function", "op name", "operation", "operator"),

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ktrace.converters._shared.text.headings import cell_quantity, own_key, plain, whole
-from ktrace.converters._shared.text.numbers import TIME_NS, is_missing, to_ns
-from ktrace.converters._shared.text.tables import Row
+from ktrace.kit.text.headings import cell_quantity, own_key, plain, whole
+from ktrace.kit.text.numbers import TIME_NS, is_missing, to_ns
+from ktrace.kit.text.tables import Row
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.device_names import device_work
-from ktrace.converters._shared.text.headings import is_total
-from ktrace.converters._shared.text.lines import Lines
-from ktrace.converters._shared.text.tables import Row, Table, read_tables
 from ktrace.input.source import Source
+from ktrace.kit.text.device_names import device_work
+from ktrace.kit.text.headings import is_total
+from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.tables import Row, Table, read_tables
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

@@ -12,9 +12,9 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.json_items import Item, json_items, plain_value
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source
+from ktrace.kit.text.json_items import Item, json_items, plain_value
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ktrace.converters._shared.text.numbers import quantity
+from ktrace.kit.text.numbers import quantity
 from ktrace.model.row_builder import RowBuilder
 
 _RUN = re.compile(r"&&&& (?:RUNNING|PASSED|FAILED|WAIVED) TensorRT\.trtexec(?: \[TensorRT v(\d+)\])?[^#]{0,40}# ?(.*)")

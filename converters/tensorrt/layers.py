@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from ktrace.converters._shared.text.headings import cell_quantity
+from ktrace.kit.text.headings import cell_quantity
 
 #: Words in the name of a layer that copies between host and device -> its direction.
 _COPIES = {"HostToDeviceCopy": "HtoD", "DeviceToHostCopy": "DtoH", "DeviceToShapeHostCopy": "DtoH"}

@@ -17,10 +17,10 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.headings import cell_quantity
-from ktrace.converters._shared.text.lines import Line, Lines
-from ktrace.converters._shared.text.numbers import quantity
 from ktrace.input.source import Source
+from ktrace.kit.text.headings import cell_quantity
+from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.numbers import quantity
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

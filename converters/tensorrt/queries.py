@@ -15,8 +15,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ktrace.converters._shared.text.json_items import plain_value
-from ktrace.converters._shared.text.numbers import to_ns
+from ktrace.kit.text.json_items import plain_value
+from ktrace.kit.text.numbers import to_ns
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 

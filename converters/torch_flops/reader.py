@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.lines import Lines
 from ktrace.input.source import Source
+from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

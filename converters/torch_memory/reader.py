@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.torch.pickles import is_small
-from ktrace.converters._shared.torch.stacks import Stacks
 from ktrace.input.source import Source
+from ktrace.kit.torch.pickles import is_small
+from ktrace.kit.torch.stacks import Stacks
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ktrace.converters._shared.torch.members import note_unknown_members
-from ktrace.converters._shared.torch.pickles import BEGIN, read_pickle
-from ktrace.converters._shared.trace_json.repair import decode_mended
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.kit.torch.members import note_unknown_members
+from ktrace.kit.torch.pickles import BEGIN, read_pickle
+from ktrace.kit.trace_json.repair import decode_mended
 from ktrace.model.json_text import NOT_JSON
 from ktrace.report import Report
 

@@ -11,3 +11,35 @@ Self CUDA time total: 900.000us
 
 torch/autograd/profiler_util.py (`_build_table`) writes it; up to PyTorch 1.7 it was torch/autograd/profiler.py.
 """
+
+from __future__ import annotations
+
+from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.text.likely import likely_lines
+
+from .grid import grid_at
+
+#: Headings contain one of these.
+_WORDS = ("self cpu", "cpu total", "cpu time", "self cuda", "cuda total", "self xpu", "time avg", " total %")
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for headings of PyTorch above a rule and a row."""
+    for number, _ in likely_lines(sample, _WORDS):
+        if found := grid_at(sample.lines, number - 1):
+            words = ", ".join(f"'{column.heading}'" for column in found.columns.columns[:4])
+            return Match(
+                Score.DIALECT, f"contains a table of PyTorch's profiler with the columns {words} (line {number})"
+            )
+    return None
+
+
+FORMAT = Format(
+    "torch-table",
+    "PyTorch profiler tables, what `key_averages().table()` prints",
+    patterns=("*.txt", "*.log"),
+    probe=probe,
+    read="ktrace.converters.torch_table.reader:read",
+    words=("self cpu", "cpu total", "cpu time", "self cuda", "cuda total", "self xpu", "time avg", " total %"),
+    prose=True,
+)

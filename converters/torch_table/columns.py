@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 
-from ktrace.converters._shared.text.numbers import TIME_NS
+from ktrace.kit.text.numbers import TIME_NS
 
 HOST = "CPU"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from ktrace.converters._shared.text.device_names import device_work
+from ktrace.kit.text.device_names import device_work
 
 #: Ranges that PyTorch and libraries for it open themselves; on a device they enclose the kernels.
 _RANGE = re.compile(

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.input.source import Source
+from ktrace.kit.text.lines import Line, Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report

@@ -6,8 +6,8 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from ktrace.converters._shared.text.headings import cell_quantity, whole
-from ktrace.converters._shared.text.json_items import plain_value
+from ktrace.kit.text.headings import cell_quantity, whole
+from ktrace.kit.text.json_items import plain_value
 from ktrace.model.row_builder import RowBuilder
 
 from .columns import DURATION, NAME

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.json_items import Item, json_items, plain_value
 from ktrace.input.source import Source
+from ktrace.kit.text.json_items import Item, json_items, plain_value
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

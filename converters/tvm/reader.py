@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.json_items import beginning
 from ktrace.input.source import Source
+from ktrace.kit.text.json_items import beginning
 from ktrace.model.batch import Batch
 
 from .json_reports import read_json

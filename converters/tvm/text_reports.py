@@ -13,9 +13,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.headings import cell_quantity
-from ktrace.converters._shared.text.lines import Line, Lines, quoted_cells
 from ktrace.input.source import Source
+from ktrace.kit.text.headings import cell_quantity
+from ktrace.kit.text.lines import Line, Lines, quoted_cells
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.intel.names import Work, work
-from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.input.source import Source
+from ktrace.kit.intel.names import Work, work
+from ktrace.kit.text.lines import Line, Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.intel.names import Work, work
+from ktrace.kit.intel.names import Work, work
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json, encoded
 

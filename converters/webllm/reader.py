@@ -11,8 +11,8 @@ from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.lines import Lines
 from ktrace.input.source import Source
+from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import RowBuilder

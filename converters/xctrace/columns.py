@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.kit.columnar.blocks import Block
 from ktrace.model.arrays import Bools, Int64
 
 from .elements import Schema

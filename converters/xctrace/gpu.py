@@ -8,7 +8,7 @@ import tempfile
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.kit.columnar.blocks import Block
 from ktrace.model.arrays import Bools, Int64, UInt64
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report

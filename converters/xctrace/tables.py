@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
-from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.kit.columnar.dictionaries import constant
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 

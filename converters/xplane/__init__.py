@@ -8,3 +8,56 @@ planes { name: "/device:GPU:0"
   event_metadata { key: 1 value { id: 1 name: "loop_add_fusion" } }
   stat_metadata { key: 3 value { id: 3 name: "correlation_id" } } }
 """
+
+from __future__ import annotations
+
+from ktrace.kit import Format, Match, Sample, Score
+
+#: How names of planes begin.
+_NAMES = (b"/host:", b"/device:", b"Task Environment", b"#Chip", b"/virtualdevice:", b"Host CPUs", b"Syscalls")
+
+
+def probe(sample: Sample) -> Match | None:
+    """MAGIC for a plane with a name of XLA, DIALECT for a profile folder."""
+    if sample.listing is not None:
+        return _folder(sample.listing)
+    head = sample.head
+    if not head.startswith(b"\n"):
+        return None
+    name = _plane_name(head)
+    if name is None or not name.startswith(_NAMES):
+        return None
+    return Match(Score.MAGIC, f"begins with the plane {name[:40].decode('utf-8', 'replace')} of XLA's profiler")
+
+
+def _folder(listing: tuple[str, ...]) -> Match | None:
+    if not any(".xplane.pb" in path for path in listing):
+        return None
+    from .folder import is_ours, runs
+
+    if not is_ours(listing):
+        return None
+    files = next(iter(runs(listing).values()))
+    return Match(Score.DIALECT, f"is a profile folder of XLA with {files[0]}")
+
+
+def _plane_name(head: bytes) -> bytes | None:
+    """The name of the first plane: its second field, perhaps after an id. A file that was read as text has one, too."""
+    at = head.find(b"\x12", 1, 32)
+    while 0 < at < 32:
+        size = head[at + 1] if at + 1 < len(head) else 0
+        name = head[at + 2 : at + 2 + size]
+        if 0 < size < 128 and name.startswith(_NAMES):
+            return name
+        at = head.find(b"\x12", at + 1, 32)
+    return None
+
+
+FORMAT = Format(
+    "xplane",
+    "XPlane of XLA's profiler (JAX, TensorFlow), a file or a profile folder",
+    patterns=("*.xplane.pb",),
+    probe=probe,
+    read="ktrace.converters.xplane.reader:read",
+    reads_folders=True,
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ktrace.converters._shared.xla.lines import HOST, Device, Placed, What
+from ktrace.kit.xla.lines import HOST, Device, Placed, What
 from ktrace.model.row_builder import RowBuilder
 
 from .layout import Line, Plane

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, varint
+from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, varint
 from ktrace.model.arrays import Int64
 
 #: The bytes of a file.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, parse, signed, texts_at
+from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Fields, parse, signed, texts_at
 from ktrace.model.arrays import Int64, UInt8
 
 #: Entries that are parsed at once.

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches
-from ktrace.converters._shared.xla.lines import HOST, device_of, placed
 from ktrace.errors import DamagedInput
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source
 from ktrace.input.steady import steady_bytes
+from ktrace.kit.columnar.blocks import Batches
+from ktrace.kit.xla.lines import HOST, device_of, placed
 from ktrace.model.arrays import UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, distinct_of, parse, signed, texts_at
+from ktrace.kit.columnar.protobuf import FIXED64, LENGTH, VARINT, distinct_of, parse, signed, texts_at
 from ktrace.model.arrays import AnyArray, Int64, UInt8, UInt64
 from ktrace.model.json_text import dump_json
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ktrace.converters._shared.xla.lines import Placed, placed
 from ktrace.input.source import Source
+from ktrace.kit.xla.lines import Placed, placed
 from ktrace.model.fitting import whole_text
 from ktrace.model.json_text import load_json
 

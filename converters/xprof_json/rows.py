@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.dictionaries import words
-from ktrace.converters._shared.columnar.protobuf import combinations
-from ktrace.converters._shared.xla.details import spread_details
-from ktrace.converters._shared.xla.kinds import COPIES, SIGNS, WORK, is_op
-from ktrace.converters._shared.xla.lines import Placed, What
+from ktrace.kit.columnar.dictionaries import words
+from ktrace.kit.columnar.protobuf import combinations
+from ktrace.kit.xla.details import spread_details
+from ktrace.kit.xla.kinds import COPIES, SIGNS, WORK, is_op
+from ktrace.kit.xla.lines import Placed, What
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, encoded

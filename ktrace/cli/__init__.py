@@ -3,8 +3,8 @@
 Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found, 130 interrupted by Ctrl-C.
 
 Commands: convert, merge, view, summary, diff, query, batch, info, map, formats, schema, validate, completion,
-new_format. They share `_options` and `_selection` (options), `_console` (printing), `_account` (what was noted,
-repaired or skipped), `_figures` (tables), `_complete` (completion of names), `_arrow` (pyarrow without pandas),
+new_format, check_format. They share `_options` and `_selection` (options), `_console` (printing), `_account` (what was
+noted, repaired or skipped), `_figures` (tables), `_complete` (completion of names), `_arrow` (pyarrow without pandas),
 `_memory` (the allocator), `_signals` (Ctrl-C), `_labels` (what kernels in a table lack) and `_scaffold` (the files of
 a new format).
 """
@@ -39,7 +39,8 @@ COMMANDS = {
     "validate": "Check canonical files against the schema.",
     "schema": "Print the JSON Schema of the canonical model.",
     "completion": "Print the completion script for a shell.",
-    "new-format": "Write the files of a new format: probe, reader, sample, test and page.",
+    "new-format": "Write the files of a new format: reader, sample, test and page.",
+    "check-format": "Check that a format keeps what every format promises.",
 }
 
 

@@ -16,6 +16,9 @@ from ktrace.errors import UsageError
 
 TEMPLATES = Path(__file__).parent / "_templates"
 
+#: The functions of a format that is laid, and where they are in its package.
+_FUNCTIONS = (("probe", ":probe"), ("read", ".reader:read"))
+
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 
 
@@ -71,6 +74,7 @@ class NewFormat:
         like = LIKES[self.like]
         found = (TEMPLATES / template).read_text("utf-8")
         values = {"name": self.name, "module": self.module, "title": self.title, "suffix": like.suffix, **more}
+        values["pattern"] = self.pattern
         for key, value in {"imports": like.imports, **values}.items():
             found = found.replace(f"{{{{{key}}}}}", value)
         return found
@@ -103,8 +107,7 @@ def new_format(name: str, like: str) -> NewFormat:
 
     if not _NAME.fullmatch(name) or iskeyword(name):
         raise UsageError(f"'{name}' can't be the name of a format", expected="a-z, 0-9 and -, a letter first")
-    rooms = {fmt.room.removeprefix(".") for fmt in all_formats()}
-    if name.replace("-", "_") in rooms or name in {fmt.name for fmt in all_formats()}:
+    if name in {fmt.name for fmt in all_formats()}:
         raise UsageError(f"there is a format '{name}' already", remedy="take another name, see `ktrace formats`")
     return NewFormat(name, like)
 
@@ -122,16 +125,19 @@ def in_repository(fmt: NewFormat, root: Path) -> list[Path]:
             remedy="run it there, or use --package DIR for a package of your own",
         )
     suffix = LIKES[fmt.like].suffix
-    made = _room(fmt, root / "converters" / fmt.module)
+    made = _room(fmt, root / "converters" / fmt.module, f"ktrace.converters.{fmt.module}")
     made[root / f"samples/{fmt.name}/first-run{suffix}"] = fmt.sample()
     test = fmt.text("common/test_head.txt", up=".parent.parent") + fmt.text(f"{fmt.like}/test.py.txt")
     made[root / f"tests/converters/test_{fmt.module}.py"] = test.encode()
     made[root / f"tests/golden_rows/{fmt.name}.json"] = fmt.text(f"{fmt.like}/golden.json").encode()
     made[root / f"docs/formats/{fmt.name}.md"] = fmt.text("common/page.md").encode()
-    room = f'    Format("{fmt.name}", "{fmt.title}", ".{fmt.module}", ("{fmt.pattern}",), reads=True),'
+    listed = root / "converters/listed.py"
+    functions = (f'{function}="ktrace.converters.{fmt.module}{place}"' for function, place in _FUNCTIONS)
+    declared = f'name="{fmt.name}", title="{fmt.title}", patterns=("{fmt.pattern}",), {", ".join(functions)}'
     page = f"docs/formats/{fmt.name}.md"
     changed = {
-        formats: _before(formats, '    Format("table",', room),
+        formats: _before(formats, '    *("table",', f'    "{fmt.module}",'),
+        listed: _before(listed, '    Format(name="table",', f"    Format({declared}),"),
         root / "README.md": _before(
             root / "README.md", "| [table](", f"| [{fmt.name}]({page}) | yes | | {fmt.title} |"
         ),
@@ -153,10 +159,7 @@ def in_repository(fmt: NewFormat, root: Path) -> list[Path]:
 def in_package(fmt: NewFormat, folder: Path) -> list[Path]:
     """Lays the format as a package of its own and returns what was made. Raises UsageError where a file is there."""
     package, room = f"ktrace-{fmt.name}", f"ktrace_{fmt.module}"
-    made = _room(fmt, folder / "src" / room)
-    init = folder / "src" / room / "__init__.py"
-    definition = f'FORMAT = Format("{fmt.name}", "{fmt.title}", "{room}", ("{fmt.pattern}",), reads=True)\n'
-    made[init] += f"\nfrom ktrace import Format\n\n{definition}".encode()
+    made = _room(fmt, folder / "src" / room, room)
     made[folder / f"samples/{fmt.name}/first-run{LIKES[fmt.like].suffix}"] = fmt.sample()
     parts = [fmt.text("common/test_head.txt", up=".parent"), fmt.text("common/test_package.txt")]
     made[folder / f"tests/test_{fmt.module}.py"] = "".join([*parts, fmt.text(f"{fmt.like}/test.py.txt")]).encode()
@@ -165,10 +168,10 @@ def in_package(fmt: NewFormat, folder: Path) -> list[Path]:
     return _write(made, {})
 
 
-def _room(fmt: NewFormat, folder: Path) -> dict[Path, bytes]:
-    """The modules of a room."""
-    names = ("__init__.py", "probe.py", "reader.py")
-    return {folder / name: fmt.text(f"{fmt.like}/{name}.txt").encode() for name in names}
+def _room(fmt: NewFormat, folder: Path, package: str) -> dict[Path, bytes]:
+    """The modules of a format: what declares and recognises it, and its reader."""
+    names = ("__init__.py", "reader.py")
+    return {folder / name: fmt.text(f"{fmt.like}/{name}.txt", package=package).encode() for name in names}
 
 
 def _before(path: Path, start: str, line: str) -> bytes:

@@ -20,7 +20,7 @@ from ktrace.cli._scaffold import LIKES, in_package, in_repository, new_format
     help="Make a package of its own in DIR, a plug-in of ktrace.",
 )
 def command(name: str, like: str, package: Path | None) -> None:
-    """Write the files of a new format NAME: probe, reader, sample, test and page.
+    """Write the files of a new format NAME: reader, sample, test and page.
 
     They work as written: change one of them at a time. Without --package they are written into the current folder, a
     checkout of ktrace.

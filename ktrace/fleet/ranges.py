@@ -40,8 +40,8 @@ def divided(task: Task) -> list[Task]:
             return []
         with told(task.path):
             known = by_name(selection.from_) if selection.from_ else choose(source)
-            capability = known.capability("ranges")
-            parts = capability.ranges(source, task.stamp.size or 0, STEP) if capability else []
+            ranges = known.function("ranges")
+            parts = ranges(source, task.stamp.size or 0, STEP) if ranges else []
     except (KtraceError, OSError):  # reported when the input is read
         return []
     selection = selection.but(from_=known.name)

@@ -23,7 +23,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 from ktrace.errors import DamagedInput, InputError, InternalError, KtraceError
-from ktrace.input.format import Format, error_text, package_of
+from ktrace.input.format import Format, error_text
 from ktrace.report import Ledger, Report
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def _damaged(error: BaseException, path: str, fmt: Format | None, report: Report
             expected="a log, table or trace",
             remedy="copy or export it again, or name its format with --from",
         )
-    if not fmt.is_ours:
+    if fmt.package:
         return DamagedInput(
-            f"the reader of the format {fmt.name}, of {package_of(fmt.name)}, raised {error_text(error)}",
+            f"the reader of the format {fmt.name}, of {fmt.package}, raised {error_text(error)}",
             path=path,
             where=where,
             remedy="report it to the authors of that package, or name another format",

@@ -60,7 +60,7 @@ def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]
 def _probed(fmt: Format, sample: Sample) -> Detected | None:
     """Returns the answer of a format's probe, or what it raised."""
     try:
-        match = fmt.probe(sample)
+        match = fmt.recognised(sample)
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
@@ -131,9 +131,9 @@ def choose(source: Source, report: Report | None = None) -> Format:
 
 def _in_turn(sample: Sample) -> tuple[tuple[Format, ...], ...]:
     """Our formats as they are asked: by words at the begin of the input, by later ones, those that claim any table."""
-    own = [fmt for fmt in builtin_formats() if fmt.surest > Score.SHAPE]
+    own = [fmt for fmt in builtin_formats() if fmt.max_score > Score.SHAPE]
     early = tuple(fmt for fmt in own if fmt.may_be(sample, EARLY))
-    others = tuple(fmt for fmt in builtin_formats() if fmt.surest <= Score.SHAPE)
+    others = tuple(fmt for fmt in builtin_formats() if fmt.max_score <= Score.SHAPE)
     return early, tuple(fmt for fmt in own if fmt not in early), others
 
 

@@ -179,7 +179,7 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
     for place, why_not in bad:
         report_bad_file(report, place, why_not)
     found = _without_exported(found, report)
-    if not found and fixed and fixed.folder:  # its reader knows better what is missing
+    if not found and fixed and fixed.writes_folders:  # its reader knows better what is missing
         return [Input(path, fixed)]
     if not found and closed and not fixed:  # it explains how to export it
         raise closed[0]

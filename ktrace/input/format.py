@@ -1,22 +1,16 @@
-"""A format: a name, file patterns, and a room with a probe, a reader and a writer.
+"""A format: what it is called, how its files are recognised, and the functions that read and write them.
 
-A room is a package with up to six modules beside each other; one of ours is named with a leading dot,
-`.doppler` for `ktrace.converters.doppler`, one of another package by its whole path:
+    FORMAT = Format("beeper", "Beeper log", ("*.beep",), probe=probe, read="ktrace_beeper.reader:read")
 
-    probe.py    probe(sample: Sample) -> Match | None
-    reader.py   read(source: Source, conversion: Conversion) -> Iterator[Batch]
-    writer.py   Writer: a TableWriter, or a TimelineWriter where the format says `timeline`
-    about.py    about(source: Source) -> dict[str, list[str]], if `ktrace info` should say more than what the rows do:
-                heading -> lines
-    export.py   exported(source: Source, conversion: Conversion) -> ContextManager[Source], in the place of a reader
-                where the format is read as another one (`via`): the source by a file of that format that says the same
-and modules for what it can do beyond that (capabilities.py beside this).
+`ktrace.kit` is what those who write one import, docs/plugins.md explains it. The formats of ktrace are declared in the
+folders of converters/, those of other packages by entry points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from fnmatch import fnmatch
 from functools import cache
@@ -29,6 +23,7 @@ from ktrace.input.entry_points import GROUP, may_have_entry_points
 
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion
+    from ktrace.input.capabilities import ByteRange, OpNode, Pushdown
     from ktrace.input.source import Sample, Source
     from ktrace.model.batch import Batch
     from ktrace.output.sink import Sink
@@ -75,43 +70,140 @@ class Detected:
     failed: bool = False
 
 
+#: The fields of a `Format` that are functions. Each is the function, or its place as text, "package.module:name".
+FUNCTIONS = (
+    *("probe", "read", "writer", "about", "export", "texts"),
+    *("read_part", "ranges", "read_range", "read_nodes", "scan", "propose"),
+)
+
+
 @dataclass(frozen=True)
 class Format:
-    """A format as data: its room isn't imported before it is used.
+    """A format. Raises TypeError for a field that doesn't exist or has a wrong type, ValueError for a lack.
 
-    `patterns` are file names without a compression suffix (`*.jsonl`). `timeline`: the writer takes what `order` gives.
-    `overlap`: it draws overlapping device work, so that this needs no lanes and ends. `folder`: an output may be a
-    folder. `closed`: the room only recognises files that the vendor alone can read. `via`: the format that this one is
-    read as. `surest`: the best score of the probe; a format that may claim any table is asked only where no other one
-    is sure.
+    Functions are given themselves or, where importing them takes time, as text, "package.module:name": only what a
+    command needs is imported. The probe needs the standard library alone.
 
-    The probe isn't even imported for an input that can't be of the format: without one of `words`, in lower case, in
-    its head or tail, without tables for a `database`, or if it begins as JSON for `prose`, or for a folder
-    unless the format `reads_folders`.
+    Parameters
+    ----------
+    name, title
+        What `--from` takes, and what `ktrace formats` shows beside it.
+    patterns
+        File names without a compression suffix (`*.jsonl`).
+    probe : (sample) -> Match or None
+        Recognises an input by its beginning and end.
+    read : (source, conversion) -> iterator of Batch
+        Yields the rows of a source and accounts for each of its records.
+
+    writer : (sink, conversion) -> writer
+        Makes a TableWriter, or where `timeline` is set a TimelineWriter, which takes what the stage `order` gives.
+    overlap
+        The writer draws overlapping device work, so that this needs no lanes and ends.
+    writes_folders
+        An output may be a folder.
+
+    about : (source) -> dict of list of str
+        What `ktrace info` says beyond what the rows do: headings and their lines.
+    via, export : str, and (source, conversion) -> context manager of Source
+        The format that this one is read as, in the place of `read`; `export` provides a file of it that says the same.
+    closed
+        It recognises files that the vendor's programs alone can read.
+    texts : (source) -> iterator of RecordRun or Fault
+        The canonical records as texts, for `ktrace validate`.
+    read_part : (source, conversion, pushdown) -> iterator of Batch
+        Reads some columns or some rows in a fraction of the time that all of them take. No slice comes in halves.
+    ranges, read_range : (source, size, step) -> list of ByteRange, and (source, conversion, part) -> iterator of Batch
+        Cuts an input of `size` bytes into ranges of about `step` bytes, in order, none where it can't; reads one.
+    read_nodes : (source, conversion) -> iterator of list of OpNode
+        The operators of a run with their arguments, for `--execution-trace`.
+    scan : (source, records) -> dict of dataset, or None
+        The tables of these records, scanned by `ktrace query` where they are.
+    propose : (sample, path) -> Proposal
+        Guesses the mapping of a table's columns, for `ktrace map`.
+
+    words, database, prose, reads_folders
+        The probe isn't even imported for an input that can't be of the format: without one of `words`, in lower case,
+        in its head or tail, without tables for a `database`, or if it begins as JSON for `prose`, or for a folder
+        unless the format `reads_folders`.
+    max_score
+        The best score of the probe; a format that may claim any table is asked only where no other one is sure.
+    package
+        The package and version that it comes from, empty for ktrace itself; not to be given.
     """
 
     name: str
     title: str
-    room: str
     patterns: tuple[str, ...] = ()
-    reads: bool = False
-    writes: bool = False
+    probe: Callable[[Sample], Match | None] | str | None = None
+    read: Callable[[Source, Conversion], Iterator[Batch]] | str | None = None
+    writer: Callable[[Sink, Conversion], Any] | str | None = None
     timeline: bool = False
     overlap: bool = False
-    folder: bool = False
-    closed: bool = False
+    writes_folders: bool = False
+    about: Callable[[Source], dict[str, list[str]]] | str | None = None
     via: str = ""
-    surest: Score = Score.MAGIC
+    export: Callable[[Source, Conversion], AbstractContextManager[Source]] | str | None = None
+    closed: bool = False
+    texts: Callable[[Source], Iterator[Any]] | str | None = None
+    read_part: Callable[[Source, Conversion, Pushdown], Iterator[Batch]] | str | None = None
+    ranges: Callable[[Source, int, int], list[ByteRange]] | str | None = None
+    read_range: Callable[[Source, Conversion, ByteRange], Iterator[Batch]] | str | None = None
+    read_nodes: Callable[[Source, Conversion], Iterator[list[OpNode]]] | str | None = None
+    scan: Callable[[Source, Sequence[str]], dict[str, Any] | None] | str | None = None
+    propose: Callable[[Sample, str], Any] | str | None = None
     words: tuple[str, ...] = ()
     database: bool = False
     prose: bool = False
     reads_folders: bool = False
+    max_score: Score = Score.MAGIC
+    package: str = ""
 
-    def probe(self, sample: Sample) -> Match | None:
-        """Returns the answer of the room's probe. Raises whatever the probe raises; `detect_sample` doesn't."""
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, kind = getattr(self, one.name), type(one.default)
+            if one.name in FUNCTIONS:
+                if value is not None and not callable(value) and not (isinstance(value, str) and ":" in value):
+                    raise TypeError(f'its {one.name} is {value!r}, not a function or "package.module:name"')
+            elif not isinstance(value, str if one.name in ("name", "title") else kind):
+                raise TypeError(f"its {one.name} is a {type(value).__name__}")
+        for given, needed in (("read", "probe"), ("via", "export"), ("export", "probe"), ("ranges", "read_range")):
+            if getattr(self, given) and not getattr(self, needed):
+                raise ValueError(f"it has '{given}' without '{needed}'")
+
+    @property
+    def reads(self) -> bool:
+        """Whether it recognises inputs, and reads them unless only the vendor can."""
+        return self.probe is not None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is written."""
+        return self.writer is not None
+
+    def function(self, field: str) -> Any:
+        """The function of a field, imported where it is given as text; None if the format lacks it.
+
+        Raises what the import of one of ours raises, KtraceError for that of a plug-in.
+        """
+        value = getattr(self, field)
+        if not isinstance(value, str):
+            return value
+        module, _, name = value.partition(":")
+        try:
+            return getattr(import_module(module), name)
+        except (Exception, SystemExit) as error:
+            if not self.package:
+                raise
+            raise KtraceError(
+                f"{value} of the format {self.name} can't be imported: {error_text(error)}",
+                remedy=f"update or uninstall {self.package}, or name another format with --from",
+            ) from error
+
+    def recognised(self, sample: Sample) -> Match | None:
+        """Returns the answer of the probe. Raises whatever the probe raises; `detect_sample` doesn't."""
         if not self.may_be(sample):
             return None
-        match: Match | None = self._module("probe").probe(sample)
+        match: Match | None = self.function("probe")(sample)
         if match is not None and not isinstance(match, Match):
             raise TypeError(f"the probe returned a {type(match).__name__}, not a Match or None")
         return match
@@ -119,94 +211,56 @@ class Format:
     def may_be(self, sample: Sample, reach: int | None = None) -> bool:
         """Whether the probe must be asked. With `reach` words count in that many first characters and in the tail."""
         if sample.listing is not None:
-            return self.reads_folders or not self.is_ours
+            return self.reads_folders or bool(self.package)
         if self.database or (self.prose and sample.is_json):
             return sample.tables is not None
         return not self.words or sample.has_any(self.words, reach)
 
-    def read(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
+    def batches(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
         """Yields the batches of the source. Raises whatever the reader raises: `boundary` makes it an InputError."""
         if self.via:
-            return self._read_by_another(source, conversion)
-        read: Callable[[Source, Conversion], Iterator[Batch]] = self._module("reader").read
-        return read(source, conversion) if self.is_ours else guarded(self, read, source, conversion)
+            return self._by_another(source, conversion)
+        read = self.function("read")
+        return guarded(self, read, source, conversion) if self.package else read(source, conversion)
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether its room is one of ktrace's own."""
-        return self.room.startswith(".")
-
-    def _read_by_another(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
+    def _by_another(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
         from ktrace.input.stand_in import stand_in
 
-        with stand_in(self._module("export").exported, source, conversion) as made:
-            yield from self._other().read(made, conversion)
+        with stand_in(self.function("export"), source, conversion) as made:
+            yield from self._other().batches(made, conversion)
 
     def _other(self) -> Format:
         """Returns the format that this one is read as."""
         return next(fmt for fmt in all_formats() if fmt.name == self.via)
 
-    def about(self, source: Source) -> dict[str, list[str]]:
-        """Returns more about an input for `ktrace info`, heading -> lines; nothing if the room has no such module."""
+    def more_about(self, source: Source) -> dict[str, list[str]]:
+        """Returns more about an input for `ktrace info`, heading -> lines; nothing if the format has no `about`."""
         if self.via:
             from ktrace.conversion import Conversion
             from ktrace.input.stand_in import stand_in
             from ktrace.report import Report
 
-            with stand_in(self._module("export").exported, source, Conversion(Report())) as made:
-                return self._other().about(made)
+            with stand_in(self.function("export"), source, Conversion(Report())) as made:
+                return self._other().more_about(made)
         try:
-            room = self.capability("about")
-            more: dict[str, list[str]] = room.about(source) if room else {}
+            about = self.function("about")
+            more: dict[str, list[str]] = about(source) if about else {}
         except (Exception, SystemExit) as error:
-            if self.is_ours:
+            if not self.package:
                 raise
-            why = f"its module about.py, of {package_of(self.name)}, raised {error_text(error)}"
-            more = {f"about {self.name}": [why]}
+            more = {f"about {self.name}": [f"its function about, of {self.package}, raised {error_text(error)}"]}
         return more
-
-    def capability(self, name: str) -> Any:
-        """Returns the module of a capability (`ktrace.input.capabilities`), None if the room doesn't have it."""
-        return self._module(name) if self._has(name) else None
-
-    def open_writer(self, sink: Sink, conversion: Conversion) -> Any:
-        """Opens a writer to the sink: a TimelineWriter if `timeline`, else a TableWriter."""
-        return self._module("writer").Writer(sink, conversion)
 
     def matches(self, filename: str) -> int:
         """Returns the length of the longest pattern that matches the name, 0 if none does. Case doesn't matter."""
         fitting = [len(pattern) for pattern in self.patterns if fnmatch(filename.lower(), pattern.lower())]
         return max(fitting, default=0)
 
-    def _has(self, part: str) -> bool:
-        room = import_module(self.room, "ktrace.converters")
-        return find_spec(f"{room.__name__}.{part}") is not None
-
-    def _module(self, part: str) -> Any:
-        try:
-            return import_module(f"{self.room}.{part}", "ktrace.converters")
-        except (Exception, SystemExit) as error:
-            if self.is_ours:
-                raise
-            raise KtraceError(
-                f"the module {self.room}.{part} of the format {self.name} can't be imported: {error_text(error)}",
-                remedy=f"update or uninstall {package_of(self.name)}, or name another format with --from",
-            ) from error
-
-    def missing_module(self) -> str | None:
-        """Returns the name of a module that the format needs and its room lacks, None where all are there.
-
-        Raises ImportError where the room itself can't be imported.
-        """
-        needed = {"probe": self.reads, "reader": self.reads and not self.via, "export": bool(self.via)}
-        needed["writer"] = self.writes
-        return next((part for part, is_needed in needed.items() if is_needed and not self._has(part)), None)
-
 
 @cache
 def builtin_formats() -> tuple[Format, ...]:
     """Returns the formats of ktrace itself, in the order of the table in the README."""
-    formats: tuple[Format, ...] = import_module("ktrace.converters.formats").FORMATS
+    formats: tuple[Format, ...] = import_module("ktrace.converters.listed").FORMATS
     return formats
 
 
@@ -218,10 +272,9 @@ def error_text(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Plugins:
-    """The formats of other packages, format -> package and version, and the plug-ins that can't be loaded."""
+    """The formats of other packages, and the plug-ins that can't be loaded."""
 
     formats: tuple[Format, ...]
-    packages: dict[str, str]
     failures: tuple[Detected, ...]
 
 
@@ -229,11 +282,10 @@ class Plugins:
 def plugins() -> Plugins:
     """Loads the entry points of the group `ktrace.formats`; those that fail are named in `failures`."""
     if not may_have_entry_points():
-        return Plugins((), {}, ())
+        return Plugins((), ())
     from importlib.metadata import entry_points
 
     formats: list[Format] = []
-    packages: dict[str, str] = {}
     failures: list[Detected] = []
     taken = {fmt.name for fmt in builtin_formats()}
     found = entry_points(group=GROUP)
@@ -246,22 +298,20 @@ def plugins() -> Plugins:
             failures.append(Detected(entry.name, Score.NEAR, why, failed=True))
         else:
             taken.add(fmt.name)
-            formats.append(fmt)
-            packages[fmt.name] = package
-    return Plugins(tuple(formats), packages, tuple(failures))
+            formats.append(replace(fmt, package=package))
+    return Plugins(tuple(formats), tuple(failures))
 
 
 def _plugin(loaded: object, taken: set[str]) -> Format:
     """Returns the format that an entry point names. Raises TypeError, ValueError or ImportError for an unusable one."""
     if not isinstance(loaded, Format):
-        raise TypeError(f"it is a {type(loaded).__name__}, not a ktrace.Format")
-    for part, kind in (("name", str), ("title", str), ("room", str), ("patterns", tuple)):
-        if not isinstance(value := getattr(loaded, part), kind):
-            raise TypeError(f"its {part} is a {type(value).__name__}, not a {kind.__name__}")
+        raise TypeError(f"it is a {type(loaded).__name__}, not a ktrace.kit.Format")
     if loaded.name in taken:
         raise ValueError(f"the name {loaded.name} belongs to another format")
-    if missing := loaded.missing_module():
-        raise ImportError(f"the package {loaded.room} has no module '{missing}'")
+    for field in FUNCTIONS:
+        place = getattr(loaded, field)
+        if isinstance(place, str) and find_spec(place.partition(":")[0]) is None:
+            raise ImportError(f"its {field} is {place}, and there is no such module")
     return loaded
 
 
@@ -285,7 +335,7 @@ def guarded(
         ledger = conversion.report.reader
         accounted = ledger.given + ledger.removed.total() - ledger.added.total()
         raise KtraceError(
-            f"the reader of the format {fmt.name}, of {package_of(fmt.name)}, "
+            f"the reader of the format {fmt.name}, of {fmt.package}, "
             f"counted {ledger.taken:,} records, but accounted for {accounted:,}",
             path=source.path,
             remedy="report it to the authors of that package, or name another format",
@@ -296,11 +346,7 @@ def package_of(name: str) -> str:
     """The package and the version that a format comes from."""
     from ktrace import __version__
 
-    return f"ktrace {__version__}" if _is_builtin(name) else plugins().packages.get(name, "its package")
-
-
-def _is_builtin(name: str) -> bool:
-    return any(fmt.name == name for fmt in builtin_formats())
+    return next((fmt.package for fmt in plugins().formats if fmt.name == name), f"ktrace {__version__}")
 
 
 def plugin_formats() -> tuple[Format, ...]:

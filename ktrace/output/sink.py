@@ -260,7 +260,7 @@ def open_sink(path: str, fmt: Format, *, overwrite: bool = False, inside: Path |
 
     Raises OutputError as `Sink` does, and for a folder name if the format writes a single file.
     """
-    if path.endswith("/") and not fmt.folder:
+    if path.endswith("/") and not fmt.writes_folders:
         raise OutputError(f"is named as a folder, but {fmt.name} is one file", path=path, remedy="leave out the '/'")
-    folder = fmt.folder and (path.endswith("/") or Path(path).is_dir())
+    folder = fmt.writes_folders and (path.endswith("/") or Path(path).is_dir())
     return Sink(path, overwrite=overwrite, folder=folder, inside=inside)

@@ -19,7 +19,7 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
     """Passes the batches through the stages that the format needs, and into its writer."""
     report = conversion.report
     batches = _begun(batches)
-    writer = fmt.open_writer(sink, conversion)
+    writer = fmt.function("writer")(sink, conversion)
     if fmt.timeline:
         from ktrace.stages.order.timeline import order
 

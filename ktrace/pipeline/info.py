@@ -126,7 +126,7 @@ def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> I
         [only] = report.inputs
         info.matches = report.answers.get(only["path"]) or detect(only["path"])
         with input_faults(only["path"], fmt := by_name(only["format"])):
-            info.about = fmt.about(Source(only["path"]))
+            info.about = fmt.more_about(Source(only["path"]))
     info.tables = len(tables)
     heaviest = work["events"] or work["summaries"]  # with both, summaries repeat the events
     info.device_work = {name: (int(times), total) for name, (times, total) in heaviest.items()}

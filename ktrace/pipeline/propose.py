@@ -48,7 +48,7 @@ def known_as(path: str) -> Detected | None:
 def propose(path: str) -> Proposal:
     """Returns a guess at the mapping of a table. Raises InputError for a file without one."""
     source = Source(path)
-    proposal: Proposal = by_name(FORMAT).capability("guess").guess(source.sample(), path)
+    proposal: Proposal = by_name(FORMAT).function("propose")(source.sample(), path)
     return proposal
 
 

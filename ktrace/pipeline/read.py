@@ -113,11 +113,11 @@ def _rows(
     """Reads one input, with the capability of its format that fits the request."""
     batches: Iterable[Batch]
     if part is not None:
-        batches = fmt.capability("ranges").read(source, conversion, part)
-    elif pushdown and (columnar := fmt.capability("columnar")):
-        batches = columnar.read(source, conversion, pushdown)
+        batches = fmt.function("read_range")(source, conversion, part)
+    elif pushdown and (read_part := fmt.function("read_part")):
+        batches = read_part(source, conversion, pushdown)
     else:
-        batches = fmt.read(source, conversion)
+        batches = fmt.batches(source, conversion)
     return iter(batches)
 
 
@@ -218,8 +218,8 @@ def _with_nodes(batches: Iterator[Batch], path: str, report: Report) -> Iterator
     account.path = path
     source = Source(path, on_cut=lambda where, why: account.issue("cut", where, why, 0))
     fmt = choose(source, account)
-    reader = fmt.capability("nodes")
-    if reader is None:
+    read_nodes = fmt.function("read_nodes")
+    if read_nodes is None:
         raise InputError(
             f"is {fmt.title}, not an execution trace",
             path=path,
@@ -228,7 +228,7 @@ def _with_nodes(batches: Iterator[Batch], path: str, report: Report) -> Iterator
         )
     nodes = Nodes()
     with input_faults(path, fmt, account):
-        for some in reader.read(source, Conversion(account)):
+        for some in read_nodes(source, Conversion(account)):
             nodes.add(some)
     report.merge(account)
     report.inputs.append({"path": path, "format": fmt.name, "source": source.label})
@@ -256,7 +256,7 @@ def _columnar(paths: Sequence[str], from_: str | None) -> str | None:
         known = by_name(from_) if from_ else choose(source)
     except KtraceError:  # raised again when it is read
         return None
-    return known.name if known.capability("columnar") else None
+    return known.name if known.read_part else None
 
 
 def _cropped_twice(

@@ -13,7 +13,6 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,7 @@ def _format(source: Source) -> str:
 def _texts(source: Source, fmt: Format) -> Iterator[RecordRun | Fault]:
     """Yields the records as texts, and the faults between them. Raises InputError."""
     with input_faults(source.path, fmt):
-        yield from import_module(f"ktrace.converters.{fmt.name}.reader").texts(source)
+        yield from fmt.function("texts")(source)
 
 
 class _Check:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.converters.closed.probe import probe
+from ktrace.converters.closed import probe
 from ktrace.errors import ClosedFormat, UnknownFormat
 from ktrace.input.detection import choose
 from ktrace.input.format import Score

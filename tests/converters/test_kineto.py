@@ -307,7 +307,7 @@ def test_a_tid_that_is_not_the_stream_stays() -> None:
     ],
 )
 def test_what_is_kineto(head: bytes, tail: bytes, score: Score | None) -> None:
-    from ktrace.converters.kineto.probe import probe
+    from ktrace.converters.kineto import probe
 
     match = probe(Sample("x.json", head, tail, not tail))
     assert (match and match.score) == score

@@ -15,13 +15,13 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
-from ktrace.converters._shared.text.headings import FIGURES
-from ktrace.converters._shared.text.tables import find_tables
+from ktrace.converters.table import probe
 from ktrace.converters.table.columns import NAMES, recognise
-from ktrace.converters.table.probe import probe
 from ktrace.input.detection import detect_sample
 from ktrace.input.format import Score, builtin_formats
 from ktrace.input.source import Sample, Source
+from ktrace.kit.text.headings import FIGURES
+from ktrace.kit.text.tables import find_tables
 from ktrace.trace.read import read
 from ktrace.trace.trace import Trace
 

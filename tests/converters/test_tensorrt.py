@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.converters.tensorrt.probe import probe
+from ktrace.converters.tensorrt import probe
 from ktrace.errors import KtraceError
 from ktrace.input.detection import choose
 from ktrace.input.source import Source

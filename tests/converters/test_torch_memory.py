@@ -162,7 +162,7 @@ def test_the_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("ktrace.converters.torch_memory.snapshot.LARGEST_JSON", 100)
     with pytest.raises(DamagedInput, match="more than"):
         ktrace.read(OLD)
-    monkeypatch.setattr("ktrace.converters._shared.torch.pickles.MOST_MEMORY", 10_000)
+    monkeypatch.setattr("ktrace.kit.torch.pickles.MOST_MEMORY", 10_000)
     with pytest.raises(DamagedInput, match="of memory"):
         ktrace.read(written(tmp_path / "a.pickle", snapshot(1_000)))
 

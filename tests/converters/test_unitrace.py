@@ -10,8 +10,8 @@ import pytest
 from conftest import SHARED
 
 import ktrace
-from ktrace.converters._shared.intel.names import work
 from ktrace.input.detection import detect
+from ktrace.kit.intel.names import work
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples" / "unitrace"
 SUMMARIES = SAMPLES / "summaries-of-two-backends-and-properties.txt"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from ktrace.converters._shared.trace_json import chunks, compiled_events, containers, document, ranges
 from ktrace.converters.perfetto.writing import encoding
 from ktrace.errors import KtraceError
+from ktrace.kit.trace_json import chunks, compiled_events, containers, document, ranges
 from ktrace.pipeline.convert import convert
 from ktrace.stages.order import nesting
 

@@ -12,9 +12,9 @@ import pytest
 from bad_values import DIGITS, converted, details
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block
-from ktrace.converters._shared.text.json_items import plain_value
-from ktrace.converters._shared.text.numbers import quantity
+from ktrace.kit.columnar.blocks import Batches, Block
+from ktrace.kit.text.json_items import plain_value
+from ktrace.kit.text.numbers import quantity
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decode_document, dump_json, load_json, load_object

@@ -20,14 +20,14 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.protobuf import fields_of
-from ktrace.converters._shared.columnar.text_cells import times
-from ktrace.converters._shared.sqlite.database import opened
-from ktrace.converters._shared.sqlite.lookup import Children, Lookup, Texts
 from ktrace.converters.otlp.attributes import any_value
 from ktrace.converters.perfetto.proto.wire import bytes_field
 from ktrace.errors import DamagedInput, KtraceError
 from ktrace.input.source import Source
+from ktrace.kit.columnar.protobuf import fields_of
+from ktrace.kit.columnar.text_cells import times
+from ktrace.kit.sqlite.database import opened
+from ktrace.kit.sqlite.lookup import Children, Lookup, Texts
 from ktrace.report import Report
 
 # Canonical forms.

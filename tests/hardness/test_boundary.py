@@ -20,11 +20,11 @@ import ktrace
 import ktrace.converters.doppler.reader as doppler
 import ktrace.converters.rpd.reader as rpd
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.sqlite.database import opened
-from ktrace.converters._shared.text.lines import Lines
 from ktrace.converters.execution_trace import nodes
 from ktrace.errors import DamagedInput, InputError, InternalError, OutputError
 from ktrace.input.source import Source
+from ktrace.kit.sqlite.database import opened
+from ktrace.kit.text.lines import Lines
 from ktrace.report import Report
 
 LOG = SAMPLES / "doppler/prefill-and-three-decodes.log"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.trace_json.events import MEMBERS, Events
+from ktrace.kit.trace_json.events import MEMBERS, Events
 
 #: Ids between an event and the next.
 ROOM = 64

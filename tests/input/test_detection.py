@@ -19,7 +19,7 @@ from ktrace.input.source import Sample, Source
 
 def fake(name: str, match: Match | None) -> Any:
     return SimpleNamespace(
-        name=name, reads=True, surest=Score.MAGIC, probe=lambda sample: match, may_be=lambda *_: True
+        name=name, reads=True, max_score=Score.MAGIC, recognised=lambda sample: match, may_be=lambda *_: True
     )
 
 
@@ -170,7 +170,7 @@ def test_probes_load_neither_numpy_nor_pyarrow() -> None:
     """All of them are imported before anything is known about an input."""
     script = (
         "import sys\nfrom ktrace.input.format import builtin_formats\n"
-        "for fmt in builtin_formats():\n    fmt.reads and fmt._module('probe')\n"
+        "for fmt in builtin_formats():\n    fmt.function('probe')\n"
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()

@@ -126,7 +126,7 @@ def test_the_words_of_a_format_leave_out_no_file_that_its_probe_accepts(fmt: obj
             sample = Source(str(path)).sample()
         except KtraceError:
             continue
-        match = fmt._module("probe").probe(sample)  # type: ignore[attr-defined]
+        match = fmt.function("probe")(sample)  # type: ignore[attr-defined]
         if match is not None and match.score > Score.NEAR:
             assert sample.listing is not None or sample.has_any(fmt.words), path  # type: ignore[attr-defined]
 

@@ -72,7 +72,7 @@ def test_they_are_machines_again(trace: Path, tmp_path: Path) -> None:
 
 def test_combinations_of_small_numbers_are_told_apart() -> None:
     """State 8 with number 2 isn't state 11 with number 1, though 8 ^ 2 == 11 ^ 1."""
-    from ktrace.converters._shared.columnar.protobuf import combinations
+    from ktrace.kit.columnar.protobuf import combinations
 
     first, second = (part.ravel() for part in np.meshgrid(np.arange(64), np.arange(64, dtype=np.uint64)))
     rows, of = combinations(first.astype(np.int64), [second.astype(np.uint64), np.zeros(len(second), np.uint64)])

@@ -18,8 +18,8 @@ from engine import FAULTS, query
 
 import ktrace
 from ktrace.cli import cli
-from ktrace.converters._shared.canonical.record_forms import RecordWriter
 from ktrace.errors import InputError, OutputError, UsageError
+from ktrace.kit.canonical.record_forms import RecordWriter
 from ktrace.output import parts
 from ktrace.stages.split.split_by import SplitBy
 

@@ -34,7 +34,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ktrace.converters._shared.timelines import arguments as columns
+from ktrace.kit.timelines import arguments as columns
 from ktrace.model.batch import VERSION, Batch, arrow_schema
 from ktrace.model.json_text import decoded, dump_json
 

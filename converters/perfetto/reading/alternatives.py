@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import LENGTH, Column, Fields
+from ktrace.kit.columnar.protobuf import LENGTH, Column, Fields
 from ktrace.model.arrays import Bools, Int64
 
 from ..proto import field_numbers as f

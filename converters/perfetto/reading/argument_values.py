@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.protobuf import (
+from ktrace.kit.columnar.protobuf import (
     FIXED64,
     LENGTH,
     VARINT,

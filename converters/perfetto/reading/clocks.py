@@ -13,7 +13,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, fields_of, signed
+from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, fields_of, signed
 from ktrace.model.arrays import Int64
 
 from ..proto import field_numbers as f

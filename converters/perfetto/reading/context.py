@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.dictionaries import constant, words
+from ktrace.kit.columnar.dictionaries import constant, words
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.dictionaries import constant
-from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, fields_of
+from ktrace.kit.columnar.dictionaries import constant
+from ktrace.kit.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, fields_of
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.json_text import decoded

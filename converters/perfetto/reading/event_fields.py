@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Column, Fields, Value, parse, signed, texts_at
+from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Column, Fields, Value, parse, signed, texts_at
 from ktrace.model.arrays import Int8, Int32, Int64
 from ktrace.model.json_text import dump_json
 

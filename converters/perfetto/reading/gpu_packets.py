@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.dictionaries import constant, words
-from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, combinations, parse, signed
+from ktrace.kit.columnar.dictionaries import constant, words
+from ktrace.kit.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, combinations, parse, signed
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder

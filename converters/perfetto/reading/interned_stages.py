@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import VARINT, Fields, Value, combinations
+from ktrace.kit.columnar.protobuf import VARINT, Fields, Value, combinations
 from ktrace.model.arrays import Int64, UInt64
 from ktrace.model.batch import DEVICE_KINDS
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, signed
+from ktrace.kit.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, signed
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 

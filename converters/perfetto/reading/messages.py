@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import Value, fields_of
+from ktrace.kit.columnar.protobuf import Value, fields_of
 from ktrace.model.arrays import Float64, Int64
 
 

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import LENGTH, Value, fields_of, varint
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.input.steady import FileBytes
+from ktrace.kit.columnar.protobuf import LENGTH, Value, fields_of, varint
 from ktrace.model.arrays import Int64, UInt8
 from ktrace.report import Report
 

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.dictionaries import constant, words
-from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, parse, signed, texts_at
+from ktrace.kit.columnar.dictionaries import constant, words
+from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, parse, signed, texts_at
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.protobuf import fields_of
+from ktrace.kit.columnar.protobuf import fields_of
 from ktrace.model.arrays import Int32, Int64, UInt64
 
 from ..proto import field_numbers as f

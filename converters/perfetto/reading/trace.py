@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Column, Fields, parse, signed
 from ktrace.input.limits import current, exceeded, sized
+from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Column, Fields, parse, signed
 from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder

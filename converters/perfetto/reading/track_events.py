@@ -17,8 +17,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.dictionaries import constant, words
-from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, signed
+from ktrace.kit.columnar.dictionaries import constant, words
+from ktrace.kit.columnar.protobuf import FIXED64, LENGTH, VARINT, signed
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json

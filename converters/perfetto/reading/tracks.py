@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.protobuf import distinct_of
+from ktrace.kit.columnar.protobuf import distinct_of
 from ktrace.model.arrays import Int64, UInt64
 from ktrace.model.batch import TRACK_COLUMNS
 

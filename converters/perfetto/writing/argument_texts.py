@@ -12,10 +12,10 @@ from __future__ import annotations
 import msgspec
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.decoding import is_utf8, no_gc
-from ktrace.converters._shared.trace_json.gather import column_of
-from ktrace.converters._shared.trace_json.json_values import Raw
-from ktrace.converters._shared.trace_json.shapes import Shape, struct_of
+from ktrace.kit.columnar.decoding import is_utf8, no_gc
+from ktrace.kit.trace_json.gather import column_of
+from ktrace.kit.trace_json.json_values import Raw
+from ktrace.kit.trace_json.shapes import Shape, struct_of
 from ktrace.model.json_text import decoded
 
 #: Texts with fewer distinct values than one in so many rows are cheaper one by one.

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.timelines import arguments as timeline_arguments
-from ktrace.converters._shared.timelines.arguments import masked, plain, word_numbers
+from ktrace.kit.timelines import arguments as timeline_arguments
+from ktrace.kit.timelines.arguments import masked, plain, word_numbers
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.model.masks import present, words_in

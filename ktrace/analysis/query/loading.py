@@ -183,12 +183,12 @@ def _direct(paths: Sequence[str], plan: Plan, selection: Selection, report: Repo
         (one,) = expanded(paths, Report(), selection.from_)
         source = Source(one.path)
         fmt = by_name(selection.from_) if selection.from_ else one.format or choose(source)
-        room = fmt.capability("scan")
+        scan = fmt.function("scan")
     except (KtraceError, ValueError):  # raised again when it is read; or there are several
         return {}
-    if room is None:
+    if scan is None:
         return {}
     wanted = [record for record in plan.tables if record in RECORDS[:-1]]
     with input_faults(source.path, fmt):
-        found: Tables = room.scanned(source, wanted) or {}
+        found: Tables = scan(source, wanted) or {}
     return found

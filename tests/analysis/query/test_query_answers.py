@@ -164,8 +164,7 @@ def test_only_what_a_query_needs_is_read(sql: str, tables: dict[str, set[str]]) 
 
 def test_a_canonical_file_is_scanned_where_it_is(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scanned: list[str] = []
-    room = ktrace.input.detection.by_name("parquet").capability("scan")
-    own = room.scanned
+    own = ktrace.input.detection.by_name("parquet").function("scan")
 
     def watched(source: Any, records: Any) -> Any:
         found = own(source, records)
@@ -173,7 +172,7 @@ def test_a_canonical_file_is_scanned_where_it_is(parquet: Path, monkeypatch: pyt
         assert all(isinstance(one, ds.Dataset) for one in found.values())
         return found
 
-    monkeypatch.setattr(room, "scanned", watched)
+    monkeypatch.setattr("ktrace.converters.parquet.scan.scanned", watched)
     assert rows(parquet, "select count(*) from events") == [(65,)]
     assert scanned == ["events"]
     folder = parquet.with_name("folder.parquet")

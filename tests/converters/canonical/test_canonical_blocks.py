@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktrace.converters._shared.canonical import record_lines
+from ktrace.kit.canonical import record_lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.pipeline.read import read_batches

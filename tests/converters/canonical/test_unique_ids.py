@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ktrace
-from ktrace.converters._shared.canonical.unique_ids import MOST_RANGES, _Known, with_unique_ids
+from ktrace.kit.canonical.unique_ids import MOST_RANGES, _Known, with_unique_ids
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Report

@@ -12,7 +12,7 @@ from conftest import SAMPLES, SHARED
 from plain_events import events_of, load, nanoseconds
 
 import ktrace
-from ktrace.converters.chrome_json.probe import probe
+from ktrace.converters.chrome_json import probe
 from ktrace.input.format import Score
 from ktrace.input.source import Sample
 from ktrace.pipeline.convert import convert

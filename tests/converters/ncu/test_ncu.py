@@ -17,11 +17,11 @@ from conftest import SAMPLES, SHARED
 from engine import FAULTS, query
 
 import ktrace
-from ktrace.converters._shared.ncu.names import metric_id
-from ktrace.converters._shared.ncu.units import unit_of
 from ktrace.errors import ClosedFormat, DamagedInput, StrictFailure
 from ktrace.input.detection import detect
 from ktrace.input.format import Score
+from ktrace.kit.ncu.names import metric_id
+from ktrace.kit.ncu.units import unit_of
 from ktrace.model.batch import json_schema
 from ktrace.pipeline.convert import convert
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.converters._shared.text import window
 from ktrace.converters.nsys_stats import html_tables
 from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
+from ktrace.kit.text import window
 from ktrace.trace.read import read
 from ktrace.trace.trace import Trace
 

@@ -183,7 +183,7 @@ def test_the_same_spans_as_one_document_lines_indented_and_in_a_list(tmp_path: P
 def test_a_large_document_is_read_span_by_span(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rows_of(ONE)
     monkeypatch.setattr("ktrace.converters.otlp.documents.WHOLE", 16)
-    monkeypatch.setattr("ktrace.converters._shared.trace_json.chunks.BLOCK", 64)
+    monkeypatch.setattr("ktrace.kit.trace_json.chunks.BLOCK", 64)
     report = Report()
     assert rows_of(ONE, report) == whole
     size = ONE.stat().st_size

@@ -1,0 +1,98 @@
+"""Cells of numbers, many at once.
+
+    1,234.50   27.595.520   65,77   nan   n/a   (!) n/a   12 (3; 4; 5)   CachePreferNone
+
+On a machine with European number format, dots separate thousands and a comma precedes decimals. One cell can be
+ambiguous (117.344), so that the format is determined once for a file.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.kit.text.numbers import quantity
+from ktrace.model.arrays import Bools, Int64
+
+_NUMBER = r"^ *[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)? *$"
+_INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
+
+#: Cells of a page, or of the last column of a table, that are possible in only one of the formats.
+_CELL = r'(?:"|[ ])(?:{})(?:"|[ ]*$)'
+_EUROPEAN = re.compile(_CELL.format(r"\d{1,3}(?:\.\d{3}){2,}|[\d.]*\d,\d\d?"), re.MULTILINE)
+_AMERICAN = re.compile(_CELL.format(r"\d{1,3}(?:,\d{3}){2,}|[\d,]*\d\.\d\d?"), re.MULTILINE)
+
+#: A double represents numbers of up to this many characters exactly.
+_EXACT = 15
+
+
+def is_european(text: str) -> bool:
+    """Whether the numbers of a page have decimal commas. `text` is its head."""
+    return sum(1 for _ in _EUROPEAN.finditer(text)) > sum(1 for _ in _AMERICAN.finditer(text))
+
+
+def numbers(texts: list[str], exponents: Int64, *, european: bool) -> tuple[pa.DoubleArray, Bools]:
+    """Returns the numbers, times 10^exponent, and which cells contain more than the number, so that their text is kept.
+
+    Cells that aren't numbers are null.
+    """
+    column = pa.array(texts, pa.string())
+    if european:
+        column = pc.replace_substring(
+            pc.replace_substring(pc.replace_substring(column, ".", "\0"), ",", "."), "\0", ","
+        )
+    plain = pc.match_substring_regex(column, _NUMBER)
+    digits = pc.replace_substring(column, ",", "")
+    digits = pc.if_else(plain, pc.utf8_trim_whitespace(digits), None)
+    scaled = exponents != 0
+    if scaled.any():
+        digits = _scaled(digits, exponents, scaled)
+    values = digits.cast(pa.float64())
+    long = pc.fill_null(pc.greater(pc.utf8_length(digits), _EXACT), False)
+    inexact = np.zeros(len(texts), np.bool_)
+    if long.true_count:
+        for row in np.flatnonzero(long.to_numpy(zero_copy_only=False)).tolist():
+            inexact[row] = not _is_exact(digits[row].as_py(), values[row].as_py())
+    if plain.true_count == len(texts):
+        return values, inexact
+    rows = np.flatnonzero(~plain.to_numpy(zero_copy_only=False))
+    odd = [_odd(column[row].as_py(), int(exponents[row])) for row in rows.tolist()]
+    mask = np.zeros(len(texts), np.bool_)
+    mask[rows] = True
+    inexact[rows] = [number is None or not math.isnan(number) for number in odd]
+    return pc.replace_with_mask(values, pa.array(mask), pa.array(odd, pa.float64())), inexact
+
+
+def _scaled(digits: pa.StringArray, exponents: Int64, scaled: Bools) -> pa.StringArray:
+    """Appends exponents to the numbers as text, so that the double is the nearest one to the exact product."""
+    own = pc.fill_null(pc.match_substring_regex(digits, "[eE]"), False).to_numpy(zero_copy_only=False)
+    powers, codes = np.unique(np.where(own, 0, exponents), return_inverse=True)
+    suffixes = pa.array([f"e{power}" if power else "" for power in powers.tolist()], pa.string())
+    found = pc.binary_join_element_wise(digits, suffixes.take(pa.array(codes)), "")
+    if not (scaled & own).any():
+        return found
+    texts = found.to_pylist()
+    for row in np.flatnonzero(scaled & own).tolist():
+        number = quantity(texts[row])
+        texts[row] = str(number.number.scaleb(int(exponents[row]))) if number else None
+    return pa.array(texts, pa.string())
+
+
+def _is_exact(digits: str, value: float) -> bool:
+    if not math.isfinite(value):
+        return False
+    number = quantity(digits)
+    return number is not None and number.number == int(value) if value == int(value) else True
+
+
+def _odd(text: str, exponent: int) -> float | None:
+    """The number in a cell that isn't a plain number: `nan`, or a number with its instances after it."""
+    first = _INSTANCES.fullmatch(text)
+    found = quantity(first[1] if first else text)
+    if not found or found.unit not in ("", "%"):
+        return None
+    return float(found.number.scaleb(exponent) if found.number.is_finite() else found.number)

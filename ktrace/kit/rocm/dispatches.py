@@ -1,0 +1,368 @@
+"""Dispatches in ROCm's CSV tables as kernels, with their counters as children.
+
+    Dispatch_Id 7  Kernel_Name gemm  Start_Timestamp 100  End_Timestamp 180  SQ_WAVES 128      wide: one row
+        kernel gemm  ts 100  dur 80            counter SQ_WAVES 128, its parent the kernel
+
+    Dispatch_Id 7 ... Counter_Name SQ_WAVES  Counter_Value 128     long: a row for each counter; the first row makes the
+    Dispatch_Id 7 ... Counter_Name GRBM_COUNT  Counter_Value 900   kernel, unless it is known from kernel_trace
+
+A dispatch without times becomes a summary, and so do its counters. The times of a table that joins several passes are
+derived, because no pass read all of its counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.kit.columnar.csv_blocks import CsvRows
+from ktrace.kit.columnar.typed_cells import joined, own_heading, typed
+from ktrace.model.arrays import Int64
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import json_cells
+
+from .columns import FIELDS, Accuracy, by_accuracy, counters_of, floats_of, is_joined
+from .common import MEANS, agents, blocks_of, executed, mean_counter, short_names
+from .known_dispatches import KnownDispatches, keys_of
+from .tables import DISPATCH
+
+#: The ids of the rows of a line begin at this times its number: a dispatch has two for each counter.
+IDS = 4096
+
+_TIMELESS = {name: field for name, field in FIELDS.items() if name not in ("ts", "end")}
+
+
+class DispatchRows:
+    """Makes kernels and counters of the dispatches of one process.
+
+    `pid` and `host` are for rows without one, `first_id` is added to all ids. `dispatched` are the kernels in other
+    files; if more files follow, `remember` adds those of this one. `engines` is device -> its XCCs and shader engines,
+    for the means that the GPU tab shows.
+    """
+
+    def __init__(
+        self,
+        conversion: Conversion,
+        *,
+        first_id: int = 0,
+        pid: int | None = None,
+        host: str | None = None,
+        dispatched: KnownDispatches | None = None,
+        remember: bool = False,
+        engines: dict[int, tuple[int | None, int | None]] | None = None,
+    ) -> None:
+        self._conversion = conversion
+        self._batches = Batches(conversion)
+        self._first = first_id
+        self._pid = pid
+        self._host = host
+        self._dispatched = KnownDispatches() if dispatched is None else dispatched
+        self._remembers = remember
+        self._args: dict[str, str] = {}
+        self._timing = "measured"
+        self._engines = engines or {}
+
+    def rows(self, item: CsvRows) -> Iterator[Batch]:
+        """Yields events of dispatches in any of the forms, or summaries if the table has no times."""
+        self._args = {name: f"args.{own_heading(item.table, field) or name}" for name, field in FIELDS.items()}
+        made = [batch for part in by_accuracy(item, self._conversion.report) for batch in self._batches_of(*part)]
+        yield from made if len(made) == 1 else _in_order(made, self._conversion.batch_rows)
+
+    def _batches_of(self, item: CsvRows, accuracy: Accuracy) -> Iterator[Batch]:
+        """As `rows`, for rows whose times are equally accurate."""
+        block = typed(item, FIELDS if accuracy is not Accuracy.USELESS else _TIMELESS, self._conversion.report)
+        counters = [] if item.table.what != DISPATCH or block.get("<cat>") is not None else counters_of(block)
+        is_timed = block.get("<ts>") is not None and block.get("<end>") is not None
+        self._timing = "derived" if accuracy is Accuracy.NEAR or is_joined(item.table.headings) else "measured"
+        if block.get("<counter>") is not None:
+            yield from self._long(block, is_timed)
+        else:
+            yield from self._wide(block, counters) if is_timed else self._untimed(block, counters)
+
+    def _ids(self, block: Block) -> Int64:
+        ids: Int64 = self._first + block.numbers.to_numpy() * IDS
+        return ids
+
+    def _ran(self, block: Block) -> Block:
+        return timed(executed(block, self._conversion, "<ts>", "<end>"), self._conversion, "<ts>", "<end>")
+
+    def _wide(self, block: Block, counters: list[str]) -> Iterator[Batch]:
+        block = self._ran(block)
+        ids = self._ids(block)
+        values = {name: floats_of(block.take(name)) for name in counters}
+        place, kernel = self._kernel(block)
+        if self._remembers:
+            self._remember(block, ids, place)
+        place["timing"] = self._timings(block, place)
+        yield self._batches.events(block, ids, **joined(block, {**place, **kernel}))
+        yield from self._counters(ids, place, values)
+
+    def _timings(self, block: Block, place: dict[str, Any]) -> str | pa.StringArray:
+        """Measured, unless a dispatch was submitted after it ended, or was done before it began: a time of another run.
+
+        rocprof-compute puts the times of a run without counters into the tables of those with counters.
+        """
+        submitted, done = block.get("DispatchNs"), block.get("CompleteNs")
+        if self._timing != "measured" or not (_is_whole(submitted) and _is_whole(done)):
+            return self._timing
+        end = pc.add(place["ts"], place["dur"])
+        other = pc.fill_null(pc.or_(pc.greater(submitted, end), pc.less(done, place["ts"])), False)
+        return pc.if_else(other, "derived", "measured")
+
+    def _kernel(self, block: Block) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Where and when kernels ran, and their other columns."""
+        place = self._place(block)
+        begin, end = block.take("<ts>"), block.take("<end>")
+        place |= {"ts": begin, "dur": pc.subtract(end, begin)}
+        total = block.take("<total>")
+        if total is not None and (other := pc.fill_null(pc.not_equal(total, place["dur"]), False)).true_count:
+            place_total = pc.if_else(other, total, pa.scalar(None, pa.int64()))
+            return place, {self._args["total"]: place_total, **self._launch(block)}
+        return place, self._launch(block)
+
+    def _place(self, block: Block) -> dict[str, Any]:
+        agent, queue, stream = block.take("<agent>"), block.take("<queue>"), block.take("<stream>")
+        pid = block.take("<pid>")
+        return {
+            "host": self._host,
+            "pid": self._pid if pid is None else pid,
+            "device": agents(agent),
+            "stream": queue if stream is None else stream,
+            self._args["queue"]: None if stream is None else queue,
+        }
+
+    def _launch(self, block: Block) -> dict[str, Any]:
+        name, correlation = block.take("<name>"), block.take("<correlation>")
+        if name is None:
+            numbers = block.get("<dispatch>")
+            assert numbers is not None  # a table of counters has one, others have names
+            name = pc.binary_join_element_wise("dispatch ", pc.fill_null(numbers.cast(pa.string()), "?"), "")
+        columns: dict[str, Any] = {"kind": "kernel", "name": name, "registers": block.take("<registers>")}
+        columns |= {"cat": block.take("<cat>"), "shared_memory": block.take("<shared>")}
+        columns |= {self._args[name]: block.take(f"<{name}>") for name in ("dispatch", "tid")}
+        short = short_names(name)
+        if short.null_count < len(short):
+            columns["short_name"] = short
+        if correlation is not None:
+            columns["correlation"] = nonzero(correlation)
+        for axis in ("_x", "_y", "_z", ""):
+            workgroup, grid = block.take(f"<block{axis}>"), block.take(f"<grid{axis}>")
+            found = blocks_of(grid, workgroup)
+            if workgroup is None and found is None:
+                continue
+            to = axis or "_x"  # of a product only the total is known
+            if to == "_x" and columns.get("block_x") is not None:
+                continue
+            columns[f"block{to}"] = workgroup
+            if found is not None:
+                columns[f"grid{to}"] = found.blocks
+                if found.left.null_count < len(found.left):
+                    columns[self._args[f"grid{axis}"]] = found.left
+        return columns
+
+    def _untimed_launch(self, block: Block) -> dict[str, Any]:
+        """The columns of a summary: its correlation is an argument."""
+        columns = self._launch(block)
+        columns[self._args["correlation"]] = columns.pop("correlation", None)
+        return columns
+
+    def _remember(self, block: Block, ids: Int64, place: dict[str, Any]) -> None:
+        known = {"id": pa.array(ids), "ts": place["ts"], "dur": place["dur"]}
+        for name in ("device", "stream", "pid"):
+            column = place[name]
+            known[name] = column if isinstance(column, pa.Array) else pa.array([column] * len(ids), pa.int64())
+        self._dispatched.add(block, place["pid"], known)
+
+    def _counters(self, ids: Int64, place: dict[str, Any], values: dict[str, pa.DoubleArray]) -> Iterator[Batch]:
+        """Yields counter events of kernels, as their children, and the means derived from them."""
+        here = {name: place[name] for name in ("host", "pid", "device", "stream", "ts", "dur", "timing")}
+        for offset, (name, column) in enumerate(values.items()):
+            present = column.is_valid()
+            rows = {key: _filtered(part, present) for key, part in here.items()}
+            owners = ids[present.to_numpy(zero_copy_only=False)]
+            names = pa.array([name] * len(owners), pa.string())
+            yield from self._counter_rows(owners + 1 + 2 * offset, owners, names, column.filter(present), rows)
+
+    def _counter_rows(
+        self, ids: Int64, parents: Int64, names: pa.Array, values: pa.DoubleArray, place: dict[str, Any]
+    ) -> Iterator[Batch]:
+        if not len(ids):
+            return
+        about = {"kind": "counter", "parent": pa.array(parents), **place}
+        yield self._batches.batch("events", ids, name=names, value=values, **about)
+        derived, found = self._means(names, place["device"])
+        if found:
+            at = pa.array(derived)
+            columns = {key: part.take(at) if isinstance(part, pa.Array) else part for key, part in about.items()}
+            columns["name"] = pa.array([name for name, _ in found], pa.string())
+            columns["timing"] = "derived"
+            columns["value"] = pc.divide(values.take(at), pa.array([float(units) for _, units in found]))
+            yield self._batches.batch("events", ids[derived] + 1, **columns)
+
+    def _means(self, names: pa.Array, devices: Any) -> tuple[Int64, list[tuple[str, int]]]:
+        """The rows whose mean the GPU tab shows, and for each the name of the mean and its number of units."""
+        if not self._engines or devices is None:
+            return np.empty(0, np.int64), []
+        rows = np.flatnonzero(pc.is_in(names, pa.array(list(MEANS))).to_numpy(zero_copy_only=False))
+        at = pa.array(rows)
+        pairs = zip(names.take(at).to_pylist(), devices.take(at).to_pylist(), strict=True)
+        means = [mean_counter(name, *self._engines.get(device, (None, None))) for name, device in pairs]
+        return rows[[mean is not None for mean in means]], [mean for mean in means if mean]
+
+    def _long(self, block: Block, is_timed: bool) -> Iterator[Batch]:
+        """Yields counters of a table with a row for each; the first row of a dispatch makes its kernel if it is new."""
+        if block.get("<dispatch>") is None or block.get("<value>") is None:
+            self._conversion.report.issue("bad-record", block.where(0), "no Dispatch_Id or Counter_Value", len(block))
+            return
+        if is_timed:
+            block = self._ran(block)
+        good = pc.and_(block.get("<value>").is_valid(), block.get("<dispatch>").is_valid())  # type: ignore[union-attr]
+        for row in np.flatnonzero(~good.to_numpy(zero_copy_only=False)).tolist():
+            self._conversion.report.issue("bad-record", block.where(row), "Dispatch_Id or Counter_Value isn't a number")
+        block = block.filter(good)
+        if not len(block):
+            return
+        pid = block.get("<pid>")
+        pid = self._pid if pid is None else pid
+        firsts = np.zeros(len(block), np.bool_)
+        _, first = np.unique(keys_of(block, pid), return_index=True)
+        firsts[first] = True
+        new = block.filter(pa.array(firsts & (self._dispatched.find(block, pid) < 0)))
+        if len(new):
+            new.drop("<counter>", "<value>")
+            yield self._first_of(new, is_timed)
+        yield from self._values(block, self._dispatched.find(block, pid))
+
+    def _first_of(self, new: Block, is_timed: bool) -> Batch:
+        """The kernels of new dispatches; their rows are counted with their counters."""
+        ids = self._ids(new)
+        if is_timed:
+            place, kernel = self._kernel(new)
+            self._remember(new, ids, place)
+            columns = joined(new, {**place, **kernel})
+            return self._batches.batch("events", ids, timing=self._timing, **columns, **new.rest())
+        place = self._place(new)
+        nothing = pa.nulls(len(new), pa.int64())
+        self._remember(new, ids, {**place, "ts": nothing, "dur": nothing})
+        columns = joined(new, {**place, **self._untimed_launch(new)})
+        return self._batches.batch("summaries", ids, metric="duration", count=1, **columns, **new.rest())
+
+    def _values(self, block: Block, kernels: Int64) -> Iterator[Batch]:
+        """Yields the counters of a long table as children of their kernels, whose indices are `kernels`."""
+        self._conversion.report.used(len(block))
+        known = self._dispatched.columns(kernels)
+        ids, parents = self._ids(block) + 1, known.pop("id").to_numpy()
+        names, values = block.get("<counter>"), block.get("<value>")
+        assert names is not None and values is not None
+        has_time = known["ts"].is_valid()
+        timed_rows = has_time.to_numpy(zero_copy_only=False)
+        if timed_rows.any():
+            place = {name: column.filter(has_time) for name, column in known.items()}
+            place |= {"host": self._host, "timing": self._timing}
+            yield from self._counter_rows(
+                ids[timed_rows],
+                parents[timed_rows],
+                names.filter(has_time),
+                values.filter(has_time),
+                place,
+            )
+        if not timed_rows.all():
+            others = pc.invert(has_time)
+            kernel = block.get("<name>")
+            kernel = names if kernel is None else kernel
+            place = {key: known[key].filter(others) for key in ("device", "stream", "pid")}
+            yield self._batches.batch(
+                "summaries",
+                ids[~timed_rows],
+                kind="metric",
+                name=kernel.filter(others),
+                metric=names.filter(others),
+                value=values.filter(others),
+                parent=pa.array(parents[~timed_rows]),
+                host=self._host,
+                **place,
+            )
+
+    def _untimed(self, block: Block, counters: list[str]) -> Iterator[Batch]:
+        """Yields dispatches without times as summaries, with their counters as children."""
+        ids = self._ids(block)
+        values = {name: floats_of(block.take(name)) for name in counters}
+        place, total = self._place(block), block.take("<total>")
+        launch = self._untimed_launch(block)
+        columns = {**place, **launch, "count": 1}
+        if total is not None:
+            columns |= {"total": total.cast(pa.float64()), "unit": "ns"}
+        yield self._batches.summaries(block, ids, **joined(block, columns))
+        for offset, (name, column) in enumerate(values.items()):
+            present = column.is_valid()
+            owners = ids[present.to_numpy(zero_copy_only=False)]
+            if len(owners):
+                here = {key: _filtered(place[key], present) for key in ("host", "pid", "device", "stream")}
+                yield self._batches.batch(
+                    "summaries",
+                    owners + 1 + 2 * offset,
+                    kind="metric",
+                    name=launch["name"].filter(present),
+                    metric=name,
+                    value=column.filter(present),
+                    parent=pa.array(owners),
+                    **here,
+                )
+
+
+def _in_order(batches: list[Batch], size: int) -> Iterator[Batch]:
+    """Yields the rows of several batches in the order of their ids."""
+    for record in dict.fromkeys(batch.record for batch in batches):
+        parts = [
+            pa.table(columns) for columns in _of_one_type([_plain(b.columns) for b in batches if b.record == record])
+        ]
+        whole = pa.concat_tables(parts, promote_options="permissive")
+        order = np.argsort(whole["id"].to_numpy(), kind="stable")
+        for start in range(0, len(order), size):
+            part = whole.take(pa.array(order[start : start + size])).combine_chunks()
+            yield Batch(record, part.to_batches()[0])
+
+
+def _of_one_type(parts: list[dict[str, pa.Array]]) -> list[dict[str, pa.Array]]:
+    """The same columns; an argument of types that have none in common but JSON text is JSON text in all parts."""
+    kinds: dict[str, set[pa.DataType]] = {}
+    for part in parts:
+        for name, column in part.items():
+            kinds.setdefault(name, set()).add(column.type)
+    texts = {name for name, types in kinds.items() if name.startswith("args.") and _differ(types)}
+    return [
+        {name: json_cells(column).cast(pa.binary()) if name in texts else column for name, column in part.items()}
+        for part in parts
+    ]
+
+
+def _differ(types: set[pa.DataType]) -> bool:
+    """Whether values of these types have no type in common but that of JSON text."""
+    plain = {one for one in types if not pa.types.is_null(one)}
+    return pa.binary() in plain or (len(plain) > 1 and not all(map(_is_number, plain)))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _plain(columns: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns, with dictionaries decoded."""
+    return {
+        name: column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for name, column in zip(columns.schema.names, columns.columns, strict=True)
+    }
+
+
+def _is_whole(column: pa.Array | None) -> bool:
+    return column is not None and pa.types.is_integer(column.type)
+
+
+def _filtered(column: Any, rows: pa.BooleanArray) -> Any:
+    return column.filter(rows) if isinstance(column, pa.Array) else column

@@ -1,0 +1,162 @@
+"""Turns events into canonical batches: the phases of the Trace Event Format, by the rules of a dialect.
+
+    X B E b n e S T p F i I R P N O D V v ( ) {     slices, halves, instants     slices.py
+    C                                               counters                     counters.py
+    s t f, bind_id, waits                           links                        arrows.py
+    M                                               catalog                      metadata.py
+    c                                               clock sync: an instant
+
+No state is kept between calls: the reader makes facts from the document's other members (the clock's base, the devices'
+properties), which may come late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.kit.columnar.dictionaries import constant
+from ktrace.model.arrays import Bools, Int64
+from ktrace.model.batch import Batch
+
+from .arrows import flows
+from .counters import counters
+from .dialect import Dialect, Rule, Sign
+from .draft import Task, by_word, numbered, valid
+from .events import Events
+from .metadata import metadata
+from .slices import asyncs, begins, ends, instants, slices
+
+Handler = Callable[[Events, Rule, Task], Iterable[Batch]]
+
+#: Phase -> the handler that makes rows from its events. An unknown phase is an instant that keeps its `$ph`.
+_HANDLERS: dict[str, Handler] = {
+    "X": slices,
+    "B": begins,
+    "E": ends,
+    **dict.fromkeys("bneSTpF", asyncs),
+    **dict.fromkeys("stf", flows),
+    "C": counters,
+    "M": metadata,
+}
+_ORDER: list[Handler] = [*dict.fromkeys(_HANDLERS.values()), instants]
+
+#: More rules than a dialect has.
+_MOST_RULES = 1 << 10
+
+#: Handlers whose rows depend on the rule of the category; of these, those that `signs` apply to.
+_BY_CAT: set[Handler] = {slices, begins, ends}
+_SIGNED: set[Handler] = {slices, begins}
+
+
+def mapper(dialect: Dialect) -> Callable[[Events, Conversion], Iterator[Batch]]:
+    """Returns the `rows` of `read_document` for a dialect. It can be sent to another process."""
+    return partial(_rows, dialect)
+
+
+def _rows(dialect: Dialect, events: Events, conversion: Conversion) -> Iterator[Batch]:
+    for batch in to_batches(events, Task(dialect, conversion.label, conversion.report)):
+        yield from bounded(batch, conversion.batch_rows)
+
+
+def to_batches(events: Events, task: Task) -> Iterator[Batch]:
+    """Yields the rows of some events, of any phases, and accounts for the events in the task's report."""
+    for part, handler, rule in _sorted_out(events, task.dialect):
+        for batch in handler(part, rule, task):
+            if len(batch):
+                yield _of_source(batch, task.label)
+
+
+def _of_source(batch: Batch, label: str) -> Batch:
+    return Batch(batch.record, batch.columns.add_column(0, "source", constant(label, len(batch))))
+
+
+def bounded(batch: Batch, rows: int) -> Iterator[Batch]:
+    """Yields the batch in pieces of at most `rows` rows."""
+    if len(batch) <= rows:
+        yield batch
+        return
+    for start in range(0, len(batch), rows):
+        yield Batch(batch.record, batch.columns.slice(start, rows))
+
+
+@dataclass
+class _Numbers:
+    """Numbers the rules in the order of first use."""
+
+    rules: list[Rule]
+
+    def of(self, rule: Rule) -> int:
+        for number, known in enumerate(self.rules):
+            if known is rule:
+                return number
+        self.rules.append(rule)
+        return len(self.rules) - 1
+
+
+def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Handler, Rule]]:
+    """Yields the events by handler and rule. If all have the same, they aren't copied."""
+    rows, columns = len(events), events.columns
+    phase = by_word(columns.get("ph"), rows, lambda word: _ORDER.index(_HANDLERS.get(word or "", instants)))
+    rule = np.zeros(rows, np.int64)
+    numbers = _Numbers([dialect.other])
+    handlers = {_ORDER[number] for number in np.flatnonzero(np.bincount(phase))}
+    if handlers & _BY_CAT:
+        rule = by_word(columns.get("cat"), rows, lambda word: numbers.of(dialect.of_cat(word)))
+    if handlers & _SIGNED:
+        for sign in dialect.signs:
+            rule = np.where((rule == 0) & _has(sign, events, dialect), numbers.of(sign.rule), rule)
+        if dialect.processes:
+            rule = np.where(rule == 0, _by_process(events, dialect, numbers), rule)
+    if instants in handlers and dialect.names:
+        named = by_word(
+            columns.get("name"), rows, lambda word: numbers.of(dialect.names.get(word or "", dialect.other))
+        )
+        rule = np.where(phase == _ORDER.index(instants), named, rule)
+    ruled = np.array([handler in _BY_CAT or handler is instants for handler in _ORDER])
+    group = phase * _MOST_RULES + np.where(ruled[phase], rule, 0)
+    for number in np.flatnonzero(np.bincount(group)).tolist():
+        handler, rule_number = divmod(number, _MOST_RULES)
+        yield events_at(events, group == number), _ORDER[handler], numbers.rules[rule_number]
+
+
+def _by_process(events: Events, dialect: Dialect, numbers: _Numbers) -> Int64:
+    """The number of the rule for each event's process, 0 for none."""
+    found = np.zeros(len(events), np.int64)
+    column = events.columns.get("pid")
+    pids = None if column is None else numbered(column)[0]
+    if pids is not None:
+        own = pids.fill_null(-1).to_numpy(zero_copy_only=False)
+        for pid, rule in dialect.processes.items():
+            found[own == pid] = numbers.of(rule)
+    return found
+
+
+def _has(sign: Sign, events: Events, dialect: Dialect) -> Bools:
+    """Whether each event has the arguments of a sign, and isn't a call of the host."""
+    columns = [events.columns.get(f"args.{key}") for key in sign.keys]
+    found = np.full(len(events), all(column is not None for column in columns))
+    if not found.any():
+        return found
+    for column in columns:
+        found &= valid(column)
+    pattern, calls = sign.value, dialect.calls
+    if pattern:
+        found &= by_word(columns[0], len(events), lambda word: bool(pattern.fullmatch(str(word or "")))) == 1
+    if calls:
+        found &= by_word(events.columns.get("name"), len(events), lambda word: bool(calls.match(word or ""))) == 0
+    return found
+
+
+def events_at(events: Events, mask: Bools) -> Events:
+    """The events for which the mask is true, without columns that none of them has."""
+    if mask.all():
+        return events
+    index = pa.array(np.flatnonzero(mask))
+    taken = {name: column.take(index) for name, column in events.columns.items()}
+    return Events(events.at[mask], {name: column for name, column in taken.items() if column.null_count < len(column)})

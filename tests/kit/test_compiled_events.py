@@ -1,0 +1,287 @@
+"""Compiled code reads trace events exactly as msgspec and Python do, or leaves them to those."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ktrace.kit.trace_json import compiled_events
+from ktrace.kit.trace_json.decode import Decoder
+from ktrace.kit.trace_json.events import Moves
+from ktrace.report import Report
+
+pytestmark = pytest.mark.skipif(compiled_events.compiled is None, reason="ktrace.native isn't built here")
+
+TEACHING = [
+    {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1.5, "dur": 2, "pid": 0, "tid": "stream 7", "args": {}},
+    {"ph": "X", "cat": "cpu_op", "name": "mm", "ts": 1, "dur": 2, "pid": 9, "tid": 9, "args": {"Dims": [[1, 2], []]}},
+    {"ph": "s", "cat": "ac2g", "name": "ac2g", "ts": 1, "pid": 0, "tid": 7, "id": 3},
+    {"ph": "C", "name": "memory", "ts": 1, "pid": 0, "args": {"used": 1, "free": 2.5}},
+]
+TEACHING[0]["args"] = {"device": 0, "grid": [1, 2, 3], "occupancy": 0.5, "graph": True, "note": "x", "n": None}
+
+
+# What events have where the shapes above have nothing or something else.
+ODD = [
+    '{"ph":"X","cat":"kernel","name":"a","name":"b","ts":1,"dur":2,"args":{}}',
+    '{"ph":"X","cat":"kernel","ts":1.0005,"dur":2}',
+    '{"ph":"X","cat":"kernel","ts":"1.5","dur":2}',
+    '{"ph":"X","cat":"kernel","ts":1e3,"dur":2}',
+    '{"ph":"X","cat":"kernel","ts":1,"args":{"device":9223372036854775808}}',
+    '{"ph":"X","cat":"kernel","ts":1,"args":{"device":-0,"occupancy":-0}}',
+    '{"ph":"X","cat":"kernel","ts":1,"args":{"occupancy":1e400}}',
+    '{"ph":"X","cat":"kernel","ts":1,"args":{"occupancy":0.30000000000000004,"note":"\\ud83d\\ude00"}}',
+    '{"ph":"X","cat":"kernel","ts":1,"args":null}',
+    '{"ph":"X","cat":"kernel","ts":1,"args":[1]}',
+    '{"ph":"X","cat":"kernel","ts":1,"args":{"device":null}}',
+    f'{{"ph":"X","cat":"kernel","ts":1,"args":{{"grid":{"[" * 70}1{"]" * 70}}}}}',
+    '{"ph":"X","cat":"new","name":"n","ts":1}',
+    '{"ph":"X","ts":1}',
+    '{"cat":"kernel"}',
+    '{"ph":"X","cat":"ac2g","name":"no flow","ts":1,"dur":1,"id":4}',
+    '{"cat":1,"ph":"X","ts":1}',
+    "{}",
+    "null",
+]
+
+# What isn't JSON.
+FAULTS = [
+    '{"ph":"X","cat":"kernel","ts":01}',
+    '{"ph":"X","cat":"kernel","ts":1.}',
+    '{"ph":"X","cat":"kernel","ts":1,}',
+    '{"ph":"X","cat":"kernel" "ts":1}',
+    '{"ph":"X","cat":"kernel","ts":1,"name":"a\tb"}',
+    '{"ph":"X","cat":"kernel","ts":1,"name":"\\x"}',
+    '{"ph":"X","cat":"kernel","ts":1,"args":{"graph":tru}}',
+    '{"ph":"X","cat":"kernel","ts":1,"name":"\\ud83d"}',
+    '{"ph":"X","cat":"kernel","ts":1',
+]
+
+
+def read(texts: list[bytes], folded: tuple[str, ...] = ()) -> tuple[Any, list[bool]]:
+    """What a decoder gives for lists of events, and whether compiled code took each of them in the end."""
+    report = Report()
+    decoder = Decoder(report, 1 << 17, folded)
+    taken, byte = [], 0
+    for text in texts:
+        try:
+            decoder.take(text, Moves.none(byte))
+        except msgspec.DecodeError:
+            report.issue("bad-record", f"byte {byte}", "not JSON")
+        taken.append(decoder.compiled)
+        byte += len(text)
+    rows: dict[int, dict[str, Any]] = {}
+    for events in decoder.flush():
+        for name, column in events.columns.items():
+            for at, value in zip(events.at.tolist(), column.to_pylist(), strict=True):
+                if value is not None:
+                    rows.setdefault(at, {})[name] = json.loads(value) if isinstance(value, bytes) else value
+    found = [(at, sorted(row.items())) for at, row in sorted(rows.items())]
+    issues = [(issue.kind, issue.rows, issue.places) for issue in report.issues.values()]
+    return (found, report.reader.taken, dict(report.reader.removed), issues), taken
+
+
+def same(lists: list[bytes], folded: tuple[str, ...] = ()) -> list[bool]:
+    """Asserts that both ways agree, and returns which lists compiled code took."""
+    ours, taken = read(lists, folded)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled_events, "compiled", None)
+        theirs, none = read(lists, folded)
+    assert repr(ours) == repr(theirs)  # -0.0 isn't 0.0, and 1 isn't 1.0
+    assert not any(none)
+    return taken
+
+
+def braced(members: Iterable[str]) -> str:
+    return "{" + ",\n".join(members) + "}"
+
+
+def listed(*events: Any) -> bytes:
+    return b"[" + b",".join(e.encode() if isinstance(e, str) else json.dumps(e).encode() for e in events) + b"]"
+
+
+def test_known_shapes_are_taken_from_the_first_list_on() -> None:
+    """The first list teaches the shapes, and is then read by compiled code itself."""
+    assert same([listed(*TEACHING), listed(*reversed(TEACHING))]) == [True, True]
+
+
+def test_flows_that_repeat_others_are_counted_and_dropped() -> None:
+    flows = [{**TEACHING[2], "ph": phase, "id": number} for number, phase in enumerate("stfstf")]
+    assert same([listed(*TEACHING), listed(*flows, TEACHING[0])], folded=("ac2g",)) == [True, True]
+    kept, dropped = read([listed(*flows)])[0], read([listed(*flows)], ("ac2g",))[0]
+    assert [dict(row)["id"] for _, row in kept[0]] == [0, 1, 2, 3, 4, 5]
+    assert dropped[:3] == ([], 6, {"folded": 6})
+
+
+@pytest.mark.parametrize("event", ODD)
+def test_what_is_rare_is_read_alike(event: str) -> None:
+    same([listed(*TEACHING), listed(TEACHING[0], event, TEACHING[1]), listed(*TEACHING)])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_list_with_a_fault_is_refused(fault: str) -> None:
+    """Then nothing of it was taken: the reader in Python repairs it."""
+    taken = same([listed(*TEACHING), listed(TEACHING[0], TEACHING[3], fault), listed(*TEACHING)])
+    assert taken == [True, False, True]
+
+
+@pytest.mark.parametrize("end", ["", "]]", "] x", ",]", "[]"])
+def test_a_list_ends_with_its_bracket(end: str) -> None:
+    assert same([listed(*TEACHING), listed(*TEACHING)[:-1] + end.encode()]) == [True, False]
+
+
+@pytest.mark.parametrize(
+    "number", ["1712195495893105.991", "1712867402348256", "9223372036854775.807", "-0.001", "0.1"]
+)
+def test_times_since_1970_are_exact(number: str) -> None:
+    """PyTorch before 2.4 wrote such: 19 digits in ns."""
+    event = f'{{"ph":"X","cat":"kernel","name":"gemm","ts":{number},"dur":1}}'
+    assert same([listed(*TEACHING), listed(event)]) == [True, True]
+    ((_, row),) = read([listed(event)])[0][0]
+    assert dict(row)["ts"] == int(Decimal(number) * 1000)
+
+
+@pytest.mark.parametrize("number", ["9223372036854775.808", "18446744073709551616", "1e3", "1.0005"])
+def test_times_beyond_int64_and_below_1_ns_are_left_to_python(number: str) -> None:
+    event = f'{{"ph":"X","cat":"kernel","name":"gemm","ts":{number},"dur":1}}'
+    assert same([listed(*TEACHING), listed(event)]) == [True, False]
+
+
+def test_texts_in_two_spellings_are_one() -> None:
+    twice = ['{"ph":"X","cat":"kernel","name":"a/b","ts":1}', '{"ph":"X","cat":"kernel","name":"a\\/b","ts":2}']
+    assert same([listed(*TEACHING), listed(*twice), listed(*twice)]) == [True] * 3
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [r'{"ph":"X","cat":"a\\n","name":"A"}', r'{"ph":"X","cat":"a\n","name":"B"}'],
+        [r'{"ph":"X","cat":"x\\u0041","name":"A"}', r'{"ph":"X","cat":"x\u0041","name":"B"}', '{"ph":"X","cat":"xA"}'],
+        [r'{"cat":"c","ph":"\u0043","args":{"v":1}}', '{"cat":"c","ph":"C","args":{"v":2}}'],
+        [r'{"ph":"\u0043","args":{"v":1}}', '{"ph":"C","args":{"v":2}}'],
+        ['{"cat":"C","name":"no phase","args":{"v":1}}', '{"cat":"C","name":"no phase","args":{"v":2}}'],
+    ],
+)
+def test_categories_and_phases_with_escapes_and_without_a_phase_are_read_alike(events: list[str]) -> None:
+    same([listed(*events)] * 3)
+    for event in events:  # alone: a list is refused as a whole
+        same([listed(events[0])] * 3 + [listed(event)] * 3)
+
+
+def test_many_distinct_texts_are_forgotten_between_flushes() -> None:
+    """After 65,536 of them; a value that comes again is a new one then."""
+    report = Report()
+    decoder = Decoder(report, 1 << 17)
+    decoder.take(listed(*TEACHING), Moves.none(0))
+    names: list[str] = []
+    for part in range(3):
+        events = [
+            {**TEACHING[0], "name": f"k{number % 70_000}"} for number in range(part * 40_000, (part + 1) * 40_000)
+        ]
+        decoder.take(listed(*events), Moves.none((part + 1) << 28))
+        assert decoder.compiled
+        for found in decoder.flush():
+            if "cat" in found.columns and found.columns["cat"][0].as_py() == "kernel":
+                names += found.columns["name"].to_pylist()
+    assert names == ["gemm", *(f"k{number % 70_000}" for number in range(120_000))]
+
+
+def test_after_many_refusals_it_isn_t_asked_any_more() -> None:
+    decoder = Decoder(Report(), 1 << 17)
+    odd = '{"ph":"X","cat":"kernel","ts":1.0005}'
+    decoder.take(listed(*TEACHING), Moves.none(0))
+    for number in range(1, 10):
+        decoder.take(listed(TEACHING[0], odd), Moves.none(number << 20))
+    decoder.take(listed(*TEACHING), Moves.none(11 << 20))
+    assert not decoder.compiled
+
+
+def _colliding(count: int) -> list[str]:
+    """Names of 15 characters that are one to a hash without a key: it multiplied words of eight bytes, so that the
+    second word can undo what the first one did."""
+    letters = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", np.uint8)
+    random, found = np.random.default_rng(27), dict[str, None]()
+    wanted: Any = None
+    while len(found) < count:
+        first = np.full((1 << 20, 8), ord('"'), np.uint8)
+        first[:, 1:] = letters[random.integers(0, 64, (1 << 20, 7))]
+        mixed = (np.uint64(17 * 0x9E3779B97F4A7C15 % (1 << 64)) ^ first.view("<u8").ravel()) * np.uint64(
+            0xFF51AFD7ED558CCD
+        )
+        mixed ^= mixed >> np.uint64(32)
+        wanted = wanted if wanted is not None else mixed[0] ^ np.frombuffer(b"abcdefgh", "<u8")[0]
+        second = (mixed ^ wanted).view(np.uint8).reshape(-1, 8)
+        plain = ((second >= 0x20) & (second < 0x7F) & (second != ord('"')) & (second != ord("\\"))).all(axis=1)
+        for row in np.flatnonzero(plain).tolist():
+            found[(first[row, 1:].tobytes() + second[row].tobytes()).decode()] = None
+    return list(found)[:count]
+
+
+def test_names_made_to_collide_take_no_longer_than_others() -> None:
+    """The hash has a key of the process: 130,000 such names of 10 MB took 31 s instead of 0.5."""
+    took = []
+    for names in (_colliding(40_000), [f"{number:015}" for number in range(40_000)]):
+        text = listed(*({**TEACHING[0], "name": name} for name in names))
+        runs = []
+        for _ in range(3):
+            decoder = Decoder(Report(), 1 << 17)
+            decoder.take(listed(*TEACHING), Moves.none(0))
+            start = time.process_time()
+            decoder.take(text, Moves.none(1 << 20))
+            runs.append(time.process_time() - start)
+            assert decoder.compiled
+        took.append(min(runs))
+    assert took[0] < 2 * took[1] + 0.05
+
+
+_NUMBERS = st.one_of(
+    st.integers(-(1 << 70), 1 << 70).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.decimals(-(10**15), 10**15, allow_nan=False, allow_infinity=False, places=3).map(str),
+    st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?", fullmatch=True),
+)
+_TEXTS = st.text(max_size=20).map(json.dumps) | st.text(max_size=20).map(
+    lambda text: json.dumps(text, ensure_ascii=False)
+)
+_VALUES = st.recursive(
+    _NUMBERS | _TEXTS | st.sampled_from(["true", "false", "null"]),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda parts: f"[{', '.join(parts)}]")
+        | st.dictionaries(_TEXTS, inner, max_size=3).map(
+            lambda members: braced(f"{key} : {value}" for key, value in members.items())
+        )
+    ),
+    max_leaves=6,
+)
+_ARGS = st.dictionaries(
+    st.sampled_from(["device", "grid", "occupancy", "graph", "note", "n", "x"]), _VALUES, max_size=5
+)
+
+
+@st.composite
+def _event(draw: st.DrawFn) -> str:
+    members = {
+        "ph": draw(st.sampled_from(['"X"', '"C"', '"s"', '"i"'])),
+        "cat": draw(st.sampled_from(['"kernel"', '"kernel"', '"cpu_op"', None])),
+        "name": draw(_TEXTS | st.none()),
+        "ts": draw(_NUMBERS),
+        "tid": draw(_VALUES | st.none()),
+        "args": braced(f'"{key}": {value}' for key, value in draw(_ARGS).items()),
+    }
+    keys = draw(st.permutations(sorted(members)))
+    return braced(f'"{key}" : {members[key]}' for key in keys if members[key] is not None)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.lists(_event(), min_size=1, max_size=4), min_size=1, max_size=3))
+def test_any_events_are_read_alike(lists: list[list[str]]) -> None:
+    same([listed(*TEACHING), *(listed(*events) for events in lists), listed(*TEACHING)])
