@@ -17,10 +17,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 from ktrace.input.source import Source, mark_size, text_encoding, utf8
+from ktrace.kit.trace_json.repair import MOST_AGAIN, mended_at
 from ktrace.model.json_text import deeper_stack
 from ktrace.report import Report
 
-from ..trace_json.repair import MOST_AGAIN, mended_at
 from .window import CHUNK, TextWindow
 
 #: The most characters of an element.
