@@ -381,6 +381,26 @@ def test_the_package_of_the_docs_is_built_installed_and_used(tmp_path: Path) -> 
     events = [(row["name"], row["ts"], row["dur"]) for row in rows if row["record"] == "event"]
     assert events == [("gemm_f16", 12500, 3250), ("softmax", 15750, 500)]
 
+    sample = tmp_path / "package/samples/beeper/run.beep"
+    sample.parent.mkdir(parents=True)
+    sample.write_text(files["run.beep"], "utf-8")
+    checked = ktrace(tmp_path / "site", "check-format", tmp_path / "package")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert checked.stdout.count("  ok ") == 7
+
+
+def test_the_package_of_the_docs_passes_mypy(tmp_path: Path) -> None:
+    [(_, text)] = [one for one in SHOWN.findall((ROOT / "docs/plugins.md").read_text("utf-8")) if "__init__" in one[0]]
+    for name, source in (("beeper.py", text), ("misspelt.py", text.replace("read=by_line", "reed=by_line"))):
+        (tmp_path / name).write_text(source, "utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "beeper.py", "misspelt.py"]
+    environment = os.environ | {"MYPYPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False)
+    problems = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert len(problems) == 1, done.stdout + done.stderr
+    assert problems[0].startswith("misspelt.py:")
+    assert 'Unexpected keyword argument "reed" for "Format"' in problems[0]
+
 
 def _builds_wheels() -> bool:
     """Whether the installed setuptools builds wheels without a network."""
