@@ -1,21 +1,99 @@
-"""Reads the layer's JSON."""
+"""Reads the layer's JSON.
+
+The dialect of the layer: no categories; ids connect calls with their work, and flows repeat them.
+
+Where the rows of the layer's queues belong.
+
+The queues that the layer names, and their devices.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.intel.tracks import device_work
+from ktrace.kit.intel.names import Work, intercepted
+from ktrace.kit.intel.tracks import Place, device_work
+from ktrace.kit.trace_json.dialect import Dialect, Into, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events
 from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .dialect import DIALECT
-from .queues import queues_of
-from .work import place, without_tracks
+_NAME = re.compile(
+    rb'"name"\s*:\s*"thread_name"\s*,\s*"pid"\s*:\s*\d{1,12}\s*,\s*"tid"\s*:\s*(?:-(\d{1,9})|(\d{1,9})\.1)\s*,'
+    rb'\s*"args"\s*:\s*\{\s*"name"\s*:\s*"([^"\\]{0,400})"'
+)
+_DEVICE = re.compile(r"(?:(?:IOQ|OOQ) )?0x[0-9a-fA-F]+(?:\.\d+)* (.+)")
+_CHUNK = 4 << 20
+_LONGEST = 1024
+
+
+@dataclass
+class Queues:
+    """The devices in the order of their first queues, the device and the name of each queue."""
+
+    devices: list[str] = field(default_factory=list)
+    device_of: dict[int, int] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+
+    def add(self, queue: int, name: str) -> None:
+        """Adds a queue."""
+        found = _DEVICE.fullmatch(name)
+        device = found[1] if found else name
+        if device not in self.devices:
+            self.devices.append(device)
+        self.device_of[queue] = self.devices.index(device)
+        self.names[queue] = name
+
+
+def queues_of(source: Source) -> Queues:
+    """Returns the queues that are named anywhere in the document."""
+    queues = Queues()
+    with source.open(quiet=True) as stream:
+        text = b""
+        while data := stream.read(_CHUNK):
+            text = text[-_LONGEST:] + data
+            if b'"thread_name"' in text:
+                for old, new, name in _NAME.findall(text):
+                    queues.add(int(old or new), name.decode("utf-8", "replace"))
+    return queues
+
+
+_STAGE = re.compile(r" \((Queued|Submitted|Execution)\)$")
+_DOT = re.compile(r"(\d{1,9})\.(\d{1,9})")
+
+
+def place(name: str, tid: int | None, track: str | None) -> Place:
+    """Returns the place of a row: the stages before the execution are ranges."""
+    stage = _STAGE.search(name)
+    dot = _DOT.fullmatch(track or "")
+    stream = -tid if tid is not None and tid < 0 else int(dot[2 if stage else 1]) if dot else None
+    if stage and stage[1] != "Execution":
+        return Place(Work("range", name), stream, waits=True)
+    return Place(intercepted(name[: stage.start()] if stage else name), stream, waits=False)
+
+
+def without_tracks(batch: Batch) -> Batch:
+    """Returns a catalog without the tracks of queues, which the reader adds as streams."""
+    names = batch.column("track").cast(pa.string())
+    queue = pc.fill_null(pc.match_substring_regex(names, r"^\d+\.1$"), False)
+    old = pc.fill_null(pc.less(batch.column("tid"), 0), False)
+    return Batch(batch.record, batch.columns.filter(pc.invert(pc.or_(queue, old))))
+
+
+DIALECT = Dialect(
+    cats={},
+    other=Rule("api", columns={"id": Into("correlation")}),
+    flows={"Commands": None},
+)
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:

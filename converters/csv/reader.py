@@ -1,6 +1,8 @@
 """Reads a canonical CSV table: its columns in any order; columns that may be null may be absent.
 
 `read` returns batches, for conversion; `texts` the records as texts, for `ktrace validate`.
+
+A column of CSV as JSON values.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ import codecs
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from ktrace.byte_account import ByteAccount
@@ -17,15 +21,42 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current, exceeded, sized
 from ktrace.input.source import Source, mark_size, utf8
-from ktrace.kit.canonical.encode import table_texts
+from ktrace.kit.canonical.encode import embedded, is_json, table_texts
 from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.kit.text.lines import quoted_cells
-from ktrace.model.batch import VERSION, Batch
+from ktrace.model.batch import VERSION, Batch, union_schema
+from ktrace.model.json_rows import as_text
+from ktrace.model.json_text import NOT_JSON, quoted
 from ktrace.model.record_texts import Fault, RecordRun
 
 from .formulas import unguarded
-from .json_column import json_column
+
+_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def json_column(name: str, cells: pa.StringArray) -> pa.Array:
+    """The cells as JSON values of the column's type; what isn't of that type becomes a string."""
+    if is_json("events", name) or is_json("catalog", name) or name == "scope":
+        valid = [text is None or _is_json(text) for text in cells.to_pylist()]
+        return pc.if_else(pa.array(valid, pa.bool_()), embedded(cells), as_text(quoted(cells)))
+    kind = union_schema().field(name).type if name in union_schema().names else None
+    if kind is None or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        if kind is not None and pa.types.is_floating(kind):
+            for written, spelled in _SPECIAL.items():
+                cells = pc.if_else(pc.equal(cells, written), spelled, cells)
+        return as_text(pc.if_else(pc.match_substring_regex(cells, _NUMBER), cells, quoted(cells)))
+    return cells
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except NOT_JSON:
+        return False
+    return True
+
 
 #: Bytes that are parsed at once, and on to the end of a line; a row of several lines must be smaller.
 BLOCK = 16 << 20

@@ -1,27 +1,328 @@
-"""Reads Kineto traces."""
+"""Reads Kineto traces.
+
+Reads what `export_stacks` writes: stacks of Python frames, outermost first, each with its time in µs.
+
+train.py(12):_main;nn.Module:_Linear_0;torch/nn/functional.py(2050):_linear 12034
+
+The profiler writes a blank within a frame as "_" (torch/profiler/profiler.py of 2.x), so that the only blank in a line
+is before the number. Frames stay as written, since a "_" that was a blank can't be told from any other.
+
+Turns the members of a Kineto document other than its events into facts of the catalog.
+
+Grids of HIP's calls that count work-items, as blocks.
+
+    hipExtModuleLaunchKernel  grid [201216, 1, 1]  block [256, 1, 1]  correlation 7      786 blocks of 256 threads
+    Cijk_Alik_Bljk_BBS_...    grid [201216, 1, 1]  block [256, 1, 1]  correlation 7      the same
+
+Roctracer writes `globalWorkSizeX` of such a call where other calls have `gridDimX`, and Kineto copies it to the kernel
+(HIP's API reference, `hipExtModuleLaunchKernel`; libkineto's RoctracerLogger). A kernel's call
+is one before it in the file that has its correlation: Kineto writes calls before what they launched.
+
+The meaning of Kineto's categories, arguments and flows, for all versions and vendors (FORMATS: libkineto, torch).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
+from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of
+from ktrace.kit.text.lines import Lines
+from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Series
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.member import Member
 from ktrace.kit.trace_json.phases import mapper
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import fitted_facts
 from ktrace.model.json_text import dump_json
-from ktrace.model.row_builder import to_batch
+from ktrace.model.masks import words_in
+from ktrace.model.row_builder import RowBuilder, to_batch
 
 from . import MEMORY_BY_CATEGORY, MEMORY_TIMELINE, NUMBERS
-from .dialect import DIALECT
-from .facts import clock, facts_of
 from .memory_timeline import read_memory_by_category, read_memory_timeline
-from .stacks import read_stacks
-from .work_items import in_blocks
+
+#: Arguments of all rows: the operator that started the work (lower case in 2021), and torch's fields of collectives.
+_COMMON: dict[str, Into] = {
+    "External id": Into("external_id"),
+    "external id": Into("external_id"),
+    "Process Group Name": Into("comm", "text"),
+    "Seq": Into("comm_seq"),
+}
+
+#: Arguments of a launch, which HIP's calls have as well. Paddle writes "correlation id".
+_LAUNCH: dict[str, Into] = _COMMON | {
+    "correlation": Into("correlation"),
+    "correlation id": Into("correlation"),
+    "grid": Into("grid", "dims"),
+    "block": Into("block", "dims"),
+    "shared memory": Into("shared_memory"),
+    "bytes": Into("bytes"),
+}
+
+_DEVICE: dict[str, Into] = _LAUNCH | {
+    "registers per thread": Into("registers", "int32"),
+    "est. achieved occupancy %": Into("occupancy", "float"),
+    "theoretical achieved occupancy %": Into("occupancy", "float"),
+}
+
+#: AMD writes a copy's direction in `kind`, NVIDIA in its name. MTIA has `size`.
+_COPY: dict[str, Into] = _DEVICE | {"kind": Into("copy_kind", "copy"), "size": Into("bytes")}
+
+#: Calls that record an event that others wait for.
+_RECORDS = frozenset(
+    f"{api}EventRecord{suffix}" for api in ("cuda", "cu", "hip") for suffix in ("", "WithFlags", "_ptsz", "_spt")
+)
+
+_KERNEL = Rule("kernel", "device", _DEVICE)
+_MEMCPY = Rule("memcpy", "device", _COPY)
+_MEMSET = Rule("memset", "device", _DEVICE)
+_API = Rule("api", columns=_LAUNCH, records=_RECORDS)
+_OP = Rule("op", columns=_COMMON)
+_RANGE = Rule("range", columns=_COMMON)
+_SYNC = Rule("sync", "device", _LAUNCH, waits="wait_on_cuda_event_record_corr_id")
+_CCP = Rule(
+    "kernel",
+    "device",
+    _COPY,
+    kinds={"dma_request": "memcpy", "event_wait": "sync", "event_record": "sync"},
+)
+
+_MEMORY = Rule(
+    "alloc",
+    columns={"Bytes": Into("bytes"), "Device Id": Into("device", "ordinal")},
+    series={"Total Allocated": Series("allocated", "B"), "Total Reserved": Series("reserved", "B")},
+)
+
+#: Category -> what its slices are. From "Kernel" on: the names of 2021, which Paddle uses as well.
+CATS: Mapping[str, Rule] = {
+    "kernel": _KERNEL,
+    "gpu_memcpy": _MEMCPY,
+    "gpu_memset": _MEMSET,
+    "gpu_user_annotation": Rule("range", "device", _COMMON),
+    "cuda_sync": _SYNC,
+    "cuda_runtime": _API,
+    "cuda_driver": _API,
+    "hip_runtime": _API,
+    "xpu_runtime": _API,
+    "xpu_driver": _API,
+    "xpu_sync": Rule("sync", columns=_LAUNCH),
+    "mtia_runtime": _API,
+    "mtia_ccp_events": _CCP,
+    "privateuse1_runtime": _API,
+    "privateuse1_driver": _API,
+    "glow_runtime": _API,
+    "cpu_op": _OP,
+    "hpu_op": _OP,
+    "collective_comm": _OP,
+    "user_annotation": _RANGE,
+    "python_function": _RANGE,
+    "mtia_insight": _RANGE,
+    "Trace": _RANGE,
+    "overhead": Rule("overhead", columns=_COMMON),
+    "cuda_profiler_range": Rule("range", columns=_COMMON, metrics=True),
+    "Kernel": _KERNEL,
+    "Memcpy": _MEMCPY,
+    "Memset": _MEMSET,
+    "Runtime": _API,
+    "Operator": _OP,
+    "OperatorInner": _OP,
+    "CudaRuntime": _API,
+}
+
+DIALECT = Dialect(
+    cats=CATS,
+    names={"[memory]": _MEMORY, "Record Window End": Rule("range", columns=_COMMON, track="Spans/PyTorch Profiler")},
+    other=_RANGE,
+    flows={"ac2g": None, "async_cpu_to_gpu": None, "async_gpu": None, "async": None, "fwdbwd": "fwdbwd"},
+    device_pid=re.compile(r"GPU ([0-9]{1,9}) Counters"),
+    stream_name=re.compile(r"stream ([0-9]{1,18})"),
+)
+
+
+_CALLS = pa.array(sorted(GRIDS_OF_WORK_ITEMS))
+
+
+def in_blocks(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yields the batches with grids in blocks. Work-items that aren't whole blocks stay as the argument `grid`."""
+    calls = _Calls()
+    for batch in batches:
+        if batch.record == "events" and batch.has("correlation") and batch.has("name"):
+            rows = _launches(batch)
+            if len(rows):
+                calls.add(batch, rows)
+            if calls.runs and batch.has("grid_x"):
+                yield _converted(batch, np.union1d(rows, calls.launched(batch)))
+                continue
+        yield batch
+
+
+class _Calls:
+    """Correlations of calls and the ids of the first call with each, in sorted runs that halve in length."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[Int64, Int64]] = []
+
+    def add(self, batch: Batch, rows: Int64) -> None:
+        """Adds calls."""
+        which = pa.array(rows)
+        run = tuple(batch.column(name).take(which).to_numpy() for name in ("correlation", "id"))
+        while self.runs and 2 * len(run[0]) >= len(self.runs[-1][0]):
+            run = tuple(map(np.concatenate, zip(self.runs.pop(), run, strict=True)))
+        order = np.lexsort((run[1], run[0]))
+        self.runs.append((run[0][order], run[1][order]))
+
+    def launched(self, batch: Batch) -> Int64:
+        """Returns the rows of kernels that such a call before them launched."""
+        kernel = words_in(batch.column("kind"), ("kernel",)) & batch.column("correlation").is_valid().to_numpy(
+            zero_copy_only=False
+        )
+        rows = np.flatnonzero(kernel)
+        wanted, ids = (batch.column(name).take(pa.array(rows)).to_numpy() for name in ("correlation", "id"))
+        found = np.zeros(len(rows), np.bool_)
+        for correlations, calls in self.runs:
+            at = np.minimum(np.searchsorted(correlations, wanted), len(correlations) - 1)
+            found |= (correlations[at] == wanted) & (calls[at] < ids)
+        return rows[found]
+
+
+def _launches(batch: Batch) -> Int64:
+    """Returns the rows of calls whose grid is in work-items."""
+    names = batch.column("name")
+    if pa.types.is_dictionary(names.type) and not pc.any(pc.is_in(names.dictionary, _CALLS)).as_py():
+        return np.empty(0, np.int64)
+    named = pc.and_(pc.is_in(names, _CALLS), batch.column("correlation").is_valid())
+    return np.flatnonzero(pc.fill_null(named, False).to_numpy(zero_copy_only=False))
+
+
+def _converted(batch: Batch, rows: Int64) -> Batch:
+    """Returns the batch with the grids of these rows in blocks."""
+    mine = np.zeros(len(batch), np.bool_)
+    mine[rows] = True
+    which = pa.array(mine)
+    found = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
+    uneven = np.zeros(len(batch), np.bool_)
+    for axis in "xyz":
+        made = blocks_of(found.get(f"grid_{axis}"), found.get(f"block_{axis}"))
+        if made is None:
+            continue
+        grid = found[f"grid_{axis}"]
+        whole = pc.and_(which, made.blocks.is_valid())
+        found[f"grid_{axis}"] = pc.if_else(whole, made.blocks.cast(grid.type), grid)
+        uneven |= mine & made.left.is_valid().to_numpy(zero_copy_only=False)
+    if uneven.any():
+        axes = zip(*(batch.column(f"grid_{axis}").to_pylist() for axis in "xyz"), strict=True)
+        texts = [
+            b"[%s]" % b",".join(b"%d" % one for one in of if one is not None) if left else None
+            for of, left in zip(axes, uneven.tolist(), strict=True)
+        ]
+        found["args.grid"] = pa.array(texts, pa.binary())
+    return Batch("events", pa.RecordBatch.from_pydict(found))
+
+
+Row = dict[str, Any]
+
+#: Key of deviceProperties -> reserved fact of a device.
+_DEVICE_FACTS = {
+    "totalGlobalMem": "memory",
+    "numSms": "sm_count",
+    "smCount": "sm_count",
+    "uuid": "uuid",
+    "pciBusId": "bus_id",
+}
+
+#: Words in a device's name -> its vendor and the API that its traces record.
+_VENDORS = (
+    (("nvidia", "tesla", "geforce", "quadro", "a100", "h100", "v100", "gh200", "b200"), "NVIDIA", "cuda"),
+    (("amd", "radeon", "instinct", "gfx"), "AMD", "hip"),
+    (("intel", "data center gpu max", "arc("), "Intel", "level_zero"),
+)
+
+#: First letters of a version among the members of a document -> the API of all its devices (a device's name may be
+#: empty, and one that works may not be among the properties).
+_VERSIONS = ((("hip_", "roctracer_", "rocprofiler_"), "hip"), (("cuda_", "cupti_"), "cuda"))
+
+
+def facts_of(key: str, value: Any) -> Iterator[Row]:
+    """Yields the catalog rows, without source and id, for one member of the document.
+
+    `value` is the member's value, with floats as JSON decodes them.
+    """
+    if key in ("deviceProperties", "computeProperties") and isinstance(value, list):
+        for properties in value:
+            if isinstance(properties, dict):
+                yield from _device(properties)
+    elif key == "distributedInfo" and isinstance(value, dict):
+        known = {name: value[name] for name in ("rank", "world_size") if type(value.get(name)) is int}
+        yield {"entity": "source", "facts": known | {key: {k: v for k, v in value.items() if k not in known}}}
+    elif key == "baseTimeNanoseconds" and type(value) is int:
+        yield clock("session", unix_ns=value)
+    elif key == "host_name" and isinstance(value, str):
+        yield {"entity": "host", "name": value, "facts": {}}
+        yield {"entity": "source", "facts": {key: value}}
+    else:
+        api = next((api for words, api in _VERSIONS if key.startswith(words)), None)
+        yield {"entity": "source", "facts": {key: value} | ({"api": api} if api else {})}
+
+
+def clock(kind: str, *, unix_ns: int) -> Row:
+    """The anchor of the main clock: the unix time of its 0."""
+    return {"entity": "clock", "facts": {"kind": kind, "at_ns": 0, "unix_ns": unix_ns}}
+
+
+def _device(properties: dict[str, Any]) -> Iterator[Row]:
+    """Yields a device: reserved facts under the model's names, all others under the source's."""
+    ordinal = properties.get("id")
+    name = properties.get("name")
+    facts: dict[str, Any] = {}
+    for words, vendor, api in _VENDORS:
+        if isinstance(name, str) and any(word in name.lower() for word in words):
+            facts |= {"api": api, "vendor": vendor}
+            break
+    major, minor = (properties.get(f"compute{part}", properties.get(part.lower())) for part in ("Major", "Minor"))
+    if major is not None and minor is not None:
+        facts["compute_capability"] = f"{major}.{minor}"
+    used = (
+        {"id", "name", "computeMajor", "computeMinor", "major", "minor"}
+        if "compute_capability" in facts
+        else {"id", "name"}
+    )
+    for key, value in properties.items():
+        if key not in used:
+            facts[_DEVICE_FACTS.get(key, key)] = value
+    if type(ordinal) is not int:
+        yield {"entity": "source", "facts": {"deviceProperties": [properties]}}
+        return
+    yield {"entity": "device", "device": ordinal, "name": name if isinstance(name, str) else None, "facts": facts}
+
+
+#: A line: frames and a whole number of µs.
+LINE = re.compile(r"(\S.*) ([0-9]{1,15})")
+
+
+def read_stacks(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields a summary for each stack: its name is the innermost frame, its scope the frames around it."""
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    for line in lines:
+        found = LINE.fullmatch(line.text)
+        if found:
+            *scope, name = found[1].split(";")
+            rows.summary("range", name, scope=scope or None, total=1000.0 * int(found[2]), unit="ns")
+            lines.used()
+        elif not line.text.strip():
+            lines.structure()
+        yield from rows.ready()
+    yield from rows.rest()
+
 
 #: Times after this (ns; September 2001) count from 1970, as Kineto wrote them before it had baseTimeNanoseconds.
 _SINCE_1970 = 10**18

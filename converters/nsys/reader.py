@@ -1,4 +1,16 @@
-"""Reads a database of Nsight Systems table by table."""
+"""Reads a database of Nsight Systems table by table.
+
+Reads the profiler's messages about its capture as log events; warnings and errors go to the report, too.
+
+timestamp 1304324594  timestampType 1  source 1  severity 2  text "CUDA device 0: Unified Memory cannot be ..."
+
+Reads accesses to files: opening, reading, writing.
+
+OSRT_FILE_ACCESS_DESCRIPTORS  fileAccessId 3  processId 4242  filePath /data/a.bin
+OSRT_FILE_ACCESS_EVENTS       fileAccessId 3  threadId 4243  startedAt 10  endedAt 25  eventType 2  bytesProcessed 4096
+
+Reads memory of the device: allocations with their running totals, pools, page faults of unified memory.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +18,31 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Batches
+from ktrace.kit.columnar.dictionaries import constant, mapped_words
 from ktrace.kit.sqlite.database import Database, opened
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
 
-from . import calls, counters, cpu, device_work, diagnostics, facts, files, generic, memory
+from . import calls, counters, cpu, device_work, facts, generic
+from .columns import filled
 from .enums import Enums
+from .facts import all_rows
 from .nvtx import Nvtx
 from .places import Places
 from .reading import Reading
 from .rules import rule_of
 from .stacks import Stacks
-from .strings import Strings
+from .strings import NO_NAME, Strings
 from .waits import Waits
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
@@ -90,10 +110,10 @@ def _events(reading: Reading) -> Iterator[Batch]:
         rf"{_CUPTI}GRAPH_TRACE": device_work.graphs,
         rf"{_CUPTI}SYNCHRONIZATION": partial(device_work.synchronisations, waits=waits),
         rf"{_CUPTI}CUDA_EVENT": partial(device_work.event_records, waits=waits),
-        "CUDA_GPU_MEMORY_USAGE_EVENTS": memory.usage,
-        "CUDA_GPU_MEMORY_POOL_EVENTS": memory.pools,
-        "CUDA_UM_CPU_PAGE_FAULT_EVENTS": partial(memory.page_faults, name="CPU page fault"),
-        "CUDA_UM_GPU_PAGE_FAULT_EVENTS": partial(memory.page_faults, name="GPU page faults"),
+        "CUDA_GPU_MEMORY_USAGE_EVENTS": usage,
+        "CUDA_GPU_MEMORY_POOL_EVENTS": pools,
+        "CUDA_UM_CPU_PAGE_FAULT_EVENTS": partial(page_faults, name="CPU page fault"),
+        "CUDA_UM_GPU_PAGE_FAULT_EVENTS": partial(page_faults, name="GPU page faults"),
         "GPU_METRICS|SOC_METRICS": counters.gpu_metrics,
         "NET_NIC_METRIC|NET_IB_SWITCH_METRIC": partial(
             counters.sampled, info="TARGET_INFO_NETWORK_METRICS", keys=("metricsListId", "metricsIdx")
@@ -105,8 +125,8 @@ def _events(reading: Reading) -> Iterator[Batch]:
         "SCHED_EVENTS": partial(cpu.scheduling, names=threads),
         "COMPOSITE_EVENTS": cpu.samples,
         "GENERIC_EVENTS|ETW_EVENTS": generic.events,
-        "OSRT_FILE_ACCESS_EVENTS": files.accesses,
-        "DIAGNOSTIC_EVENT": diagnostics.messages,
+        "OSRT_FILE_ACCESS_EVENTS": accesses,
+        "DIAGNOSTIC_EVENT": messages,
     }
     done: set[str] = set(database.like(_NAMES))
     for pattern, reader in readers.items():
@@ -161,3 +181,161 @@ def _catalog(reading: Reading, rows: Iterator[dict[str, Any]]) -> Iterator[Batch
             pending = []
     if pending:
         yield to_batch("catalog", pending)
+
+
+_ENUMS = {
+    "severity": "DIAGNOSTIC_SEVERITY_LEVEL",
+    "source": "DIAGNOSTIC_SOURCE_TYPE",
+    "timestampType": "DIAGNOSTIC_TIMESTAMP_SOURCE",
+}
+
+#: Warning, error.
+_ALARMING = (2, 3)
+
+
+def messages(reading: Reading, table: str) -> Iterator[Batch]:
+    """Yields a log event for each row."""
+    for block, ids in reading.timed(table, "timestamp"):
+        ts, text, severity = block.take("timestamp"), block.take("text"), block.get("severity")
+        names = pa.repeat(pa.scalar(NO_NAME), len(block)) if text is None else pc.fill_null(text, NO_NAME)
+        if severity is not None:
+            alarming = pc.fill_null(pc.is_in(severity, pa.array(_ALARMING)), False).to_pylist()
+            for row, (alarm, message) in enumerate(zip(alarming, names.to_pylist(), strict=True)):
+                if alarm:
+                    reading.conversion.report.issue("capture-warning", block.where(row), message)
+        pid = reading.places.process(block).get("pid")
+        columns = {
+            f"args.{name}": reading.enums.column(enum, numbers)
+            for name, enum in _ENUMS.items()
+            if (numbers := block.take(name)) is not None
+        }
+        if pid is not None:  # 0 is the profiler itself
+            columns["pid"] = pc.if_else(pc.equal(pid, 0), None, pid)
+        yield reading.batches.events(block, ids, kind="log", name=names, ts=ts, track="profiler", **columns)
+
+
+_WORDS = {"eventType": "OSRT_FILE_ACCESS_EVENT_TYPE"}
+
+
+def accesses(reading: Reading, table: str) -> Iterator[Batch]:
+    """Yields a call for each row, with the path of its file."""
+    known = {
+        row["fileAccessId"]: row
+        for descriptors in reading.database.like("OSRT_FILE_ACCESS_DESCRIPTORS")
+        for row in all_rows(reading, descriptors)
+        if isinstance(row.get("fileAccessId"), int)
+    }
+    for block, ids in reading.timed(table, "startedAt", end="endedAt"):
+        start, end = block.take("startedAt"), block.take("endedAt")
+        columns: dict[str, Any] = {"kind": "api", "ts": start, "tid": block.take("threadId"), "cat": "file"}
+        columns["dur"] = None if end is None else pc.subtract(end, start)
+        file = block.get("fileAccessId")
+        if file is not None:
+            encoded = pc.fill_null(file, -1).dictionary_encode()
+            files = [known.get(number, {}) for number in encoded.dictionary.to_pylist()]
+            pids = pa.array([_whole(row.get("processId")) for row in files], pa.int64())
+            columns["pid"] = pids.take(encoded.indices)
+            paths = pa.array([row.get("filePath") for row in files], pa.string())
+            columns["args.filePath"] = pa.DictionaryArray.from_arrays(encoded.indices, paths)
+        columns |= reading.name(block, table, "apiCallId")
+        columns["bytes"] = block.take("bytesProcessed")
+        yield reading.batches.events(block, ids, **columns, **reading.args(block, table, _WORDS))
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+#: The memoryOperationType of freed memory.
+_FREED = 1
+
+#: The number in place of null.
+_NULL = np.iinfo(np.int64).min
+
+
+def usage(reading: Reading, table: str) -> Iterator[Batch]:
+    """Yields an allocation for each row, negative for freed memory, then counters with running totals by kind."""
+    seen: list[Int64] = []
+    for block, ids in reading.timed(table, "start"):
+        ts, operation = block.take("start"), block.get("memoryOperationType")
+        process = reading.places.process(block)
+        place: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"))}
+        size, kind = block.take("bytes"), block.get("memKind")
+        freed = None if operation is None else pc.fill_null(pc.equal(operation, _FREED), False)
+        signed = size if size is None or freed is None else pc.if_else(freed, pc.negate(size), size)
+        if signed is not None:
+            parts = [ts, place.get("pid"), place.get("device"), place.get("context"), kind, pc.fill_null(signed, 0)]
+            seen.append(np.stack([ids, *(filled(part, len(block), _NULL) for part in parts)], axis=1))
+        args = reading.args(block, table)
+        names = args.pop("args.memoryOperationType", constant("Allocation", len(block)))
+        if kind is None:
+            args.pop("args.memKind", None)
+        columns: dict[str, Any] = {"name": names, "bytes": signed, "correlation": reading.correlation(block)}
+        yield reading.batches.events(block, ids, kind="alloc", ts=ts, **place, **columns, **args)
+    if seen:
+        yield from _totals(reading, np.concatenate(seen))
+
+
+def _totals(reading: Reading, rows: Int64) -> Iterator[Batch]:
+    """Yields counters for allocations; `rows` has the columns id, ts, pid, device, context, kind of memory, bytes."""
+    order = np.lexsort((rows[:, 0], rows[:, 1], rows[:, 5], rows[:, 3], rows[:, 2]))
+    ordered = rows[order]
+    total = np.cumsum(ordered[:, 6])
+    series = ordered[:, [2, 3, 5]]
+    begins = np.concatenate([[True], (series[1:] != series[:-1]).any(axis=1)])
+    total -= (total - ordered[:, 6])[begins][np.cumsum(begins) - 1]
+    value = np.empty(len(rows), np.int64)
+    value[order] = total
+    size = reading.conversion.batch_rows
+    for first in range(0, len(rows), size):
+        part = rows[first : first + size]
+        kinds = reading.enums.column("CUDA_MEM_KIND", pa.array(part[:, 5], mask=part[:, 5] == _NULL))
+        track = mapped_words(kinds, lambda word: f"allocated ({word})")
+        yield reading.batches.batch(
+            "events",
+            reading.batches.ids(len(part)),
+            parent=part[:, 0],
+            kind="counter",
+            name="allocated",
+            timing="derived",
+            ts=part[:, 1],
+            track=pc.fill_null(track.cast(pa.string()), "allocated"),
+            value=value[first : first + size].astype(np.float64),
+            unit="B",
+            **{
+                name: pa.array(part[:, column], mask=part[:, column] == _NULL)
+                for name, column in (("pid", 2), ("device", 3), ("context", 4))
+            },
+        )
+
+
+def pools(reading: Reading, table: str) -> Iterator[Batch]:
+    """Yields an instant for each operation on a memory pool."""
+    for block, ids in reading.timed(table, "start"):
+        ts = block.take("start")
+        process = reading.places.process(block)
+        place: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"))}
+        correlation = reading.correlation(block)
+        args = reading.args(block, table)
+        operation = args.pop("args.operationType", None)
+        name: pa.DictionaryArray | str = "memory pool"
+        if operation is not None:
+            name = mapped_words(operation, lambda word: "memory pool " + word.lower())
+        columns: dict[str, Any] = {"name": name, "correlation": correlation, "track": "memory pools"}
+        yield reading.batches.events(block, ids, kind="instant", ts=ts, **place, **columns, **args)
+
+
+def page_faults(reading: Reading, table: str, name: str) -> Iterator[Batch]:
+    """Yields page faults of unified memory: an instant for the CPU, a range with several faults for a GPU."""
+    for block, ids in reading.timed(table, "start", end="end"):
+        ts, ends = block.take("start"), block.take("end")
+        process = reading.places.process(block)
+        columns: dict[str, Any] = {
+            **process,
+            **reading.places.device(block, process.get("pid")),
+            "kind": "instant" if ends is None else "range",
+            "dur": None if ends is None else pc.subtract(ends, ts),
+            "name": name,
+            "track": "page faults",
+        }
+        yield reading.batches.events(block, ids, ts=ts, **columns, **reading.args(block, table))

@@ -1,4 +1,7 @@
-"""Reads the tables of a container, one after the other, as Arrow batches."""
+"""Reads the tables of a container, one after the other, as Arrow batches.
+
+Columns of nsys' tables that may be null and in which 0 has no other meaning, by its schemas 2.9 to 3.11.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,19 @@ from ktrace.input.boundary import BadFiles, file_in
 from ktrace.input.source import Source
 
 from . import ARROW
-from .optional import OPTIONAL
+
+OPTIONAL = frozenset(
+    {
+        *("end", "text", "textId", "jsonText", "jsonTextId", "endNameId", "name", "rangeId", "category", "color"),
+        *("globalTid", "globalPid", "endGlobalTid", "correlationId", "callchainId", "rawTimestamp"),
+        *("uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue"),
+        *("graphNodeId", "originalGraphNodeId", "graphId", "graphExecId", "greenContextId", "mangledName"),
+        *("migrationCause", "virtualAddress", "srcDeviceId", "srcContextId", "dstDeviceId", "dstContextId"),
+        *("deprecatedSrcId", "copyCount", "eventSyncId", "originalIP", "unwindMethod"),
+        *("kernelMode", "thumbCode", "unresolved", "specialEntry", "nextTaskId", "requestHandle"),
+    }
+)
+
 
 #: A table's name and a batch of its rows.
 TableBatch = tuple[str, pa.RecordBatch]

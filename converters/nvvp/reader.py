@@ -1,19 +1,117 @@
-"""The database of nvprof as events."""
+"""The database of nvprof as events.
+
+NVTX: markers and ranges. A range is two rows with the same id; the first one has the name.
+
+flags 1   an instant          flags 2   a range begins       flags 4   the range with that id ends
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
+from ktrace.kit.columnar.blocks import Block, timed
 from ktrace.kit.sqlite.database import Database, opened
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
+from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
 from .counters import Kernels, counters
-from .markers import markers, owners
 from .reading import Reading
 from .work import READERS
+
+_BEGINS, _ENDS = 2, 4
+
+
+def markers(reading: Reading, table: str) -> Iterator[Batch]:
+    """Yields ranges and instants on their threads, or on the process; the domain is the track."""
+    report, database = reading.conversion.report, reading.database
+    if lacking := [name for name in ("flags", "id", "timestamp") if not database.has(table, name)]:
+        report.record(count := database.count(table))
+        report.issue("bad-record", table, f"has no column {', '.join(lacking)}", count)
+        return
+    ids, ends = _sorted(*_whole(reading, table, ["id", "timestamp"], _ENDS))
+    starts = np.unique(_whole(reading, table, ["id"], _BEGINS)[0])
+    for block in reading.blocks(table):
+        good = np.ones(len(block), np.bool_)
+        for name in ("flags", "id", "timestamp"):
+            column = block.get(name)
+            known = np.zeros(len(block), np.bool_) if column is None else present(column)
+            for row in np.flatnonzero(good & ~known).tolist():
+                report.issue("bad-record", block.where(row), f"{name} isn't a number")
+            good &= known
+        sound = timed(block.filter(pa.array(good)), reading.conversion, "timestamp")
+        flags, numbers = sound.get("flags"), sound.get("id")
+        if not len(sound) or flags is None or numbers is None:
+            continue
+        is_end = pc.not_equal(pc.bit_wise_and(flags, _ENDS), 0).to_numpy(zero_copy_only=False)
+        known = np.isin(numbers.to_numpy(), starts)
+        for row in np.flatnonzero(is_end & ~known).tolist():
+            report.issue("end-without-begin", sound.where(row), f"id {numbers[row]}")
+        report.used(int((is_end & known).sum()), outcome="its begin")
+        rest = sound.filter(pa.array(~is_end))
+        rest.drop("_id_")
+        if len(rest):
+            yield _events(reading, table, rest, ids, ends)
+
+
+def _whole(reading: Reading, table: str, columns: list[str], flag: int) -> list[Int64]:
+    """Columns of the rows with that flag in which all of these columns are numbers."""
+    where = " AND ".join([f"flags & {flag}", *(f"typeof({name}) = 'integer'" for name in columns)])
+    rows = reading.database.query(table, f'SELECT {", ".join(columns)} FROM "{table}" WHERE {where}')
+    found = np.array(rows, np.int64).reshape(-1, len(columns))
+    return [found[:, index] for index in range(len(columns))]
+
+
+def _sorted(ids: Int64, ends: Int64) -> tuple[Int64, Int64]:
+    order = np.argsort(ids, kind="stable")
+    return ids[order], ends[order]
+
+
+def _events(reading: Reading, table: str, block: Block, ids: Int64, ends: Int64) -> Batch:
+    flags, numbers, times = block.take("flags"), block.take("id"), block.take("timestamp")
+    assert flags is not None and numbers is not None and times is not None
+    begins = pc.not_equal(pc.bit_wise_and(flags, _BEGINS), 0).to_numpy(zero_copy_only=False)
+    at = np.searchsorted(ids, numbers.to_numpy())
+    at[at == len(ids)] = 0
+    found = begins & (ids[at] == numbers.to_numpy()) if len(ids) else np.zeros(len(block), np.bool_)
+    dur = (ends[at] if len(ids) else at) - times.to_numpy()
+    names = reading.text(block, "name", required=True)
+    batch: Batch = reading.events(
+        table,
+        block,
+        kind=pa.array(np.where(begins, "range", "instant").tolist(), pa.string()),
+        name=names,
+        ts=times,
+        dur=pa.array(dur, mask=~(found & (dur >= 0))),
+        track=reading.text(block, "domain"),
+        **owners(block),
+    )
+    return batch
+
+
+def owners(block: Block) -> dict[str, Any]:
+    """Process and thread of the objects: two numbers of four bytes; for a process (kind 1) only the first."""
+    kinds, objects = block.get("objectKind"), block.get("objectId")
+    if kinds is None or objects is None or not pa.types.is_large_binary(objects.type):
+        return {}
+    block.drop("objectKind", "objectId")
+    pids: list[int | None] = []
+    tids: list[int | None] = []
+    for kind, raw in zip(kinds.to_pylist(), objects.to_pylist(), strict=True):
+        pair = struct.unpack_from("<II", raw) if kind in (1, 2) and raw and len(raw) >= 8 else (None, None)
+        pids.append(pair[0])
+        tids.append(pair[1] if kind == 2 else None)
+    return {"pid": pa.array(pids, pa.int64()), "tid": pa.array(tids, pa.int64())}
+
 
 _PREFIX = "CUPTI_ACTIVITY_KIND_"
 

@@ -1,22 +1,270 @@
-"""Reads RPD: calls, device work with its launch, ranges, counters of monitors, waits between ops."""
+"""Reads RPD: calls, device work with its launch, ranges, counters of monitors, waits between ops.
+
+rocpd_monitor: the values that a monitor measured, and their durations.
+
+gpu 0  sclk  8306017492311037 ... 8306017500777538  1700
+
+rocpd_api: calls of HIP and HSA, the user's ranges, the tracer's own work.
+
+UserMarker        args "forward"                       range forward
+hipMalloc         args "ptr=0x7f.. | size=0x2000000"   api
+OpTable::writeRows                                     overhead
+
+rocpd_op: the work of the GPU. Its process is that of its launch.
+
+description "Cijk_Ailk..."  opType KernelExecution      kernel Cijk_Ailk...
+description ""              opType CopyHostToDevice     memcpy CopyHostToDevice, HtoD
+description ""              opType FillBuffer           memset
+description "Cijk_Ailk..."  opType Task                 kernel: of a HIP graph
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.rocm.common import copy_kind, copy_kinds, executed, short_names, work_kind
 from ktrace.kit.sqlite.database import Database, opened
-from ktrace.kit.sqlite.lookup import FirstId, first_ids
+from ktrace.kit.sqlite.lookup import FirstId, Lookup, first_ids
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder
 
-from .calls import Calls
-from .launches import Launches
-from .monitors import read_monitors
-from .ops import Ops, read_waits
+from .launches import Details, Launches, arguments, links, nonempty, numbered, strings
+
+
+class Ops:
+    """The rows of rocpd_op."""
+
+    def __init__(
+        self, database: Database, table: str, ids: FirstId, launches: Launches, conversion: Conversion
+    ) -> None:
+        self._database = database
+        self._table = table
+        self._ids = ids
+        self._launches = launches
+        self._conversion = conversion
+        self._texts = strings(database, conversion)
+        self._details = [Details(database), Details(database, of="op")]
+        calls = next(iter(database.like("rocpd_api")), None)
+        self._calls = Lookup(database, calls, "id", ["pid", "apiName_id"]) if calls else None
+        barriers = next(iter(database.like("rocpd_barrierop")), None)
+        keys = ["signalCount", "aquireFence", "releaseFence"]
+        self._barriers = Lookup(database, barriers, "op_ptr_id", keys) if barriers else None
+
+    def read(self) -> Iterator[Batch]:
+        """Yields all work, in the order of the table."""
+        batches = Batches(self._conversion)
+        for block in self._database.blocks(self._table, self._conversion.batch_rows):
+            sound = timed(executed(block, self._conversion, "start", "end"), self._conversion, "start", "end")
+            if len(sound):
+                yield self._batch(batches, sound)
+
+    def _batch(self, batches: Batches, block: Block) -> Batch:
+        start, end = block.take("start"), block.take("end")
+        op = numbered(block)
+        call = self._launches.of(op)
+        called = self._calls.get(call) if self._calls else {}
+        of_call, of_op = self._details[0].get(call, called.get("apiName_id")), self._details[1].get(op)
+        details = of_call | {
+            name: pc.coalesce(of_call[name], column)
+            if name in of_call and of_call[name].type == column.type
+            else column
+            for name, column in of_op.items()
+        }
+        kernel = details.pop("kernelName_id", None)
+        types = self._texts.column(block, block.take("opType_id"), required=True)
+        assert types is not None
+        names = self._names(block, types, kernel)
+        words = types.dictionary.to_pylist()
+        ways = pa.array([copy_kind(word) for word in words], pa.string()).take(types.indices)
+        kinds = pa.array([work_kind(word) or "range" for word in words], pa.string()).take(types.indices)
+        described = copy_kinds(names)
+        if described is not None:
+            ways = pc.if_else(pc.equal(kinds, "memcpy"), pc.coalesce(ways, described), ways)
+        if "copy_kind" in details:
+            ways = pc.coalesce(ways, details["copy_kind"])
+        details["copy_kind"] = ways
+        more = self._barriers.get(op) if self._barriers else {}
+        for key, column in arguments({**more, "completionSignal": block.take("completionSignal")}).items():
+            details[key] = pc.coalesce(details[key], column) if key in details else column
+        return batches.events(
+            block,
+            self._ids.of(block.numbers),
+            kind=kinds,
+            name=names,
+            short_name=short_names(names),
+            cat=types,
+            ts=start,
+            dur=pc.subtract(end, start),
+            pid=called.get("pid"),
+            device=block.take("gpuId"),
+            stream=block.take("queueId"),
+            correlation=call,
+            **{name: details[name] for name in sorted(details) if details[name].null_count < len(block)},
+        )
+
+    def _names(self, block: Block, types: pa.DictionaryArray, kernel: pa.Array | None) -> pa.DictionaryArray:
+        """The description, else the kernel in the call, else the type."""
+        described = self._texts.column(block, block.take("description_id"))
+        names = pa.nulls(len(block), pa.string()) if described is None else nonempty(described)
+        if names.null_count and kernel is not None and kernel.null_count < len(kernel):
+            called = self._texts.column(block, kernel)
+            assert called is not None
+            names = pc.coalesce(names, nonempty(called))
+        return encoded(pc.coalesce(names, types.dictionary_decode()))
+
+
+def read_waits(
+    database: Database, tables: dict[str, str], ids: dict[str, FirstId], conversion: Conversion
+) -> Iterator[Batch]:
+    """Yields links from rocpd_op_inputSignals: an op waits for another."""
+    table = tables.get("rocpd_op_inputSignals")
+    for block in database.blocks(table, conversion.batch_rows) if table else ():
+        before, after = block.get("from_op_id"), block.get("to_op_id")
+        if before is None or after is None:
+            conversion.report.issue("bad-record", block.place, "no column from_op_id, to_op_id", len(block))
+            continue
+        both = pc.and_(before.is_valid(), after.is_valid())
+        if both.false_count:
+            where = block.where(pc.index(both, False).as_py())
+            conversion.report.issue("bad-record", where, "from_op_id or to_op_id is null", both.false_count)
+        rows = ids["rocpd_op_inputSignals"].of(block.numbers.filter(both))
+        conversion.report.used(len(rows))
+        ops = ids["rocpd_op"]
+        if len(rows):
+            yield links(conversion, rows, (ops.of(before.filter(both)), ops.of(after.filter(both))), "wait")
+
+
+_MARKER = "UserMarker"
+
+
+class Calls:
+    """The rows of rocpd_api."""
+
+    def __init__(
+        self, database: Database, table: str, ids: FirstId, launches: Launches, conversion: Conversion
+    ) -> None:
+        self._database = database
+        self._table = table
+        self._ids = ids
+        self._launches = launches
+        self._conversion = conversion
+        self._texts = strings(database, conversion)
+        self._details = Details(database)
+
+    def read(self) -> Iterator[Batch]:
+        """Yields all calls, in the order of the table."""
+        batches = Batches(self._conversion)
+        for block in self._database.blocks(self._table, self._conversion.batch_rows):
+            sound = timed(block, self._conversion, "start", "end")
+            if len(sound):
+                yield self._batch(batches, sound)
+
+    def _batch(self, batches: Batches, block: Block) -> Batch:
+        start, end = block.take("start"), block.take("end")
+        api = numbered(block)
+        called = block.take("apiName_id")
+        names = self._texts.column(block, called, required=True)
+        arguments = self._texts.column(block, block.take("args_id"))
+        texts = None if arguments is None else nonempty(arguments)
+        assert names is not None
+        kinds = pa.array([_kind(name) for name in names.dictionary.to_pylist()]).take(names.indices)
+        if texts is not None:
+            marker = pc.and_(pc.equal(kinds, "range"), texts.is_valid())
+            if marker.true_count:
+                names = pc.if_else(marker, texts, names.dictionary_decode())
+                texts = pc.if_else(marker, None, texts)
+        starts = self._launches.starts(api)
+        details = self._details.get(pc.if_else(starts, None, api), called)
+        name = details.pop("kernelName_id", None)
+        if name is not None and name.null_count < len(name):
+            details["args.kernelName"] = self._texts.column(block, name)
+        return batches.events(
+            block,
+            self._ids.of(block.numbers),
+            kind=kinds,
+            name=names,
+            ts=start,
+            dur=pc.subtract(end, start),
+            pid=block.take("pid"),
+            tid=block.take("tid"),
+            correlation=pc.if_else(starts, api, None),
+            **{"args.args": texts} if texts is not None and texts.null_count < len(texts) else {},
+            cat=self._texts.column(block, block.take("domain_id")),
+            **details,
+        )
+
+
+def _kind(name: str) -> str:
+    if name == _MARKER:
+        return "range"
+    return "overhead" if "Table::" in name or name == "hcc_activity_callback" else "api"
+
+
+#: Monitors of clocks, which rocm-smi gives in MHz.
+_CLOCKS = pa.array(["sclk", "mclk", "fclk", "socclk", "dcefclk"])
+
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+def read_monitors(database: Database, table: str, ids: FirstId, conversion: Conversion) -> Iterator[Batch]:
+    """Yields counters with a duration. A value that isn't a number becomes an argument."""
+    batches = Batches(conversion)
+    for block in database.blocks(table, conversion.batch_rows):
+        sound = timed(block, conversion, "start", "end", open_end=True)
+        if len(sound):
+            yield _batch(batches, sound, ids)
+
+
+def _batch(batches: Batches, block: Block, ids: FirstId) -> Batch:
+    start, end = block.take("start"), block.take("end")
+    columns = _values(block.take("value")) | _place(block)
+    named = block.take("monitorType")
+    block.drop("id")
+    return batches.events(
+        block,
+        ids.of(block.numbers),
+        kind="counter",
+        name="[no name]" if named is None else pc.fill_null(named, "[no name]"),
+        unit=None
+        if named is None
+        else pc.if_else(pc.fill_null(pc.is_in(named, value_set=_CLOCKS), False), "MHz", None),
+        ts=start,
+        dur=None if end is None else pc.subtract(end, start),
+        **columns,
+    )
+
+
+def _values(column: pa.Array | None) -> dict[str, Any]:
+    """The numbers, and other texts as an argument."""
+    if column is None:
+        return {}
+    if not pa.types.is_string(column.type):
+        return {"value": column.cast(pa.float64())}
+    plain = pc.fill_null(pc.match_substring_regex(column, _NUMBER), False)
+    other = pc.if_else(plain, None, column)
+    found = {"value": pc.if_else(plain, column, None).cast(pa.float64())}
+    return found | ({"args.value": other} if other.null_count < len(other) else {})
+
+
+def _place(block: Block) -> dict[str, Any]:
+    """The GPU's number, or a track for another device."""
+    kinds, number = block.take("deviceType"), block.take("deviceId")
+    if kinds is None or number is None:
+        return {} if number is None else {"device": number}
+    gpu = pc.fill_null(pc.equal(pc.utf8_lower(kinds), "gpu"), False)
+    other = pc.binary_join_element_wise(kinds, number.cast(pa.string()), " ")
+    return {"device": pc.if_else(gpu, number, None), "track": pc.if_else(gpu, None, other)}
+
 
 #: Tables that are looked up for rows of the others.
 _LOOKED_UP = frozenset(

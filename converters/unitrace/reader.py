@@ -1,11 +1,15 @@
-"""Reads the lines one by one. A table waits until the properties of its kernels are known; a call waits for its end."""
+"""Reads the lines one by one. A table waits until the properties of its kernels are known; a call waits for its end.
+
+The forms of the lines.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
@@ -13,8 +17,6 @@ from ktrace.kit.intel.names import Work, work
 from ktrace.kit.text.lines import Line, Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
-
-from . import lines as forms
 
 #: Calls that wait for their end; more aren't nested in one another.
 _MOST_OPEN = 4096
@@ -45,12 +47,12 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _other(line: Line, text: str, tables: _Tables, timeline: _Timeline, lines: Lines) -> None:
-    if found := forms.START.fullmatch(text):
+    if found := START.fullmatch(text):
         timeline.start = int(found["ns"])
         lines.became("catalog")
     elif tables.read(text, lines):
         return
-    elif forms.NOTE.match(text):
+    elif NOTE.match(text):
         lines.structure()
 
 
@@ -60,7 +62,7 @@ class _Row:
 
     work: Work
     columns: dict[str, Any]
-    properties: forms.Properties | None = None
+    properties: Properties | None = None
 
 
 @dataclass
@@ -76,22 +78,22 @@ class _Tables:
 
     def read(self, text: str, lines: Lines) -> bool:
         """Reads a line; returns whether it is one of a table."""
-        if found := forms.TITLE.fullmatch(text):
+        if found := TITLE.fullmatch(text):
             if found["what"] != "Kernel Properties":  # these are those of the table before, of the same backend
                 self.finish()
                 self.title, self.backend = found["what"], ""
             self.headings = []
-        elif found := forms.BACKEND.fullmatch(text):
+        elif found := BACKEND.fullmatch(text):
             self.finish()
             self.backend, self.headings = found["backend"], []
-        elif forms.SECTION.fullmatch(text):
+        elif SECTION.fullmatch(text):
             self.finish()
             self.title, self.headings = "", []
             return False
-        elif self.title and forms.HEADINGS.fullmatch(text):
+        elif self.title and HEADINGS.fullmatch(text):
             self.headings = [cell.strip() for cell in text.split(",")]
             self.table += "Calls" in self.headings
-        elif self.title and (found := forms.TOTAL.fullmatch(text)):
+        elif self.title and (found := TOTAL.fullmatch(text)):
             self._total(found)
             lines.used()
             return True
@@ -118,7 +120,7 @@ class _Tables:
     def _row(self, text: str, lines: Lines) -> bool:
         if "Calls" not in self.headings:
             return self._properties(text, lines)
-        form = forms.SUBMISSION if self.title == "Kernel Submission" else forms.TIMING
+        form = SUBMISSION if self.title == "Kernel Submission" else TIMING
         found = form.fullmatch(text)
         if not found:
             return False
@@ -131,7 +133,7 @@ class _Tables:
 
     def _timing(self, found: re.Match[str]) -> None:
         figures: dict[str, Any] = {name: float(int(found[name])) for name in ("total", "avg", "min", "max")}
-        figures |= {"count": int(found["count"]), "percent": forms.share(found["percent"])} | self._place()
+        figures |= {"count": int(found["count"]), "percent": share(found["percent"])} | self._place()
         if self.title == "API":
             self.rows.summary("api", found["name"].strip('"'), **figures)
         else:
@@ -147,7 +149,7 @@ class _Tables:
                 metric=metric,
                 count=int(found["count"]),
                 total=float(int(found[part])),
-                percent=forms.share(found[f"{part}_share"]),
+                percent=share(found[f"{part}_share"]),
                 args=parts.args,
                 **parts.columns,
                 **self._place(),
@@ -157,7 +159,7 @@ class _Tables:
         name, *cells = (cell.strip() for cell in text.rsplit(",", len(self.headings) - 1))
         if len(cells) != len(self.headings) - 1 or not name or any('"' in cell for cell in cells):
             return False
-        about = forms.properties(self.headings[1:], cells)
+        about = properties(self.headings[1:], cells)
         parts = work(name, self._opencl)
         for row in self.waiting:
             if row.properties is None and row.work == parts:
@@ -192,7 +194,7 @@ class _Timeline:
 
     def read(self, text: str, lines: Lines) -> None:
         """Reads a line with four times."""
-        found = forms.TIMELINE.fullmatch(text) or forms.ONETRACE.fullmatch(text)
+        found = TIMELINE.fullmatch(text) or ONETRACE.fullmatch(text)
         if not found:
             return
         start, end = int(found["start"]), int(found["end"])
@@ -256,7 +258,7 @@ class _Calls:
 
     def read(self, text: str, lines: Lines) -> None:
         """Reads a line of a call."""
-        if found := forms.BEGIN.fullmatch(text):
+        if found := BEGIN.fullmatch(text):
             if int(found["ns"]) >= _GREATEST:
                 lines.skip("time-range", found["ns"])
                 return
@@ -265,7 +267,7 @@ class _Calls:
                 self._unfinished(waiting.pop(0), found["pid"], found["tid"])
             waiting.append((found["name"], int(found["ns"]), found["rest"].strip()))
             lines.used()
-        elif found := forms.END.fullmatch(text):
+        elif found := END.fullmatch(text):
             end, dur = int(found["ns"]), int(found["dur"])
             if max(end, dur) >= _GREATEST:
                 lines.skip("time-range", f"{end}, {dur} ns")
@@ -305,3 +307,81 @@ class _Calls:
             for call in waiting:
                 self._unfinished(call, pid, tid)
         self._open.clear()
+
+
+TITLE = re.compile(r"=== (?P<what>API|Device|Kernel Submission|Kernel Properties|Kernel)\b.* ===")
+BACKEND = re.compile(r"== (?P<backend>.+?) Backend:? ==")
+SECTION = re.compile(r"=+ .+ =+")
+TOTAL = re.compile(r"Total (?P<what>Execution|\w+) Time(?: for (?P<backend>.+?) backend)? \(ns\): +(?P<ns>\d{1,18})")
+HEADINGS = re.compile(r"(?:Kernel|Function), +.*", re.DOTALL)
+NOTE = re.compile(r"\[(?:INFO|WARNING|ERROR|DEBUG)\]")
+
+_COUNT, _NS, _SHARE, _GAP = r"\d{1,18}", r"\d{1,18}", r"(?:\d{1,12}(?:\.\d{1,9})?|-?nan|inf)", r"(?:, *| +)"
+TIMING = re.compile(
+    rf"(?P<name>\S.*?), *(?P<count>{_COUNT}){_GAP}(?P<total>{_NS}){_GAP}(?P<percent>{_SHARE}){_GAP}"
+    rf"(?P<avg>{_NS}){_GAP}(?P<min>{_NS}){_GAP}(?P<max>{_NS}),?"
+)
+SUBMISSION = re.compile(
+    rf"(?P<name>\S.*?), *(?P<count>{_COUNT}){_GAP}(?P<append>{_NS}){_GAP}(?P<append_share>{_SHARE}){_GAP}"
+    rf"(?P<submit>{_NS}){_GAP}(?P<submit_share>{_SHARE}){_GAP}(?P<execute>{_NS}){_GAP}(?P<execute_share>{_SHARE}),?"
+)
+
+_TIMES = (
+    r" \[ns\] (?:= )?(?P<append>\d{1,20}) \((?P<first>append|queued)\) (?P<submit>\d{1,20}) \(submit\) "
+    r"(?P<start>\d{1,20}) \(start\) (?P<end>\d{1,20}) \(end\)"
+)
+TIMELINE = re.compile(
+    r"(?:<PID:(?P<pid>\d{1,10})> )?Thread (?P<tid>\d{1,18}) Device (?P<device>\S+) : (?P<name>.+)" + _TIMES
+)
+ONETRACE = re.compile(
+    r"(?:<PID:(?P<pid>\d{1,10})> )?Device Timeline(?: for \S+)? \(queue: (?P<queue>\S+)\): (?P<name>.+?)"
+    r"(?:<(?P<id>[\d.]+)>)?" + _TIMES
+)
+START = re.compile(r"(?:<PID:\d{1,10}> )?(?:Device )?Timeline: start time \[ns\] = (?P<ns>\d{1,19})")
+
+_WHO = r"\[(?P<ns>\d{1,20})\] (?:<PID:(?P<pid>\d{1,10})> )?(?:<TID:(?P<tid>\d{1,18})> )?"
+BEGIN = re.compile(rf">>>> {_WHO}(?P<name>\w+):(?P<rest>.*)", re.DOTALL)
+END = re.compile(rf"<<<< {_WHO}(?P<name>\w+) \[(?P<dur>\d{{1,20}}) ns\](?P<rest>.*)", re.DOTALL)
+
+
+class Properties(NamedTuple):
+    """A row of the properties of kernels: columns of the model and arguments."""
+
+    registers: int | None
+    shared_memory: int | None
+    args: dict[str, int | str]
+
+
+#: Headings of properties -> key of an argument; two of them are columns.
+_KEYS = {
+    "Compiled": "compiled",
+    "SIMD": "simd",
+    "Number of Arguments": "arguments",
+    "SLM Per Work Group": "",
+    "Private Memory Per Thread": "private_memory",
+    "Spill Memory Per Thread": "spill_memory",
+    "Register File Size Per Thread": "",
+}
+
+
+def properties(headings: list[str], cells: list[str]) -> Properties:
+    """Returns the properties of a kernel from the cells below the headings."""
+    found = dict(zip(headings, cells, strict=False))
+    args: dict[str, int | str] = {}
+    for heading, cell in found.items():
+        key = _KEYS.get(heading, heading)
+        if key and cell != "unknown":
+            args[key] = int(cell) if cell.isascii() and cell.isdigit() and len(cell) < 19 else cell.lower()
+    whole = {
+        heading: int(cell) for heading, cell in found.items() if cell.isascii() and cell.isdigit() and len(cell) < 10
+    }
+    return Properties(whole.get("Register File Size Per Thread"), whole.get("SLM Per Work Group"), args)
+
+
+def share(text: str) -> float | None:
+    """A percentage; None for nan."""
+    try:
+        number = Decimal(text)
+    except ArithmeticError:
+        return None
+    return float(number) if number.is_finite() else None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import SAMPLES
 
-from ktrace.converters.nvvp.names import DRIVER, RUNTIME
+from ktrace.converters.nvvp.work import DRIVER, RUNTIME
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
 from ktrace.pipeline.convert import convert

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from ktrace.converters.perfetto.writing import encoding
 from ktrace.errors import KtraceError
-from ktrace.kit.trace_json import chunks, compiled_events, containers, document, ranges
+from ktrace.kit.trace_json import chunks, compiled_events, containers, document
 from ktrace.pipeline.convert import convert
 from ktrace.stages.order import nesting
 
@@ -61,7 +61,7 @@ def _outcome(path: Path, fmt: str, folder: Path, way: Way) -> Iterator[tuple[str
     """Yields what a conversion writes and reports, or why it refuses."""
     with ExitStack() as stack:
         settings: list[tuple[Any, str, Any]] = [(containers, "CHUNK", way.chunk), (chunks, "FIRST", FIRST)]
-        settings += [(chunks, "RANGE", RANGE), (ranges, "LEAST", 1000), (document, "LEAST_STORED", 500)]
+        settings += [(chunks, "RANGE", RANGE), (containers, "LEAST", 1000), (document, "LEAST_STORED", 500)]
         if not way.compiled:
             settings += [(module, "compiled", None) for module in (compiled_events, encoding, nesting)]
         for module, name, value in settings:

@@ -20,7 +20,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.converters.otlp.attributes import any_value
+from ktrace.converters.otlp.writer import any_value
 from ktrace.converters.perfetto.proto.wire import bytes_field
 from ktrace.errors import DamagedInput, KtraceError
 from ktrace.input.source import Source

@@ -31,7 +31,7 @@ _FUNCTIONS = {
 _KNOWN = {
     "converters/closed/unread.py _JSON": {"match"},
     "converters/ncu/marks.py _SUMMARISED": {"fullmatch"},
-    r"converters/onnxruntime/dialect.py .*_fence_(?:before|after)\Z": {"match"},
+    r"converters/onnxruntime/reader.py .*_fence_(?:before|after)\Z": {"match"},
 }
 
 

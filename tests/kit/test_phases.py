@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from plain_events import events_of, load, plain_events
 
 import ktrace
-from ktrace.converters.chrome_json.dialect import DIALECT as CHROME
-from ktrace.converters.kineto.dialect import CATS
-from ktrace.converters.kineto.dialect import DIALECT as KINETO
-from ktrace.converters.kineto.work_items import in_blocks
+from ktrace.converters.chrome_json.reader import DIALECT as CHROME
+from ktrace.converters.kineto.reader import CATS, in_blocks
+from ktrace.converters.kineto.reader import DIALECT as KINETO
 from ktrace.kit.trace_json.dialect import Dialect
 from ktrace.kit.trace_json.draft import Task
 from ktrace.kit.trace_json.phases import to_batches

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from test_trace_json import Reading, assert_events, dumped, exact, write
 from test_trace_json_ranges import account, in_order, read
 
-from ktrace.kit.trace_json import chunks, containers, document, ranges
+from ktrace.kit.trace_json import chunks, containers, document
 from ktrace.kit.trace_json.chunks import Text
 from ktrace.kit.trace_json.grammar import Nest, own_key, unescaped_quotes, value_at
 from ktrace.kit.trace_json.salvage import salvage
@@ -138,7 +138,7 @@ def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(containers, "CHUNK", 300)
     monkeypatch.setattr(chunks, "RANGE", 900)
     monkeypatch.setattr(chunks, "FIRST", 700)
-    monkeypatch.setattr(ranges, "LEAST", 1000)
+    monkeypatch.setattr(containers, "LEAST", 1000)
     monkeypatch.setattr(document, "LEAST_STORED", 500)
     yield
 

@@ -18,7 +18,7 @@ from test_trace_json import kineto
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, StrictFailure
 from ktrace.input.source import Source
-from ktrace.kit.trace_json import chunks, containers, document, ranges
+from ktrace.kit.trace_json import chunks, containers, document
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events
 from ktrace.kit.trace_json.member import Member, RowsOf
@@ -74,7 +74,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     monkeypatch.setattr(containers, "CHUNK", 700)
     monkeypatch.setattr(chunks, "RANGE", 2100)
     monkeypatch.setattr(chunks, "FIRST", 700)
-    monkeypatch.setattr(ranges, "LEAST", 1000)
+    monkeypatch.setattr(containers, "LEAST", 1000)
     monkeypatch.setattr(document, "LEAST_STORED", 500)
     folder = tmp_path / "tmp"
     folder.mkdir()

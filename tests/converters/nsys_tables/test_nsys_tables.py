@@ -12,7 +12,7 @@ import pytest
 from conftest import SHARED
 
 import ktrace
-from ktrace.converters.nsys import environment
+from ktrace.converters.nsys.facts import harmless, ranks
 
 PID, TID = made.PID, made.GLOBAL_TID
 WHERE = "start end deviceId contextId streamId correlationId globalPid"
@@ -267,7 +267,7 @@ def test_the_environment_of_a_real_file_says_its_rank() -> None:
     ],
 )
 def test_what_looks_like_a_secret_is_not_shown(line: str, shown: bool) -> None:
-    assert environment.harmless([line]) == (
+    assert harmless([line]) == (
         {line.partition("=")[0]: line.partition("=")[2]} if shown else {},
         not shown,
     )
@@ -284,4 +284,4 @@ def test_what_looks_like_a_secret_is_not_shown(line: str, shown: bool) -> None:
     ],
 )
 def test_ranks(variables: dict[str, str], said: dict[str, int]) -> None:
-    assert environment.ranks(variables) == said
+    assert ranks(variables) == said
