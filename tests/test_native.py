@@ -20,8 +20,7 @@ from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrace.converters.perfetto.writing import encoding
-from ktrace.converters.perfetto.writing.encoding import Part, encoder
+from ktrace.converters.perfetto.writing import fields
 from ktrace.converters.perfetto.writing.fields import (
     CodedField,
     ConstantField,
@@ -29,9 +28,11 @@ from ktrace.converters.perfetto.writing.fields import (
     FixedField,
     MessageField,
     NumberField,
+    Part,
     PieceTable,
     TextField,
     VarintField,
+    encoder,
 )
 from ktrace.input.format import builtin_formats
 from ktrace.native import address, compiled
@@ -42,7 +43,7 @@ built = pytest.mark.skipif(compiled is None, reason="ktrace.native isn't built h
 
 USERS = (
     "ktrace.kit.trace_json.compiled_events",
-    "ktrace.converters.perfetto.writing.encoding",
+    "ktrace.converters.perfetto.writing.fields",
     "ktrace.stages.order.nesting",
 )
 
@@ -173,7 +174,7 @@ def test_messages_are_the_same(count: int, parts: list[list[int]], data: st.Data
         for number, kinds in enumerate(parts)
     ]
     ours = bytes(encoder(made, len(positions))())
-    with patch.object(encoding, "compiled", None):
+    with patch.object(fields, "compiled", None):
         assert bytes(encoder(made, len(positions))()) == ours
 
 

@@ -28,5 +28,5 @@ FORMAT = Format(
     patterns=("*.arrow", "*.feather"),
     probe=probe,
     read="ktrace.converters.arrow.reader:read",
-    writer="ktrace.converters.arrow.writer:Writer",
+    writer="ktrace.converters.arrow.reader:Writer",
 )

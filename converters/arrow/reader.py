@@ -1,6 +1,8 @@
 """Reads a canonical Arrow IPC file as the stream that it contains: also from a pipe, and what is left of a cut one.
 
 ARROW1 00 00 | schema | record batches | end of stream | footer | ARROW1
+
+Writes one Arrow IPC file: the union of all records, or with `--table` one record with its own columns.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
+from ktrace.kit.canonical.flat_table import FlatWriter
 from ktrace.kit.canonical.records import check_version
 from ktrace.kit.canonical.unique_ids import with_unique_ids
-from ktrace.model.batch import Batch
+from ktrace.model.batch import VERSION, Batch
+from ktrace.model.json_text import decoded
 
 _MAGIC = b"ARROW1\0\0"
 _FAULTS = (OSError, EOFError, MemoryError, UnicodeDecodeError, pa.ArrowException)
@@ -75,3 +79,33 @@ def _damaged(source: Source, what: str) -> DamagedInput:
         expected="an Arrow IPC file with the columns of ktrace's model",
         remedy="export it again",
     )
+
+
+class _FileWriter(pa.ipc.RecordBatchFileWriter):  # type: ignore[misc]
+    """A writer that isn't finished when it is deleted: the output was aborted then, and its stream is closed."""
+
+    def __del__(self) -> None:
+        """Leaves the file as it is."""
+
+
+class Writer(FlatWriter):
+    """A TableWriter. Texts are plain: an IPC file can't add words to a dictionary."""
+
+    _writer: _FileWriter | None = None
+
+    def _end(self) -> None:
+        assert self._writer is not None
+        self._writer.close()
+
+    def _write(self, part: pa.Table) -> None:
+        columns = [decoded(column) if not pa.types.is_nested(column.type) else column for column in part.columns]
+        facts = {"ktrace.version": VERSION} | ({"ktrace.record": self._table} if self._table else {})
+        plain = pa.table(columns, schema=pa.schema(_fields(part, columns), metadata=facts))
+        if self._writer is None:
+            options = pa.ipc.IpcWriteOptions(compression="zstd")
+            self._writer = _FileWriter(self._stream, plain.schema, options=options)
+        self._writer.write_table(plain, 65_536)
+
+
+def _fields(part: pa.Table, columns: list[pa.ChunkedArray]) -> list[pa.Field]:
+    return [pa.field(name, column.type) for name, column in zip(part.column_names, columns, strict=True)]

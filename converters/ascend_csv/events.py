@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.ascend import overlaps
-from ktrace.kit.ascend.tasks import COMMUNICATION, task_kind
+from ktrace.kit.ascend.tasks import COMMUNICATION, TaskIndex, task_kind
 from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
 from ktrace.kit.columnar.text_cells import by_distinct, only
@@ -96,7 +95,7 @@ class Listed:
 
     def __init__(self) -> None:
         self._parts = [np.empty((4, 0), np.int64)]
-        self._tasks: overlaps.Tasks | None = None
+        self._tasks: TaskIndex | None = None
 
     def add(self, block: Block) -> None:
         """Notes tasks. A collective isn't one: it has no id, and begins within kernels of other streams."""
@@ -111,7 +110,7 @@ class Listed:
         """The rows that repeat no task; the others are counted."""
         if self._tasks is None:
             *keys, starts = np.concatenate(self._parts, axis=1)
-            self._tasks = overlaps.Tasks(np.stack(keys), starts)
+            self._tasks = TaskIndex(np.stack(keys), starts)
         device, stream, task, begin = (_filled(block, name) for name in ("<device>", "<stream>", "<task>", "<ts>"))
         end = np.maximum(begin + _filled(block, "<dur>"), begin + 1)
         repeats = self._tasks.within([device, stream, task], begin, end) & (task >= 0)

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.kit.ascend import overlaps
-from ktrace.kit.ascend.tasks import DIRECTIONS, task_kind
+from ktrace.kit.ascend.tasks import DIRECTIONS, TaskIndex, task_kind
 from ktrace.kit.columnar.blocks import Block, nonzero, timed
 from ktrace.kit.columnar.text_cells import by_distinct
 from ktrace.kit.sqlite.database import Database
@@ -54,7 +53,7 @@ _TASK = ("deviceId", "streamId", "taskId")
 _ROWS = 1 << 16
 
 
-def _subtasks(database: Database, table: str) -> overlaps.Tasks:
+def _subtasks(database: Database, table: str) -> TaskIndex:
     """The rows of TASK that have a context."""
     parts = [np.empty((4, 0), np.int64)]
     columns = [*(column for column in _TASK if database.has(table, column)), "contextId", "startNs"]
@@ -63,7 +62,7 @@ def _subtasks(database: Database, table: str) -> overlaps.Tasks:
             mine = pc.is_valid(known(block, "contextId")).to_numpy(zero_copy_only=False)
             parts.append(np.stack([_filled(block, name)[mine] for name in (*_TASK, "startNs")]))
     *keys, starts = np.concatenate(parts, axis=1)
-    return overlaps.Tasks(np.stack(keys), starts)
+    return TaskIndex(np.stack(keys), starts)
 
 
 def _filled(block: Block, name: str) -> Int64:

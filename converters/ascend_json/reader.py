@@ -16,15 +16,13 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.ascend.folder import JSON
-from ktrace.kit.ascend.own_files import own_file
+from ktrace.kit.ascend.folder import JSON, own_file
 from ktrace.kit.ascend.tasks import CONTROL, COPY, DEVICE, DIRECTIONS, ENCLOSING, SYNC
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.gpus import on_devices
-from ktrace.kit.trace_json.member import Member
+from ktrace.kit.trace_json.events import Events, Member
 from ktrace.kit.trace_json.phases import mapper
+from ktrace.kit.trace_json.places import on_devices
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder

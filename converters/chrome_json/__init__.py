@@ -80,7 +80,7 @@ FORMAT = Format(
     read="ktrace.converters.chrome_json.reader:read",
     writer="ktrace.converters.chrome_json.writer:Writer",
     timeline=True,
-    ranges="ktrace.converters.chrome_json.ranges:ranges",
-    read_range="ktrace.converters.chrome_json.ranges:read",
+    ranges="ktrace.converters.chrome_json.reader:ranges",
+    read_range="ktrace.converters.chrome_json.reader:read",
     words=('"traceevents"', '"ph"', "speedscope.app", '"nodes"', '"spans"', "begin trace"),
 )

@@ -25,8 +25,7 @@ from ktrace.model.masks import present, slice_rows
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import Arrows
 
-from .flow_ids import LAUNCH
-from .track_ids import TrackIds
+from .track_ids import LAUNCH, TrackIds
 
 #: Members that the writer uses or that viewers draw: the source's values for them stay in args.
 _WRITERS_MEMBERS = frozenset(

@@ -1,6 +1,8 @@
 """Reads Trace Event JSON of any program.
 
 Rules for events of an unknown program: slices, and GPU work if category and arguments show it clearly.
+
+Byte ranges by which a big file can be read: those of Trace Event JSON, except in files written by ktrace.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from ktrace.conversion import Conversion
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source, printable
 from ktrace.kit.text.numbers import to_ns
+from ktrace.kit.trace_json import byte_ranges
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.member import Member
+from ktrace.kit.trace_json.events import Member
 from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import fitted_facts
@@ -157,3 +160,11 @@ def _stacks(frames: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             inner = str(frames[inner].get("parent"))
         rest = {name: value for name, value in frame.items() if name != "name"} if isinstance(frame, dict) else {}
         yield key, {"frames": names[::-1]} | rest
+
+
+__all__ = ["ranges", "read"]
+
+
+def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
+    """Returns the ranges of `byte_ranges.ranges`; none for a file that ktrace wrote, which may have several sources."""
+    return [] if read_head(source) is not None else byte_ranges.ranges(source, size, step)

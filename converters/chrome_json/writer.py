@@ -18,9 +18,8 @@ from ktrace.model.masks import words_in
 from ktrace.output.sink import Sink
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
-from .flow_ids import FlowIds
 from .lines import SEPARATOR, Flows, Lines
-from .track_ids import TrackIds
+from .track_ids import FlowIds, TrackIds
 
 #: Rows whose lines are made at once; limits memory.
 CHUNK = 32_768

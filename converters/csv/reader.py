@@ -3,6 +3,17 @@
 `read` returns batches, for conversion; `texts` the records as texts, for `ktrace validate`.
 
 A column of CSV as JSON values.
+
+Writes one flat CSV table.
+
+Texts that a spreadsheet would evaluate, such as =HYPERLINK(...) or -[MTLCommandBuffer commit].
+
+name                    cell                      with the option `formulas`
+=1+1                    "'=1+1"                   "=1+1"
+-[MTLBuffer length]     "'-[MTLBuffer length]"    "-[MTLBuffer length]"
+'=1+1                   "''=1+1"                  "''=1+1"
+
+Reading removes one apostrophe, so that every text comes back as it was, in either form.
 """
 
 from __future__ import annotations
@@ -23,14 +34,51 @@ from ktrace.input.limits import current, exceeded, sized
 from ktrace.input.source import Source, mark_size, utf8
 from ktrace.kit.canonical.encode import embedded, is_json, table_texts
 from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
+from ktrace.kit.canonical.flat_table import FlatWriter
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.kit.text.lines import quoted_cells
 from ktrace.model.batch import VERSION, Batch, union_schema
 from ktrace.model.json_rows import as_text
-from ktrace.model.json_text import NOT_JSON, quoted
+from ktrace.model.json_text import NOT_JSON, decoded, json_cells, quoted
 from ktrace.model.record_texts import Fault, RecordRun
+from ktrace.output.sink import Sink
 
-from .formulas import unguarded
+#: What a formula begins with, behind apostrophes of the text itself.
+_BEGINS = r"('*[=+\-@\t\r])"
+_BEGINS_QUOTED = r"('+[=+\-@\t\r])"
+
+#: Columns of numbers, whose cells are never texts.
+_NUMBERS = {
+    field.name
+    for field in union_schema()
+    if not (pa.types.is_string(field.type) or pa.types.is_dictionary(field.type) or pa.types.is_nested(field.type))
+}
+
+
+def guarded(column: pa.ChunkedArray, *, formulas: bool) -> pa.ChunkedArray:
+    """Returns a column with an apostrophe before texts that begin like formulas; with `formulas`, only where needed."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        chunks = [
+            pa.DictionaryArray.from_arrays(chunk.indices, _guarded(chunk.dictionary, formulas))
+            for chunk in column.chunks
+        ]
+        return pa.chunked_array(chunks, kind) if chunks else column
+    return _guarded(column, formulas) if pa.types.is_string(kind) else column
+
+
+def _guarded(texts: pa.Array, formulas: bool) -> pa.Array:
+    return pc.replace_substring_regex(texts, f"^{_BEGINS_QUOTED if formulas else _BEGINS}", r"'\1", max_replacements=1)
+
+
+def unguarded(columns: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns columns of texts without those apostrophes."""
+    found = dict(zip(columns.schema.names, columns.columns, strict=True))
+    for name, column in found.items():
+        if name not in _NUMBERS and pc.any(pc.starts_with(column, "'")).as_py():
+            found[name] = pc.replace_substring_regex(column, f"^'{_BEGINS}", r"\1", max_replacements=1)
+    return pa.RecordBatch.from_pydict(found)
+
 
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -280,3 +328,34 @@ def _account_broken(cells: Cells, conversion: Conversion) -> None:
     for row, count in cells.broken:
         cut = row in (0, last) and not cells.ends_whole
         report.issue("cut" if cut else "bad-record", f"row {row}", f"has {count} cells of {len(cells.heads)}")
+
+
+class Writer(FlatWriter):
+    """Writes all records with the union of their columns, or with the option `table` one record with its own."""
+
+    _writer: pa.csv.CSVWriter | None = None
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None:
+        super().__init__(sink, conversion)
+        self._formulas = "formulas" in conversion.options
+
+    def _end(self) -> None:
+        assert self._writer is not None
+        self._writer.close()
+
+    def _write(self, part: pa.Table) -> None:
+        cells = pa.table(
+            {name: self._cells(column) for name, column in zip(part.column_names, part.columns, strict=True)}
+        )
+        if self._writer is None:
+            self._stream.write(",".join(cells.column_names).encode() + b"\n")
+            self._writer = pa.csv.CSVWriter(
+                self._stream, cells.schema, write_options=pa.csv.WriteOptions(include_header=False)
+            )
+        self._writer.write_table(cells)
+
+    def _cells(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The column as a type that Arrow writes: texts with quotes, numbers without."""
+        if pa.types.is_nested(column.type):
+            return pa.chunked_array([json_cells(chunk) for chunk in column.chunks], pa.string())
+        return decoded(guarded(column, formulas=self._formulas))

@@ -10,8 +10,7 @@ from ktrace.input.source import Source
 from ktrace.kit.trace_json.chunks import Text
 from ktrace.model.json_text import NOT_JSON
 
-from .document import Document
-from .node import Node, whole_number
+from .document import Document, Node, whole_number
 from .reader import EMPTY
 
 

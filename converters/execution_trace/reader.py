@@ -12,8 +12,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, decode_document, dump_json
 from ktrace.model.row_builder import RowBuilder
 
-from .document import Document
-from .node import Node
+from .document import Document, Node
 
 #: Attributes that differ from one occurrence of an operator to the next.
 _OF_ONE = frozenset({"rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid", "tensor_range"})

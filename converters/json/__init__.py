@@ -42,7 +42,7 @@ FORMAT = Format(
     patterns=("*.json",),
     probe=probe,
     read="ktrace.converters.json.reader:read",
-    writer="ktrace.converters.json.writer:Writer",
+    writer="ktrace.converters.json.reader:Writer",
     texts="ktrace.converters.json.reader:texts",
     words=('"ktrace"', '"record"'),
 )

@@ -38,7 +38,7 @@ FORMAT = Format(
     patterns=("*.jsonl",),
     probe=probe,
     read="ktrace.converters.jsonl.reader:read",
-    writer="ktrace.converters.jsonl.writer:Writer",
+    writer="ktrace.converters.jsonl.reader:Writer",
     texts="ktrace.converters.jsonl.reader:texts",
     words=('"ktrace"', '"record"'),
 )

@@ -84,6 +84,6 @@ FORMAT = Format(
     patterns=("*.pt.trace.json",),
     probe=probe,
     read="ktrace.converters.kineto.reader:read",
-    ranges="ktrace.converters.kineto.ranges:ranges",
-    read_range="ktrace.converters.kineto.ranges:read",
+    ranges="ktrace.converters.kineto.reader:ranges",
+    read_range="ktrace.converters.kineto.reader:read",
 )

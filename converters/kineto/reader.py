@@ -19,6 +19,8 @@ Roctracer writes `globalWorkSizeX` of such a call where other calls have `gridDi
 is one before it in the file that has its correlation: Kineto writes calls before what they launched.
 
 The meaning of Kineto's categories, arguments and flows, for all versions and vendors (FORMATS: libkineto, torch).
+
+Byte ranges by which a big file can be read: those of Trace Event JSON.
 """
 
 from __future__ import annotations
@@ -37,9 +39,10 @@ from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of
 from ktrace.kit.text.lines import Lines
+from ktrace.kit.trace_json import byte_ranges
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Series
 from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.member import Member
+from ktrace.kit.trace_json.events import Member
 from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
@@ -379,3 +382,16 @@ def _facts(member: Member, conversion: Conversion) -> Iterable[Batch]:
 def _row(row: dict[str, object], conversion: Conversion, identity: int) -> dict[str, object]:
     complete = row | {"source": conversion.label, "id": identity, "facts": dump_json(row["facts"])}
     return {name: cell for name, cell in complete.items() if cell is not None}
+
+
+__all__ = ["ranges", "read"]
+
+#: Words in the head of a trace of AMD's GPUs, whose kernels need calls that may be in an earlier range.
+_AMD = (b"roctracer_version", b"rocprofiler", b"hip_runtime_version", b"AMD ")
+
+
+def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
+    """The ranges of Trace Event JSON; none for a trace of AMD's GPUs, which is read whole (see `work_items`)."""
+    with source.open(quiet=True) as stream:
+        head = stream.read(1 << 16)
+    return [] if any(word in head for word in _AMD) else byte_ranges.ranges(source, size, step)

@@ -17,7 +17,7 @@ from ktrace.kit.text.titles import Title
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .columns import columns_of, runs_of
+from . import columns_of, runs_of
 
 _GPU = re.compile(r"(?:GPU|XPU|cuda)[ :_]?(?P<number>\d{1,6})(?P<virtual> \(virtual\))?", re.IGNORECASE)
 _COPY = re.compile(r"Memcpy ([HDP]to[HDP])\b.*")

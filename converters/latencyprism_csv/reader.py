@@ -17,7 +17,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-from .columns import PERFORMANCE, columns_of
+from . import PERFORMANCE, columns_of
 
 _GPU = re.compile(r"(?:(?:GPU|XPU|cuda)[ :_]?)?(\d{1,6})(?: \(virtual\))?", re.IGNORECASE)
 _COPY = re.compile(r"gpu_memcpy_([hd])2([hd])", re.IGNORECASE)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.likely import first_form
+from ktrace.kit.text.titles import first_form
 
 _FIGURE = re.compile(r"(?:print_timings?|perf_\w{0,20}print)(?:: |\] |\",)[^\n]{0,200}? time\s{1,20}=\s{1,20}[\d.]+ ms")
 

@@ -15,9 +15,8 @@ from ktrace.input.mapping import FIGURES, ISO, SIZE_UNITS, Cell
 from ktrace.input.proposal import Guess, Proposal
 from ktrace.input.source import Sample
 from ktrace.kit.columnar.csv_headings import are_units
-from ktrace.kit.text.decimal_commas import Evidence, with_point
 from ktrace.kit.text.headings import STATISTICS, Heading, cell_quantity, heading, is_time
-from ktrace.kit.text.numbers import is_missing
+from ktrace.kit.text.numbers import Evidence, is_missing, with_point
 
 from .heads import Head, first_table, no_table, objects
 from .json_lines import cell_texts, member

@@ -23,7 +23,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.limits import current
 from ktrace.input.source import Source, mark_size, utf8
 from ktrace.kit.columnar.blocks import Block, is_sparse
-from ktrace.kit.columnar.decoding import is_utf8, no_gc
+from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
 from ktrace.kit.columnar.text_cells import by_distinct
 from ktrace.kit.text.line_account import LineAccount
 from ktrace.model.json_text import NOT_JSON

@@ -13,7 +13,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.mapping import EXTENTS, FIGURES, ISO, PLACES, SIZES, TEXTS, TIMES, WHOLE, ColumnMap
 from ktrace.kit.columnar.blocks import Batches, Block, timed
-from ktrace.kit.columnar.combinations import combinations
+from ktrace.kit.columnar.dictionaries import combinations
 from ktrace.kit.columnar.text_cells import argument, by_distinct, floats, has_text, only, stripped
 from ktrace.kit.text.headings import heading
 from ktrace.model.batch import DEVICE_KINDS, Batch

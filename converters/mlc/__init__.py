@@ -7,6 +7,8 @@
     NT_matmul7_kernel_2  | 1030.28       | 64         | 16.10       | 40.57        | 45.64%     | 45.64%
 
 A capture often has a second table, the kernels with the highest peaks. It repeats figures of the first one.
+
+The columns of the two tables of a capture, in both dialects.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ from ktrace.kit import Format, Match, Sample, Score
 
 if TYPE_CHECKING:
     from ktrace.kit.text.tables import Table
+from collections.abc import Sequence
+
+from ktrace.kit.text.headings import STATISTICS as COMMON
+from ktrace.kit.text.headings import Columns, Heading
 
 _TITLES = ("profiling analysis:", "kernel execution statistics")
 
@@ -28,7 +34,7 @@ def probe(sample: Sample) -> Match | None:
         return None
     from ktrace.kit.text.tables import find_tables
 
-    from .columns import columns_of
+    from . import columns_of
 
     for table in find_tables(sample, columns_of):
         for title in table.path:
@@ -45,7 +51,7 @@ def _may_be(text: str) -> bool:
 
 
 def _has_typical_columns(table: Table) -> bool:
-    from .columns import PEAKS
+    from . import PEAKS
 
     keys = {head.key for head in table.headings}
     return {"iterations", "cumulative %"} <= keys and PEAKS.match(table.headings) is not None
@@ -60,3 +66,21 @@ FORMAT = Format(
     words=("profiling analysis:", "kernel execution statistics", "cumulative"),
     prose=True,
 )
+
+
+_SPELLINGS = {
+    "name": ("kernel name", "kernel", "name"),
+    **COMMON,
+    "percent": ("of total %", "percent", "percentage", "time %", "%"),
+}
+
+#: The statistics of each kernel.
+STATISTICS = Columns(_SPELLINGS, required=("name", "total", "count"), others=("cumulative %",))
+
+#: The peaks of some kernels, which the statistics contain as well.
+PEAKS = Columns({"name": _SPELLINGS["name"], "max": _SPELLINGS["max"]}, required=("name", "max"))
+
+
+def columns_of(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
+    """Returns the columns of a table of statistics, else those of a table of peaks."""
+    return STATISTICS.match(headings) or (PEAKS.match(headings) if len(headings) < 4 else None)

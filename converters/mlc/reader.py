@@ -16,7 +16,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-from .columns import STATISTICS, columns_of
+from . import STATISTICS, columns_of
 
 _PRECISION = re.compile(r"\bq\d+(?:b?f\d+|fp8)\w*")
 _DEVICE = re.compile(r"\bon (?P<name>\S.*)$")

@@ -6,7 +6,7 @@ import csv
 import re
 from typing import NamedTuple
 
-from ktrace.kit.text.prefixes import without_prefix
+from ktrace.kit.text.titles import without_prefix
 
 #: Headings other than metrics -> the column of the model that they fill.
 PLACES = {"Process ID": "pid", "Context": "context", "Stream": "stream", "Device": "device", "Device Id": "device"}

@@ -49,6 +49,6 @@ FORMAT = Format(
     patterns=("*.sqlite", "*.sqlite3", "*.db"),
     probe=probe,
     read="ktrace.converters.nsys.reader:read",
-    about="ktrace.converters.nsys.about:about",
+    about="ktrace.converters.nsys.reader:about",
     database=True,
 )

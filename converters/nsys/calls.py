@@ -32,9 +32,9 @@ from ktrace.model.batch import Batch
 from ktrace.store.joins import among, positions
 
 from .columns import filled_part
+from .device_work import Waits
 from .reading import Reading, numbered
 from .rules import UNKNOWN, Rule
-from .waits import Waits
 
 _COLUMNS = ("_rowid_", "globalTid", "correlationId", "start", "end", "eventClass", "callchainId")
 _ROW, _THREAD, _CORRELATION, _START, _END, _CLASS, _CHAIN = range(7)

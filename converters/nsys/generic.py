@@ -22,7 +22,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import load_json, quoted
 
 from .counters import unit_of, with_time
-from .payloads import json_column
+from .nvtx import json_column
 from .reading import Reading
 
 _METRICS = re.compile(r"(gpu|soc)\s*_?metrics", re.IGNORECASE)

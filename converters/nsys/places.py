@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.kit.columnar.blocks import Block
-from ktrace.kit.columnar.combinations import combinations
+from ktrace.kit.columnar.dictionaries import combinations
 from ktrace.kit.sqlite.database import Database
 
 #: The mask of a process id, and of a thread id.

@@ -10,6 +10,8 @@ OSRT_FILE_ACCESS_DESCRIPTORS  fileAccessId 3  processId 4242  filePath /data/a.b
 OSRT_FILE_ACCESS_EVENTS       fileAccessId 3  threadId 4243  startedAt 10  endedAt 25  eventType 2  bytesProcessed 4096
 
 Reads memory of the device: allocations with their running totals, pools, page faults of unified memory.
+
+What `ktrace info` prints about a database besides its rows: schema, warnings of the profiler, tables with rows.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
+from ktrace.report import Report
 
 from . import calls, counters, cpu, device_work, facts, generic
 from .columns import filled
+from .device_work import Waits
 from .enums import Enums
 from .facts import all_rows
 from .nvtx import Nvtx
@@ -43,7 +47,6 @@ from .reading import Reading
 from .rules import rule_of
 from .stacks import Stacks
 from .strings import NO_NAME, Strings
-from .waits import Waits
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 
@@ -339,3 +342,26 @@ def page_faults(reading: Reading, table: str, name: str) -> Iterator[Batch]:
             "track": "page faults",
         }
         yield reading.batches.events(block, ids, ts=ts, **columns, **reading.args(block, table))
+
+
+def about(source: Source) -> dict[str, list[str]]:
+    """Returns the schema version, the profiler's warnings, and the number of rows of each table except enumerations."""
+    with opened(source, Conversion(Report())) as database:
+        settings = {
+            str(name): str(value)
+            for table in database.like("META_DATA_EXPORT|EXPORT_META_DATA")
+            for name, value in database.rows(table, "name", "value")
+        }
+        warnings = [
+            str(text)
+            for table in database.like("DIAGNOSTIC_EVENT")
+            for severity, text in database.rows(table, "severity", "text")
+            if severity in (2, 3)
+        ]
+        counts = {table: database.count(table) for table in database.tables if not table.upper().startswith("ENUM_")}
+    sections = {
+        "schema": [settings[name] for name in ("EXPORT_SCHEMA_VERSION",) if name in settings],
+        "warnings of the profiler": warnings,
+        "tables": [f"{count:>12,}  {table}" for table, count in sorted(counts.items()) if count],
+    }
+    return {heading: lines for heading, lines in sections.items() if lines}

@@ -1,9 +1,12 @@
-"""The report cuda_gpu_trace: a row for each kernel, copy and memset."""
+"""The report cuda_gpu_trace: a row for each kernel, copy and memset.
+
+Cells of CSV as nsys prints them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -13,11 +16,43 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog, Entry
-from ktrace.model.json_text import decode_document, decoded, load_object
+from ktrace.model.json_text import decode_document, decoded, encoded, load_object
 from ktrace.model.masks import words_in
 from ktrace.model.tracks import Track
 
-from .cells import blank_nulls, lines, megabytes, of_each, quoted
+_LINE_END = re.compile(r"[\r\n]+")
+
+
+def quoted(text: str | None) -> str:
+    """The cell of a text: in quotes if it needs them, on one line."""
+    if text is None:
+        return ""
+    text = _LINE_END.sub(" ", text)
+    return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
+
+
+def blank_nulls(column: pa.Array) -> pa.StringArray:
+    """Numbers or texts as cells, empty where they are null."""
+    return pc.fill_null(column.cast(pa.string()), "")
+
+
+def megabytes(size: int | None) -> str:
+    """A size in bytes as MB with three decimals, empty if there is none. MB is 10^6 bytes."""
+    return "" if size is None else f"{size / 1e6:.3f}"
+
+
+def of_each(column: pa.Array, cell: Callable[[Any], str]) -> pa.StringArray:
+    """The cells of a column; each distinct value is made a cell once."""
+    coded = encoded(column)
+    cells = pa.array([*map(cell, coded.dictionary.to_pylist()), cell(None)], pa.string())
+    return cells.take(coded.indices.fill_null(len(cells) - 1))
+
+
+def lines(columns: Sequence[pa.StringArray]) -> bytes:
+    """The rows as lines."""
+    joined = pc.binary_join_element_wise(*columns, ",")
+    return "".join(f"{line}\n" for line in joined.to_pylist()).encode()
+
 
 HEADINGS = (
     *("Start (ns)", "Duration (ns)", "CorrId", "GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ", "Reg/Trd"),

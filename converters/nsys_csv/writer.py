@@ -26,8 +26,7 @@ from ktrace.model.masks import truth, words_in
 from ktrace.output.sink import Sink
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
-from .cells import quoted
-from .gpu_trace import GpuTrace
+from .gpu_trace import GpuTrace, quoted
 
 HEADINGS = (
     *("Time (%)", "Total Time (ns)", "Instances", "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)"),

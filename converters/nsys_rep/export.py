@@ -17,8 +17,7 @@ from ktrace.errors import ClosedFormat, DamagedInput, InputError, OutputError
 from ktrace.input.source import Source
 from ktrace.scratch import scratch_folder
 
-from . import command
-from .programs import VARIABLE, programs
+from . import VARIABLE, command, programs
 
 #: The message of an nsys that a newer release made the report, and that release: form of 2022.4, form since 2023.
 _NEWER = re.compile(r"Version number is invalid: ([0-9@]+)|created in Nsight Systems version \(([0-9.]+)")

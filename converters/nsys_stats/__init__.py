@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample
-from ktrace.kit.text.likely import likely_lines
+from ktrace.kit.text.titles import likely_lines
 
 #: The headings of a report have words of its own (converters/formats.py), or those of a total and of a count.
 _TOTAL = re.compile(r"total[\s_]{0,9}(?:time|proj|message|\()", re.IGNORECASE)

@@ -8,12 +8,20 @@ Start (ns)  Duration (ns)  CorrId  ...  Bytes (MB)  SrcMemKd   Device           
 Parses sizes as nsys prints them: in decimal units with three decimals, exact to half a thousandth of the unit.
 
 "4.194" below "Bytes (MB)"                      4,194,000 B, exact to 500 B
+
+Derives the unit of times if no heading has one (`--format csv:nohdrunit`), from the decimals that nsys prints.
+
+31121662        whole: ns
+31121.662       three decimals: us
+31.1217         four: ms or s, which can't be told apart
+
+Derives the kind of GPU work from its name: `[CUDA memcpy Host-to-Device]`, `[CUDA memset]`, else a kernel.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -22,7 +30,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.kit.columnar.combinations import combinations
+from ktrace.errors import DamagedInput
+from ktrace.kit.columnar.dictionaries import combinations
 from ktrace.kit.columnar.text_cells import (
     Sizes,
     Times,
@@ -40,7 +49,53 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
-from .units import ImpliedUnit, of_each_kind
+_BARE = re.compile(r"[+-]?[\d,]+(?:\.(?P<decimals>\d*))?")
+_BARE_CELLS = r"^[+-]?[\d,]+(\.\d*)?$"
+_BY_DECIMALS = {0: "ns", 3: "us"}
+
+
+class ImpliedUnit:
+    """The unit of the times of one table, which must be the same in all of its rows."""
+
+    def __init__(self, path: str, place: str) -> None:
+        self._path = path
+        self._place = place
+        self._unit = ""
+
+    def of(self, cells: Iterable[str]) -> str:
+        """Returns the unit of these cells of times; ns if no cell is a plain number.
+
+        Raises DamagedInput if the decimals don't determine the unit.
+        """
+        for cell in cells:
+            found = _BARE.fullmatch(cell)
+            if found is None:
+                continue
+            unit = _BY_DECIMALS.get(len(found["decimals"] or ""))
+            if unit is None or unit != (self._unit or unit):
+                raise self._refusal(cell)
+            self._unit = unit
+        return self._unit or "ns"
+
+    def _refusal(self, cell: str) -> DamagedInput:
+        return DamagedInput(
+            f"the times of the table have no unit, and '{cell}' doesn't show it: nsys prints ms and s alike",
+            path=self._path,
+            where=self._place,
+            expected="a unit in the headings, such as Total Time (ns)",
+            remedy="write the report without 'nohdrunit': nsys stats --format csv, or put the unit into its headings",
+        )
+
+
+def of_each_kind(cells: pa.StringArray) -> list[str]:
+    """Returns one of the plain numbers among the cells for each number of decimals."""
+    cells = cells.filter(pc.fill_null(pc.match_substring_regex(cells, _BARE_CELLS), False))
+    dots = pc.find_substring(cells, ".").to_numpy(zero_copy_only=False)
+    decimals = np.where(dots < 0, 0, pc.binary_length(cells).to_numpy(zero_copy_only=False) - dots - 1)
+    _, first = np.unique(decimals, return_index=True)
+    examples: list[str] = cells.take(pa.array(first)).to_pylist()
+    return examples
+
 
 #: Decimal units of sizes. Real files confirm 10^6 (3 x 2^28 B are printed as 805.306 MB); they are printed with
 #: three decimals, so a size in them is exact to half a thousandth.
@@ -217,3 +272,29 @@ class TraceBlock:
         for process, thread, name in combinations([pid, tid, cells]):
             if name is not None and thread is not None:
                 names.threads[process, thread] = name
+
+
+#: The name of a range without a name.
+NO_NAME = "[no name]"
+
+_COPY = re.compile(r"\[CUDA (?:Unified Memory )?memcpy (?:Unified )?(?P<way>[\w-]+)\]", re.IGNORECASE)
+_LONG_WAY = re.compile(r"(\w)\w*-to-(\w)\w*", re.IGNORECASE)
+
+
+def kind_of(name: str, category: str = "") -> str:
+    """Returns the kind of a row in a report with several; `cuda_gpu_sum` and `cuda_api_gpu_sum` have a `category`."""
+    category = category.upper()
+    if "API" in category:
+        return "api"
+    if "KERNEL" in category or not name.startswith("["):
+        return "kernel"
+    return "memset" if "memset" in name.casefold() else "memcpy"
+
+
+def copy_kind(name: str) -> str | None:
+    """Returns the direction of a copy as the model writes it (`HtoD`), None if the name has none."""
+    if not (found := _COPY.fullmatch(name)):
+        return None
+    way = found.group("way")
+    ends = _LONG_WAY.fullmatch(way)
+    return f"{ends.group(1).upper()}to{ends.group(2).upper()}" if ends else way

@@ -1,4 +1,7 @@
-"""The columns and reports of all versions of `nsys stats`. Facts: NVIDIA's report scripts and real output."""
+"""The columns and reports of all versions of `nsys stats`. Facts: NVIDIA's report scripts and real output.
+
+Recognises tables that are reports of nsys: summaries, traces, those of unified memory.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ktrace.kit.text.headings import STATISTICS, Columns, Heading
+
+from .trace_columns import trace_columns_of
 
 #: Columns next to the name that describe it: the range of a kernel, the call that launched it.
 _BESIDE = ("style", "nvtx range", "nvtx inst", "api name", "qcount", "source", "event type", "hwid", "vmid")
@@ -135,3 +140,26 @@ def memory_columns_of(headings: Sequence[Heading]) -> Mapping[str, int] | None:
     """Returns field -> index of its column for a report of unified memory, None for other tables."""
     keys = {head.key for head in headings}
     return MEMORY.match(headings) if keys & {*FAULTS, *_SIZES} else None
+
+
+def columns_of(headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
+    """Returns field -> index of its column, None if the table isn't a report. The `first` row doesn't matter."""
+    fields = trace_columns_of(headings) or COLUMNS.match(headings)
+    if fields is None:
+        fields = memory_columns_of(headings)
+    return None if fields is None else dict(fields)
+
+
+def is_trace(fields: dict[str, int]) -> bool:
+    """Whether a table is a trace: its rows have a start."""
+    return "start" in fields
+
+
+def is_memory(fields: dict[str, int]) -> bool:
+    """Whether a table is a report of unified memory."""
+    return not fields.keys() - {"name"}
+
+
+def known_columns(fields: dict[str, int]) -> Columns:
+    """Returns the known columns of a table without times."""
+    return MEMORY if is_memory(fields) else COLUMNS

@@ -26,12 +26,12 @@ from ktrace.kit.text.tables import Row, Table, Text, read_tables
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import whole_text
 
+from .columns import columns_of, is_trace
 from .html_tables import first_headings as html_headings
 from .html_tables import html_tables
 from .json_tables import first_headings as json_headings
 from .json_tables import json_tables
 from .reading import Reading
-from .tables import columns_of, is_trace
 from .traces import TraceTable
 
 #: A recognised table: its headings, field -> index of the column.

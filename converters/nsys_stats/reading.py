@@ -20,17 +20,25 @@ from ktrace.input.source import Source
 from ktrace.kit.text.headings import FIGURES, cell_quantity, own_key, plain, to_base, whole
 from ktrace.kit.text.line_account import LineAccount
 from ktrace.kit.text.numbers import is_missing
-from ktrace.kit.text.prefixes import without_prefix
 from ktrace.kit.text.tables import Row, Table
+from ktrace.kit.text.titles import without_prefix
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .block import IDS, Names
-from .columns import CERTAIN, FAULTS, MEASURES, REPORTS, UNTITLED, Report, report_in_title, report_of
-from .kinds import NO_NAME, copy_kind, kind_of
-from .tables import is_memory, known_columns
+from .block import IDS, NO_NAME, ImpliedUnit, Names, copy_kind, kind_of
+from .columns import (
+    CERTAIN,
+    FAULTS,
+    MEASURES,
+    REPORTS,
+    UNTITLED,
+    Report,
+    is_memory,
+    known_columns,
+    report_in_title,
+    report_of,
+)
 from .traces import TraceTable
-from .units import ImpliedUnit
 
 _TITLE_UNIT = re.compile(r"\((?:by size in )?(bytes|[KMG]i?B)\)")
 _XYZ = re.compile(r"\s*(\d{1,18})[\s,]+(\d{1,18})[\s,]+(\d{1,18})\s*")

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 from ktrace.kit.text.headings import Heading, heading
-from ktrace.kit.text.prefixes import without_prefix
 from ktrace.kit.text.tables import find_tables
+from ktrace.kit.text.titles import without_prefix
 
+from .columns import columns_of, is_memory, is_trace
 from .html_tables import first_headings as html_headings
 from .json_tables import first_headings as json_headings
-from .tables import columns_of, is_memory, is_trace
 
 _TITLE = re.compile(r"^ ?\*\* .+ \(\w+\):|^(?:CUDA|NVTX|Operating System Runtime).* Statistics(?: \([^()]*\))?:?$")
 

@@ -13,8 +13,7 @@ import re
 
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.columnar.csv_headings import are_units, headings_of
-from ktrace.kit.text.likely import likely_lines
-from ktrace.kit.text.prefixes import without_prefix
+from ktrace.kit.text.titles import likely_lines, without_prefix
 
 from .tables import TRACE, is_own_trace, table_kind
 

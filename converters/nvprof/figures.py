@@ -12,9 +12,8 @@ from ktrace.kit.text.headings import Heading, cell_quantity, heading, plain, rea
 from ktrace.kit.text.numbers import Quantity, is_missing, nanoseconds
 from ktrace.model.row_builder import RowBuilder
 
-from .names import device, named
 from .printed import Sampled
-from .tables import FIGURES
+from .tables import FIGURES, device, named
 from .traces import IDS
 
 _LEVEL = re.compile(r"[A-Za-z]\w* \((-?\d+)\)")

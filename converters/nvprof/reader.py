@@ -14,7 +14,7 @@ from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from ktrace.kit.columnar.csv_headings import Dialect
 from ktrace.kit.text.headings import Heading, heading
 from ktrace.kit.text.lines import Line
-from ktrace.kit.text.prefixes import without_prefix
+from ktrace.kit.text.titles import without_prefix
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 

@@ -19,8 +19,8 @@ from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 
-from .names import device, named
 from .sizes import DECIMAL_BYTES
+from .tables import device, named
 
 #: The ids of the rows of a line begin at this times its number: a launch has one for each metric.
 IDS = 4096

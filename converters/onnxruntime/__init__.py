@@ -42,7 +42,7 @@ FORMAT = Format(
     patterns=("onnxruntime_profile*.json",),
     probe=probe,
     read="ktrace.converters.onnxruntime.reader:read",
-    ranges="ktrace.converters.onnxruntime.ranges:ranges",
-    read_range="ktrace.converters.onnxruntime.ranges:read",
+    ranges="ktrace.converters.onnxruntime.reader:ranges",
+    read_range="ktrace.converters.onnxruntime.reader:read",
     words=('"cat"',),
 )

@@ -3,6 +3,8 @@
 Completes the rows of the shared reader: nodes get their layer and numbers, device work its device and stream.
 
 The meaning of ONNX Runtime's categories and arguments (core/common/profiler.cc and the providers' profilers).
+
+Byte ranges by which a big file can be read: those of Trace Event JSON.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
+from ktrace.kit.trace_json.byte_ranges import ranges
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.draft import as_text, direction, mapped, numbered
@@ -188,3 +191,6 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
 
 def _rows(events: Events, conversion: Conversion) -> Iterator[Batch]:
     yield from map(completed, _ROWS(events, conversion))
+
+
+__all__ = ["ranges", "read"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.likely import utf8_head
+from ktrace.kit.text.titles import utf8_head
 
 _HEADINGS = re.compile(r"^layerName([;,])execStatus\1layerType\1execType\1realTime \(ms\)", re.MULTILINE)
 _LINE = re.compile(r"\b(?:EXECUTED|NOT_RUN|OPTIMIZED_OUT)[ \t]+layerType: [^\n]{0,500}\brealTime(?: \(ms\))?: ")

@@ -35,8 +35,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-from .layers import EXECUTED, STATUSES, Layer, Layers, ns, number, percent_of, status_of
-from .log import read_log
+from .log import EXECUTED, STATUSES, Layer, Layers, ns, number, percent_of, read_log, status_of
 
 _CHUNK = 1 << 16
 _TIME = "execTimeMcs"

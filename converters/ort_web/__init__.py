@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.likely import first_form
+from ktrace.kit.text.titles import first_form
 
 _KERNEL = re.compile(r'\[profiling\] kernel "(?:(?!\[profiling\] kernel)[^\n])*execution time: -?\d+ ns')
 _ONNXJS = re.compile(r"Profiler\.\w+\b[^\n]{0,60}\d\.\d\dms on event '")

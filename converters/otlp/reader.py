@@ -35,8 +35,7 @@ from ktrace.report import Report
 
 from . import messages
 from .documents import Documents, Found
-from .own import own_columns
-from .spans import LIMIT, BadSpan, Scope, Span, make_scope, make_span
+from .spans import LIMIT, BadSpan, Scope, Span, make_scope, make_span, own_columns
 
 
 class Service(NamedTuple):

@@ -29,8 +29,7 @@ from ktrace.output.sink import Sink
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
-from .own import COLUMNS, PREFIX
-from .spans import CODES, KINDS
+from .spans import CODES, COLUMNS, KINDS, PREFIX
 
 #: A greater depth is text: readers of protobuf refuse a hundred levels.
 _DEEPEST = 32

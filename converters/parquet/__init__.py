@@ -56,9 +56,9 @@ FORMAT = Format(
     read="ktrace.converters.parquet.reader:read",
     writer="ktrace.converters.parquet.writer:Writer",
     writes_folders=True,
-    about="ktrace.converters.parquet.about:about",
+    about="ktrace.converters.parquet.dataset:about",
     texts="ktrace.converters.parquet.reader:texts",
-    read_part="ktrace.converters.parquet.columnar:read",
-    scan="ktrace.converters.parquet.scan:scanned",
+    read_part="ktrace.converters.parquet.reader:read",
+    scan="ktrace.converters.parquet.dataset:scanned",
     reads_folders=True,
 )

@@ -4,21 +4,32 @@
 
 On this machine or in an object store; from a store, only the columns in use are fetched. Shards that no manifest names
 belong to unfinished inputs and aren't read.
+
+The contents of a dataset, for `ktrace info`: its runs with hosts and ranks, and where these come from.
+
+Canonical Parquet as datasets that a database scans: nothing is read before, and only the columns in use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.dataset_manifest import MARK, Manifest, Shard, is_dataset, manifests
 from ktrace.input.source import Source
 from ktrace.input.stores import Local, Store, is_remote, open_store
+from ktrace.model.batch import VERSION, WORD, arrow_schema
 
 
 @dataclass(frozen=True)
@@ -84,3 +95,74 @@ def dataset_of(source: Source) -> Dataset | None:
                 remedy="run the same `ktrace batch` again: it writes the missing files",
             )
     return dataset
+
+
+def about(source: Source) -> dict[str, list[str]]:
+    """For a dataset of `ktrace batch`, one line per run; for other Parquet, nothing."""
+    dataset = dataset_of(source)
+    if dataset is None:
+        return {}
+    runs: dict[str, list[Shard]] = defaultdict(list)
+    for shard in dataset.shards():
+        runs[shard.place.run or "unknown run"].append(shard)
+    lines = [_line(run, shards) for run, shards in sorted(runs.items())]
+    origins = Counter(f"{what} by {who}" for manifest in dataset.inputs for what, who in manifest.said.items() if who)
+    lines.append(", ".join(f"{what} of {count:,}" for what, count in sorted(origins.items())))
+    return {f"dataset of {len(dataset.inputs):,} inputs": lines}
+
+
+def _line(run: str, shards: list[Shard]) -> str:
+    hosts = sorted({shard.place.host or "unknown host" for shard in shards})
+    ranks = sorted({shard.place.rank for shard in shards if shard.place.rank is not None})
+    of_ranks = f", {len(ranks):,} ranks ({_first(ranks)})" if ranks else ""
+    rows, size = sum(shard.rows for shard in shards), sum(shard.size for shard in shards)
+    return f"{run}: {rows:,} rows in {len(shards):,} files of {size:,} bytes, {_first(hosts)}{of_ranks}"
+
+
+def _first(values: Sequence[object]) -> str:
+    return ", ".join(map(str, values[:8])) + (", ..." if len(values) > 8 else "")
+
+
+def scanned(source: Source, records: Sequence[str]) -> dict[str, ds.Dataset] | None:
+    """The rows of some records; None where they have to be read: from elsewhere, or not as this version writes them."""
+    if is_remote(source.path):
+        return None
+    files = _files(source)
+    if files is None:
+        return None
+    return {record: _dataset(record, files) for record in records}
+
+
+def _files(source: Source) -> dict[Path, str | None] | None:
+    """The files and the record of each, None for all; None where one isn't as this version writes it."""
+    if dataset := dataset_of(source):
+        paths = [Path(source.path) / shard.name for shard in dataset.shards()]
+    else:
+        paths = sorted(Path(source.path).glob("*.parquet")) if source.is_folder else [Path(source.path)]
+    found: dict[Path, str | None] = {}
+    for path in paths:
+        try:
+            footer = pq.read_metadata(path).metadata or {}
+        except (OSError, pa.ArrowException):
+            return None
+        if footer.get(b"ktrace.version", b"").decode() != VERSION:
+            return None
+        record = footer.get(b"ktrace.record")
+        found[path] = record.decode() if record else None
+    return found
+
+
+def _dataset(record: str, files: dict[Path, str | None]) -> ds.Dataset:
+    """The rows of one record."""
+    plain = [pa.field(one.name, _plain(one.type)) for one in arrow_schema(record)]
+    own = [path for path, of in files.items() if of == record]
+    every = [path for path, of in files.items() if of is None]
+    parts = [ds.dataset(own, pa.schema(plain), "parquet")] if own or not every else []
+    if every:
+        mixed = ds.dataset(every, pa.schema([("record", pa.string()), *plain]), "parquet")
+        parts.append(mixed.filter(pc.field("record") == WORD[record]))
+    return parts[0] if len(parts) == 1 else ds.dataset(parts)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind

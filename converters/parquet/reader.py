@@ -1,6 +1,8 @@
 """Reads canonical Parquet, a file, a folder, or a dataset of many files.
 
 `read` returns batches, for conversion; `texts` the records as texts, for `ktrace validate`.
+
+Reads some columns, or some rows, of canonical Parquet.
 """
 
 from __future__ import annotations
@@ -280,3 +282,6 @@ def _catalog(facts: list[msgspec.Raw], conversion: Conversion) -> Iterator[Batch
         except BadRecord as bad:
             conversion.report.issue("bad-record", f"fact {number} in the footer", str(bad))
     yield from batches.rest()
+
+
+__all__ = ["read"]

@@ -23,8 +23,7 @@ from ktrace.input.source import Source
 from ktrace.kit.columnar.dictionaries import words
 from ktrace.kit.trace_json.dialect import Dialect, Rule
 from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.member import Member
+from ktrace.kit.trace_json.events import Events, Member
 from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block, nonzero
-from ktrace.kit.columnar.combinations import combinations
+from ktrace.kit.columnar.dictionaries import combinations
 from ktrace.kit.sqlite.database import Database
 from ktrace.kit.sqlite.lookup import Lookup, Texts, both
 from ktrace.model.row_builder import RowBuilder

@@ -23,9 +23,9 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.trace_json.dialect import Dialect, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.gpus import on_devices
-from ktrace.kit.trace_json.member import Member
+from ktrace.kit.trace_json.events import Member
 from ktrace.kit.trace_json.phases import mapper
+from ktrace.kit.trace_json.places import on_devices
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder

@@ -31,7 +31,7 @@ from ktrace.kit.text.tables import Row, Text, read_tables
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .files import TITLE, in_order, is_of, named
+from . import TITLE, in_order, is_of, named
 
 #: The title of the table of all domains.
 _ALL = "ROCPROFV3 SUMMARY"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from ktrace.errors import DamagedInput
-from ktrace.kit.columnar.decoding import is_utf8, no_gc
+from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
 from ktrace.kit.trace_json.chunks import CHUNK, Text
 from ktrace.kit.trace_json.repair import mend_document
 from ktrace.kit.trace_json.salvage import salvage

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.text.headings import TIME_WORDS
 from ktrace.kit.text.layouts import LONGEST_HEADER, is_rule
-from ktrace.kit.text.likely import likely_lines
 from ktrace.kit.text.tables import Recogniser, Table, find_tables, headings_at, may_have_tables
+from ktrace.kit.text.titles import likely_lines
 
 from .columns import COLUMNS, NAMES, recognise
 

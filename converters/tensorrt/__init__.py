@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.likely import utf8_head
+from ktrace.kit.text.titles import utf8_head
 
 from .folder import own_files
 
@@ -75,7 +75,7 @@ FORMAT = Format(
     "TensorRT: profiles, times and layers that trtexec exports, its log",
     patterns=("*.profile.json", "*.timing.json", "*.graph.json", "*.log"),
     probe=probe,
-    read="ktrace.converters.tensorrt.reader:read",
+    read="ktrace.converters.tensorrt.exports:read",
     words=(
         '"count"',
         '"startenqms"',

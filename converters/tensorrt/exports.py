@@ -12,6 +12,8 @@ Queries of `--exportTimes` as events: the call, the copies, the computation.
 Times are ms since the first query was enqueued. trtexec prints six digits: after one second a begin is exact to
 10 us, while durations (`computeMs`) remain exact. So a begin that would be inside the previous slice, by less than
 these digits can show, is set to that slice's end.
+
+Reads an export of trtexec, or its log.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ from typing import Any, NamedTuple
 from ktrace.conversion import Conversion
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source
-from ktrace.kit.text.json_items import Item, json_items, plain_value
+from ktrace.kit.text.json_items import Item, beginning, json_items, plain_value
 from ktrace.kit.text.numbers import to_ns
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 from .folder import in_order
-from .layers import kind_of, milliseconds
+from .log import kind_of, milliseconds, read_log
 
 _LIMIT = 1 << 62
 
@@ -333,3 +335,15 @@ def _repaired(text: str) -> dict[str, Any] | None:
         except ArithmeticError:
             return None
     return {"name": found["name"], **figures}
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields summaries of layers and of the run, or events of queries."""
+    if source.is_folder:
+        yield from read_exports(source, conversion)
+        return
+    begin = beginning(source)
+    if begin[:1] in ("[", "{") and not begin[1:2].isdigit():  # a logger's time: `[05/08/2024-14:05:14] [I]`
+        yield from read_exports(source, conversion)
+    else:
+        yield from read_log(source, conversion)

@@ -9,6 +9,8 @@
 [05/08/2024-14:05:14] [I] min: 0.856 ms
 
 What a log states about the run: the command, the version, the device, the options.
+
+Layers of an engine as rows of the model.
 """
 
 from __future__ import annotations
@@ -26,7 +28,26 @@ from ktrace.kit.text.numbers import quantity
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .layers import kind_of
+#: Words in the name of a layer that copies between host and device -> its direction.
+_COPIES = {"HostToDeviceCopy": "HtoD", "DeviceToHostCopy": "DtoH", "DeviceToShapeHostCopy": "DtoH"}
+
+
+def kind_of(name: str) -> tuple[str, str | None]:
+    """Returns the kind of a layer's work, and the direction of a copy.
+
+    A reformatting copy is a kernel: it changes the layout of a tensor on the device.
+    """
+    way = next((way for word, way in _COPIES.items() if word in name), None)
+    return ("memcpy", way) if way else ("kernel", None)
+
+
+def milliseconds(value: Any) -> float | None:
+    """Returns ms as ns; None for anything but a finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        return None
+    found = cell_quantity(str(value))
+    return float(found.number * 10**6) if found and not found.unit and found.number.is_finite() else None
+
 
 _RUN = re.compile(r"&&&& (?:RUNNING|PASSED|FAILED|WAIVED) TensorRT\.trtexec(?: \[TensorRT v(\d+)\])?[^#]{0,40}# ?(.*)")
 _VERSION = re.compile(r"TensorRT version: ([\d.]{1,30})\s*")

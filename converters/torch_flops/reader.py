@@ -10,7 +10,7 @@ from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .table import Row, heading, is_rule, row
+from . import Row, heading, is_rule, row
 
 #: The row of all work, which has no module.
 _GLOBAL = "Global"

@@ -15,7 +15,7 @@ torch/autograd/profiler_util.py (`_build_table`) writes it; up to PyTorch 1.7 it
 from __future__ import annotations
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.likely import likely_lines
+from ktrace.kit.text.titles import likely_lines
 
 from .grid import grid_at
 

@@ -10,7 +10,7 @@ from ktrace.kit.text.headings import cell_quantity, whole
 from ktrace.kit.text.json_items import plain_value
 from ktrace.model.row_builder import RowBuilder
 
-from .columns import DURATION, NAME
+from . import DURATION, NAME
 
 _DEVICE = re.compile(r"(?P<api>[A-Za-z_]+?)(?P<number>\d{1,4})")
 

@@ -14,8 +14,8 @@ from ktrace.kit.text.json_items import Item, beginning, json_items, plain_value
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
+from . import NAME
 from .calls import Calls
-from .columns import NAME
 from .text_reports import read_text
 
 _TYPES = frozenset({"string", "microseconds", "percent", "count", "ratio"})

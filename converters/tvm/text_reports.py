@@ -20,8 +20,8 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
+from . import DURATION, NAME, Grid, grid_of, is_csv_heading
 from .calls import Calls
-from .columns import DURATION, NAME, Grid, grid_of, is_csv_heading
 
 _RULE = re.compile(r"[ #>/*]*-[- ]*")
 _SUMMARY = "Execution time summary:"

@@ -23,8 +23,8 @@ from ktrace.kit.intel.names import Work, work
 from ktrace.kit.trace_json.dialect import Dialect, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.gpus import on_devices
 from ktrace.kit.trace_json.phases import mapper
+from ktrace.kit.trace_json.places import on_devices
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json, encoded
 from ktrace.model.row_builder import RowBuilder

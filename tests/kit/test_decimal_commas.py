@@ -10,8 +10,7 @@ from conftest import SAMPLES
 from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
-from ktrace.kit.text.decimal_commas import separator_in, with_point
-from ktrace.kit.text.numbers import quantity
+from ktrace.kit.text.numbers import quantity, separator_in, with_point
 from ktrace.trace.read import read
 from ktrace.trace.trace import Trace
 

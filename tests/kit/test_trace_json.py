@@ -19,8 +19,7 @@ from ktrace.errors import DamagedInput, StrictFailure
 from ktrace.input.source import Source
 from ktrace.kit.trace_json import containers
 from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.events import MEMBERS, Events
-from ktrace.kit.trace_json.member import Member
+from ktrace.kit.trace_json.events import MEMBERS, Events, Member
 from ktrace.kit.trace_json.repair import _BARE_WORD, _bare_words, mend, mend_words
 from ktrace.model.batch import Batch
 from ktrace.report import Report

@@ -20,8 +20,7 @@ from ktrace.errors import InputError, StrictFailure
 from ktrace.input.source import Source
 from ktrace.kit.trace_json import chunks, containers, document
 from ktrace.kit.trace_json.document import read_document
-from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.member import Member, RowsOf
+from ktrace.kit.trace_json.events import Events, Member, RowsOf
 from ktrace.model.batch import Batch
 from ktrace.report import Report
 

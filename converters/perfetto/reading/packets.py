@@ -1,6 +1,8 @@
 """A file as packets, and the few packets that are read one by one.
 
 0a 1c | 40 e8 07 50 01 5a 14 ..        tag and length of a packet, then its fields
+
+The data of packets: alternatives of one field (a oneof), of which protobuf keeps the last.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ import numpy as np
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.input.steady import FileBytes
-from ktrace.kit.columnar.protobuf import LENGTH, Value, fields_of, varint
-from ktrace.model.arrays import Int64, UInt8
+from ktrace.kit.columnar.protobuf import LENGTH, Column, Fields, Value, fields_of, varint
+from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.report import Report
 
 from ..proto import field_numbers as f
@@ -186,3 +188,26 @@ def joined_bytes(before: UInt8, data: Data, first: int, last: int) -> UInt8:
     else:
         joined[begin:end] = np.frombuffer(data, np.uint8, last - first, first)
     return joined
+
+
+#: Fields with the data of a packet, of those that become rows many at a time.
+EVENT, STAGE, COUNTER = (
+    f.TRACE_PACKET[name] for name in ("track_event", "gpu_render_stage_event", "gpu_counter_event")
+)
+
+
+class Alternatives:
+    """Which data counts in packets that have several. `several` are the indices of these packets."""
+
+    def __init__(self, found: Fields) -> None:
+        columns = [found.get(number, LENGTH) for number in (EVENT, STAGE, COUNTER)]
+        owner = np.concatenate([column.owner for column in columns])
+        self.several: Int64 = np.flatnonzero(np.bincount(owner, minlength=found.count) > 1)
+        self._last = np.full(found.count, -1, np.int64)
+        if len(self.several):
+            np.maximum.at(self._last, owner, np.concatenate([column.start for column in columns]))
+
+    def kept(self, column: Column, taken: Bools) -> Bools:
+        """Returns which values of a column are those of packets that are taken, and the last of their packet."""
+        mine: Bools = taken[column.owner]
+        return mine & (column.start == self._last[column.owner]) if len(self.several) else mine

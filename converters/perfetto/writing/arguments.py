@@ -4,6 +4,16 @@ An argument on a host track keeps its JSON type. Values without a protobuf type 
 integers beyond 64 bits, empty objects and lists, values nested too deep or too long, null in a list. Any other null is
 an argument of that type without a value, which viewers leave out. An argument of a stage is a number or a text; if its
 name is spelled out instead of interned, it is JSON text.
+
+Texts that a sequence interns: from its second use on, a number replaces a text.
+
+Arguments that come as the JSON text of an object in each row, as they do from tables: made columns of their values.
+
+    {"External id": 1, "device": 0}        External id  device
+    {"External id": 2, "device": 1}   ->   1            0
+                                           2            1
+
+A column is encoded at once, while a text would be parsed and encoded on its own.
 """
 
 from __future__ import annotations
@@ -14,12 +24,71 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
-from ktrace.model.json_text import dump_json
+from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
+from ktrace.kit.trace_json.gather import column_of
+from ktrace.kit.trace_json.json_values import Raw
+from ktrace.kit.trace_json.shapes import Shape, struct_of
+from ktrace.model.json_text import decoded, dump_json
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, varint
-from .interning import InternedTexts
+
+#: Bytes of texts of one kind that are kept in order to intern them; further texts are spelled out.
+REMEMBERED = 16 << 20
+
+# The field numbers are the same in EventName, EventCategory, DebugAnnotationName, InternedString and the like.
+_IID = f.EVENT_NAME["iid"]
+_TEXT = bytes_tag(f.EVENT_NAME["name"])
+
+
+class InternedTexts:
+    """Texts (UTF-8) of one kind.
+
+    `entries` is the field of InternedData; `iid` and `text` are the fields of the user that contain a number or the
+    text. New entries gather in `fresh`.
+    """
+
+    def __init__(self, entries: int, iid: int, text: int) -> None:
+        self.fresh: list[bytes] = []
+        self._entries = bytes_tag(entries)
+        self._iid = int_tag(iid)
+        self._text = bytes_tag(text)
+        self._known: dict[bytes, bytes] = {}
+        self._seen_once: set[bytes] = set()
+        self._budget = REMEMBERED
+
+    def field(self, text: bytes, *, often: bool = True) -> bytes:
+        """Returns the field of a text: a number if the text is used `often` or was used before."""
+        known = self._known.get(text)
+        if known is not None:
+            return known
+        if text in self._seen_once:
+            self._seen_once.discard(text)
+            return self._intern(text)
+        if self._budget >= len(text):
+            self._budget -= len(text)
+            if often:
+                return self._intern(text)
+            self._seen_once.add(text)
+        return self._text + varint(len(text)) + text
+
+    def _intern(self, text: bytes) -> bytes:
+        number = len(self._known) + 1
+        entry = int_field(_IID, number) + _TEXT + varint(len(text)) + text
+        self.fresh.append(self._entries + varint(len(entry)) + entry)
+        field = self._known[text] = self._iid + varint(number)
+        return field
+
+
+def fresh(*texts: InternedTexts) -> bytes:
+    """Returns the entries of InternedData that are new since the last call."""
+    entries = b"".join(entry for interned in texts for entry in interned.fresh)
+    for interned in texts:
+        interned.fresh.clear()
+    return entries
+
 
 #: Levels of an argument that are nested messages; deeper values are JSON texts.
 _DEEPEST = 32
@@ -224,3 +293,63 @@ class StageArguments:
 
     def _json_text(self, name: str, text: bytes) -> bytes:
         return bytes_field(_STAGE_NAME, name.encode("utf-8", "replace")) + self.texts.field(text)
+
+
+#: Texts with fewer distinct values than one in so many rows are cheaper one by one.
+_ROWS_PER_TEXT = 8
+
+#: How often the keys are learnt anew for some texts, and from how many texts from the one that doesn't match on.
+_ATTEMPTS = 10
+_LEARNT = 64
+
+_as_tuple = msgspec.structs.astuple
+
+
+class ArgumentTexts:
+    """Makes columns of argument texts; remembers their keys and the kinds of their values."""
+
+    def __init__(self) -> None:
+        self._shape = Shape()
+        self._type: type[msgspec.Struct] = struct_of({})
+
+    def columns(self, texts: pa.Array) -> dict[str, pa.Array] | None:
+        """Returns the values by key, null where a text lacks the key; None if the texts are better taken as such.
+
+        They are if there are few distinct ones, or if one isn't an object, is damaged, or has too many keys.
+        """
+        coded = decoded(texts).dictionary_encode()
+        if self._shape.loose or len(coded.dictionary) * _ROWS_PER_TEXT < len(texts):
+            return None
+        with no_gc():
+            try:
+                found = self._decoded(coded.dictionary.cast(pa.binary()).to_pylist())
+            except (msgspec.DecodeError, RecursionError):
+                return None
+        return None if found is None else {key: column.take(coded.indices) for key, column in found.items()}
+
+    def _decoded(self, texts: list[bytes]) -> dict[str, pa.Array] | None:
+        if not texts or not all(map(is_utf8, texts)):
+            return None
+        for _ in range(_ATTEMPTS):
+            rows: list[tuple[object, ...]] = []
+            decode = msgspec.json.Decoder(self._type).decode
+            try:
+                rows.extend(_as_tuple(decode(text)) for text in texts)
+            except msgspec.ValidationError:
+                if not self._learn(texts, len(rows)):
+                    return None
+                continue
+            columns = {key: column_of(kind) for key, kind in self._shape.args.items()}
+            for column, cells in zip(columns.values(), zip(*rows, strict=True), strict=True):
+                column.add(cells)
+            return {key: column.finish() for key, column in columns.items()}
+        return None
+
+    def _learn(self, texts: list[bytes], place: int) -> bool:
+        """Learns from some texts throughout, and from those from a place on; returns whether columns are possible."""
+        for text in (*texts[:: max(len(texts) // _LEARNT, 1)], *texts[place : place + _LEARNT]):
+            self._shape.learn({"args": Raw(text)}, "")
+            if self._shape.loose:
+                return False
+        self._type = struct_of(self._shape.args)
+        return True

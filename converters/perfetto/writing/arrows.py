@@ -20,8 +20,7 @@ from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_tag, double_tag, int_tag
-from .encoding import Part, encoder
-from .fields import Field, FixedField, MessageField, NumberField, TextField, VarintField
+from .fields import Field, FixedField, MessageField, NumberField, Part, TextField, VarintField, encoder
 
 _FLOW = double_tag(f.TRACK_EVENT["flow_ids"])
 _CORRELATION = bytes_tag(f.TRACK_EVENT["gpu_correlation"])

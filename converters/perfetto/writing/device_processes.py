@@ -15,12 +15,11 @@ from ktrace.model.arrays import Int64
 from ..proto import field_numbers as f
 from ..proto.sidecar import DERIVED_SEQUENCES
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, text_field, varint
-from .arguments import TYPE_NAMES, HostArguments
+from .arguments import TYPE_NAMES, HostArguments, InternedTexts, fresh
 from .busy_pieces import BusyPieces, Pieces
 from .descriptors import Descriptors
 from .fields import CodedField, ConstantField, Field, NumberField, PieceTable
 from .gpu_tracks import Gpu, Gpus
-from .interning import InternedTexts, fresh
 from .sequences import Events, Packets, packet
 from .sequences import Sequence as PacketSequence
 from .track_names import with_tids

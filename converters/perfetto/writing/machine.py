@@ -24,8 +24,7 @@ from ..proto import field_numbers as f
 from ..proto.sidecar import STAGE_RESERVED
 from ..proto.wire import bytes_tag, int_tag, varint
 from . import busy_pieces
-from .argument_texts import ArgumentTexts
-from .arguments import TYPE_NAMES
+from .arguments import TYPE_NAMES, ArgumentTexts
 from .arrows import ArrowBook, HostArrows
 from .descriptors import root
 from .device_processes import DeviceProcesses

@@ -12,8 +12,7 @@ from ktrace.model.arrays import Int64
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag
-from .encoding import Part, encoder
-from .fields import ConstantField, Field, MessageField, VarintField
+from .fields import ConstantField, Field, MessageField, Part, VarintField, encoder
 
 _PACKET = bytes_tag(f.TRACE["packet"])
 _TIME = int_tag(f.TRACE_PACKET["timestamp"])

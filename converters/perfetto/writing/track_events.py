@@ -19,11 +19,9 @@ from ..proto import field_numbers as f
 from ..proto.sidecar import CATEGORY_KINDS, RESERVED, argument_name
 from ..proto.wire import bytes_tag, double_tag, int_tag
 from .argument_fields import argument_field, coded, is_integral, source_argument_field, validity, whole
-from .argument_texts import ArgumentTexts
-from .arguments import HostArguments
+from .arguments import ArgumentTexts, HostArguments, InternedTexts, fresh
 from .arrows import HostArrows
 from .fields import CodedField, Field, FixedField, MessageField, NumberField, VarintField
-from .interning import InternedTexts, fresh
 
 _TAG = HostArguments.tag
 _ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.decoding import is_utf8, no_gc
+from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, is_required
 from ktrace.model.json_text import NOT_JSON, SPECIAL
 

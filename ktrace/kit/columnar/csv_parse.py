@@ -20,7 +20,7 @@ from pyarrow import csv as arrow_csv
 from ktrace.model.arrays import Int64
 
 from .csv_headings import Dialect
-from .decoding import is_utf8
+from .dictionaries import is_utf8
 
 #: Lines that a row may extend over.
 LONGEST_ROW = 64

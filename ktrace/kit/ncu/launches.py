@@ -23,8 +23,7 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
-from .cells import numbers
-from .names import label_and_id, metric_id
+from .cells import label_and_id, metric_id, numbers
 from .units import unit_of
 
 #: The number of collected rows that becomes batches is between these.

@@ -24,13 +24,11 @@ from typing import Protocol
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Sample
 
-from .decimal_commas import Evidence, may_have, with_point
 from .headings import FIGURES, MEASURED, Figures, Heading, are_units, cell_quantity, heading, read_figures, with_units
 from .layouts import Candidate, Dashes, Delimited, Layout, Pipes, candidates, is_rule, join_surplus
 from .lines import Line, Lines
-from .numbers import is_missing
-from .prefixes import is_quoted, without_prefix
-from .titles import Title, is_structure, title_of
+from .numbers import Evidence, is_missing, may_have, with_point
+from .titles import Title, is_quoted, is_structure, title_of, without_prefix
 
 #: Recognises a room's tables by their headings and the cells of the first row (none if the table is empty). Returns
 #: field -> index of the column, None for a table of another format.

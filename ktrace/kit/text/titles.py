@@ -3,12 +3,28 @@
 ## Decode              Markdown
 === Decode ===         a banner
  ** Kernels (sum):     what nsys prints
+
+Prefixes of lines: text before each line of a pasted or logged table that isn't part of the table.
+
+> Time(%)  Total Time  Instances  Name            the mark of a quotation
+[05/08/2026-14:05:14] [I]  Time(ms)  Layer        the time and level from a logger
+[rank0]: Time (%)  Total Time (ns)  Name          the rank from a launcher
+//  Time(%)  Total Time  Calls  Name              a comment in a program's source
+
+Lines of a sample that contain telling words, for probes whose lines always contain one of them.
+
+Most files contain none of the words, which one search of the whole text shows; other files contain them in few lines.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
+
+from ktrace.input.source import Sample
 
 from .layouts import BOX
 
@@ -46,3 +62,56 @@ def is_structure(text: str) -> bool:
     """Whether a line has no words: it is blank, drawn, a code fence or an HTML tag."""
     bare = text.strip()
     return not bare or _DRAWN.fullmatch(text) is not None or _MARKUP.fullmatch(bare) is not None
+
+
+_QUOTE = r" {0,3}(?:> ?)+"
+_COMMENT = r" {0,3}//+(?:\s|$)"
+_CLOCK = r"(?:\d{4}[-/]\d\d[-/]\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+_STAMP = rf"(?:\[[^\[\]]{{0,40}}\d\d:\d\d:\d\d[^\[\]]{{0,20}}\]|{_CLOCK}(?=\s|$))"
+_RANK = r"(?:\[rank ?\d+\]:?|\[\d+,\d+\]<std\w+>:?|\(\w+ pid=\d[^()]*\))"
+_LEVEL = r"(?: (?:\[\w{1,8}\]|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR)\b:?))*"
+_PREFIX = re.compile(rf"{_QUOTE}|{_COMMENT}|{_RANK} ?|{_STAMP}{_LEVEL} ?")
+
+
+def without_prefix(text: str) -> str:
+    """Returns the line without its prefix, if it has one."""
+    found = _PREFIX.match(text)
+    return text[found.end() :] if found else text
+
+
+def is_quoted(text: str) -> bool:
+    """Whether the line begins with the mark of a quotation; no cell does."""
+    return text.lstrip(" ").startswith(">")
+
+
+def likely_lines(sample: Sample, words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yields (number, line) of the lines with one of the words. Words are in lower case, lines in any."""
+    before = 0
+    for number in merge(*(_lines_with(sample, word) for word in words)):
+        if number > len(sample.lines):  # it may be cut
+            return
+        if number > before:
+            yield number, sample.lines[number - 1]
+            before = number
+
+
+def _lines_with(sample: Sample, word: str) -> Iterator[int]:
+    """Yields the numbers of the lines with a word, from 1. Searching the text is faster than looking at each line."""
+    at = sample.folded.find(word)
+    while at >= 0:
+        number = bisect_right(sample.line_starts, at)
+        yield number
+        at = sample.folded.find(word, sample.line_starts[number])
+
+
+def utf8_head(sample: Sample) -> bytes:
+    """The head in UTF-8: searching bytes is faster than searching text, and most heads are UTF-8."""
+    head = sample.head
+    return (sample.text or "").encode() if head.startswith((b"\xff\xfe", b"\xfe\xff")) else head
+
+
+def first_form(sample: Sample, forms: Iterable[tuple[str, re.Pattern[str], str]]) -> str | None:
+    """What a text, or its tail, has of these forms: (a word of its lines, a pattern of them, what they are)."""
+    parts = (sample.text or "", sample.tail.decode(errors="replace"))
+    found = (what for mark, form, what in forms if any(mark in part and form.search(part) for part in parts))
+    return next(found, None)

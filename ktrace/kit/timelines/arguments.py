@@ -1,8 +1,11 @@
-"""The arguments of an event in a timeline: columns of the model, and the source's own `args`."""
+"""The arguments of an event in a timeline: columns of the model, and the source's own `args`.
+
+The names of the tracks of a timeline, from the process down, for outputs without tracks below tracks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +15,8 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch, EventRows
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import present, slice_rows, words_in
+from ktrace.model.tracks import Node, arrange
+from ktrace.stages.order.timeline import Timeline
 
 #: The columns that become arguments under their own name, in display order.
 PLAIN = (
@@ -82,3 +87,19 @@ def masked(column: pa.Array, keep: Bools) -> pa.Array:
 def plain(batch: EventRows, name: str) -> pa.Array:
     """A column, decoded if it is a dictionary."""
     return decoded(batch.column(name))
+
+
+def track_paths(timeline: Timeline) -> dict[int, tuple[str, ...]]:
+    """Track number -> process, thread or device, stream, text track; in the order in which a timeline draws them."""
+    found: dict[int, tuple[str, ...]] = {}
+    for process in arrange(timeline.tracks, timeline.catalog):
+        found.update(_below(process, ()))
+    return found
+
+
+def _below(node: Node, above: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    path = (*above, node.shown.name)
+    if node.number is not None:
+        yield node.number, path
+    for child in node.children:
+        yield from _below(child, path)

@@ -1,10 +1,16 @@
-"""Stacks as PyTorch's dumps have them (dicts of name, filename, line): each distinct one is a fact, under a number."""
+"""Stacks as PyTorch's dumps have them (dicts of name, filename, line): each distinct one is a fact, under a number.
+
+The members of a dump that PyTorch writes as one dict: what a reader doesn't know is noted.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
+from ktrace.model.fitting import shown
 from ktrace.model.row_builder import RowBuilder
+from ktrace.report import Report
 
 #: Frames of a stack that are kept, the innermost ones.
 _MOST_FRAMES = 128
@@ -45,3 +51,10 @@ def _text(frame: Any) -> str:
     name, file, line = frame.get("name"), frame.get("filename"), frame.get("line")
     name = name if type(name) is str and name else "?"
     return f"{name} ({file}:{line})"[:1000] if type(file) is str and type(line) is int else name[:1000]
+
+
+def note_unknown_members(dump: dict[Any, Any], known: AbstractSet[str], report: Report) -> None:
+    """Notes each member that isn't known: it was parsed with the rest, and no row comes from it."""
+    for key in dump:
+        if key not in known:
+            report.issue("unknown-field", "top level", shown(key))

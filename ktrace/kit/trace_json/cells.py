@@ -16,8 +16,7 @@ from ktrace.model.arrays import Int32, Int64
 from ktrace.model.json_text import decode_document, json_cells
 from ktrace.model.masks import present
 
-from .json_values import Raw, kind_of, same_spelling
-from .numbers import nanoseconds
+from .json_values import Raw, kind_of, nanoseconds, same_spelling
 
 #: Distinct values that a column keeps from one `Events` to the next.
 MOST_DISTINCT = 1 << 16

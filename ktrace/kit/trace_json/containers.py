@@ -34,9 +34,8 @@ from . import chunks
 from .byte_ranges import begin, seek
 from .chunks import CHUNK, Text
 from .decode import MOST_EVENTS, Decoder
-from .events import Events
+from .events import LARGEST_MEMBER, Events, Member, RowsOf
 from .lists import List, is_event
-from .member import LARGEST_MEMBER, Member, RowsOf
 from .repair import mend, mend_value
 from .salvage import is_json, resume
 

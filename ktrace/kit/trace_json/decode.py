@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ktrace.kit.columnar.decoding import no_gc
+from ktrace.kit.columnar.dictionaries import no_gc
 from ktrace.report import Report
 
 from .compiled_events import CompiledEvents, can_read, may_fold

@@ -46,8 +46,7 @@ from ktrace.parallel.fork import may_fork
 from .byte_ranges import read_range
 from .chunks import Text
 from .containers import Document
-from .events import Events
-from .member import Member, MemberOf, RowsOf
+from .events import Events, Member, MemberOf, RowsOf
 
 #: A stored (compressed) file of at least this many bytes is read by several processes.
 LEAST_STORED = 4 << 20

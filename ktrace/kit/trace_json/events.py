@@ -1,17 +1,24 @@
-"""Events of one shape as columns: the decoder makes them, the phases turn them into rows."""
+"""Events of one shape as columns: the decoder makes them, the phases turn them into rows.
+
+Members of a document other than its events, and the types of the two functions that receive a document's content.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import is_sparse
 from ktrace.kit.columnar.dictionaries import indices, used_words
 from ktrace.model.arrays import Int64
+from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, encoded, json_cells
 
 from .json_values import scalars
@@ -195,3 +202,29 @@ def _joined(parts: list[Events], keys: Sequence[str]) -> Events:
 def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     column = decoded(column)
     return column if column.type == kind else json_cells(column).cast(kind)
+
+
+#: Greatest number of bytes of a member; a longer one (an ftrace text) is skipped in bounded memory.
+LARGEST_MEMBER = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of the top-level object: its key, its JSON text (repaired if necessary), where the text begins."""
+
+    key: str
+    text: bytes
+    byte: int
+
+    def value(self, number: Callable[[str], Any] = float) -> Any:
+        """Parses the value; `number` converts numbers with a point or an exponent. Returns the text if Python can't."""
+        try:
+            return json.loads(self.text, parse_float=number)
+        except ValueError:  # a whole number of thousands of digits
+            return self.text.decode("utf-8", "replace")
+
+
+#: Makes rows from events.
+RowsOf = Callable[[Events, Conversion], Iterator[Batch]]
+#: Makes rows, usually facts, from a member.
+MemberOf = Callable[[Member, Conversion], Iterable[Batch]]

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from ktrace.byte_account import Owner
-from ktrace.kit.columnar.decoding import is_utf8
+from ktrace.kit.columnar.dictionaries import is_utf8
 from ktrace.model.json_text import NOT_JSON
 from ktrace.report import Report
 

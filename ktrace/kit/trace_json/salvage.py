@@ -12,14 +12,13 @@ from itertools import chain
 
 import msgspec
 
-from ktrace.kit.columnar.decoding import is_utf8
+from ktrace.kit.columnar.dictionaries import is_utf8
 
-from .broken import BEGIN, PHASE, before_event, broken_off, candidates, event_follows
 from .chunks import Text
 from .grammar import Nest, Value, find_key, object_end, own_key, value_at
 from .json_values import elements_of, members_of
 from .repair import Repair, mend, mend_value
-from .walk import EVENT, GOES_ON, Rule, Walked, walk
+from .walk import BEGIN, EVENT, GOES_ON, PHASE, Rule, Walked, before_event, broken_off, candidates, event_follows, walk
 
 #: Bytes of a broken element that are examined: at first, at most, and in any case.
 LOOKED_AT = 1 << 11

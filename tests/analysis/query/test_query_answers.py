@@ -172,7 +172,7 @@ def test_a_canonical_file_is_scanned_where_it_is(parquet: Path, monkeypatch: pyt
         assert all(isinstance(one, ds.Dataset) for one in found.values())
         return found
 
-    monkeypatch.setattr("ktrace.converters.parquet.scan.scanned", watched)
+    monkeypatch.setattr("ktrace.converters.parquet.dataset.scanned", watched)
     assert rows(parquet, "select count(*) from events") == [(65,)]
     assert scanned == ["events"]
     folder = parquet.with_name("folder.parquet")

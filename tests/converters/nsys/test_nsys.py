@@ -17,7 +17,7 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
-from ktrace.converters.nsys.about import about
+from ktrace.converters.nsys.reader import about
 from ktrace.errors import DamagedInput, UnknownFormat
 from ktrace.input.detection import choose
 from ktrace.input.format import builtin_formats

@@ -19,7 +19,7 @@ from nsys_reports import exported, readable, reports
 from nvidia import programs
 
 import ktrace
-from ktrace.converters.nsys_rep import programs as places
+from ktrace.converters import nsys_rep as places
 from ktrace.errors import ClosedFormat, DamagedInput, OutputError, UnknownFormat
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
@@ -175,7 +175,7 @@ def test_the_next_nsys_is_tried_where_the_first_is_too_old(
     found = [make_nsys(tmp_path, OLD.format(NEWER[0]), "old"), make_nsys(tmp_path, COPIES, "new")]
     monkeypatch.delenv("KTRACE_NSYS", raising=False)
     monkeypatch.setattr("ktrace.converters.nsys_rep.export.programs", lambda: found)
-    monkeypatch.setattr("ktrace.converters.nsys_rep.programs", lambda: found)
+    monkeypatch.setattr("ktrace.converters.nsys_rep", lambda: found)
     assert events(report) == events(SQLITE)
     assert len(calls(tmp_path)) == 2
 

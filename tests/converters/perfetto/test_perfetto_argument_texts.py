@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ktrace.converters.perfetto.writing.argument_texts import ArgumentTexts
+from ktrace.converters.perfetto.writing.arguments import ArgumentTexts
 from ktrace.model.json_text import decoded
 
 OBJECTS: list[dict[str, Any]] = [
