@@ -1,4 +1,4 @@
-"""What every format promises (DESIGN.md, "A format"), checked on every sample of every format."""
+"""What every format promises (docs/plugins.md), checked on every sample of every format."""
 
 from __future__ import annotations
 

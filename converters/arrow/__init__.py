@@ -14,7 +14,7 @@ _MAGIC = b"ARROW1\0\0"
 
 
 def probe(sample: Sample) -> Match | None:
-    """Certain with the key "ktrace.version" in the schema, which is at the begin of the file."""
+    """Certain with the key "ktrace.version" in the schema, which is at the start of the file."""
     if not sample.head.startswith(_MAGIC):
         return None
     if b"ktrace.version" in sample.head[:65_536]:

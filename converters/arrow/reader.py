@@ -75,7 +75,7 @@ def _damaged(source: Source, what: str) -> DamagedInput:
     return DamagedInput(
         f"isn't a canonical Arrow file: {what}",
         path=source.path,
-        where="the begin of the file",
+        where="the start of the file",
         expected="an Arrow IPC file with the columns of ktrace's model",
         remedy="export it again",
     )

@@ -16,7 +16,7 @@ from ktrace.kit.ascend.folder import JSON, chosen
 
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"(?:name|ph|pid|cat|ts|tid|args|dur)"')
 
-#: The bytes that are searched: metadata is at the begin of each layer, flows are at the end of trace_view.json.
+#: The bytes that are searched: metadata is at the start of each layer, flows are at the end of trace_view.json.
 _HEAD = 1 << 16
 
 #: Names of layers and arguments that only this profiler writes. Most of them begin with a blank or a rare word.

@@ -16,7 +16,7 @@ import re
 
 from ktrace.kit import Format, Match, Sample, Score
 
-#: Characters at the begin of a log that are examined; how many of the lines must have durations: two, and one in ten.
+#: Characters at the start of a log that are examined; how many of the lines must have durations: two, and one in ten.
 _SEARCHED = 1 << 13
 _LEAST = 2
 _SHARE = 10

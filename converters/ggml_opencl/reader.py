@@ -1,6 +1,6 @@
 """Reads either file, line by line.
 
-The events of cl_trace.json, one a line: each end belongs to the begin on the line before it.
+The events of cl_trace.json, one a line: each end belongs to the start on the line before it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def add_slices(lines: Lines, rows: RowBuilder, report: Report) -> Iterator[Batch
 
 
 def _event(text: str) -> dict[str, Any] | None:
-    """The begin or end on a line; None for anything else."""
+    """The start or end on a line; None for anything else."""
     try:
         event = json.loads(text.strip().removeprefix("[").rstrip("],"))
     except (ValueError, RecursionError):

@@ -18,7 +18,7 @@ Roctracer writes `globalWorkSizeX` of such a call where other calls have `gridDi
 (HIP's API reference, `hipExtModuleLaunchKernel`; libkineto's RoctracerLogger). A kernel's call
 is one before it in the file that has its correlation: Kineto writes calls before what they launched.
 
-The meaning of Kineto's categories, arguments and flows, for all versions and vendors (FORMATS: libkineto, torch).
+The meaning of Kineto's categories, arguments and flows, for all versions and vendors.
 
 Byte ranges by which a big file can be read: those of Trace Event JSON.
 """

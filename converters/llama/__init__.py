@@ -34,7 +34,7 @@ _FORMS = (
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for any of the timing lines, in the begin or in the tail of a text that isn't JSON as a whole."""
+    """DIALECT for any of the timing lines, in the start or in the tail of a text that isn't JSON as a whole."""
     start = sample.head[:64].lstrip()
     if re.match(rb"\[\s*(?:[\[{]|\Z)|\{\s*(?:\Z|\"(?!tid|timestamp|function))", start) or not sample.text:
         return None

@@ -29,7 +29,7 @@ _FUNCTION = re.compile(
     _STAMP + r"(?:[A-Z]{1,8} \[\s{0,40})?(?<!\w)(?P<function>\w{0,40}?(?:print_timings?|perf_\w{0,20}print))(?:\]|:)"
 )
 
-#: Characters at the begin of a line that are searched for its place: services and containers put their own before it.
+#: Characters at the start of a line that are searched for its place: services and containers put their own before it.
 _SEARCHED = 400
 
 _ROW = re.compile(

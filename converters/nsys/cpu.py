@@ -51,7 +51,7 @@ def scheduling(reading: Reading, table: str, names: dict[int, str]) -> Iterator[
 
 
 def _slices(reading: Reading, table: str, rows: Int64) -> tuple[Int64, Int64]:
-    """Returns begins with the ids of their ends and durations in place of `isSchedIn`, and the begins that still wait.
+    """Returns starts with the ids of their ends and durations in place of `isSchedIn`, and the starts that still wait.
 
     A slice without its own end ends when the next one on its core begins.
     """

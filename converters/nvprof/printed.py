@@ -132,7 +132,7 @@ class Sampled(NamedTuple):
 
 
 def sampled_row(text: str) -> Sampled | None:
-    """A row of a CPU profile. Its depth is that of the branches, in older versions of the blanks at the begin."""
+    """A row of a CPU profile. Its depth is that of the branches, in older versions of the blanks at the start."""
     found = _SAMPLES_ROW.fullmatch(text)
     return Sampled(len(found[4]) or (0 if found[3] else len(found[1])), found[2], found[3], found[5]) if found else None
 

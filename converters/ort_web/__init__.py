@@ -31,7 +31,7 @@ _FORMS = (
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for a line of one of the profilers, in the begin or in the tail of a text that isn't JSON as a whole."""
+    """DIALECT for a line of one of the profilers, in the start or in the tail of a text that isn't JSON as a whole."""
     start = sample.head[:64].lstrip()
     if re.match(rb'\[\s*(?:[\[{]|\Z)|\{(?!"version":)', start) or not sample.text:
         return None

@@ -5,7 +5,7 @@ The dialect of rocprof's JSON: kernels have their name in the arguments, HIP's o
 Restores times in ns: slices have whole µs, and their arguments the ns that these were rounded from.
 
 "ts": "7000700", "dur": "12", "args": {"BeginNs": "7000700100", "EndNs": "7000712300"}      from ...700100 for 12,200 ns
-"ts": 7000700, "ph": "t"        an arrow's end at the begin of the slice in this µs: also 7000700100
+"ts": 7000700, "ph": "t"        an arrow's end at the start of the slice in this µs: also 7000700100
 
 Arrows follow the slices in the file.
 """

@@ -48,7 +48,7 @@ class Writer:
             self._report.issue("origin", "output", f"{timeline.start} ns were subtracted", 0)
 
     def write(self, batch: TimelineBatch) -> int:
-        """Keeps the begins and ends, and returns the number of events."""
+        """Keeps the starts and ends, and returns the number of events."""
         shown = ~words_in(batch.column("kind"), ("counter",))
         names = batch.column("name")
         self._keep(batch, shown, self._numbers(names, shown))
@@ -78,7 +78,7 @@ class Writer:
         return [frames.setdefault(name, len(frames)) if there else -1 for name, there in rows]
 
     def _keep(self, batch: TimelineBatch, shown: Bools, frames: list[int]) -> None:
-        """Keeps the events of a batch by lane; an end has the frame of the begin that it ends."""
+        """Keeps the events of a batch by lane; an end has the frame of the start that it ends."""
         slices = slice_rows(batch).tolist()
         events: dict[Lane, list[tuple[bool, int, int]]] = {}
         edges = batch.edges

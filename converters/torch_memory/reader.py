@@ -258,7 +258,7 @@ class _Reading:
             self.rows.event("counter", counter, ts=ts, value=float(values[counter]), unit="B", **place)
 
     def annotations(self) -> None:
-        """Adds the begins and ends of ranges that a program marked."""
+        """Adds the starts and ends of ranges that a program marked."""
         for number, found in enumerate(self._snapshot.annotations):
             self._report.record()
             time = whole(found.get("time_us")) if isinstance(found, dict) else None

@@ -250,7 +250,7 @@ class _Timeline:
 
 
 class _Calls:
-    """Calls: a line at the begin and one at the end, which has the duration."""
+    """Calls: a line at the start and one at the end, which has the duration."""
 
     def __init__(self, rows: RowBuilder) -> None:
         self._rows = rows

@@ -34,7 +34,7 @@ _EVENTS = 1 << 16
 #: Times beyond this are refused.
 _GREATEST = 1 << 62
 
-#: Later times (ns) count from 1970, not from the begin of the profile: since September 2001.
+#: Later times (ns) count from 1970, not from the start of the profile: since September 2001.
 SINCE_1970 = 10**18
 
 KINDS = ["range", "kernel", "memcpy", "memset", "graph", "alloc", "overhead", "counter", "api", "op", "instant"]

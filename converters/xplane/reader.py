@@ -180,7 +180,7 @@ class _File:
                 data.madvise(mmap.MADV_DONTNEED)
 
     def _start(self, layout: Layout, stats: list[dict[str, Any]]) -> int | None:
-        """Returns the unix time of the begin of the profile. That of the first file is the origin of the main clock."""
+        """Returns the unix time of the start of the profile. That of the first file is the origin of the main clock."""
         found = next((about["profile_start_time"] for about in stats if "profile_start_time" in about), None)
         start = found if type(found) is int else None
         self._clock.files += 1

@@ -25,7 +25,7 @@ from ktrace.report import Report
 FILES = sorted((SHARED / "corpus" / "pytorch_kineto").glob("*.json*"))
 needs_corpus = pytest.mark.skipif(not FILES, reason="the real Kineto files are not at hand (../shared/corpus)")
 
-#: Category -> kind, as FORMATS says; those of an MTIA device by name.
+#: Category -> kind, as docs/formats/kineto.md says; those of an MTIA device by name.
 KINDS = {
     **dict.fromkeys(("kernel", "Kernel"), "kernel"),
     **dict.fromkeys(("gpu_memcpy", "Memcpy"), "memcpy"),

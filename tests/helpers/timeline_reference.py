@@ -1,4 +1,4 @@
-"""What `order` must give, worked out in plain Python, one row at a time, as MODEL.md says it."""
+"""What `order` must give, worked out in plain Python, one row at a time, as docs/model.md says it."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_only_one_request_a_connection(server: Server) -> None:
     assert ask(server, twice).count(b"HTTP/1.1 200") == 1
 
 
-def test_who_dawdles_is_left_and_keeps_nobody_waiting(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_and_silent_clients_are_dropped_and_block_no_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HEAD_SECONDS", 0.5)
     with connected(server) as slow:
         begin = time.monotonic()

@@ -63,7 +63,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Step:
-    """A step as the host marks it, and from the begin of the first to the end of the last work launched in it."""
+    """A step as the host marks it, and from the start of the first to the end of the last work launched in it."""
 
     name: str
     begin: int
@@ -76,7 +76,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Collective:
-    """What ranks do together: the begin on each rank, the end, the last rank, what each of the others waits for it."""
+    """What ranks do together: the start on each rank, the end, the last rank, what each of the others waits for it."""
 
     number: int
     begins: tuple[int, ...]

@@ -42,7 +42,7 @@ Data = FileBytes | bytes
 
 
 def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, Int64]]:
-    """Yields the begins and ends of packets, up to PACKETS at a time; counts packets, reports a cut end and damage.
+    """Yields the starts and ends of packets, up to PACKETS at a time; counts packets, reports a cut end and damage.
 
     `base` is added to a place in `data` to name it.
     """

@@ -121,7 +121,7 @@ def _state_ends(context: Context, parsed: Parsed) -> Iterator[Batch]:
         return
     columns = context.tracks.columns(parsed.place[rows])
     columns |= {
-        "id": pa.array(parsed.events.id[rows] - 1),  # sorts before the begin of the next one in the same nanosecond
+        "id": pa.array(parsed.events.id[rows] - 1),  # sorts before the start of the next one in the same nanosecond
         "ts": pa.array(parsed.events.ts[rows]),
         "name": constant("", len(rows)),
         "kind": constant("range", len(rows)),
@@ -141,7 +141,7 @@ def _rows(
 ) -> Iterator[Batch]:
     """Yields batches of those events.
 
-    `no_dur` None means that slices are halves; `begin_of` has the begin of each end.
+    `no_dur` None means that slices are halves; `begin_of` has the start of each end.
     """
     if not len(rows):
         return

@@ -95,7 +95,7 @@ class DeviceProcesses:
 
 
 def _events(rows: Int64, pieces: Pieces, threads: dict[int, _Thread], found: BusyPieces) -> tuple[bytes, list[Events]]:
-    """Returns the entries of InternedData, and the begins and ends of slices."""
+    """Returns the entries of InternedData, and the starts and ends of slices."""
     arguments = HostArguments()
     texts = InternedTexts(f.INTERNED_DATA["event_names"], f.TRACK_EVENT["name_iid"], f.TRACK_EVENT["name"])
     category = InternedTexts(

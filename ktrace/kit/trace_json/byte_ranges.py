@@ -3,7 +3,7 @@
     {"schemaVersion": 1, "traceEvents": [ {..},{..},{..},{..},{..},{..},{..},{..} ], "traceName": ...
     ranges                               |  0           |  1        |  2        and all other members
 
-The begins of the ranges, and of the list, are guesses. The caller that joins them checks that each range ended where
+The starts of the ranges, and of the list, are guesses. The caller that joins them checks that each range ended where
 the next one began, and that the first began where the last one found the list. Cuts are at multiples of a chunk, where
 reading the whole document ends its chunks, too, so that ids are the same.
 """
@@ -29,7 +29,7 @@ _LIST = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[|\{.*?"traceEvents"\s*:\s*\[)', r
 _HALF = re.compile(rb'"ph"\s*:\s*"[BEbeSF]"')
 _SEPARATOR = re.compile(rb"\s*,\s*")
 
-#: Boundaries that are tried as the begin of a range and as the end of a check, and the bytes that a check covers.
+#: Boundaries that are tried as the start of a range and as the end of a check, and the bytes that a check covers.
 _MOST_BEGINS = 256
 _MOST_CUTS = 4
 _CHECKED = 1 << 16
@@ -64,7 +64,7 @@ def read_range(
 
 
 def begin(text: Text, part: ByteRange) -> None:
-    """Goes to the begin of a range; if that is a guess, to the first border between events from there on."""
+    """Goes to the start of a range; if that is a guess, to the first border between events from there on."""
     if part.guessed:
         seek(text, part.start)
     else:

@@ -9,7 +9,7 @@ Reads a list of events with several processes, a byte range at a time each.
     file   [ {..},{..},{..},{..},{..},{..},{..},{..},{..} ], "traceName": ...
     ranges   |  0           |  1        |  2        |          from the first boundary in a range to that in the next
 
-The begin of a range is a guess. It is right if the range before it, whose begin is known to be right, ended exactly
+The start of a range is a guess. It is right if the range before it, whose begin is known to be right, ended exactly
 there; else the range is read again from where that one ended.
 """
 

@@ -377,7 +377,7 @@ def _copy(value: str | bytes) -> str | None:
 
 
 def direction(text: str | None) -> str | None:
-    """The direction at the begin of a text: "HtoD" for "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice"."""
+    """The direction at the start of a text: "HtoD" for "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice"."""
     found = _DIRECTION.match(text or "")
     if not found:
         return None

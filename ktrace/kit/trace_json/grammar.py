@@ -65,7 +65,7 @@ def value_at(text: Text, start: int, most: int | None = None) -> Value:
 
 
 def _end_of(window: memoryview) -> tuple[int, str]:
-    """The end of the value at the begin of a text, and ""; or the position of a fault, and its name."""
+    """The end of the value at the start of a text, and ""; or the position of a fault, and its name."""
     try:
         return memoryview(_whole(window)).nbytes, ""
     except msgspec.DecodeError as error:
@@ -82,7 +82,7 @@ def _end_of(window: memoryview) -> tuple[int, str]:
 
 
 def object_end(text: bytes | memoryview) -> int:
-    """Where the object at the begin of a text ends; if it is broken or cut, the place of the fault negated."""
+    """Where the object at the start of a text ends; if it is broken or cut, the place of the fault negated."""
     end, fault = _end_of(memoryview(text))
     return end if not fault else -end
 
@@ -94,7 +94,7 @@ def place_of(error: msgspec.DecodeError) -> int:
 
 
 def own_key(text: bytes | memoryview, wanted: frozenset[bytes]) -> bytes | None:
-    """The first of the wanted keys in the object at the begin of a text (not in nested objects).
+    """The first of the wanted keys in the object at the start of a text (not in nested objects).
 
     Returns b"" if the object ends without one, None if the text ends first.
     """

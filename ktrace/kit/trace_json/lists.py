@@ -252,5 +252,5 @@ def is_event(text: Text) -> bool:
 
 
 def _list_end(text: bytes, error: msgspec.DecodeError) -> int:
-    """The end of the list at the begin of the text, if the error reports text after it; else -1."""
+    """The end of the list at the start of the text, if the error reports text after it; else -1."""
     return text.rindex(b"]", 0, place_of(error)) + 1 if "trailing characters" in str(error) else -1

@@ -254,7 +254,7 @@ def _mended(text: Text, value: Value, found: Salvaged) -> int:
 
 
 def mended_object(piece: bytes) -> tuple[bytes, int, list[Repair]] | None:
-    """The broken object at the begin of a text, repaired: its JSON text, where it ends in the piece, the repairs.
+    """The broken object at the start of a text, repaired: its JSON text, where it ends in the piece, the repairs.
 
     None if it can't be repaired, or doesn't end in the piece.
     """

@@ -64,7 +64,7 @@ _AFTER = {
     "element": re.compile(rb"\s*[,\]]"),
 }
 
-#: The begin of an event: an object whose first key is one of events.
+#: The start of an event: an object whose first key is one of events.
 _MEMBER = rb'"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts)"\s*:'
 EVENT = re.compile(rb"\{\s*" + _MEMBER)
 _EVENTS = re.compile(rb"(?:\[\s*)?" + EVENT.pattern)
@@ -75,7 +75,7 @@ _LIST, _OBJECT, _OPENING = b"]"[0], b"}"[0], b"{"[0]
 
 
 def walk(text: bytes, rule: Rule) -> Walked | None:
-    """Walks over the object at the begin of a text; returns None if the text ends first."""
+    """Walks over the object at the start of a text; returns None if the text ends first."""
     return _Walk(text, rule).run()
 
 
@@ -186,7 +186,7 @@ class _Walk:
 
 #: What follows an element.
 _FOLLOWED = re.compile(rb"[\s}]*(?:,\s*(?:[{\[\],]|null|\Z)|[{\]]|\Z)")
-#: The begin of an event.
+#: The start of an event.
 BEGIN = re.compile(rb"[^\[:]" + EVENT.pattern)
 #: The same after a byte that an object can't follow.
 _IMPOSSIBLE = re.compile(rb"[^\s\[:,](?=\s*" + EVENT.pattern + rb")")
@@ -243,7 +243,7 @@ def _is_event(text: bytes | memoryview) -> bool:
 
 
 def candidates(piece: bytes, *, last: bool) -> list[Walked]:
-    """The possible ends of the object at the begin of a text, the likeliest first; `last`: nothing follows the text."""
+    """The possible ends of the object at the start of a text, the likeliest first; `last`: nothing follows the text."""
     found: list[Walked] = []
     for rule in Rule:
         walked = walk(piece, rule)

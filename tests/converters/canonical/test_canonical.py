@@ -44,7 +44,7 @@ def test_what_is_written_comes_back_equal(name: str, file: str, found: list[Batc
         out = Path(folder) / file
         report = trace.write(f"{folder}/{file}", to=name)
         assert report.written == sum(len(batch) for batch in found if batch.record != "catalog")
-        match = by_name(name).probe(Source(str(out)).sample())
+        match = by_name(name).recognised(Source(str(out)).sample())
         assert match and match.score >= Score.SHAPE
         assert validate(str(out)) == Validation([], sum(map(len, trace.to_arrow().values())), "1.0")
         for batch_rows in (1, 7, 65_536):

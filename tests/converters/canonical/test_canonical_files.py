@@ -78,9 +78,9 @@ def test_json_is_one_document_of_the_same_records(tmp_path: Path) -> None:
 def test_any_layout_of_json_is_read(layout: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "in.json"
     path.write_text(json.dumps({"ktrace": "1.0", "records": LINES}, ensure_ascii=False, **layout), "utf-8")
-    match = by_name("json").probe(Source(str(path)).sample())
+    match = by_name("json").recognised(Source(str(path)).sample())
     assert match and match.score == Score.DIALECT
-    assert by_name("jsonl").probe(Source(str(path)).sample()) is None
+    assert by_name("jsonl").recognised(Source(str(path)).sample()) is None
     assert read(path, "json").equals(read(ALL, "jsonl"))
 
 
@@ -229,7 +229,7 @@ def test_another_packages_column_that_comes_late_is_kept(
     from ktrace.output.sink import Sink, writing
 
     with writing(Sink(str(out))) as sink:
-        writer = by_name(name, writes=True).open_writer(sink, Conversion(report))
+        writer = by_name(name, writes=True).function("writer")(sink, Conversion(report))
         for row in range(3):
             columns = batches[0].columns.slice(row, 1)
             empty = [column for column in ("x_early", "x_late") if columns.column(column).null_count]
@@ -290,7 +290,7 @@ def test_another_major_version_of_parquet(tmp_path: Path) -> None:
 
 def test_without_a_header_it_is_near_and_forced_it_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path, EVENT, header="")
-    match = by_name("jsonl").probe(Source(str(path)).sample())
+    match = by_name("jsonl").recognised(Source(str(path)).sample())
     assert match and match.score == Score.NEAR
     with pytest.raises(DamagedInput, match="header is missing"):
         read(path, "jsonl")
@@ -355,7 +355,7 @@ def test_byte_order_marks_and_carriage_returns(name: str, encoding: str, tmp_pat
     convert(ALL, out, from_="jsonl")
     changed = tmp_path / f"changed.{name}"
     changed.write_bytes(out.read_bytes().decode().replace("\n", "\r\n").encode(encoding))
-    match = by_name(name).probe(Source(str(changed)).sample())
+    match = by_name(name).recognised(Source(str(changed)).sample())
     assert match and match.score >= Score.DIALECT
     assert read(changed, name).equals(read(ALL, "jsonl"))
 
@@ -464,8 +464,8 @@ def test_probes_reject_other_formats() -> None:
             b"[1,2]",
             b"[" * 5000,
         ):
-            assert by_name(name).probe(Sample("x", head)) is None
-    foreign = by_name("parquet").probe(Sample("x.parquet", b"PAR1...PAR1"))
+            assert by_name(name).recognised(Sample("x", head)) is None
+    foreign = by_name("parquet").recognised(Sample("x.parquet", b"PAR1...PAR1"))
     assert foreign and foreign.score == Score.NEAR
 
 
@@ -482,7 +482,7 @@ import ktrace.kit.canonical.flat_table as flat
 flat.PART = 1
 try:
     with writing(Sink({str(tmp_path / "out")!r})) as sink:
-        writer = by_name({name!r}, writes=True).open_writer(sink, Conversion(Report()))
+        writer = by_name({name!r}, writes=True).function("writer")(sink, Conversion(Report()))
         for batch in read_batches([{str(ALL)!r}], Report(), format="jsonl"):
             writer.write(batch)
         raise KeyboardInterrupt

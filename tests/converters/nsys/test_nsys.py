@@ -644,7 +644,7 @@ def test_what_tells_a_trimmed_file(tmp_path: Path, tables: dict[str, str], reaso
     path = made.make(tmp_path / "a.db", {table: [] for table in tables}, more=tables)
     detected = choose(Source(str(path)))
     assert detected.name == "nsys"
-    match = detected.probe(Source(str(path)).sample())
+    match = detected.recognised(Source(str(path)).sample())
     assert match is not None
     assert reason in match.reason
 
@@ -656,7 +656,7 @@ def test_the_visual_profiler_is_somebody_else(tmp_path: Path) -> None:
         tmp_path / "a.nvvp", tables, more={f"{CUPTI}KERNEL": "_id_ start", "StringTable": "_id_ value:TEXT"}
     )
     (nsys,) = [fmt for fmt in builtin_formats() if fmt.name == "nsys"]
-    assert nsys.probe(Source(str(path)).sample()) is None
+    assert nsys.recognised(Source(str(path)).sample()) is None
 
 
 #: Values that stand where they don't belong.
