@@ -29,7 +29,7 @@ def complete_by(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     """Returns what tables can be grouped by; of a list the last item is completed."""
     from ktrace.analysis.diff.answered import COMPARED
     from ktrace.analysis.summary.questions import QUESTIONS
-    from ktrace.analysis.work.keys import BY
+    from ktrace.analysis.work.groups import BY
 
     return _listed(incomplete, [*BY, *QUESTIONS] if ctx.info_name == "summary" else COMPARED)
 

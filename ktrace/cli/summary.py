@@ -100,7 +100,7 @@ def command(
     import_pyarrow()
     from ktrace.analysis.summary.compute import summarise
     from ktrace.analysis.summary.questions import TREE
-    from ktrace.analysis.work.keys import NOT_KNOWN, UNCLASSIFIED
+    from ktrace.analysis.work.groups import NOT_KNOWN, UNCLASSIFIED
 
     check_output(output, inputs)
     form = format_ or format_of(output)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ktrace.analysis.idle.model import IdleAnswer
+from ktrace.analysis.idle.answer import IdleAnswer
 from ktrace.analysis.roofline.answer import RooflineAnswer
 from ktrace.analysis.summary.model import Summary
 from ktrace.page.blocks import Bars, Lists, Plot, Row, Section, named, share

@@ -16,8 +16,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.keys import OTHER
-from ktrace.analysis.work.model import DeviceUse, Group
+from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
 from ktrace.page import answers
 from ktrace.page.blocks import Bars, KeyFigure, Lists, Row, Section, named, share
 from ktrace.page.charts import LogAxis, bar

@@ -13,8 +13,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.keys import OTHER
-from ktrace.analysis.work.model import DeviceUse, Group, Spread
+from ktrace.analysis.work.groups import OTHER, DeviceUse, Group, Spread
 from ktrace.model.arrays import Float64
 from ktrace.page.blocks import Bars, Legend, Lists, Plot, Row, Section, named, share
 from ktrace.page.charts import LogAxis, Segment, columns, stack

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
-from ktrace.analysis.work.keys import OTHER
-from ktrace.analysis.work.model import Group
+from ktrace.analysis.work.groups import OTHER, Group
 from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS
 from ktrace.model.json_text import decoded

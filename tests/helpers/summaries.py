@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktrace.analysis.summary.model import StepUse, Summary
-from ktrace.analysis.work.model import DeviceUse, Group, Spread
+from ktrace.analysis.work.groups import DeviceUse, Group, Spread
 from ktrace.tables.table import Column, Table
 
 #: Operation, kernel, launches a step, typical ns.

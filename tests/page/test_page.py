@@ -19,7 +19,7 @@ from summaries import tables, training
 
 from ktrace.analysis.diff.compare import compared
 from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.model import DeviceUse, Group
+from ktrace.analysis.work.groups import DeviceUse, Group
 from ktrace.page.charts import LogAxis
 from ktrace.page.page import _environment
 from ktrace.page.render import rendered

@@ -14,8 +14,7 @@ import numpy as np
 from ktrace.analysis.critical_path.device import Device
 from ktrace.analysis.critical_path.threads import Threads
 from ktrace.analysis.work.gather import SummaryInput
-from ktrace.analysis.work.spans import KINDS
-from ktrace.analysis.work.waits import UNKNOWN
+from ktrace.analysis.work.spans import KINDS, UNKNOWN
 from ktrace.model.arrays import Int64
 from ktrace.store.joins import positions
 

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ktrace.analysis.collectives.model import CollectivesAnswer
-from ktrace.analysis.critical_path.model import CriticalPathAnswer
-from ktrace.analysis.hosts.calls import ApiTable
-from ktrace.analysis.hosts.tables import HostCosts
-from ktrace.analysis.idle.model import IdleAnswer
+from ktrace.analysis.collectives.answer import CollectivesAnswer
+from ktrace.analysis.critical_path.answer import CriticalPathAnswer
+from ktrace.analysis.hosts.answer import ApiTable, HostCosts
+from ktrace.analysis.idle.answer import IdleAnswer
 from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.keys import BY
-from ktrace.analysis.work.model import Group
+from ktrace.analysis.work.groups import BY, Group
 from ktrace.analysis.work.question import Answer
 from ktrace.tables.figures import size
 

@@ -18,8 +18,7 @@ from ktrace.analysis.diff.model import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, 
 from ktrace.analysis.diff.sentences import verdict
 from ktrace.analysis.diff.verdicts import judged
 from ktrace.analysis.summary.model import StepUse, Summary
-from ktrace.analysis.work.keys import BY, GRID, OF_GRID, OTHER
-from ktrace.analysis.work.model import DeviceUse, Group
+from ktrace.analysis.work.groups import BY, GRID, OF_GRID, OTHER, DeviceUse, Group
 from ktrace.errors import UsageError
 from ktrace.model.arrays import Float64
 from ktrace.tables.figures import percent

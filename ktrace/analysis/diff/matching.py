@@ -25,8 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.analysis.summary.statistics import joined
-from ktrace.analysis.work.keys import OTHER
-from ktrace.analysis.work.model import Group
+from ktrace.analysis.work.groups import OTHER, Group
 from ktrace.model.arrays import AnyArray
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
 

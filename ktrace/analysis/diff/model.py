@@ -19,7 +19,7 @@ from ktrace.tables.frames import Framed
 if TYPE_CHECKING:
     from ktrace.analysis.diff.gate import Gate
     from ktrace.analysis.summary.model import Summary
-    from ktrace.analysis.work.model import DeviceUse, Group
+    from ktrace.analysis.work.groups import DeviceUse, Group
     from ktrace.tables.table import Table
 
 #: Verdicts: exceeds the noise of the samples; doesn't exceed it; can't be decided; work of only one side (two kinds).
@@ -121,7 +121,7 @@ class Diff(Framed):
     "step", the longer of wall and span, where devices lag behind the host. `times` are those of the whole traces
     otherwise: "span" from the first begin to the last end of a source (unless only one side shows what the host
     did), "device span" of the device where it is longest, "idle" of all devices. `rows` maps each requested
-    grouping (of `ktrace.analysis.work.keys.BY`) to its changes, the greatest first. Totals are in `unit`: "ns", or
+    grouping (of `ktrace.analysis.work.groups.BY`) to its changes, the greatest first. Totals are in `unit`: "ns", or
     "%" of the whole if a side contains only shares. `part` says that a filter left out rows, so that the times are
     those of a part. `notes` are sentences on what the figures mean or lack, `verdict` at most three: how much
     faster or slower, because of what, how sure. `gate` is the outcome of the limits of a pipeline.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, Diff
-from ktrace.analysis.work.keys import OTHER
+from ktrace.analysis.work.groups import OTHER
 from ktrace.tables.figures import brief, percent, shortened
 
 #: Changes of the whole below this are "the same", in percent.

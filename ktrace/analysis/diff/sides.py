@@ -15,7 +15,7 @@ from ktrace.analysis.diff.compare import compared, require_comparable
 from ktrace.analysis.diff.model import Diff
 from ktrace.analysis.summary.compute import read_summary
 from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.keys import GRID, NOT_KNOWN
+from ktrace.analysis.work.groups import GRID, NOT_KNOWN
 from ktrace.errors import InputError, UsageError
 from ktrace.input.limits import limited
 from ktrace.pipeline.selection import selected

@@ -16,7 +16,7 @@ from ktrace.tables.table import Cell, Column, Table, prose
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.model import Change, DeviceChange, Diff
-    from ktrace.analysis.work.model import Group
+    from ktrace.analysis.work.groups import Group
 
 #: Ways of matching that the table doesn't mention.
 _PLAIN = ("name", "short name", "")

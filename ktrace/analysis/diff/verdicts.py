@@ -19,7 +19,7 @@ import numpy as np
 
 from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, OPPOSITE, UNKNOWN, Change, Evidence
 from ktrace.analysis.diff.noise import FEWEST, LEVEL, discoveries, evidence, evidence_of_steps
-from ktrace.analysis.work.model import Group
+from ktrace.analysis.work.groups import Group
 from ktrace.model.arrays import Float64, Int64
 from ktrace.tables.figures import percent
 

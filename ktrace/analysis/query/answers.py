@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.query.engine import connected, create_views, errors_as_ours
+from ktrace.analysis.query.engine import Plan, connected, create_views, errors_as_ours, planned
 from ktrace.analysis.query.loading import MEMORY, Tables, loaded, tables_of
-from ktrace.analysis.query.plan import Plan, planned
 from ktrace.analysis.query.views import LAUNCHED, sql_type, table_name, table_schema
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.query.launches import Launches
+from ktrace.analysis.query.loading import Launches
 from ktrace.analysis.query.views import CALL_COLUMNS, VIEWS, described
-from ktrace.analysis.work.columns import by_source
 from ktrace.analysis.work.gather import kinds_in
+from ktrace.analysis.work.stored_columns import by_source
 from ktrace.input.expand import paths_of
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.catalog import Catalog

@@ -5,7 +5,7 @@
     launches                              a call and a piece of work that it launched
 
 They are defined on tables whose names begin with `ktrace_`: those of the model, and `ktrace_launched`, which
-`ktrace.analysis.query.launches` makes.
+`ktrace.analysis.query.loading` makes.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ktrace.analysis.work.keys import LACKS
-from ktrace.analysis.work.model import DeviceUse, Group
+from ktrace.analysis.work.groups import LACKS, DeviceUse, Group
 from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ktrace.analysis.work.keys import OTHER
+from ktrace.analysis.work.groups import OTHER
 from ktrace.tables.figures import duration, exact, harmless, percent, shortened
 
 if TYPE_CHECKING:

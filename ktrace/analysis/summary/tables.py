@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ktrace.analysis.work.keys import UNCLASSIFIED
+from ktrace.analysis.work.groups import UNCLASSIFIED
 from ktrace.tables.figures import percent
 from ktrace.tables.table import Cell, Column, Table, prose
 
 if TYPE_CHECKING:
     from ktrace.analysis.summary.model import Summary
-    from ktrace.analysis.work.model import DeviceUse, Group
+    from ktrace.analysis.work.groups import DeviceUse, Group
 
 #: Up to this many devices have their own table in the brief form.
 _APART = 2

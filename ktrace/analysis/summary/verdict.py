@@ -12,15 +12,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from ktrace.analysis.collectives.model import CollectivesAnswer, RankUse
-from ktrace.analysis.idle.model import HostSpan, IdleAnswer
-from ktrace.analysis.work.keys import OTHER
-from ktrace.analysis.work.meanwhile import ON_ITS_WAY
+from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
+from ktrace.analysis.idle.answer import HostSpan, IdleAnswer
+from ktrace.analysis.work.gaps import ON_ITS_WAY
+from ktrace.analysis.work.groups import OTHER
 from ktrace.tables.figures import brief, percent, shortened
 
 if TYPE_CHECKING:
     from ktrace.analysis.summary.model import Summary
-    from ktrace.analysis.work.model import DeviceUse, Group
+    from ktrace.analysis.work.groups import DeviceUse, Group
 
 #: What the verdict names the heaviest of, and the questions whose answers it rests on.
 VERDICT = ("operation", "kernel")

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.analysis.work.columns import BLOCK, StoredColumns, new_column
-from ktrace.analysis.work.model import Group, Spread
+from ktrace.analysis.work.groups import Group, Spread
+from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, new_column
 from ktrace.model.arrays import AnyArray, Float64, Int32, Int64, Integers
 from ktrace.store.spill import Spill
 

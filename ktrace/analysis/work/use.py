@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.work.columns import BLOCK
 from ktrace.analysis.work.figures import sorted_by, spread
-from ktrace.analysis.work.model import DeviceUse
+from ktrace.analysis.work.groups import DeviceUse
+from ktrace.analysis.work.stored_columns import BLOCK
 from ktrace.model.arrays import Floats, Int64, Integers
 from ktrace.stages.select.intervals import Intervals
 

@@ -19,13 +19,13 @@ from real_traces import at_hand
 import ktrace
 from ktrace.analysis import idle
 from ktrace.analysis.critical_path import SPANS, explain
-from ktrace.analysis.critical_path.latest import latest
-from ktrace.analysis.critical_path.model import CriticalPathAnswer
+from ktrace.analysis.critical_path.answer import CriticalPathAnswer
+from ktrace.analysis.critical_path.device import latest
 from ktrace.analysis.critical_path.threads import covered, segments
-from ktrace.analysis.work.columns import by_source
 from ktrace.analysis.work.events import Work
 from ktrace.analysis.work.gather import SummaryInput
-from ktrace.analysis.work.labels import Labels
+from ktrace.analysis.work.question import Labels
+from ktrace.analysis.work.stored_columns import by_source
 from ktrace.cli import cli
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.pipeline.read import read_batches

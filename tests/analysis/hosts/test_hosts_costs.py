@@ -12,7 +12,7 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.hosts.tables import HostCosts
+from ktrace.analysis.hosts.answer import HostCosts
 from ktrace.analysis.summary.model import Summary
 from ktrace.errors import UsageError
 

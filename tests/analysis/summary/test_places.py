@@ -10,7 +10,7 @@ import pytest
 
 import ktrace
 from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.keys import BY, OTHER
+from ktrace.analysis.work.groups import BY, OTHER
 from ktrace.errors import InputError, UsageError
 
 Row = dict[str, Any]

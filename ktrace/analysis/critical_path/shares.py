@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.critical_path.model import CriticalPathAnswer, PathShare, PathStep
-from ktrace.analysis.critical_path.names import Names, words
+from ktrace.analysis.critical_path.answer import CriticalPathAnswer, PathShare, PathStep
 from ktrace.analysis.critical_path.path import (
     CALL,
     DEPENDENCY,
@@ -19,16 +18,17 @@ from ktrace.analysis.critical_path.path import (
     NO_CALL,
     OPERATOR,
     UNKNOWN,
+    Names,
     Path,
     paths,
+    words,
 )
 from ktrace.analysis.work.events import Work, natural
 from ktrace.analysis.work.figures import sorted_by
 from ktrace.analysis.work.gaps import CAUSES, NOTES
 from ktrace.analysis.work.gather import kinds_in
-from ktrace.analysis.work.keys import OTHER
-from ktrace.analysis.work.labels import Labels
-from ktrace.analysis.work.question import Answer
+from ktrace.analysis.work.groups import OTHER
+from ktrace.analysis.work.question import Answer, Labels
 from ktrace.model.arrays import Int64, Integers
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.store.joins import distinct

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ktrace.analysis.roofline.answer import RooflineAnswer
-from ktrace.analysis.roofline.measured import Measured
-from ktrace.analysis.roofline.model import Device, Item
+from ktrace.analysis.roofline.answer import Device, Item, RooflineAnswer
+from ktrace.analysis.roofline.measured import Measured, item_of, merged, stated_items
 from ktrace.analysis.roofline.operators import Operators
-from ktrace.analysis.roofline.stated import item_of, merged, stated_items
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.store.joins import combined, distinct
@@ -20,7 +18,7 @@ from ktrace.store.spill import Spill
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.events import Events, Shape, Work
-    from ktrace.analysis.work.labels import Labels
+    from ktrace.analysis.work.question import Labels
 
 #: The name of the question.
 NAME = "roofline"
