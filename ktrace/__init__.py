@@ -12,11 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff.model import Change, Diff
+    from ktrace.analysis.diff.changes import Change
+    from ktrace.analysis.diff.comparison import Diff
     from ktrace.analysis.diff.sides import compare as diff
     from ktrace.analysis.query.answers import query
     from ktrace.analysis.summary.compute import summarise as summary
-    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.summary.summary import Summary
     from ktrace.errors import (
         AmbiguousFormat,
         ClosedFormat,
@@ -55,8 +56,8 @@ __version__ = "0.2.0"
 _HOME = {
     "detect": "ktrace.input.detection",
     "diff": "ktrace.analysis.diff.sides:compare",
-    "Change": "ktrace.analysis.diff.model",
-    "Diff": "ktrace.analysis.diff.model",
+    "Change": "ktrace.analysis.diff.comparison",
+    "Diff": "ktrace.analysis.diff.comparison",
     "formats": "ktrace.input.format:all_formats",
     "Format": "ktrace.input.format",
     "Match": "ktrace.input.format",
@@ -79,7 +80,7 @@ _HOME = {
     "query": "ktrace.analysis.query.answers",
     "read": "ktrace.trace.read",
     "summary": "ktrace.analysis.summary.compute:summarise",
-    "Summary": "ktrace.analysis.summary.model",
+    "Summary": "ktrace.analysis.summary.summary",
     "classify": "ktrace.naming.taxonomy",
     "Labels": "ktrace.naming.taxonomy",
     "Crop": "ktrace.stages.select.crop",

@@ -14,8 +14,8 @@ from ktrace.errors import UsageError
 from ktrace.page.render import WRITTEN, encoded, rendered
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff.model import Diff
-    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.diff.comparison import Diff
+    from ktrace.analysis.summary.summary import Summary
     from ktrace.tables.table import Table
 
 figures_option = click.option(

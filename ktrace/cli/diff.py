@@ -112,7 +112,7 @@ def command(
     """
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.analysis.diff.gate import gate
+    from ktrace.analysis.diff.comparison import gate
     from ktrace.analysis.diff.sides import compare
 
     inputs = [a] if b is None else [a, b]

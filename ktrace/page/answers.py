@@ -11,7 +11,7 @@ from collections import Counter
 
 from ktrace.analysis.idle.answer import IdleAnswer
 from ktrace.analysis.roofline.answer import RooflineAnswer
-from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.summary.summary import Summary
 from ktrace.page.blocks import Bars, Lists, Plot, Row, Section, named, share
 from ktrace.page.charts import bar
 from ktrace.page.roofline_chart import Point, roofline

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Diff
+from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange
+from ktrace.analysis.diff.comparison import Diff
 from ktrace.page.blocks import Bars, KeyFigure, Legend, Row, Section, named
 from ktrace.page.charts import diverging, pair
 from ktrace.page.use_charts import device_legend, device_row

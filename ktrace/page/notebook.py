@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.summary.summary import Summary
 from ktrace.errors import UsageError
 from ktrace.page import diff_page, summary_page
 from ktrace.page.blocks import KeyFigure, Section

@@ -29,8 +29,8 @@ from ktrace.tables.figures import harmless
 from ktrace.tables.table import Table
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff.model import Diff
-    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.diff.comparison import Diff
+    from ktrace.analysis.summary.summary import Summary
 
 #: Tables that are open at first, for any run; a click opens the others.
 _OPEN = ("kernel", "operation")
@@ -84,7 +84,7 @@ def _environment() -> Environment:
 
 def _content(subject: Summary | Diff | None) -> tuple[str, list[KeyFigure], list[Section]]:
     """The heading, the key figures and the charts."""
-    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.summary.summary import Summary
 
     if subject is None:
         return "Figures", [], []

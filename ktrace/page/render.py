@@ -23,8 +23,8 @@ from ktrace.tables.table import Table
 from ktrace.tables.text import as_text
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff.model import Diff
-    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.diff.comparison import Diff
+    from ktrace.analysis.summary.summary import Summary
 
 #: The formats that are text, and all values of `--format`.
 FORMATS = ("text", "csv", "json", "md", "html")

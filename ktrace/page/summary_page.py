@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
 from ktrace.page import answers
 from ktrace.page.blocks import Bars, KeyFigure, Lists, Row, Section, named, share

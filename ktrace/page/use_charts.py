@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from markupsafe import Markup
 
-from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group, Spread
 from ktrace.model.arrays import Float64
 from ktrace.page.blocks import Bars, Legend, Lists, Plot, Row, Section, named, share

@@ -18,8 +18,8 @@ from ktrace.trace.arrow_tables import all_columns, data_frame, device_time_of, j
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktrace.analysis.diff.model import Diff
-    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.diff.comparison import Diff
+    from ktrace.analysis.summary.summary import Summary
     from ktrace.stages.align import Align
     from ktrace.stages.select.crop import Crop
     from ktrace.stages.select.filter import Filter

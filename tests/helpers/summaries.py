@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.analysis.summary.model import StepUse, Summary
+from ktrace.analysis.summary.summary import StepUse, Summary
 from ktrace.analysis.work.groups import DeviceUse, Group, Spread
 from ktrace.tables.table import Column, Table
 

@@ -18,7 +18,7 @@ from jinja2 import UndefinedError
 from summaries import tables, training
 
 from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import DeviceUse, Group
 from ktrace.page.charts import LogAxis
 from ktrace.page.page import _environment

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ktrace.analysis.diff.answered import ANSWERED, COMPARED, groups_by
-from ktrace.analysis.diff.matching import Match, matched, together
-from ktrace.analysis.diff.model import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange, Diff
+from ktrace.analysis.diff.changes import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange
+from ktrace.analysis.diff.comparison import Diff
+from ktrace.analysis.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
 from ktrace.analysis.diff.sentences import verdict
 from ktrace.analysis.diff.verdicts import judged
-from ktrace.analysis.summary.model import StepUse, Summary
+from ktrace.analysis.summary.summary import StepUse, Summary
 from ktrace.analysis.work.groups import BY, GRID, OF_GRID, OTHER, DeviceUse, Group
 from ktrace.errors import UsageError
 from ktrace.model.arrays import Float64
@@ -56,7 +56,7 @@ def compared(
 ) -> Diff:
     """Returns what changed from `a` to `b`.
 
-    `by` lists the requested tables (of `ktrace.analysis.diff.answered.COMPARED`); by default kernel (if most kernels
+    `by` lists the requested tables (of `ktrace.analysis.diff.matching.COMPARED`); by default kernel (if most kernels
     are shared), operation and layer. If both sides have steps, totals are averages per step, so that runs of different
     length compare, unless `total` requests whole traces. `names` are the names of the two sides, `part` says that a
     filter left out some of their rows.

@@ -1,13 +1,11 @@
 """Where the time went: what `ktrace summary` computes.
 
-batches ──► analysis.work ──► compute ──► model ──► tables
+batches ──► analysis.work ──► compute ──► summary
 
 marked       the step and the layer of each piece of work
 statistics   groups from tables of statistics, for sources without events
 questions    the rooms that answer other questions than "how long?"
 compute      makes the summary
-model        the summary and its parts
+summary      the summary and its parts, as tables and in one line
 verdict      the summary in three sentences
-tables       the summary as tables
-one_line     its main figures in one line
 """

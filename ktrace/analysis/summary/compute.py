@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.summary.marked import Marked
-from ktrace.analysis.summary.model import Summary
 from ktrace.analysis.summary.questions import QUESTIONS, asked, columns_of, split_tree
 from ktrace.analysis.summary.statistics import Statistic, Statistics, grouped, joined, statistics
+from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.summary.verdict import PROOFS, VERDICT
 from ktrace.analysis.work.events import Work, natural
 from ktrace.analysis.work.figures import Durations

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.summary.model import StepUse
+from ktrace.analysis.summary.summary import StepUse
 from ktrace.analysis.work.events import Events, Work
 from ktrace.analysis.work.joining import Ranges
 from ktrace.analysis.work.launching import stream_of

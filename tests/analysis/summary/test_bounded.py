@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import ktrace
 from ktrace.analysis.summary import compute, marked
-from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work import events, figures, stored_columns
 from ktrace.analysis.work.groups import Group
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, by_source, new_column

@@ -13,7 +13,7 @@ from real_traces import NSYS, at_hand, kineto
 import ktrace
 from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
 from ktrace.analysis.idle.answer import DeviceIdle, HostSpan, IdleAnswer, IdleCause
-from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import DeviceUse, Group, Spread
 
 GROUPS = [Group("gemm", 600_000.0, 6), Group("collective", 300_000.0, 3), Group("other", 100_000.0, 1)]
