@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from ktrace.input.format import all_formats as formats
     from ktrace.model.batch import Batch
     from ktrace.naming.taxonomy import Labels, classify
-    from ktrace.pipeline.convert import convert
+    from ktrace.pipeline.convert import convert, merge
     from ktrace.pipeline.info import Info, inspect
-    from ktrace.pipeline.merge import merge
     from ktrace.pipeline.read import open_batches
     from ktrace.pipeline.selection import Selection
     from ktrace.pipeline.validate import Validation, validate
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from ktrace.stages.align import Align
     from ktrace.stages.select.crop import Crop
     from ktrace.stages.select.filter import Filter
-    from ktrace.trace.read import read
+    from ktrace.trace import read
     from ktrace.trace.trace import Trace
     from ktrace.viewer import view
 
@@ -71,14 +70,14 @@ _HOME = {
     "validate": "ktrace.pipeline.validate",
     "view": "ktrace.viewer",
     "Validation": "ktrace.pipeline.validate",
-    "merge": "ktrace.pipeline.merge",
+    "merge": "ktrace.pipeline.convert",
     "Align": "ktrace.stages.align",
     "open_batches": "ktrace.pipeline.read",
     "Selection": "ktrace.pipeline.selection",
     "Report": "ktrace.report",
     "Trace": "ktrace.trace.trace",
     "query": "ktrace.analysis.query.answers",
-    "read": "ktrace.trace.read",
+    "read": "ktrace.trace",
     "summary": "ktrace.analysis.summary.compute:summarise",
     "Summary": "ktrace.analysis.summary.summary",
     "classify": "ktrace.naming.taxonomy",

@@ -20,7 +20,7 @@ STOREYS = (
     ("report", "model", "naming"),
     ("conversion", "parallel", "store", "tables"),
     ("input", "stages.order", "stages.layout", "stages.classify"),
-    ("stages.decode", "stages.pair", "stages.metrics", "stages.execution_trace"),
+    ("stages.decode", "stages.metrics", "stages.execution_trace"),
     ("stages.select",),
     ("stages.align", "stages.split", "analysis.work"),
     ("output", *(f"analysis.{name}" for name in ("hosts", "idle", "collectives", "roofline", "critical_path"))),
@@ -40,7 +40,7 @@ FOR_ROOMS = {
 }
 
 #: Modules that know how to read and how to write: each is one way from inputs to outputs.
-BOTH = {"ktrace.pipeline.convert", "ktrace.pipeline.merge", "ktrace.fleet.tasks"}
+BOTH = {"ktrace.pipeline.convert", "ktrace.fleet.tasks"}
 
 
 class Import(NamedTuple):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ktrace.model.arrays import Bools, Int64
-from ktrace.stages.order.arrows import ARROW_KINDS
+from ktrace.stages.order.links import ARROW_KINDS
 from ktrace.stages.order.timeline import Arrows
 
 LAUNCH = ARROW_KINDS.index("launch")

@@ -22,7 +22,7 @@ from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.kit.text.lines import quoted_cells
 from ktrace.model.batch import VERSION, Batch
-from ktrace.model.record_texts import Fault, RecordRun
+from ktrace.model.json_text import Fault, RecordRun
 
 from .formulas import unguarded
 from .json_column import json_column

@@ -20,7 +20,7 @@ from ktrace.model.json_text import load_object
 from ktrace.model.masks import slice_rows, words_in
 from ktrace.model.tracks import Node, Process, arrange, host_of
 from ktrace.output.sink import Sink
-from ktrace.stages.order.arrows import ARROW_KINDS
+from ktrace.stages.order.links import ARROW_KINDS
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
 from .attributes import attributes_of, id_in, pairs, rows_with_args

@@ -26,9 +26,8 @@ from ktrace.kit.canonical.records import BadRecord, check_version
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema, union_schema
-from ktrace.model.json_text import NOT_JSON
-from ktrace.model.record_texts import Fault, RecordRun
-from ktrace.parallel.prefetch import prefetch
+from ktrace.model.json_text import NOT_JSON, Fault, RecordRun
+from ktrace.parallel.threads import prefetch
 from ktrace.store.joins import among
 
 from .dataset import dataset_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ktrace.model.whole import whole_of
+from ktrace.model.fitting import whole_of
 
 from .columns import HOST, Column, Columns, in_bytes, nanoseconds, operations, percent
 from .names import device_kind, host_kind

@@ -3,10 +3,9 @@
 Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found, 130 interrupted by Ctrl-C.
 
 Commands: convert, merge, view, summary, diff, query, batch, info, map, formats, schema, validate, completion,
-new_format, check_format. They share `_options` and `_selection` (options), `_console` (printing), `_account` (what was
-noted, repaired or skipped), `_figures` (tables), `_complete` (completion of names), `_arrow` (pyarrow without pandas),
-`_memory` (the allocator), `_signals` (Ctrl-C), `_labels` (what kernels in a table lack) and `_scaffold` (the files of
-a new format).
+new_format, check_format. They share `_options` (options and the completion of
+their values), `_console` (printing, also of tables), `_account` (what was noted, repaired or skipped), `_start` (the
+allocator, pyarrow without pandas) and `_signals` (Ctrl-C).
 """
 
 from __future__ import annotations

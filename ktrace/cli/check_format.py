@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import put
+from ktrace.cli._start import import_pyarrow
 from ktrace.errors import UsageError
 from ktrace.tables.figures import harmless
 

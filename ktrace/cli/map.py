@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ktrace.cli._account import tell_issues
-from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import heading, print_table, tell
 from ktrace.cli._options import limits_option, map_option, overwrite_option
+from ktrace.cli._start import import_pyarrow
 from ktrace.errors import KtraceError, UsageError
 from ktrace.tables.figures import duration, harmless, shortened
 
 if TYPE_CHECKING:
-    from ktrace.input.mapping import ColumnMap
-    from ktrace.input.proposal import Proposal
+    from ktrace.input.mapping import ColumnMap, Proposal
     from ktrace.pipeline.propose import Trial
 
 #: Rows and columns of rows that are shown, and characters of a cell.

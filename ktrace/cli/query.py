@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ktrace.cli._account import tell_issues
-from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._console import Progress, colour, is_terminal, put, width
-from ktrace.cli._figures import check_output, figures_option
-from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_all_option, jobs_option, limits_option, map_option, overwrite_option, rules_option
-from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.cli._console import Progress, check_output, colour, figures_option, is_terminal, put, width
+from ktrace.cli._options import (
+    Grouped,
+    from_all_option,
+    jobs_option,
+    limits_option,
+    map_option,
+    overwrite_option,
+    part_options,
+    rules_option,
+    selection_of,
+)
+from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import UsageError
 from ktrace.tables.figures import harmless
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from ktrace.cli._account import tell_issues
-from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import put, tell
-from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import limits_option
+from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.tables.figures import UNSEEN, harmless
 
 if TYPE_CHECKING:
-    from ktrace.model.record_texts import Fault
+    from ktrace.model.json_text import Fault
     from ktrace.pipeline.validate import Validation
 
 

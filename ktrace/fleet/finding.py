@@ -22,7 +22,7 @@ from ktrace.input.dataset_manifest import Stamp
 from ktrace.input.expand import each_once, expanded
 from ktrace.input.source import Source, stem
 from ktrace.input.stores import as_folder, is_remote, remote_files
-from ktrace.model.unique import unique_name
+from ktrace.naming.alike import unique_name
 from ktrace.report import Report
 
 

@@ -1,7 +1,11 @@
-"""Compressed input as a stream: gzip, zstd, and one file of a zip archive. The content decides, not the name."""
+"""Input as a stream of what it contains: from gzip, zstd and one file of a zip archive, and text as UTF-8.
+
+The content decides how it is compressed, not the name.
+"""
 
 from __future__ import annotations
 
+import codecs
 import io
 import lzma
 import struct
@@ -205,3 +209,25 @@ class _Whole(io.RawIOBase):
     def close(self) -> None:
         self._stream.close()
         super().close()
+
+
+class Recoded(io.RawIOBase):
+    """The text of a stream in UTF-8, whatever its encoding."""
+
+    def __init__(self, stream: BinaryIO, encoding: str) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._text = b""
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._text and not self._ended:
+            data = self._stream.read(1 << 16)
+            self._ended = not data
+            self._text = self._decoder.decode(data, final=self._ended).encode()
+        size = min(len(buffer), len(self._text))
+        buffer[:size], self._text = self._text[:size], self._text[size:]
+        return size

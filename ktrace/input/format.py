@@ -224,7 +224,7 @@ class Format:
         return guarded(self, read, source, conversion) if self.package else read(source, conversion)
 
     def _by_another(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
-        from ktrace.input.stand_in import stand_in
+        from ktrace.input.capabilities import stand_in
 
         with stand_in(self.function("export"), source, conversion) as made:
             yield from self._other().batches(made, conversion)
@@ -237,7 +237,7 @@ class Format:
         """Returns more about an input for `ktrace info`, heading -> lines; nothing if the format has no `about`."""
         if self.via:
             from ktrace.conversion import Conversion
-            from ktrace.input.stand_in import stand_in
+            from ktrace.input.capabilities import stand_in
             from ktrace.report import Report
 
             with stand_in(self.function("export"), source, Conversion(Report())) as made:

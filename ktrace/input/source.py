@@ -24,11 +24,10 @@ from typing import IO, BinaryIO
 
 from ktrace.errors import InputError, import_extra
 from ktrace.input.boundary import input_faults
-from ktrace.input.compression import PACKED, codec_of, member_name, split_member, unpacked
-from ktrace.input.recoded import Recoded
-from ktrace.input.room import copied, temporary_copy
+from ktrace.input.compression import PACKED, Recoded, codec_of, member_name, split_member, unpacked
+from ktrace.input.limits import copied, temporary_copy
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
-from ktrace.naming.near import near
+from ktrace.naming.alike import near
 
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 

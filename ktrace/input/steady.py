@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, overload
 
 from ktrace.errors import DamagedInput, InputError
-from ktrace.input.room import copied
+from ktrace.input.limits import copied
 from ktrace.input.source import Source
 from ktrace.input.sqlite_file import has_changes_beside
 

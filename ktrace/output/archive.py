@@ -29,7 +29,7 @@ from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import dump_json
 from ktrace.model.masks import each_source
 from ktrace.model.tracks import Process, host_of, rank_of
-from ktrace.model.unique import unique_name
+from ktrace.naming.alike import unique_name
 from ktrace.output.sink import Sink, writing
 from ktrace.output.write import write_batches
 from ktrace.report import Report

@@ -62,7 +62,7 @@ def writing_to(path: str, fmt: Format, split_by: str | None, *, overwrite: bool 
             yield lambda batches, conversion: _write(batches, fmt, sink, conversion)
         return
     from ktrace.output.parts import NumberedOutputs, write_parts
-    from ktrace.stages.split.split_by import SplitBy
+    from ktrace.stages.split.stage import SplitBy
 
     by = SplitBy.of(split_by)
     with writing(NumberedOutputs(path, fmt, overwrite=overwrite)) as parts:

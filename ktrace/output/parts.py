@@ -19,9 +19,8 @@ from ktrace.output.swap import recover, swap
 from ktrace.output.write import write_batches
 from ktrace.report import Report
 from ktrace.scratch import Held, make, name_for
-from ktrace.stages.pair import pair_halves
-from ktrace.stages.split.split_by import SplitBy
-from ktrace.stages.split.stage import Split
+from ktrace.stages.order.pairing import pair_halves
+from ktrace.stages.split.stage import Split, SplitBy
 
 #: Largest number of parts: their numbers have three digits.
 MAX_PARTS = 1000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 from ktrace.errors import OutputError
 from ktrace.model.batch import RECORDS
 from ktrace.output.swap import is_ours, recover, swap
-from ktrace.parallel.write_behind import WriteBehind
+from ktrace.parallel.threads import WriteBehind
 from ktrace.scratch import Held, make, name_for, remove, system_folder
 
 if TYPE_CHECKING:

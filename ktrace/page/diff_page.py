@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.page.blocks import Bars, KeyFigure, Legend, Row, Section, named
-from ktrace.page.charts import diverging, pair
-from ktrace.page.use_charts import device_legend, device_row
+from ktrace.page.charts import device_legend, device_row, diverging, pair
 from ktrace.tables.figures import brief, exact, harmless
 
 #: The most that is drawn: changes of each table, operations, devices.

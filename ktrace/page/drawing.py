@@ -20,8 +20,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from ktrace.errors import OutputError
-from ktrace.page.blocks import Bars, Legend, Lists, Plot, Row, Section
-from ktrace.page.markup import bounded, tag
+from ktrace.page.blocks import Bars, Legend, Lists, Plot, Row, Section, bounded, tag
 from ktrace.tables.figures import shortened
 
 #: Sizes in pixels: the whole, the space of names, of figures, of a second chart, between columns, of a line.

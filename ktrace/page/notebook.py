@@ -9,9 +9,8 @@ from markupsafe import Markup
 from ktrace.analysis.summary.summary import Summary
 from ktrace.errors import UsageError
 from ktrace.page import diff_page, summary_page
-from ktrace.page.blocks import KeyFigure, Section
+from ktrace.page.blocks import KeyFigure, Section, tag
 from ktrace.page.drawing import Drawing
-from ktrace.page.markup import tag
 from ktrace.tables.figures import harmless, shortened
 
 #: The charts that are drawn without a name, the first of each row that are there.

@@ -23,10 +23,8 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from ktrace.page.blocks import KeyFigure, Section, figure_table
-from ktrace.page.markup import bounded
-from ktrace.tables.figures import harmless
-from ktrace.tables.table import Table
+from ktrace.page.blocks import KeyFigure, Section, bounded, figure_table
+from ktrace.tables.figures import Table, harmless
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff

@@ -16,11 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ktrace.tables.csv_text import as_csv
-from ktrace.tables.json_text import as_json
-from ktrace.tables.markdown import as_markdown
-from ktrace.tables.table import Table
-from ktrace.tables.text import as_text
+from ktrace.tables.figures import Table
+from ktrace.tables.text import as_csv, as_json, as_markdown, as_text
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff

@@ -19,8 +19,7 @@ from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
 from ktrace.page import answers
 from ktrace.page.blocks import Bars, KeyFigure, Lists, Row, Section, named, share
-from ktrace.page.charts import LogAxis, bar
-from ktrace.page.use_charts import devices, layers, operation_colours, step_totals, steps, waits
+from ktrace.page.charts import LogAxis, bar, devices, layers, operation_colours, step_totals, steps, waits
 from ktrace.tables.figures import brief, duration, exact, harmless
 
 #: The most that is drawn: operations, groups of other kinds, kernels, runs.

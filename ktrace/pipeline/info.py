@@ -13,18 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.input.boundary import input_faults
+from ktrace.input.capabilities import kept_stand_ins
 from ktrace.input.detection import by_name, detect
 from ktrace.input.format import Detected
 from ktrace.input.limits import limited
 from ktrace.input.source import Source
-from ktrace.input.stand_in import kept_stand_ins
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decoded, encoded
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 from ktrace.stages.layout.launch_tables import is_sampled
-from ktrace.stages.pair import pair_halves
+from ktrace.stages.order.pairing import pair_halves
 
 #: Name -> count, ns.
 _Work = defaultdict[str, list[float]]

@@ -30,7 +30,7 @@ from ktrace.model.row_builder import to_batch
 from ktrace.pipeline.selection import Selection, mapped_format
 from ktrace.report import Report
 from ktrace.stages.decode import with_decoded_names
-from ktrace.stages.pair import pair_halves
+from ktrace.stages.order.pairing import pair_halves
 
 if TYPE_CHECKING:
     from ktrace.model.arrays import Int64
@@ -267,7 +267,7 @@ def _cropped_twice(
     columns: frozenset[str] | None,
 ) -> Iterator[Batch]:
     """Reads a crop twice: first the columns that decide, then the rows that stay."""
-    from ktrace.stages.select.crop_columnar import cropped_twice
+    from ktrace.stages.select.crop import cropped_twice
 
     assert selection.crop is not None
 

@@ -7,8 +7,7 @@ select/    crops by time and filters rows
 metrics/   attaches the metrics of one tool to the kernels that another tool timed
 execution_trace
            attaches the arguments of operators in an execution trace to their rows
-split/     divides a trace into numbered parts
-pair       makes slices of begins and ends, for table writers
+split      divides a trace into numbered parts
 layout/    makes synthetic slices of tables, for timeline writers
-order/     sorts, pairs, nests and links events, for timeline writers
+order/     pairs begins and ends; sorts, nests and links events for timeline writers
 """

@@ -1,4 +1,10 @@
-"""Figures and names for people: 1.200 ms, 61.5%, 4,096, 2.1 MB; names without side effects.
+"""Tables of figures, and figures and names for people: 1.200 ms, 61.5%, 4,096, 2.1 MB; names without side effects.
+
+    Table("operation", "by operation", (Column("operation"), Column("time", "ns"), Column("share", "%")),
+          [("gemm", 1_200_000, 61.5), ("norm", 751_000, 38.5)])
+
+A table is independent of the format: text and Markdown show `1.200 ms`; CSV and JSON contain the exact figure under
+`time_ns`.
 
 shown(1_200_000, Column("time", "ns"))                 1.200 ms
 shown(-3.25, Column("change", "%", signed=True))       -3.2%
@@ -11,10 +17,63 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import count, takewhile
 from numbers import Integral, Real
 
-from ktrace.tables.table import Cell, Column
+#: A cell: text, an exact number, a figure; None where the source doesn't state it.
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """The heading of a column and the unit of its figures: ns, %, count, B, B/s, x (a factor); "" is text.
+
+    Figures in "exact" have no unit: whole numbers are shown digit by digit.
+
+    Figures that are `signed` are changes: people see +1.200 ms. A column that `decides` stays next to the first one
+    where a terminal is too narrow for all; rows with that text in it matter less, and are dim where there are colours.
+    """
+
+    name: str
+    unit: str = ""
+    signed: bool = False
+    decides: str = ""
+
+    @property
+    def key(self) -> str:
+        """The column's name for programs: `time_ns`, `share_percent`, `count`, `operation`."""
+        suffix = {"ns": "_ns", "%": "_percent", "B": "_bytes", "B/s": "_bytes_per_s"}.get(self.unit, "")
+        return self.name.replace(" ", "_") + suffix
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under columns. `name` is for programs, `title` for people; `notes` are sentences below the table.
+
+    `more` is the number of rows left out after the last one. Keys of columns are unique (else ValueError). The rows of
+    `sentences` are sentences, which are shown without a table around them.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: list[tuple[Cell, ...]]
+    notes: list[str] = field(default_factory=list)
+    more: int = 0
+    sentences: bool = False
+
+    def __post_init__(self) -> None:
+        keys = [column.key for column in self.columns]
+        if len({*keys}) < len(keys):
+            raise ValueError(f"table {self.name}: two columns have the same key: {', '.join(keys)}")
+
+
+def prose(name: str, sentences: Sequence[str]) -> list[Table]:
+    """Sentences as a table without a title; no table without sentences."""
+    rows: list[tuple[Cell, ...]] = [(sentence,) for sentence in sentences]
+    return [Table(name, "", (Column(name),), rows, sentences=True)] if rows else []
+
 
 #: Characters that move a cursor, change the direction of writing, end lines, or can't be encoded.
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ktrace.errors import UsageError
-from ktrace.tables.figures import plain
-from ktrace.tables.table import Cell, Table
+from ktrace.tables.figures import Cell, Table, plain
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ktrace.errors import OutputError, import_extra
-from ktrace.tables.figures import harmless, plain, shortened
-from ktrace.tables.table import Cell, Column, Table
+from ktrace.tables.figures import Cell, Column, Table, harmless, plain, shortened
 
 #: Limits of the format: characters of a cell and of a sheet's name, rows of a sheet.
 _TEXT, _NAME, _ROWS = 32_000, 31, 1_048_576

@@ -1,4 +1,4 @@
-"""A small timeline of a trace, for notebooks: how busy each stream is, in the colour of what it does.
+"""What a notebook shows of a trace: names from the catalog with the events, and how busy each stream is over time.
 
     device 0 stream 7    ▅█▆▁  ▇▇█▅▂        a bar is as high as the share of its time that is busy
     device 0 stream 20      ▂▂▆█            colours are operations
@@ -10,7 +10,9 @@ shows the threads of the host.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +22,19 @@ from markupsafe import Markup
 from ktrace.analysis.work.groups import OTHER, Group
 from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS
+from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
 from ktrace.naming.taxonomy import taxonomy
-from ktrace.page.blocks import Legend
-from ktrace.page.drawing import WIDTH, Picture, legend
-from ktrace.page.markup import tag
-from ktrace.page.use_charts import operation_colours
+from ktrace.page.blocks import Legend, tag
+from ktrace.page.charts import operation_colours
+from ktrace.page.drawing import WIDTH, Drawing, Picture, legend
 from ktrace.store.joins import coded, combined, distinct
 from ktrace.tables.figures import duration, shortened
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ktrace.trace.trace import Trace
 
 #: Pieces of time, tracks that are drawn, steps of height.
 BINS, TRACKS, _STEPS = 240, 8, 16
@@ -157,3 +164,51 @@ def _axis(y: float, span: int) -> Markup:
         tag("text", words, x=f"{_NAME + at * width:.0f}", y=y + 12, class_="tick", text_anchor=anchor)
         for at, anchor, words in places
     )
+
+
+#: Added column -> the entity that names it and the columns of an event that identify it.
+_JOINED = {
+    "process_name": ("process", ("source", "host", "pid")),
+    "thread_name": ("thread", ("source", "host", "pid", "tid")),
+    "device_name": ("device", ("source", "host", "device")),
+    "stream_name": ("stream", ("source", "host", "pid", "device", "context", "stream")),
+    "host_name": ("host", ("source", "host")),
+}
+
+
+def join_names(frame: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
+    """Adds `process_name`, `thread_name`, `device_name`, `stream_name`, `host_name` and `rank` to the events."""
+    import pandas as pd
+
+    for column, (entity, key) in _JOINED.items():
+        names = {tuple(entry.key.get(part) for part in key): entry.name for entry in catalog.of(entity)}
+        frame[column] = pd.array(_look_up(frame, key, names), dtype="string")
+    ranks = {(entry.key.get("source"),): entry.facts.get("rank") for entry in catalog.of("source")}
+    frame["rank"] = pd.array(_look_up(frame, ("source",), ranks), dtype="Int64")
+    return frame
+
+
+def _look_up(frame: pd.DataFrame, key: tuple[str, ...], names: dict[tuple[Any, ...], Any]) -> list[Any]:
+    import pandas as pd
+
+    if not names:
+        return [None] * len(frame)
+    columns = [[None if value is pd.NA else value for value in frame[part]] for part in key]
+    return [names.get(values) for values in zip(*columns, strict=True)]
+
+
+def trace_html(trace: Trace) -> str:
+    """Returns what a notebook shows: the number of rows of each record, the span, the device time, a small timeline."""
+
+    tables = trace.to_arrow()
+    cells = "".join(
+        f"<tr><td>{record}</td><td style='text-align:right'>{table.num_rows:,}</td></tr>"
+        for record, table in tables.items()
+    )
+    span = trace.span()
+    facts = [f"{(span[1] - span[0]) / 1e6:,.3f} ms"] if span else []
+    if trace.device_time():
+        facts.append(f"device time {trace.device_time() / 1e6:,.3f} ms")
+    pictures = timeline(tables["events"])
+    drawing = Drawing(pictures, f"timeline of {trace!r}")._repr_html_() if pictures else ""
+    return f"<b>{escape(repr(trace))}</b><br>{', '.join(facts)}<table>{cells}</table>{drawing}"

@@ -15,8 +15,7 @@ from conftest import SAMPLES
 import ktrace
 from ktrace.cli import main
 from ktrace.errors import DamagedInput
-from ktrace.input.sqlite_file import connect, settled
-from ktrace.input.sqlite_journal import MAGIC
+from ktrace.input.sqlite_file import JOURNAL_MAGIC, connect, settled
 
 RPD = SAMPLES / "rpd"
 
@@ -88,9 +87,9 @@ def naming(database: Path, victim: str) -> None:
     data = database.read_bytes()
     page = struct.unpack(">H", data[16:18])[0]
     page = 65536 if page == 1 else page
-    header = (MAGIC + struct.pack(">5I", 0, 1, len(data) // page, 512, page)).ljust(512, b"\0")
+    header = (JOURNAL_MAGIC + struct.pack(">5I", 0, 1, len(data) // page, 512, page)).ljust(512, b"\0")
     name = victim.encode()
-    tail = struct.pack(">I", (1 << 30) // page + 1) + name + struct.pack(">2I", len(name), sum(name)) + MAGIC
+    tail = struct.pack(">I", (1 << 30) // page + 1) + name + struct.pack(">2I", len(name), sum(name)) + JOURNAL_MAGIC
     Path(f"{database}-journal").write_bytes(header + tail)
 
 

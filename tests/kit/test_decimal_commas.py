@@ -12,7 +12,7 @@ from ktrace.input.detection import choose
 from ktrace.input.source import Source
 from ktrace.kit.text.decimal_commas import separator_in, with_point
 from ktrace.kit.text.numbers import quantity
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 

@@ -8,9 +8,9 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.page import answers
+from ktrace.page.answers import Point, roofline
 from ktrace.page.blocks import Lists, Plot
 from ktrace.page.render import rendered
-from ktrace.page.roofline_chart import Point, roofline
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 

@@ -16,12 +16,19 @@ from conftest import ROOT
 from markdown_it import MarkdownIt
 
 from ktrace.page.render import FORMATS, rendered
-from ktrace.tables.csv_text import as_csv
-from ktrace.tables.figures import UNSEEN, duration, harmless, shortened, shortened_apart, shown, size
-from ktrace.tables.json_text import as_json
-from ktrace.tables.markdown import as_markdown
-from ktrace.tables.table import Cell, Column, Table
-from ktrace.tables.text import as_text
+from ktrace.tables.figures import (
+    UNSEEN,
+    Cell,
+    Column,
+    Table,
+    duration,
+    harmless,
+    shortened,
+    shortened_apart,
+    shown,
+    size,
+)
+from ktrace.tables.text import as_csv, as_json, as_markdown, as_text
 
 #: Beyond 2**53: a float would lose its last digits.
 BIG = 2**60 + 1

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ktrace.tables.figures import percent, size
-from ktrace.tables.table import Cell, Column, Table
+from ktrace.tables.figures import Cell, Column, Table, percent, size
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.groups import Spread

@@ -31,7 +31,7 @@ from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, encoded
 from ktrace.model.masks import NameTest, truth, words_in
-from ktrace.naming.collectives import is_collective, is_send, operation_in
+from ktrace.naming.taxonomy import is_collective, is_send, operation_in
 from ktrace.store.events import values
 from ktrace.store.spill import Spill
 

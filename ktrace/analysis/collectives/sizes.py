@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ktrace.model.whole import whole
-from ktrace.naming.collectives import SENDS, operation_in
+from ktrace.model.fitting import whole
+from ktrace.naming.taxonomy import SENDS, operation_in
 
 #: Bytes of an element, by the names of torch and HCCL.
 _BYTES: dict[str, int] = {

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ktrace.tables.figures import percent
-from ktrace.tables.table import Cell, Column, Table
+from ktrace.tables.figures import Cell, Column, Table, percent
 
 if TYPE_CHECKING:
     import pyarrow as pa

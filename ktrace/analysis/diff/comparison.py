@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING
 from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Gate, Regression
 from ktrace.analysis.work.figures import percentiles
 from ktrace.errors import UsageError
-from ktrace.tables.figures import harmless, percent
+from ktrace.tables.figures import Cell, Column, Table, harmless, percent, prose
 from ktrace.tables.frames import Framed
-from ktrace.tables.table import Cell, Column, Table, prose
 
 if TYPE_CHECKING:
     from ktrace.analysis.summary.summary import Summary

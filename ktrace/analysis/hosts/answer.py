@@ -15,8 +15,7 @@ from ktrace.analysis.work.spans import KINDS
 from ktrace.model.arrays import AnyArray
 from ktrace.store.joins import positions
 from ktrace.store.spill import Spill
-from ktrace.tables.figures import percent
-from ktrace.tables.table import Cell, Column, Table
+from ktrace.tables.figures import Cell, Column, Table, percent
 
 #: Between the names of a path.
 _INSIDE = " › "

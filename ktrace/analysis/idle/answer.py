@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ktrace.analysis.work.gaps import CAUSES, NOTES
+from ktrace.tables.figures import Cell, Column, Table, percent
 from ktrace.tables.figures import brief as short
-from ktrace.tables.figures import percent
-from ktrace.tables.table import Cell, Column, Table
 
 #: The units of columns.
 _UNITS = {"time": "ns", "average": "ns", "longest": "ns", "of idle": "%", "of span": "%", "gaps": "count"}

@@ -31,7 +31,7 @@ from ktrace.model.batch import RECORDS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import encoded
 from ktrace.report import Report
-from ktrace.stages.pair import pair_halves
+from ktrace.stages.order.pairing import pair_halves
 from ktrace.stages.select.filter import Filter, filtered
 from ktrace.store.spill import Spill
 

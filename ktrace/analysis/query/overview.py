@@ -42,7 +42,7 @@ def overview(
 ) -> pa.Table:
     """The columns of each view with the numbers of rows: all rows, and those that have a value."""
     from ktrace.pipeline.read import read_selected
-    from ktrace.stages.pair import pair_halves
+    from ktrace.stages.order.pairing import pair_halves
 
     spill = Spill(SPILL_BYTES)
     try:

@@ -153,7 +153,7 @@ def summary_of(
 
     Only rows that pass `filter` are counted. `proved` is that of `read_summary`.
     """
-    from ktrace.stages.pair import pair_halves
+    from ktrace.stages.order.pairing import pair_halves
     from ktrace.stages.select.filter import filtered
 
     for name in by or ():

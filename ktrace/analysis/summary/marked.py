@@ -24,7 +24,7 @@ from ktrace.analysis.work.launching import stream_of
 from ktrace.analysis.work.stored_columns import BLOCK
 from ktrace.analysis.work.use import COMPUTE, parts_of
 from ktrace.model.arrays import Bools, Int32, Int64, UInt8
-from ktrace.stages.select.launched import queued_until
+from ktrace.stages.select.dependents import queued_until
 from ktrace.stages.select.marks import step_of
 
 Shape = dict[str, Any]

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from ktrace.analysis.summary.verdict import verdict
 from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group
-from ktrace.tables.figures import duration, exact, harmless, percent, shortened
+from ktrace.tables.figures import Cell, Column, Table, duration, exact, harmless, percent, prose, shortened
 from ktrace.tables.frames import Framed
-from ktrace.tables.table import Cell, Column, Table, prose
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.question import Answer

@@ -18,7 +18,7 @@ from ktrace.analysis.work.stored_columns import BLOCK, Shapes, StoredColumns
 from ktrace.analysis.work.use import COMMUNICATION, COMPUTE, COPY, Place, device_use
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
-from ktrace.store.launches import Correlated, find_launches
+from ktrace.store.joins import Correlated, find_launches
 
 Shape = dict[str, Any]
 

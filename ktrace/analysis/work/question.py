@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ktrace.model.batch import Batch
 from ktrace.store.spill import Spill
-from ktrace.tables.table import Table
+from ktrace.tables.figures import Table
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.events import Work

@@ -21,8 +21,7 @@ from ktrace.kit.trace_json.grammar import find_key, object_end
 from ktrace.kit.trace_json.repair import Repair
 from ktrace.kit.trace_json.salvage import is_json, mended_object
 from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema
-from ktrace.model.json_text import NOT_JSON
-from ktrace.model.record_texts import Fault, RecordRun
+from ktrace.model.json_text import NOT_JSON, Fault, RecordRun
 from ktrace.output.sink import Sink
 from ktrace.report import Report
 

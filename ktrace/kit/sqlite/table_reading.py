@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block
-from ktrace.parallel.prefetch import prefetch, prefetch_map
+from ktrace.parallel.threads import prefetch, prefetch_map
 from ktrace.report import Report
 
 from .constants import ConstantColumns, column_of, condition

@@ -25,9 +25,8 @@ from ktrace.model.masks import each_source, truth
 from ktrace.model.row_builder import to_batch
 from ktrace.model.times import time_text
 from ktrace.report import Report
-from ktrace.stages.align.clocks import Placed, anchor_of, by_auto, by_unix, shift_of
 from ktrace.stages.align.collectives import Collectives, Fit
-from ktrace.stages.align.moves import Move, moved
+from ktrace.stages.align.moves import Move, Placed, anchor_of, by_auto, by_unix, moved, shift_of
 from ktrace.stages.align.wanted import Align
 from ktrace.stages.layout.launch_tables import is_sampled
 from ktrace.stages.select.marks import Marks, called, no_such

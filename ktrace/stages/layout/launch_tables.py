@@ -24,7 +24,7 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded, dump_json, load_object
 from ktrace.model.masks import present
-from ktrace.model.unique import unique_name
+from ktrace.naming.alike import unique_name
 from ktrace.report import Ledger
 from ktrace.store.joins import distinct_rows, positions
 

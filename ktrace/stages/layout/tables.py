@@ -21,7 +21,7 @@ from typing import Any
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.row_builder import to_batch, to_rows
-from ktrace.model.unique import unique_name
+from ktrace.naming.alike import unique_name
 from ktrace.report import Ledger, Report
 from ktrace.stages.layout.launch_tables import Launches, is_sampled
 

@@ -25,7 +25,7 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
-from ktrace.naming.spelling import base_name, spelled_alike
+from ktrace.naming.short_names import base_name, spelled_alike
 from ktrace.store.joins import distinct_rows
 
 #: How names are compared, the strictest comparison first.

@@ -23,7 +23,7 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.row_builder import to_rows
-from ktrace.naming.near import near
+from ktrace.naming.alike import near
 from ktrace.report import Ledger, Report
 from ktrace.stages.layout.launch_tables import is_sampled
 from ktrace.stages.metrics.launch_matching import PLACE, SIZE, SPELLINGS, Kernels, Launch, Matching

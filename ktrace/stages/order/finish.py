@@ -1,4 +1,4 @@
-"""The complete rows of a range: in order, each begin with the duration and arguments of its end."""
+"""The complete rows of a range: in the order in which a timeline shows them, each begin with what its end says."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.arrays import Int64, Structured
+from ktrace.model.arrays import Int32, Int64, Structured
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json, load_object
-from ktrace.store.events import EventStore
-from ktrace.store.gathered import GatheredRows
+from ktrace.store.events import EventStore, GatheredRows
 from ktrace.store.spill import Runs
 
 #: Columns of a begin that its end doesn't fill.
@@ -92,3 +91,63 @@ def _merge_args(found: dict[str, pa.Array], columns: pa.RecordBatch, texts: pa.A
 def _merge(begin: str, end: str) -> str:
     """The arguments of both; the end's value where they differ."""
     return dump_json(load_object(begin) | load_object(end))
+
+
+#: An end: its time, the serial of the row that it closes, its track and lane.
+_END = np.dtype([("ts", "i8"), ("closes", "i8"), ("track", "i4"), ("lane", "i4")])
+
+
+class OpenEnds:
+    """Ends of slices that are open at the end of a range."""
+
+    def __init__(self) -> None:
+        self._waiting = np.empty(0, _END)
+
+    def edges(
+        self, rows: Structured, track: Int32, serial: int, until: int | None
+    ) -> tuple[Int64, Int32, Int32, Int32]:
+        """The edges of a range: the begins and points of its rows, and the ends below `until` (all if it is None).
+
+        Returns ts, row (-1 for an end), track and lane. `serial` is the number of the first row.
+        """
+        ends = np.concatenate([self._waiting, _ends(rows, track, serial)])
+        if until is not None:
+            later = ends["ts"] >= until
+            self._waiting, ends = ends[later], ends[~later]
+        begin = np.ascontiguousarray(rows["ts"])
+        order = edge_order(begin, np.ascontiguousarray(ends["ts"]), ends["closes"] - serial)
+        row = np.concatenate([np.arange(len(rows), dtype=np.int32), np.full(len(ends), -1, np.int32)])
+        return (
+            np.concatenate([begin, ends["ts"]])[order],
+            row[order],
+            np.concatenate([track, ends["track"]])[order],
+            np.concatenate([rows["lane"], ends["lane"]])[order],
+        )
+
+
+def _ends(rows: Structured, track: Int32, serial: int) -> Structured:
+    which = np.flatnonzero(rows["slice"])
+    ends: Structured = np.empty(len(which), _END)
+    ends["ts"], ends["closes"] = rows["end"][which], serial + which
+    ends["track"], ends["lane"] = track[which], rows["lane"][which]
+    return ends
+
+
+def edge_order(begin: Int64, end: Int64, closing: Int64) -> Int64:
+    """The order of begins and ends: indices into the begins followed by the ends.
+
+    `begin` are the times of the rows in their order, `end` the times of ends, `closing` the position of the row
+    that each end closes (below 0: a row of an earlier range). In one nanosecond the ends come first, innermost first;
+    a slice without duration ends directly after its begin.
+    """
+    count = len(begin)
+    place = 2 * np.searchsorted(begin, end, "left") - 1
+    here = closing >= 0
+    at_once = here.copy()
+    at_once[here] = begin[closing[here]] == end[here]
+    place[at_once] = 2 * closing[at_once] + 1
+    inner_first = np.lexsort((-closing, end))
+    order = np.argsort(np.concatenate([2 * np.arange(count), place[inner_first]]), kind="stable")
+    ends = order >= count
+    order[ends] = count + inner_first[order[ends] - count]
+    return order

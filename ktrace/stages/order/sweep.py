@@ -11,7 +11,7 @@ import numpy as np
 from ktrace.model.arrays import Bools, Int32, Int64, Structured, UInt16
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import SliceAttacher
-from ktrace.stages.order.slices import Slices, no_slices
+from ktrace.stages.order.nesting import Slices, no_slices
 from ktrace.store.events import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore
 from ktrace.store.spill import Runs, Spill, ranges
 

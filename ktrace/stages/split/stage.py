@@ -1,4 +1,4 @@
-"""Divides a trace into parts by time, step or size.
+"""Divides a trace into numbered parts by time, step or size.
 
     api     9.9 s          part 0        --split-by time=10s
     kernel  9.9 .. 10.2    part 0        whole, where it begins
@@ -7,30 +7,154 @@
 
 Each row has a rank, in the order of its part and time, so that a part is a range of ranks. Figures and ends of arrows
 have the rank of the row they depend on. Rows wait in a temporary folder, since rows that belong together may come late.
+
+With `--split-by step` each step is a part:
+
+    ProfilerStep#3   rank 0: 100 .. 200    rank 1: 104 .. 210
+    between them     rank 0: 200 .. 207    with the step before
+    ProfilerStep#4   rank 0: 207 .. 300    rank 1: 212 .. 305
+
+Events before the first step are a part. Each source has its own steps; a source without steps uses the times of the
+others. If the numbers of steps start again, these are further parts.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from ktrace.errors import InputError, UsageError
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.masks import rows_where
+from ktrace.model.times import parse_time
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import LinkStore
-from ktrace.stages.select.dependents import Dependents, are_figures
-from ktrace.stages.select.launched import before_recording, launch_ends, launch_links
-from ktrace.stages.split.split_by import SplitBy
-from ktrace.stages.split.steps import Steps
+from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
+from ktrace.stages.select.marks import Marks, step_of
 from ktrace.store.events import EventStore, values
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
-from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Vocabularies
+from ktrace.store.vocabulary import TrackIndex, Vocabularies
+
+#: A step: how many times its number occurred before, and the number.
+Step = tuple[int, int]
+
+_BEFORE = (-1, -1)
+
+
+class Steps(Marks):
+    """Collects the steps of each source."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda name: step_of(name) is not None, ("range", "op"))
+        self._found: defaultdict[tuple[str, bool], list[tuple[int, int, int]]] = defaultdict(list)
+
+    def keep(self, source: str, name: str, begin: int, end: int, placed: bool, number: int) -> None:
+        """Keeps a step."""
+        super().keep(source, name, begin, end, placed, number)
+        self._found[source, placed].append((begin, step_of(name) or 0, number))
+
+    def of(self, store: EventStore, index: TrackIndex, size: int) -> Int64:
+        """The number of the part of each event, by place. Raises InputError if there is no step."""
+        if not self:
+            raise InputError(
+                "has no steps to split by",
+                expected="ranges with names such as ProfilerStep#3 or Iteration 3",
+                remedy="use --split-by time=10s or size=500MB",
+            )
+        steps = {source: self._steps(source, on_device=not self._found.get((source, False))) for source in self.ids}
+        first: dict[Step, int] = {}
+        for begins in steps.values():
+            for begin, step in begins:
+                first[step] = min(begin, first.get(step, begin))
+        order = sorted(first, key=lambda step: (first[step], step))
+        part = {_BEFORE: 0} | {step: number for number, step in enumerate(order, 1)}
+        common = [(first[step], step) for step in order]
+        parts = np.zeros(len(store.keys), np.int64)
+        sources = index.sources()
+        for start, rows in store.keys.blocks(size):
+            source = sources[rows["track"]]
+            for number in np.unique(source).tolist():
+                mine = source == number
+                name = store.words["source"].word(number) or ""
+                begins = steps.get(name, common)
+                numbers = np.array([0, *(part[step] for _, step in begins)])
+                at = np.searchsorted(np.array([begin for begin, _ in begins]), rows["ts"][mine], "right")
+                found = numbers[at]
+                for id_, step in self._on_device(name).items():
+                    found[rows["id"][mine] == id_] = part.get(step, 0)
+                parts[start : start + len(rows)][mine] = found
+        return parts
+
+    def _steps(self, source: str, *, on_device: bool) -> list[tuple[int, Step]]:
+        """The begins of the steps of a source, in order; a step on several threads counts once."""
+        begins: list[tuple[int, Step]] = []
+        often: Counter[int] = Counter()
+        for begin, number, _ in sorted(self._found[source, on_device]):
+            if not begins or begins[-1][1][1] != number:
+                begins.append((begin, (often[number], number)))
+                often[number] += 1
+        return begins
+
+    def _on_device(self, source: str) -> dict[int, Step]:
+        """The ids of rows that repeat a step on a device, where its time may be later."""
+        if not self._found.get((source, False)):
+            return {}
+        ids: dict[int, Step] = {}
+        often: Counter[int] = Counter()
+        last = None
+        for _, number, id_ in sorted(self._found.get((source, True), ())):
+            often[number] += number != last
+            last = number
+            ids[id_] = (often[number] - 1, number)
+        return ids
+
+
+#: Unit -> bytes.
+_UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+_EXPECTED = "time=10s, size=500MB or step"
+
+
+@dataclass(frozen=True)
+class SplitBy:
+    """One of three: `time` is the length of a part in ns, `size` the most bytes of a file, `step` a part per step."""
+
+    time: int | None = None
+    size: int | None = None
+    step: bool = False
+
+    @classmethod
+    def of(cls, text: str) -> SplitBy:
+        """Parses a text. Raises UsageError."""
+        way, _, value = text.partition("=")
+        if way == "step" and not value:
+            return cls(step=True)
+        if way == "time" and value:
+            length = parse_time(value)
+            if length <= 0:
+                raise UsageError(f"a part can't be {value} long", expected=_EXPECTED)
+            return cls(time=length)
+        if way == "size" and value:
+            return cls(size=_parse_size(value))
+        raise UsageError(f"'{text}' isn't a way to split", expected=_EXPECTED)
+
+
+def _parse_size(text: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)", text.strip())
+    size = int(Decimal(found[1]) * _UNITS[found[2]]) if found and found[2] in _UNITS else 0
+    if size <= 0:
+        raise UsageError(f"'{text}' isn't a size with a unit", expected="B, kB, MB or GB, such as 500MB or 1.5GB")
+    return size
+
 
 #: Columns that tell which rows depend on others, and where rows are.
 _PLACE = ("id", "parent", "event", "bind", "kind", "metric", "ts", "dur", *TRACK_COLUMNS)

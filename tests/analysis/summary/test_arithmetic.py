@@ -16,7 +16,7 @@ from ktrace.analysis.work.stored_columns import Shapes
 from ktrace.analysis.work.use import COMMUNICATION, COMPUTE, COPY, parts_of, usage
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
-from ktrace.store.launches import Correlated, find_launches
+from ktrace.store.joins import Correlated, find_launches
 from ktrace.store.spill import Spill
 
 INTERVALS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30)), max_size=25)

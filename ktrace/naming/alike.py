@@ -1,4 +1,4 @@
-"""Names near to one that doesn't exist, for messages.
+"""Names among others: those near to one that doesn't exist, for messages, and one that is still free.
 
 near("gemn", ["gemm", "softmax"])                  ["gemm"]
 near("*gemn*", ["ampere_s16816gemm_fp16", "..."])  ["ampere_s16816gemm_fp16"]
@@ -7,8 +7,18 @@ near("*gemn*", ["ampere_s16816gemm_fp16", "..."])  ["ampere_s16816gemm_fp16"]
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
+
+
+def unique_name(name: str, is_taken: Callable[[str], bool], separator: str = "#") -> str:
+    """Returns the name, or where it is taken the name with the first free number from 2 on: run, run#2, run#3."""
+    number, free = 1, name
+    while is_taken(free):
+        number += 1
+        free = f"{name}{separator}{number}"
+    return free
+
 
 #: How many names are compared, and how many characters of each: similarity takes quadratic time.
 _COMPARED, _CHARACTERS = 2_000, 100
