@@ -19,8 +19,8 @@ STOREYS = (
     ("errors", "byte_account", "native", "scratch"),
     ("report", "model", "naming"),
     ("conversion", "parallel", "store", "tables"),
-    ("input", "stages.order", "stages.layout", "stages.classify"),
-    ("stages.decode", "stages.metrics", "stages.execution_trace"),
+    ("input", "stages.order", "stages.names", "stages.launch_tables", "stages.launch_matching"),
+    ("stages.layout", "stages.metrics", "stages.execution_trace"),
     ("stages.select",),
     ("stages.align", "stages.split", "analysis.work"),
     ("output", *(f"analysis.{name}" for name in ("hosts", "idle", "collectives", "roofline", "critical_path"))),
@@ -169,7 +169,7 @@ def test_there_are_no_circles() -> None:
 def test_few_modules_know_how_to_read_and_how_to_write() -> None:
     reads, writes = (
         {"ktrace.pipeline.read"},
-        {"ktrace.output.write", "ktrace.output.destination", "ktrace.output.parts"},
+        {"ktrace.output.write", "ktrace.output.parts"},
     )
     both = {
         module_name(file)

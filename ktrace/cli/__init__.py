@@ -3,9 +3,8 @@
 Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found, 130 interrupted by Ctrl-C.
 
 Commands: convert, merge, view, summary, diff, query, batch, info, map, formats, schema, validate, completion,
-new_format, check_format. They share `_options` (options and the completion of
-their values), `_console` (printing, also of tables), `_account` (what was noted, repaired or skipped), `_start` (the
-allocator, pyarrow without pandas) and `_signals` (Ctrl-C).
+new_format, check_format. They share `_options` (options and the completion of their values), `_console` (printing, also
+of tables and of what was noted, repaired or skipped) and `_start` (Ctrl-C, the allocator, pyarrow without pandas).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import NoReturn
 import click
 
 from ktrace import __version__
-from ktrace.cli._signals import INTERRUPTION
+from ktrace.cli._start import INTERRUPTION
 from ktrace.errors import KtraceError, UsageError
 
 #: Command -> what it does, for the list of commands; listing the commands imports no module of theirs.

@@ -36,7 +36,7 @@ def complete_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) 
 def complete_by(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns what tables can be grouped by; of a list the last item is completed."""
     from ktrace.analysis.diff.matching import COMPARED
-    from ktrace.analysis.summary.questions import QUESTIONS
+    from ktrace.analysis.summary import QUESTIONS
     from ktrace.analysis.work.groups import BY
 
     return _listed(incomplete, [*BY, *QUESTIONS] if ctx.info_name == "summary" else COMPARED)

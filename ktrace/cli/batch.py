@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._account import account_file, tell_issues
-from ktrace.cli._console import has_rich, is_terminal, tell
+from ktrace.cli._console import account_file, has_rich, is_terminal, tell, tell_issues
 from ktrace.cli._options import (
     Grouped,
     classify_option,
@@ -20,8 +19,7 @@ from ktrace.cli._options import (
     rules_option,
     selection_of,
 )
-from ktrace.cli._signals import INTERRUPTION
-from ktrace.cli._start import import_pyarrow
+from ktrace.cli._start import INTERRUPTION, import_pyarrow
 from ktrace.errors import InputError
 
 if TYPE_CHECKING:

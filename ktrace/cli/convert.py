@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from ktrace.cli._account import account_file, tell_account, tell_labels
-from ktrace.cli._console import Progress
+from ktrace.cli._console import Progress, account_file, tell_account, tell_labels
 from ktrace.cli._options import (
     Grouped,
     classify_option,

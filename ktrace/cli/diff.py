@@ -6,8 +6,16 @@ from typing import Any
 
 import click
 
-from ktrace.cli._account import tell_issues
-from ktrace.cli._console import Progress, check_output, figures_option, format_of, format_option, tell, write_figures
+from ktrace.cli._console import (
+    Progress,
+    check_output,
+    figures_option,
+    format_of,
+    format_option,
+    tell,
+    tell_issues,
+    write_figures,
+)
 from ktrace.cli._options import (
     Grouped,
     complete_by,

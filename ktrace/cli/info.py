@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._account import tell_cut
-from ktrace.cli._console import heading, print_table, tell
+from ktrace.cli._console import heading, print_table, tell, tell_cut
 from ktrace.cli._options import complete_input_format, limits_option, map_option
 from ktrace.cli._start import import_pyarrow
 from ktrace.tables.figures import duration, harmless, shortened_apart

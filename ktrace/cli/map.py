@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._account import tell_issues
-from ktrace.cli._console import heading, print_table, tell
+from ktrace.cli._console import heading, print_table, tell, tell_issues
 from ktrace.cli._options import limits_option, map_option, overwrite_option
 from ktrace.cli._start import import_pyarrow
 from ktrace.errors import KtraceError, UsageError

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._account import tell_issues
-from ktrace.cli._console import Progress, check_output, colour, figures_option, is_terminal, put, width
+from ktrace.cli._console import Progress, check_output, colour, figures_option, is_terminal, put, tell_issues, width
 from ktrace.cli._options import (
     Grouped,
     from_all_option,
@@ -90,9 +89,8 @@ def command(
     form = _form(format_, output)
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.analysis.query.answers import asked
-    from ktrace.analysis.query.overview import overview
-    from ktrace.analysis.query.overview import schema as all_columns
+    from ktrace.analysis.query.answers import asked, overview
+    from ktrace.analysis.query.answers import schema as all_columns
     from ktrace.report import Report
 
     selection = selection_of(part, from_=from_, map=map_, jobs=jobs, rules=rules)
@@ -169,7 +167,7 @@ def _number(text: str) -> int | float | str:
 
 
 def _show_overview(rows: Any) -> None:
-    from ktrace.analysis.query.overview import as_lines
+    from ktrace.analysis.query.answers import as_lines
 
     put(as_lines(rows.table, width() or _WIDTH))
 

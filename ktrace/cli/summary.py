@@ -6,8 +6,15 @@ from typing import Any
 
 import click
 
-from ktrace.cli._account import tell_issues
-from ktrace.cli._console import Progress, check_output, figures_option, format_of, format_option, write_figures
+from ktrace.cli._console import (
+    Progress,
+    check_output,
+    figures_option,
+    format_of,
+    format_option,
+    tell_issues,
+    write_figures,
+)
 from ktrace.cli._options import (
     Grouped,
     complete_by,
@@ -99,8 +106,8 @@ def command(
     """
     keep_freed_memory()
     import_pyarrow()
+    from ktrace.analysis.summary import TREE
     from ktrace.analysis.summary.compute import summarise
-    from ktrace.analysis.summary.questions import TREE
     from ktrace.analysis.work.groups import NOT_KNOWN, UNCLASSIFIED
 
     check_output(output, inputs)

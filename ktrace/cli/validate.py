@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._account import tell_issues
-from ktrace.cli._console import put, tell
+from ktrace.cli._console import put, tell, tell_issues
 from ktrace.cli._options import limits_option
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.tables.figures import UNSEEN, harmless

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._account import tell_alignment, tell_issues
-from ktrace.cli._console import Progress, tell
+from ktrace.cli._console import Progress, tell, tell_alignment, tell_issues
 from ktrace.cli._options import (
     Grouped,
     classify_option,
@@ -24,8 +23,7 @@ from ktrace.cli._options import (
     rules_option,
     selection_of,
 )
-from ktrace.cli._signals import INTERRUPTION
-from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.cli._start import INTERRUPTION, import_pyarrow, keep_freed_memory
 from ktrace.errors import KtraceError
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ktrace import __version__
 from ktrace.errors import OutputError, UsageError
 from ktrace.fleet.executor import in_processes, on_dask
-from ktrace.fleet.finding import Found, find, labels
-from ktrace.fleet.ranges import Joiner
+from ktrace.fleet.inputs import Found, Joiner, find, labels
 from ktrace.fleet.tasks import Outcome, Task
 from ktrace.input.dataset_manifest import (
     BY,

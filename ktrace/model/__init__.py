@@ -6,7 +6,6 @@ fitting        rows with values that don't fit their columns, and integers that 
 catalog        facts about sources, processes, devices, streams and clocks
 tracks         tracks and processes, with the names that a timeline shows
 masks          which rows of a batch satisfy a condition
-times          times and intervals as text
 arrays         names for the types of numpy arrays
 json_rows      JSON texts of many rows, from columns
 json_text      JSON values as text, and records as they are in canonical files

@@ -12,7 +12,7 @@ from ktrace.model.batch import Batch
 from ktrace.output.sink import Sink
 from ktrace.parallel.threads import prefetch
 from ktrace.report import Ledger, Report
-from ktrace.stages.layout.tables import layout
+from ktrace.stages.layout import layout
 from ktrace.stages.order.pairing import pair_halves
 
 if TYPE_CHECKING:

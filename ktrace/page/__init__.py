@@ -7,6 +7,5 @@ charts         charts as inline SVG, also over time: use of devices, steps, laye
 summary_page   the charts of a summary
 answers        the charts of answers: why devices are idle, the roofline
 diff_page      the charts of a comparison
-drawing        charts of the page as one SVG, for notebooks and files
-notebook       what a notebook shows of a summary and a comparison
+drawing        charts of the page as one SVG, for notebooks and files; what a notebook shows
 """

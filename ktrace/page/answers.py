@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ktrace.analysis.idle.answer import IdleAnswer
+from ktrace.analysis.idle.causes import IdleAnswer
 from ktrace.analysis.roofline.answer import RooflineAnswer
 from ktrace.analysis.summary.summary import Summary
 from ktrace.page.blocks import Bars, Lists, Plot, Row, Section, named, share, tag

@@ -23,7 +23,7 @@ from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decoded, encoded
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
-from ktrace.stages.layout.launch_tables import is_sampled
+from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.order.pairing import pair_halves
 
 #: Name -> count, ns.

@@ -29,7 +29,7 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
 from ktrace.pipeline.selection import Selection, mapped_format
 from ktrace.report import Report
-from ktrace.stages.decode import with_decoded_names
+from ktrace.stages.names import with_decoded_names
 from ktrace.stages.order.pairing import pair_halves
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def read_selected(
 
 def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | None) -> Iterator[Batch]:
     """Adds the metrics in a table of launches to the kernels of the batches."""
-    from ktrace.stages.metrics.stage import read_launches, with_metrics
+    from ktrace.stages.metrics import read_launches, with_metrics
 
     account = Report(strict=report.strict)
     measured = read_launches(read_batches([path], account))
@@ -240,7 +240,7 @@ def _classified(batches: Iterator[Batch], selection: Selection, report: Report) 
     if not selection.classify:
         return batches
     from ktrace.naming.taxonomy import taxonomy
-    from ktrace.stages.classify import with_operations
+    from ktrace.stages.names import with_operations
 
     return with_operations(batches, taxonomy(selection.rules), report)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ktrace.page.drawing import Drawing
 
 #: What draws for a notebook; by its name, since pages know the figures that they draw, and figures don't know pages.
-_NOTEBOOK = "ktrace.page.notebook"
+_NOTEBOOK = "ktrace.page.drawing"
 
 
 class Framed:

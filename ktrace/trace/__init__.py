@@ -1,10 +1,9 @@
 """A trace in a notebook: `ktrace.read` reads inputs into a `Trace` in memory.
 
 trace         `Trace`: the rows in memory, and the methods on them
-arrow_tables  joins batches into Arrow tables, compares values, makes DataFrames
+arrow_tables  joins batches into Arrow tables, compares values, makes DataFrames, also as Holistic Trace Analysis
 timeline      a small timeline for notebooks, with the names of processes, threads and devices
 contract      what every format promises, checked on samples
-hta           events in the form of Holistic Trace Analysis
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Trace:
 
     def to_hta(self) -> dict[int, pd.DataFrame]:
         """Returns the events of each rank with the columns, categories and microseconds of Holistic Trace Analysis."""
-        from ktrace.trace.hta import to_hta
+        from ktrace.trace.arrow_tables import to_hta
 
         return to_hta(self)
 
@@ -141,9 +141,9 @@ class Trace:
         >>> trace.write("events.csv").written == len(trace.events) + len(trace.links)
         True
         """
-        from ktrace.output.destination import output_format
         from ktrace.output.sink import open_sink, writing
         from ktrace.output.write import write_batches
+        from ktrace.pipeline.convert import output_format
 
         report = self._counted()
         report.output = str(path)
@@ -289,7 +289,7 @@ class Trace:
         """
         from ktrace.analysis.summary.compute import summary_of
         from ktrace.naming.taxonomy import taxonomy
-        from ktrace.stages.classify import with_operations
+        from ktrace.stages.names import with_operations
 
         known, report = taxonomy(rules), self._counted()
         return summary_of(with_operations(self.batches(), known, report), report, known, by, tree=tree)
@@ -390,7 +390,7 @@ class Trace:
         ['activation', 'attention', 'collective']
         """
         from ktrace.naming.taxonomy import taxonomy
-        from ktrace.stages.classify import with_operations
+        from ktrace.stages.names import with_operations
 
         return Trace(with_operations(self.batches(), taxonomy(rules)), self.report)
 

@@ -312,7 +312,7 @@ def _opens_as_it_is(path: str, from_: str | None, gpu: str) -> bool:
     with open(path, "rb") as stream:
         head = stream.read(512)
     if head[257:262] == b"ustar":
-        from ktrace.output.archive import MANIFEST
+        from ktrace.output.parts import MANIFEST
 
         return head.startswith(MANIFEST.encode() + b"\0")
     if not head.startswith((b"\n", b"\x1f\x8b")):

@@ -21,7 +21,7 @@ from ktrace.model.fitting import whole, whole_of
 from ktrace.model.json_text import decode_document, dump_json, load_json, load_object
 from ktrace.model.row_builder import RowBuilder, to_batch, to_rows
 from ktrace.report import Report
-from ktrace.stages.layout.tables import layout
+from ktrace.stages.layout import layout
 from ktrace.stages.order.timeline import order
 
 # The shared helpers.

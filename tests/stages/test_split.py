@@ -21,7 +21,7 @@ from ktrace.cli import cli
 from ktrace.errors import InputError, OutputError, UsageError
 from ktrace.kit.canonical.record_forms import RecordWriter
 from ktrace.output import parts
-from ktrace.stages.split.stage import SplitBy
+from ktrace.stages.split import SplitBy
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import ktrace
 from ktrace.analysis.collectives.answer import CollectivesAnswer
-from ktrace.analysis.critical_path.answer import CriticalPathAnswer
-from ktrace.analysis.idle.answer import IdleAnswer
+from ktrace.analysis.critical_path.shares import CriticalPathAnswer
+from ktrace.analysis.idle.causes import IdleAnswer
 
 from . import databases, kineto, plants
 from .truth import Stretch, Truth, collectives, waited_for

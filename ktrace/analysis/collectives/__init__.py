@@ -2,8 +2,7 @@
 
 batches ──► rows ──► found ──► clocks ──► skew ──► answer
 
-rows     the collectives among the events, with what their arguments and NCCL's own ranges state
-sizes    bytes, and the factors of bandwidth
+rows     the collectives among the events, with what their arguments and NCCL's own ranges state, such as bytes
 found    the collectives of all ranks as columns; the same one on several ranks
 clocks   the ranks in one clock
 skew     the question of `ktrace summary --by collective`

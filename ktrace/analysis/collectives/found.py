@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.collectives.rows import KERNEL, OP, UNKNOWN, CollectiveRows
-from ktrace.analysis.collectives.sizes import Facts, moved
+from ktrace.analysis.collectives.rows import KERNEL, OP, UNKNOWN, CollectiveRows, Facts, moved
 from ktrace.analysis.work.events import Work
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.naming.taxonomy import SENDS, WAITING, operation_in

@@ -10,12 +10,10 @@ import numpy as np
 from ktrace.analysis.collectives.answer import CollectivesAnswer, CollectiveUse, RankUse
 from ktrace.analysis.collectives.clocks import Clocks, align, extremes
 from ktrace.analysis.collectives.found import Found, Kind, Rank, found_in, join
-from ktrace.analysis.collectives.rows import UNKNOWN, CollectiveRows
-from ktrace.analysis.collectives.sizes import factor_of
+from ktrace.analysis.collectives.rows import UNKNOWN, CollectiveRows, factor_of
 from ktrace.analysis.work.events import Work, natural
-from ktrace.analysis.work.figures import by_group, percentiles, spread
+from ktrace.analysis.work.figures import by_group, percentiles, spread, usage
 from ktrace.analysis.work.question import Answer, Labels
-from ktrace.analysis.work.use import usage
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.store.joins import combined, distinct

@@ -1,14 +1,12 @@
 """The path through host and device that decides how long a step takes.
 
-work ──► device, threads, syncs ──► walk ──► path ──► shares ──► answer
+work ──► device, threads ──► walk ──► path ──► shares
 
-device      what allowed each piece of device work to begin
+device      what allowed each piece of device work to begin; where the host waits for devices, and streams for events
 threads     what the threads of the host did, and which one the path goes on in
-syncs       where the host waits for devices, and streams for events
 walk        the times whose path is looked for, and the walk from their end back to their start
 path        the path as columns, with the names of its pieces, and as slices of a timeline
-shares      the question of `ktrace summary --by critical-path`
-answer      the answer and its tables
+shares      the question of `ktrace summary --by critical-path`, its answer and tables
 """
 
 from __future__ import annotations

@@ -18,17 +18,16 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.critical_path import walk
-from ktrace.analysis.critical_path.device import Device
-from ktrace.analysis.critical_path.syncs import Syncs
+from ktrace.analysis.critical_path.device import Device, Syncs
 from ktrace.analysis.critical_path.threads import Threads, covered
 from ktrace.analysis.critical_path.walk import Course, courses
 from ktrace.analysis.work import gaps
 from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.work.figures import COMMUNICATION, COPY
 from ktrace.analysis.work.gaps import CAUSES, NO_GAP, ON_ITS_WAY
 from ktrace.analysis.work.question import Labels
 from ktrace.analysis.work.spans import KINDS as SPAN_KINDS
 from ktrace.analysis.work.spans import generic
-from ktrace.analysis.work.use import COMMUNICATION, COPY
 from ktrace.model.arrays import AnyArray, Int8, Int32, Int64, Integers
 from ktrace.naming.short_names import short_name
 from ktrace.naming.taxonomy import classify

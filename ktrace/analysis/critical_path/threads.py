@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 
 from ktrace.analysis.work.figures import by_group
 from ktrace.analysis.work.gather import SummaryInput
-from ktrace.analysis.work.joining import Ranges, innermost
-from ktrace.analysis.work.spans import KINDS
+from ktrace.analysis.work.spans import KINDS, Ranges, innermost
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, Integers
 from ktrace.stages.order.nesting import around
 from ktrace.stages.select.marks import step_of

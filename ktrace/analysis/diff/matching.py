@@ -33,9 +33,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer
-from ktrace.analysis.critical_path.answer import CriticalPathAnswer
+from ktrace.analysis.critical_path.shares import CriticalPathAnswer
 from ktrace.analysis.hosts.answer import ApiTable, HostCosts
-from ktrace.analysis.idle.answer import IdleAnswer
+from ktrace.analysis.idle.causes import IdleAnswer
 from ktrace.analysis.summary.statistics import joined
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import BY, OTHER, Group

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.work.joining import innermost
+from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import BLOCK
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64
 from ktrace.store.joins import distinct, starts

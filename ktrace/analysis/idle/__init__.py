@@ -1,7 +1,6 @@
 """Why devices are idle: the cause of each gap between the work of a device, and what the host did in it.
 
-causes    the question of `ktrace summary --by idle`, and the gaps as slices of a timeline for `--explain idle`
-answer    the answer and its tables
+causes    the question of `ktrace summary --by idle`, its answer and tables; the gaps as slices for `--explain idle`
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktrace.analysis.query.engine import Plan
-from ktrace.analysis.query.views import LAUNCHED, table_schema
+from ktrace.analysis.query.engine import LAUNCHED, Plan, table_schema
 from ktrace.analysis.work.stored_columns import by_source
 from ktrace.errors import KtraceError
 from ktrace.input.boundary import input_faults
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from ktrace.pipeline.selection import Selection
 import numpy as np
 
-from ktrace.analysis.query.views import LAUNCHED_SCHEMA
+from ktrace.analysis.query.engine import LAUNCHED_SCHEMA
 from ktrace.analysis.work.events import Events, Work
 from ktrace.analysis.work.gather import SummaryInput, kinds_in
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, source_of

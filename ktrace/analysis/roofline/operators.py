@@ -22,7 +22,7 @@ from ktrace.analysis.roofline.tensors import SPELLINGS, Cost, Operator, parsed
 from ktrace.analysis.roofline.traffic import traffic
 from ktrace.analysis.work.events import Events
 from ktrace.analysis.work.gather import durations
-from ktrace.analysis.work.joining import innermost
+from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, source_of
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch

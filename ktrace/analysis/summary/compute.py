@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from ktrace.analysis.summary import QUESTIONS, asked, columns_of, split_tree
 from ktrace.analysis.summary.marked import Marked
-from ktrace.analysis.summary.questions import QUESTIONS, asked, columns_of, split_tree
 from ktrace.analysis.summary.statistics import Statistic, Statistics, grouped, joined, statistics
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.summary.verdict import PROOFS, VERDICT
@@ -59,7 +59,7 @@ def summarise(
     src : path or sequence of paths
         The inputs; several are one summary.
     by : sequence of str, optional
-        What to group work by (`ktrace.analysis.work.groups.BY`), and questions (`ktrace.analysis.summary.questions`),
+        What to group work by (`ktrace.analysis.work.groups.BY`), and questions (`ktrace.analysis.summary`),
         by default all.
     tree : bool, optional
         Answer with the call tree of those of `op`, `module`, `range` and `kernel` that `by` names, under "tree".

@@ -59,7 +59,7 @@ class Summary(Framed):
     "%" if a source has only shares, "count" if it has only counts. `span` is the first begin and the last end of all
     events. `groups` has an entry for each of `BY` that was asked for and that the trace has values of; groups are
     sorted by time, steps and layers in their own order. `step_use` is in the order of `steps`. `runs` has the summary
-    of each run if statistics have several. `answers` are those to the questions of `ktrace.analysis.summary.questions`
+    of each run if statistics have several. `answers` are those to the questions of `ktrace.analysis.summary`
     that were asked and that the trace knows something about. `heaviest` has the totals of all operations and kernels,
     `proofs` the answers about idle time and collectives, for the verdict, whatever was asked. `notes` are sentences
     about what the figures mean or lack,

@@ -14,7 +14,7 @@ from collections.abc import Sized
 from typing import NamedTuple, Protocol
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
-from ktrace.analysis.idle.answer import HostSpan, IdleAnswer
+from ktrace.analysis.idle.causes import HostSpan, IdleAnswer
 from ktrace.analysis.work.gaps import ON_ITS_WAY
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
 from ktrace.analysis.work.question import Answer

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.work.figures import by_group
+from ktrace.analysis.work.figures import COMMUNICATION, COMPUTE, COPY, Place, by_group, device_use
 from ktrace.analysis.work.gather import WORK, SummaryInput, durations, kinds_in
 from ktrace.analysis.work.groups import LACKS, DeviceUse
-from ktrace.analysis.work.joining import innermost, linked
+from ktrace.analysis.work.spans import innermost, linked
 from ktrace.analysis.work.stored_columns import BLOCK, Shapes, StoredColumns
-from ktrace.analysis.work.use import COMMUNICATION, COMPUTE, COPY, Place, device_use
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.store.joins import Correlated, find_launches

@@ -21,12 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ktrace.analysis.work.events import Events, Work
-from ktrace.analysis.work.figures import by_group
+from ktrace.analysis.work.figures import COPY, by_group
 from ktrace.analysis.work.gather import SummaryInput
-from ktrace.analysis.work.joining import innermost
 from ktrace.analysis.work.launching import Launching
-from ktrace.analysis.work.spans import KINDS, generic
-from ktrace.analysis.work.use import COPY
+from ktrace.analysis.work.spans import KINDS, generic, innermost
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.stages.order.nesting import around
 from ktrace.stages.select.intervals import Intervals

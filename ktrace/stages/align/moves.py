@@ -24,7 +24,7 @@ from ktrace.errors import InputError
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog, Entry
-from ktrace.stages.layout.launch_tables import is_sampled
+from ktrace.stages.launch_tables import is_sampled
 from ktrace.store.events import LIMIT, values
 
 

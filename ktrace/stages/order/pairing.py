@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.report import Ledger, Report
-from ktrace.stages.order.finish import Finisher, pieces
+from ktrace.stages.order.sweep import Finisher, pieces
 from ktrace.store.events import GONE, UNFINISHED, EventStore, Tally, values
 from ktrace.store.joins import find, starts
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Runs, Spill, ranges

@@ -22,7 +22,6 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.catalog import Catalog
 from ktrace.model.tracks import Track
 from ktrace.report import Report
-from ktrace.stages.order.finish import Finisher, OpenEnds, pieces
 from ktrace.stages.order.links import (
     LinkStore,
     SliceAttacher,
@@ -34,7 +33,7 @@ from ktrace.stages.order.links import (
     on_rows,
 )
 from ktrace.stages.order.pairing import pair
-from ktrace.stages.order.sweep import OnDevice, Ordered, sweep
+from ktrace.stages.order.sweep import Finisher, OnDevice, OpenEnds, Ordered, pieces, sweep
 from ktrace.store.events import LAUNCHED, EventStore, GatheredRows
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill
 from ktrace.store.vocabulary import TrackIndex, Vocabularies

@@ -30,7 +30,6 @@ from ktrace.model.arrays import Bools, Int64, Structured
 from ktrace.model.batch import POINT_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.masks import rows_where, truth, words_in
-from ktrace.model.times import parse_interval, parse_time
 from ktrace.report import Report, Severity
 from ktrace.stages.order.links import LinkStore
 from ktrace.stages.select.crop_bounds import Bounds, CropBounds, steps_of
@@ -40,6 +39,7 @@ from ktrace.store.events import GONE, SLICE, WORK, EventStore, values
 from ktrace.store.joins import among
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
+from ktrace.tables.figures import parse_interval, parse_time
 
 #: Columns that tell which rows depend on others, and where rows are.
 _PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)

@@ -20,11 +20,11 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
-from ktrace.model.times import parse_interval, time_text
 from ktrace.model.tracks import Track
 from ktrace.report import Report
 from ktrace.stages.select.intervals import ALWAYS, NEVER, Intervals
 from ktrace.stages.select.marks import Marks, Process, called, no_such, step_of
+from ktrace.tables.figures import parse_interval, time_text
 
 if TYPE_CHECKING:
     from ktrace.stages.select.crop import Crop

@@ -30,11 +30,11 @@ from ktrace.model.batch import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import NameTest, rows_where, truth, words_in
-from ktrace.model.times import parse_time, time_text
 from ktrace.naming.alike import near
 from ktrace.report import Ledger, Report
 from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
+from ktrace.tables.figures import parse_time, time_text
 
 #: How many names are remembered, and how many of them a message lists.
 _REMEMBERED, _SHOWN = 20_000, 8

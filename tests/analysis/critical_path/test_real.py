@@ -19,8 +19,8 @@ from real_traces import at_hand
 import ktrace
 from ktrace.analysis import idle
 from ktrace.analysis.critical_path import SPANS, explain
-from ktrace.analysis.critical_path.answer import CriticalPathAnswer
 from ktrace.analysis.critical_path.device import latest
+from ktrace.analysis.critical_path.shares import CriticalPathAnswer
 from ktrace.analysis.critical_path.threads import covered, segments
 from ktrace.analysis.work.events import Work
 from ktrace.analysis.work.gather import SummaryInput

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktrace.analysis.summary.marked import _Ranges, _spans
-from ktrace.analysis.work.figures import Durations, percentiles, spread
-from ktrace.analysis.work.joining import Ranges, innermost
+from ktrace.analysis.work.figures import COMMUNICATION, COMPUTE, COPY, Durations, parts_of, percentiles, spread, usage
+from ktrace.analysis.work.spans import Ranges, innermost
 from ktrace.analysis.work.stored_columns import Shapes
-from ktrace.analysis.work.use import COMMUNICATION, COMPUTE, COPY, parts_of, usage
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store.joins import Correlated, find_launches

@@ -35,7 +35,6 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.masks import rows_where
-from ktrace.model.times import parse_time
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import LinkStore
 from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
@@ -43,6 +42,7 @@ from ktrace.stages.select.marks import Marks, step_of
 from ktrace.store.events import EventStore, values
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
+from ktrace.tables.figures import parse_time
 
 #: A step: how many times its number occurred before, and the number.
 Step = tuple[int, int]

@@ -7,7 +7,7 @@
 The duration of a slice is its total, and slices have the order of the source. A table with a time ends
 there; tables without one follow one another on their track; rows with a parent nest in it. Each run is a process,
 each section a track. All figures of a row are arguments of its slice. Launches with a stream stay on it
-(`ktrace/stages/layout/launch_tables.py`).
+(`ktrace/stages/launch_tables.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.row_builder import to_batch, to_rows
 from ktrace.naming.alike import unique_name
 from ktrace.report import Ledger, Report
-from ktrace.stages.layout.launch_tables import Launches, is_sampled
+from ktrace.stages.launch_tables import Launches, is_sampled
 
 Row = dict[str, Any]
 

@@ -25,8 +25,8 @@ from ktrace.model.json_text import decoded, encoded
 from ktrace.model.row_builder import to_rows
 from ktrace.naming.alike import near
 from ktrace.report import Ledger, Report
-from ktrace.stages.layout.launch_tables import is_sampled
-from ktrace.stages.metrics.launch_matching import PLACE, SIZE, SPELLINGS, Kernels, Launch, Matching
+from ktrace.stages.launch_matching import PLACE, SIZE, SPELLINGS, Kernels, Launch, Matching
+from ktrace.stages.launch_tables import is_sampled
 from ktrace.store.joins import distinct_rows
 
 _DURATION = "gpu__time_duration.sum"
