@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ktrace.pipeline.validate import Validation, validate
     from ktrace.report import Report
     from ktrace.stages.align import Align
-    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.crop_bounds import Crop
     from ktrace.stages.select.filter import Filter
     from ktrace.trace import read
     from ktrace.trace.trace import Trace

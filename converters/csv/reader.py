@@ -15,8 +15,9 @@ import pyarrow.csv
 from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current, exceeded, sized
-from ktrace.input.source import Source, mark_size, utf8
+from ktrace.input.source import Source
 from ktrace.kit.canonical.encode import table_texts
 from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.kit.canonical.unique_ids import with_unique_ids

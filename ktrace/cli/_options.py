@@ -12,7 +12,7 @@ from ktrace.errors import UsageError
 
 if TYPE_CHECKING:
     from ktrace.pipeline.selection import Selection
-    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.crop_bounds import Crop
     from ktrace.stages.select.filter import Filter
 
 
@@ -157,7 +157,7 @@ def filter_of(part: dict[str, Any]) -> Filter | None:
 
 def crop_of(part: dict[str, Any]) -> Crop | None:
     """Returns the crop that the options define, None if they define none. Raises UsageError as `Crop` does."""
-    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.crop_bounds import Crop
 
     given = {name: part[name] for name in Crop.__dataclass_fields__ if part[name] not in (None, False)}
     if "margin" in given and "around" not in given:

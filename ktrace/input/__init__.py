@@ -3,7 +3,7 @@
 expand             files, patterns and folders become inputs with labels
 source             an input as a stream: a file, a folder, standard input or a URL
 limits             what an input may make ktrace hold, and copies in the temporary folder, which they never fill
-steady             files that may change while they are read
+snapshot           files that may change while they are read
 compression        gzip, zstd and zip archives, and text in another encoding
 detection          detects the format from the content
 format             formats: name, file patterns, probe, reader, writer

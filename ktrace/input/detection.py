@@ -15,6 +15,7 @@ from ktrace.errors import (
     StrictFailure,
     UnknownFormat,
     UsageError,
+    error_text,
 )
 from ktrace.input.format import (
     Detected,
@@ -22,7 +23,6 @@ from ktrace.input.format import (
     Score,
     all_formats,
     builtin_formats,
-    error_text,
     package_of,
     plugin_failures,
     plugin_formats,

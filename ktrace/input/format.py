@@ -18,7 +18,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ktrace.errors import KtraceError
+from ktrace.errors import KtraceError, error_text
 from ktrace.input.entry_points import GROUP, may_have_entry_points
 
 if TYPE_CHECKING:
@@ -262,12 +262,6 @@ def builtin_formats() -> tuple[Format, ...]:
     """Returns the formats of ktrace itself, in the order of the table in the README."""
     formats: tuple[Format, ...] = import_module("ktrace.converters.listed").FORMATS
     return formats
-
-
-def error_text(error: BaseException) -> str:
-    """An exception as one line for a message: `ValueError: no digits`."""
-    first = next(iter(str(error).splitlines()), "")
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 @dataclass(frozen=True)

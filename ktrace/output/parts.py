@@ -37,9 +37,9 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.masks import each_source
 from ktrace.model.tracks import Process, host_of, rank_of
 from ktrace.naming.alike import unique_name
-from ktrace.output.sink import Sink, open_sink, writing
+from ktrace.output.sink import Sink, writing
 from ktrace.output.swap import recover, swap
-from ktrace.output.write import write_batches
+from ktrace.output.write import open_sink, write_batches
 from ktrace.report import Report
 from ktrace.scratch import Held, make, name_for, scratch_folder
 from ktrace.stages.order.pairing import pair_halves

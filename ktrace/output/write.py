@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ktrace.conversion import Conversion
+from ktrace.errors import OutputError
 from ktrace.input.format import Format
 from ktrace.model.batch import Batch
 from ktrace.output.sink import Sink
@@ -113,3 +115,14 @@ class TimelineWriter(Protocol):
 
     def close(self) -> None:
         """Finishes the output."""
+
+
+def open_sink(path: str, fmt: Format, *, overwrite: bool = False, inside: Path | None = None) -> Sink:
+    """Returns the output of that name: a folder if the name ends in a slash ("run.parquet/") or is an existing folder.
+
+    Raises OutputError as `Sink` does, and for a folder name if the format writes a single file.
+    """
+    if path.endswith("/") and not fmt.writes_folders:
+        raise OutputError(f"is named as a folder, but {fmt.name} is one file", path=path, remedy="leave out the '/'")
+    folder = fmt.writes_folders and (path.endswith("/") or Path(path).is_dir())
+    return Sink(path, overwrite=overwrite, folder=folder, inside=inside)

@@ -22,8 +22,8 @@ from ktrace.input.format import Format
 from ktrace.input.limits import in_force
 from ktrace.input.mapping import mapping_of
 from ktrace.input.relabel import Labels
+from ktrace.input.snapshot import unchanged
 from ktrace.input.source import Source, printable
-from ktrace.input.steady import unchanged
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
@@ -34,7 +34,7 @@ from ktrace.stages.order.pairing import pair_halves
 
 if TYPE_CHECKING:
     from ktrace.model.arrays import Int64
-    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.crop_bounds import Crop
     from ktrace.stages.select.filter import Filter
 
 Progress = Callable[[int], None]

@@ -21,7 +21,7 @@ from ktrace.model.json_text import decoded
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktrace.trace.trace import Trace
+    from ktrace.model.catalog import Catalog
 
 
 def all_columns(batch: Batch) -> pa.RecordBatch:
@@ -117,16 +117,15 @@ COLUMNS = (
 )
 
 
-def to_hta(trace: Trace) -> dict[int, pd.DataFrame]:
+def to_hta(events: pd.DataFrame, catalog: Catalog) -> dict[int, pd.DataFrame]:
     """Returns a DataFrame per rank, like `TraceAnalysis.t.traces` of HTA. Sources without a rank get free numbers.
 
     The columns are those of `COLUMNS`: int64, except for the texts `cat` and `name` (HTA has ids of its symbol table).
     Times are whole microseconds; like HTA this rounds begins up and ends down, so that slices that don't overlap still
     don't afterwards. A slice within one microsecond has `dur` 0. Rows are slices with an end, as in HTA.
     """
-    catalog = trace._catalog()
     frames: dict[int, pd.DataFrame] = {}
-    sources = {str(source): rows for source, rows in trace.events.groupby("source", sort=False, observed=True)}
+    sources = {str(source): rows for source, rows in events.groupby("source", sort=False, observed=True)}
     for source in sorted(sources, key=lambda label: catalog.rank(label) is None):
         rank = catalog.rank(source)
         if rank is None or rank in frames:

@@ -30,11 +30,11 @@ from ktrace.page.charts import operation_colours
 from ktrace.page.drawing import WIDTH, Drawing, Picture, legend
 from ktrace.store.joins import coded, combined, distinct
 from ktrace.tables.figures import duration, shortened
+from ktrace.trace.arrow_tables import device_time_of, span_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktrace.trace.trace import Trace
 
 #: Pieces of time, tracks that are drawn, steps of height.
 BINS, TRACKS, _STEPS = 240, 8, 16
@@ -197,18 +197,16 @@ def _look_up(frame: pd.DataFrame, key: tuple[str, ...], names: dict[tuple[Any, .
     return [names.get(values) for values in zip(*columns, strict=True)]
 
 
-def trace_html(trace: Trace) -> str:
+def trace_html(name: str, tables: dict[str, pa.Table]) -> str:
     """Returns what a notebook shows: the number of rows of each record, the span, the device time, a small timeline."""
-
-    tables = trace.to_arrow()
     cells = "".join(
         f"<tr><td>{record}</td><td style='text-align:right'>{table.num_rows:,}</td></tr>"
         for record, table in tables.items()
     )
-    span = trace.span()
+    span, device_time = span_of(tables["events"]), device_time_of(tables["events"])
     facts = [f"{(span[1] - span[0]) / 1e6:,.3f} ms"] if span else []
-    if trace.device_time():
-        facts.append(f"device time {trace.device_time() / 1e6:,.3f} ms")
+    if device_time:
+        facts.append(f"device time {device_time / 1e6:,.3f} ms")
     pictures = timeline(tables["events"])
-    drawing = Drawing(pictures, f"timeline of {trace!r}")._repr_html_() if pictures else ""
-    return f"<b>{escape(repr(trace))}</b><br>{', '.join(facts)}<table>{cells}</table>{drawing}"
+    drawing = Drawing(pictures, f"timeline of {name}")._repr_html_() if pictures else ""
+    return f"<b>{escape(name)}</b><br>{', '.join(facts)}<table>{cells}</table>{drawing}"

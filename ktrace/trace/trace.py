@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
     from ktrace.analysis.summary.summary import Summary
     from ktrace.stages.align import Align
-    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.crop_bounds import Crop
     from ktrace.stages.select.filter import Filter
 
 
@@ -102,7 +102,7 @@ class Trace:
         """Returns the events of each rank with the columns, categories and microseconds of Holistic Trace Analysis."""
         from ktrace.trace.arrow_tables import to_hta
 
-        return to_hta(self)
+        return to_hta(self.events, self._catalog())
 
     def _catalog(self) -> Catalog:
         catalog = Catalog()
@@ -141,8 +141,8 @@ class Trace:
         >>> trace.write("events.csv").written == len(trace.events) + len(trace.links)
         True
         """
-        from ktrace.output.sink import open_sink, writing
-        from ktrace.output.write import write_batches
+        from ktrace.output.sink import writing
+        from ktrace.output.write import open_sink, write_batches
         from ktrace.pipeline.convert import output_format
 
         report = self._counted()
@@ -402,7 +402,7 @@ class Trace:
     def _repr_html_(self) -> str:
         from ktrace.trace.timeline import trace_html
 
-        return trace_html(self)
+        return trace_html(repr(self), self.to_arrow())
 
     def _sources(self) -> list[str]:
         return [entry.key.get("source", "") for entry in self._catalog().of("source")]

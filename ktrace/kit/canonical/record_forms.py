@@ -15,8 +15,9 @@ import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current
-from ktrace.input.source import Source, mark_size, utf8
+from ktrace.input.source import Source
 from ktrace.kit.trace_json.grammar import find_key, object_end
 from ktrace.kit.trace_json.repair import Repair
 from ktrace.kit.trace_json.salvage import is_json, mended_object

@@ -1,7 +1,7 @@
 """The stages that select a part of a trace.
 
 crop            by time: an interval, around a name, a step, a range; some formats are read twice for it
-crop_bounds     which time a crop means, for each source
+crop_bounds     what is selected, and which time that means, for each source
 marks           the rows that name the part: ranges, steps
 filter          by kind, name, device, stream, rank and duration; why one found nothing
 dependents      rows that depend on other rows (figures, links, launched work) stay or go with these

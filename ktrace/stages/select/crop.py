@@ -19,89 +19,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.errors import InputError, UsageError
+from ktrace.errors import InputError
 from ktrace.model.arrays import Bools, Int64, Structured
 from ktrace.model.batch import POINT_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.masks import rows_where, truth, words_in
 from ktrace.report import Report, Severity
 from ktrace.stages.order.links import LinkStore
-from ktrace.stages.select.crop_bounds import Bounds, CropBounds, steps_of
+from ktrace.stages.select.crop_bounds import Bounds, Crop, CropBounds
 from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
 from ktrace.store.events import GONE, SLICE, WORK, EventStore, values
 from ktrace.store.joins import among
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
-from ktrace.tables.figures import parse_interval, parse_time
 
 #: Columns that tell which rows depend on others, and where rows are.
 _PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)
-
-
-@dataclass(frozen=True)
-class Crop:
-    """The part of the time to keep: what lies in everything that is given.
-
-    Parameters
-    ----------
-    time : str, optional
-        "1.5s..2.0s", "..2s" or "1s..": counted from the first event. Where the trace has no such time but has it by its
-        own clock, or by the time of day, that is meant.
-    around : str, optional
-        The time of each row with this name (a name or a pattern) in any source, with `margin` before and after it.
-    margin : int or str
-        ns, or text such as "5ms".
-    step : int or str, optional
-        Steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", "3..5" with both ends, or
-        the name, "ProfilerStep#3", which leaves out steps that are called otherwise.
-    range : str, optional
-        Ranges (NVTX, annotations) with this name: a name or a pattern.
-
-    overlapping : bool
-        Of a step or range, also what overlaps it: work of earlier steps that still runs, calls that began before.
-
-    Each process has its own steps, or else those of its source. A row belongs to the step in which it begins; device
-    work belongs to the step in which its call begins, whenever it runs, and if its call isn't known, to that in which
-    it begins itself, or to none if it was queued before the recording. The same goes for ranges. `ktrace.summary` by
-    step counts so, too.
-
-    Raises
-    ------
-    UsageError
-        A time isn't written like this, nothing is given, or `overlapping` without a step or range.
-
-    Examples
-    --------
-    >>> import ktrace
-    >>> ktrace.Crop(time="1.5s..2s")
-    Crop(time='1.5s..2s', around=None, margin=1000000, step=None, range=None, overlapping=False)
-    """
-
-    time: str | None = None
-    around: str | None = None
-    margin: int | str = 1_000_000
-    step: int | str | None = None
-    range: str | None = None
-    overlapping: bool = False
-
-    def __post_init__(self) -> None:
-        if self.time is None and self.around is None and self.step is None and self.range is None:
-            raise UsageError("no part is selected", expected="a time, a name to crop around, a step or a range")
-        if self.time is not None:
-            parse_interval(self.time)
-        if isinstance(self.margin, str):
-            object.__setattr__(self, "margin", parse_time(self.margin))
-        if self.step is not None:
-            steps_of(self.step)
-        if self.overlapping and self.step is None and self.range is None:
-            raise UsageError("only steps and ranges are also taken overlapping", remedy="add --step or --range")
 
 
 def _lasting_points(batch: Batch) -> Bools:

@@ -1,7 +1,7 @@
 """Inputs that are read at any place, and may change meanwhile: never by a mapping of the file.
 
 Where a mapped file becomes shorter, touching what is gone kills the process with SIGBUS: no error, no tidying up.
-`FileBytes` reads by `pread`, and `steady_bytes` maps a copy; both end in an error that says what happened.
+`FileBytes` reads by `pread`, and `snapshot_bytes` maps a copy; both end in an error that says what happened.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class FileBytes:
 
 
 @contextmanager
-def steady_bytes(source: Source) -> Iterator[bytes | mmap.mmap]:
+def snapshot_bytes(source: Source) -> Iterator[bytes | mmap.mmap]:
     """Yields all bytes of an input, as they were when they were read, at a cost in memory of at most `IN_MEMORY`.
 
     Raises InputError if there is no room for a copy.
