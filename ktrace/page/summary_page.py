@@ -1,10 +1,10 @@
 """The charts of a summary: key figures, use of the devices, operations, steps, kernels, waits.
 
 header      span, busy, exposed communication, occupancy
-devices     ██████▒▒▓▓░░░   (use_charts.py)
+devices     ██████▒▒▓▓░░░   (charts.py)
 why idle    host late  ███  (answers.py)
 operations  gemm  ████████  61.5%
-steps       ▅▆▅▅█▅▅         (use_charts.py)
+steps       ▅▆▅▅█▅▅         (charts.py)
 kernels     name  ████  ─▁█▃──   total time, and how long single launches took
 """
 
