@@ -5,7 +5,7 @@ page           a self-contained page: key figures, charts, tables
 blocks         the blocks of a page: key figures, bars, legends, tables; elements of SVG with escaped text
 charts         charts as inline SVG, also over time: use of devices, steps, layers, waits
 summary_page   the charts of a summary
-answers        the charts of answers: why devices are idle, the roofline
+answer_charts  the charts of answers: why devices are idle, the roofline
 diff_page      the charts of a comparison
 drawing        charts of the page as one SVG, for notebooks and files; what a notebook shows
 """

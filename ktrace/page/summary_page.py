@@ -2,7 +2,7 @@
 
 header      span, busy, exposed communication, occupancy
 devices     ██████▒▒▓▓░░░   (charts.py)
-why idle    host late  ███  (answers.py)
+why idle    host late  ███  (answer_charts.py)
 operations  gemm  ████████  61.5%
 steps       ▅▆▅▅█▅▅         (charts.py)
 kernels     name  ████  ─▁█▃──   total time, and how long single launches took
@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
-from ktrace.page import answers
+from ktrace.page import answer_charts
 from ktrace.page.blocks import Bars, KeyFigure, Lists, Row, Section, named, share
 from ktrace.page.charts import LogAxis, bar, devices, layers, operation_colours, step_totals, steps, waits
 from ktrace.tables.figures import brief, duration, exact, harmless
@@ -34,13 +34,13 @@ _OTHERS = ("library", "precision", "stream", "device", "rank", "source", "run")
 def charts(summary: Summary) -> list[Section]:
     """The parts of the page that the trace has figures for."""
     colours = operation_colours(summary.groups.get("operation", []))
-    parts = [devices(summary.devices), answers.idle(summary)]
+    parts = [devices(summary.devices), answer_charts.idle(summary)]
     if summary.runs:
         for number, (run, one) in enumerate([*summary.runs.items()][:_RUNS]):
             parts += [_operations(one, colours, f"-{number}", f": {run}"), _kernels(one, f"-{number}", f": {run}")]
     else:
         parts += [_operations(summary, colours), steps(summary, colours), layers(summary), _kernels(summary)]
-    parts += [answers.machine(summary, colours), _others(summary), waits(summary.devices)]
+    parts += [answer_charts.machine(summary, colours), _others(summary), waits(summary.devices)]
     return [part for part in parts if part]
 
 

@@ -49,7 +49,7 @@ def room_of(name: str) -> ModuleType:
 
 
 def _explained(batches: Iterable[Batch], rooms: dict[str, ModuleType], report: Report) -> Iterator[Batch]:
-    from ktrace.analysis.work.events import Work
+    from ktrace.analysis.work.device_work import Work
     from ktrace.analysis.work.gather import SummaryInput
     from ktrace.analysis.work.question import Labels
     from ktrace.naming.taxonomy import taxonomy

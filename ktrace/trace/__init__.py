@@ -2,7 +2,7 @@
 
 trace         `Trace`: the rows in memory, and the methods on them
 arrow_tables  joins batches into Arrow tables, compares values, makes DataFrames, also as Holistic Trace Analysis
-timeline      a small timeline for notebooks, with the names of processes, threads and devices
+notebook      a small timeline for notebooks, with the names of processes, threads and devices
 contract      what every format promises, checked on samples
 """
 

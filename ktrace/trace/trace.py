@@ -93,7 +93,7 @@ class Trace:
         """Returns the events, by default with the names of process, thread, device, stream and host, and the rank."""
         frame = self.events.copy()
         if names:
-            from ktrace.trace.timeline import join_names
+            from ktrace.trace.notebook import join_names
 
             frame = join_names(frame, self._catalog())
         return frame
@@ -400,7 +400,7 @@ class Trace:
         return f"<Trace {sources}: {counts}>" if sources else f"<Trace: {counts}>"
 
     def _repr_html_(self) -> str:
-        from ktrace.trace.timeline import trace_html
+        from ktrace.trace.notebook import trace_html
 
         return trace_html(repr(self), self.to_arrow())
 

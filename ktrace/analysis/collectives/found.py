@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ktrace.analysis.collectives.rows import KERNEL, OP, UNKNOWN, CollectiveRows, Facts, moved
-from ktrace.analysis.work.events import Work
+from ktrace.analysis.work.device_work import Work
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.naming.taxonomy import SENDS, WAITING, operation_in
 from ktrace.stages.align.collectives import Keyed, Row

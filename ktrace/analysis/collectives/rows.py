@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, source_of
 from ktrace.model.arrays import Bools, Int8, Int32, Int64

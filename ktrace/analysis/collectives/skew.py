@@ -11,8 +11,8 @@ from ktrace.analysis.collectives.answer import CollectivesAnswer, CollectiveUse,
 from ktrace.analysis.collectives.clocks import Clocks, align, extremes
 from ktrace.analysis.collectives.found import Found, Kind, Rank, found_in, join
 from ktrace.analysis.collectives.rows import UNKNOWN, CollectiveRows, factor_of
-from ktrace.analysis.work.events import Work, natural
-from ktrace.analysis.work.figures import by_group, percentiles, spread, usage
+from ktrace.analysis.work.device_work import Work, natural
+from ktrace.analysis.work.durations import by_group, percentiles, spread, usage
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch

@@ -1,12 +1,12 @@
 """The path through host and device that decides how long a step takes.
 
-work ──► device, threads ──► walk ──► path ──► shares
+work ──► device, host_threads ──► walk ──► path ──► shares
 
-device      what allowed each piece of device work to begin; where the host waits for devices, and streams for events
-threads     what the threads of the host did, and which one the path goes on in
-walk        the times whose path is looked for, and the walk from their end back to their start
-path        the path as columns, with the names of its pieces, and as slices of a timeline
-shares      the question of `ktrace summary --by critical-path`, its answer and tables
+device        what allowed each piece of device work to begin; where the host waits for devices, and streams for events
+host_threads  what the threads of the host did, and which one the path goes on in
+walk          the times whose path is looked for, and the walk from their end back to their start
+path          the path as columns, with the names of its pieces, and as slices of a timeline
+shares        the question of `ktrace summary --by critical-path`, its answer and tables
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ktrace.analysis.work.events import Work
+    from ktrace.analysis.work.device_work import Work
     from ktrace.analysis.work.question import Labels, Question
     from ktrace.store.spill import Spill
 

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.critical_path.threads import Threads
-from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.critical_path.host_threads import Threads
+from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.gaps import BY_HOST, LOST, NO_GAP, causes_of, gaps_of
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.launching import SAMPLES, launching_of

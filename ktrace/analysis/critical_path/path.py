@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from ktrace.analysis.critical_path import walk
 from ktrace.analysis.critical_path.device import Device, Syncs
-from ktrace.analysis.critical_path.threads import Threads, covered
+from ktrace.analysis.critical_path.host_threads import Threads, covered
 from ktrace.analysis.critical_path.walk import Course, courses
 from ktrace.analysis.work import gaps
-from ktrace.analysis.work.events import Events, Work
-from ktrace.analysis.work.figures import COMMUNICATION, COPY
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COMMUNICATION, COPY
 from ktrace.analysis.work.gaps import CAUSES, NO_GAP, ON_ITS_WAY
 from ktrace.analysis.work.question import Labels
 from ktrace.analysis.work.spans import KINDS as SPAN_KINDS

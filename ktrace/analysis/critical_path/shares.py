@@ -26,8 +26,8 @@ from ktrace.analysis.critical_path.path import (
     paths,
     words,
 )
-from ktrace.analysis.work.events import Work, natural
-from ktrace.analysis.work.figures import sorted_by
+from ktrace.analysis.work.device_work import Work, natural
+from ktrace.analysis.work.durations import sorted_by
 from ktrace.analysis.work.gaps import CAUSES, NOTES
 from ktrace.analysis.work.gather import kinds_in
 from ktrace.analysis.work.groups import OTHER

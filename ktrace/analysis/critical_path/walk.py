@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ktrace.analysis.critical_path.device import LAUNCH, Device, Sync
-from ktrace.analysis.critical_path.threads import Threads
+from ktrace.analysis.critical_path.host_threads import Threads
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.model.arrays import Int64
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Gate, Regression
-from ktrace.analysis.work.figures import percentiles
+from ktrace.analysis.work.durations import percentiles
 from ktrace.errors import UsageError
 from ktrace.tables.figures import Cell, Column, Table, harmless, percent, prose
 from ktrace.tables.frames import Framed

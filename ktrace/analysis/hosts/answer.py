@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.analysis.work.events import Events
-from ktrace.analysis.work.figures import Durations
+from ktrace.analysis.work.device_work import Events
+from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.groups import Group
 from ktrace.analysis.work.spans import KINDS
 from ktrace.model.arrays import AnyArray

@@ -19,7 +19,7 @@ import numpy as np
 from ktrace.analysis.hosts.answer import TITLES, CallCosts, HostCost, HostCosts
 from ktrace.analysis.hosts.backward import Arrows, Ends, ForwardModules, ForwardRanges
 from ktrace.analysis.hosts.forest import Forest, Outer, Paths, Spans
-from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.analysis.work.spans import KINDS, MARKER, MODULE, grouped
 from ktrace.model.arrays import Bools, Int64

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ktrace.analysis.work.events import Work
+    from ktrace.analysis.work.device_work import Work
     from ktrace.analysis.work.question import Labels, Question
     from ktrace.store.spill import Spill
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.work.events import Events, Work, natural
+from ktrace.analysis.work.device_work import Events, Work, natural
 from ktrace.analysis.work.gaps import (
     BY_HOST,
     CAUSES,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 import numpy as np
 
 from ktrace.analysis.query.engine import LAUNCHED_SCHEMA
-from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.gather import SummaryInput, kinds_in
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, source_of
 from ktrace.model.arrays import Int32, Int64

@@ -26,7 +26,7 @@ from ktrace.store.joins import positions
 from ktrace.store.spill import Spill
 
 if TYPE_CHECKING:
-    from ktrace.analysis.work.events import Events, Shape, Work
+    from ktrace.analysis.work.device_work import Events, Shape, Work
 
 #: Names of arguments with the FLOPs and the bytes of a piece of work.
 _FLOPS, _BYTES = ("flops", "model_flops"), ("bytes_accessed",)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ktrace.analysis.roofline.products import ATTENTION, PRODUCTS
 from ktrace.analysis.roofline.tensors import SPELLINGS, Cost, Operator, parsed
 from ktrace.analysis.roofline.traffic import traffic
-from ktrace.analysis.work.events import Events
+from ktrace.analysis.work.device_work import Events
 from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, source_of

@@ -17,7 +17,7 @@ from ktrace.store.joins import combined, distinct
 from ktrace.store.spill import Spill
 
 if TYPE_CHECKING:
-    from ktrace.analysis.work.events import Events, Shape, Work
+    from ktrace.analysis.work.device_work import Events, Shape, Work
     from ktrace.analysis.work.question import Labels
 
 #: The name of the question.

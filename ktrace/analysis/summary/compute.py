@@ -16,8 +16,8 @@ from ktrace.analysis.summary.marked import Marked
 from ktrace.analysis.summary.statistics import Statistic, Statistics, grouped, joined, statistics
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.summary.verdict import PROOFS, VERDICT
-from ktrace.analysis.work.events import Work, natural
-from ktrace.analysis.work.figures import Durations
+from ktrace.analysis.work.device_work import Work, natural
+from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, SummaryInput
 from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
 from ktrace.analysis.work.question import Key, Labels, Shape

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ktrace.analysis.summary.summary import StepUse
-from ktrace.analysis.work.events import Events, Work
-from ktrace.analysis.work.figures import COMPUTE, parts_of
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COMPUTE, parts_of
 from ktrace.analysis.work.launching import stream_of
 from ktrace.analysis.work.spans import Ranges
 from ktrace.analysis.work.stored_columns import BLOCK

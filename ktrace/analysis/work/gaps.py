@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.work.events import Events, Work
-from ktrace.analysis.work.figures import COPY, by_group
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.launching import Launching
 from ktrace.analysis.work.spans import KINDS, generic, innermost
@@ -31,7 +31,7 @@ from ktrace.stages.select.intervals import Intervals
 from ktrace.store.joins import positions, starts
 
 if TYPE_CHECKING:
-    from ktrace.analysis.work.events import Events
+    from ktrace.analysis.work.device_work import Events
     from ktrace.analysis.work.gather import SummaryInput
 
 #: The time of the host outside of all spans, and the time after the launching call has returned.

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.work.events import Events, Work
-from ktrace.analysis.work.figures import COPY, by_group
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.store.joins import starts
 

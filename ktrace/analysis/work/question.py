@@ -20,7 +20,7 @@ from ktrace.store.spill import Spill
 from ktrace.tables.figures import Table
 
 if TYPE_CHECKING:
-    from ktrace.analysis.work.events import Work
+    from ktrace.analysis.work.device_work import Work
 from typing import Any
 
 from ktrace.analysis.work.groups import CLASSIFIED, GRID, OF_GRID, OTHER, UNCLASSIFIED

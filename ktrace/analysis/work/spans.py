@@ -38,7 +38,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.work.figures import by_group
+from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch

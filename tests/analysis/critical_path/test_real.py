@@ -20,9 +20,9 @@ import ktrace
 from ktrace.analysis import idle
 from ktrace.analysis.critical_path import SPANS, explain
 from ktrace.analysis.critical_path.device import latest
+from ktrace.analysis.critical_path.host_threads import covered, segments
 from ktrace.analysis.critical_path.shares import CriticalPathAnswer
-from ktrace.analysis.critical_path.threads import covered, segments
-from ktrace.analysis.work.events import Work
+from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.question import Labels
 from ktrace.analysis.work.stored_columns import by_source

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktrace.analysis.summary.marked import _Ranges, _spans
-from ktrace.analysis.work.figures import COMMUNICATION, COMPUTE, COPY, Durations, parts_of, percentiles, spread, usage
+from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Durations, parts_of, percentiles, spread, usage
 from ktrace.analysis.work.spans import Ranges, innermost
 from ktrace.analysis.work.stored_columns import Shapes
 from ktrace.model.batch import Batch

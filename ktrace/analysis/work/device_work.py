@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.work.figures import COMMUNICATION, COMPUTE, COPY, Place, by_group, device_use
+from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Place, by_group, device_use
 from ktrace.analysis.work.gather import WORK, SummaryInput, durations, kinds_in
 from ktrace.analysis.work.groups import LACKS, DeviceUse
 from ktrace.analysis.work.spans import innermost, linked

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.work.figures import by_group
+from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.spans import KINDS, Ranges, innermost
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, Integers

@@ -35,7 +35,6 @@ from ktrace.trace.arrow_tables import device_time_of, span_of
 if TYPE_CHECKING:
     import pandas as pd
 
-
 #: Pieces of time, tracks that are drawn, steps of height.
 BINS, TRACKS, _STEPS = 240, 8, 16
 
