@@ -259,7 +259,7 @@ def test_the_core_that_probes_use_is_light() -> None:
 
 
 def test_files_are_short() -> None:
-    """DESIGN.md: files under about 400 lines. Data and generated modules are free."""
+    """CONTRIBUTING.md: files stay under about 400 lines. Generated modules are free."""
     long = {
         str(file.relative_to(ROOT)): lines
         for file in ALL

@@ -281,7 +281,7 @@ def tell_cut(account: Report) -> None:
 
 
 def _tell_parts(account: Report) -> None:
-    """Prints a line for each part of a split output: its rows, its size, and the range of their begin times."""
+    """Prints a line for each part of a split output: its rows, its size, and the range of their start times."""
     begin = min((part["start_ns"] for part in account.parts if part["start_ns"] is not None), default=0)
     for part in account.parts:
         times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]

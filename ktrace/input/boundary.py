@@ -46,7 +46,7 @@ class Named(Protocol):
 def input_faults(path: str, fmt: Named | None = None, report: Report | None = None) -> Iterator[None]:
     """Within this block, which only reads the input, errors become errors of the input at `path`.
 
-    `fmt` is its format, if that is known. `report` tells how far the reader got since the begin of the block. Raises
+    `fmt` is its format, if that is known. `report` tells how far the reader got since the start of the block. Raises
     InputError, DamagedInput and InternalError, each from the original exception.
     """
     before = report.reader.taken if report else 0
@@ -104,7 +104,7 @@ def _damaged(error: BaseException, path: str, fmt: Named | None, report: Report 
 
 
 def _place(report: Report | None, before: int) -> str | None:
-    """Where the reader was: what it says itself, else how many records it had counted; None if it is at the begin."""
+    """Where the reader was: what it says itself, else how many records it had counted; None if it is at the start."""
     if report is None:
         return None
     if report.at and (place := report.at()):

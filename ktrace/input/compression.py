@@ -245,7 +245,7 @@ def text_encoding(head: bytes) -> str | None:
 
 
 def mark_size(stream: BinaryIO) -> int:
-    """The number of bytes of the mark of UTF-8 at the begin of a stream, which `utf8` leaves out."""
+    """The number of bytes of the mark of UTF-8 at the start of a stream, which `utf8` leaves out."""
     return 3 if stream.peek(4)[:3] == b"\xef\xbb\xbf" else 0  # type: ignore[attr-defined]
 
 

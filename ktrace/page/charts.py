@@ -263,7 +263,7 @@ def devices(uses: Sequence[DeviceUse]) -> Section | None:
     rows = [device_row(use.label, use, longest) for use in drawn]
     if len(uses) > len(drawn):
         rows.append(Row(named(f"{len(uses) - len(drawn):,} more"), rest=True))
-    hint = "Busy time from the begin of the first to the end of the last work."
+    hint = "Busy time from the start of the first to the end of the last work."
     return Section("devices", "Use of devices", hint, [Bars(rows), device_legend(drawn)])
 
 

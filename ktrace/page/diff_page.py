@@ -97,7 +97,7 @@ def _devices(diff: Diff) -> Section | None:
     if not longest:
         return None
     lines = [line for change in drawn for line in _device(change, longest)]
-    hint = "Busy time from the begin of the first to the end of the last work, before and after."
+    hint = "Busy time from the start of the first to the end of the last work, before and after."
     return Section("devices", "Use of devices", hint, [Bars(lines), device_legend(uses)])
 
 

@@ -48,7 +48,7 @@ def key_figures(summary: Summary) -> list[KeyFigure]:
     """The boxes at the top of the page."""
     figures: list[KeyFigure] = []
     if summary.span:
-        figures.append(("span", brief(summary.span[1] - summary.span[0]), "first begin to last end"))
+        figures.append(("span", brief(summary.span[1] - summary.span[0]), "first start to last end"))
     count = f"{summary.count:,} times" if summary.count is not None else ""
     if summary.unit == "ns":
         figures.append((_WORK.get(summary.work, summary.work), brief(summary.total), count))

@@ -36,7 +36,7 @@ class Info:
 
     `matches` is what the formats say of it, best first; once one is sure, no others are asked, unless `from_` names it.
     It is empty for several inputs and for standard input. `kinds` counts the rows that a conversion writes by (record,
-    kind). `span` is first begin and last end of its events in ns. `device_work` maps the name of device work to (how
+    kind). `span` is first start and last end of its events in ns. `device_work` maps the name of device work to (how
     often, ns); of tables it counts the rows of kind kernel. `about` is what the format itself says, heading ->
     lines.
     """

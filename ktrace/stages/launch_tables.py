@@ -28,7 +28,7 @@ from ktrace.naming.alike import unique_name
 from ktrace.report import Ledger
 from ktrace.store.joins import distinct_rows, positions
 
-#: The clock of samples whose times count from the begin of the launch that is their parent.
+#: The clock of samples whose times count from the start of the launch that is their parent.
 LAUNCH_CLOCK = "launch"
 
 #: Metrics about the launch of a kernel and its device: arguments, not counters.
@@ -65,7 +65,7 @@ def is_launch(batch: Batch) -> Bools:
 
 
 def is_sampled(batch: Batch) -> bool:
-    """Whether all times of a batch count from the begin of the launch that is the parent; a batch doesn't mix these."""
+    """Whether all times of a batch count from the start of the launch that is the parent; a batch doesn't mix these."""
     if not batch.has("clock") or not batch.has("parent"):
         return False
     clock = decoded(batch.column("clock"))
@@ -106,7 +106,7 @@ class Launches:
         return [] if pending is None else list(self._events(pending.drop_columns("head"), pending["head"].to_numpy()))
 
     def samples(self, batch: Batch) -> Iterator[Batch]:
-        """Yields samples (`is_sampled`) at the time of their launch, without those before its begin or after its end.
+        """Yields samples (`is_sampled`) at the time of their launch, without those before its start or after its end.
 
         They come from another replay of the launch, so they aren't its metrics and have no parent.
         """
@@ -198,7 +198,7 @@ class Launches:
         return placed
 
     def _counters(self, rows: pa.Table, of: Int64) -> Iterator[Batch]:
-        """Yields the metrics as counters at the begin of their kernel."""
+        """Yields the metrics as counters at the start of their kernel."""
         if not len(rows):
             return
         places = pa.concat_tables(self._placed, promote_options="default").take(pa.array(of))

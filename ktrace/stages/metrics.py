@@ -257,7 +257,7 @@ class _Places(NamedTuple):
 def _events(rows: pa.Table, kind: str, places: _Places, ledger: Ledger) -> Iterator[Batch]:
     """Yields the rows of launches that have a kernel as events at its time: counters of it, or lines of a log.
 
-    Rows with a `ts` are samples that count from the begin of the launch. They come from another run of the kernel, so
+    Rows with a `ts` are samples that count from the start of the launch. They come from another run of the kernel, so
     they have no parent, and those after its end in the timeline are left out.
     """
     rows = rows.filter(pa.array(places.kernel[rows["launch"].to_numpy()] >= 0))
@@ -300,7 +300,7 @@ def _events(rows: pa.Table, kind: str, places: _Places, ledger: Ledger) -> Itera
 
 
 def _inside(samples: pa.Table, kernels: pa.Table) -> pa.ChunkedArray:
-    """Which samples are between the begin and the end of their kernel."""
+    """Which samples are between the start and the end of their kernel."""
     after = pc.greater_equal(samples["ts"], 0)
     return pc.and_(after, pc.less(samples["ts"], pc.fill_null(kernels["dur"], 0)))
 

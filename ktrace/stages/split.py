@@ -95,7 +95,7 @@ class Steps(Marks):
         return parts
 
     def _steps(self, source: str, *, on_device: bool) -> list[tuple[int, Step]]:
-        """The begins of the steps of a source, in order; a step on several threads counts once."""
+        """The starts of the steps of a source, in order; a step on several threads counts once."""
         begins: list[tuple[int, Step]] = []
         often: Counter[int] = Counter()
         for begin, number, _ in sorted(self._found[source, on_device]):
@@ -295,7 +295,7 @@ class Split:
         return int(high - low) + sum(int(np.count_nonzero(_in(r, first, last))) for r in self._rank_of_others)
 
     def span(self, first: int, last: int) -> tuple[int, int] | None:
-        """The first and last begin of the events of a part, in ns; None if it has no events."""
+        """The first and last start of the events of a part, in ns; None if it has no events."""
         low, high = np.searchsorted(self._sorted, (first, last))
         if low == high:
             return None

@@ -336,7 +336,7 @@ class EventStore:
         )
 
     def span(self, size: int) -> tuple[int, int]:
-        """The first begin and the last end of the events that are left, (0, 0) if there are none."""
+        """The first start and the last end of the events that are left, (0, 0) if there are none."""
         first, last = LIMIT, -LIMIT
         for _, rows in self.keys.blocks(size):
             left = rows[rows["flags"] & GONE == 0]

@@ -14,7 +14,7 @@ from ktrace.store.joins import distinct_rows
 #: The number of a word that is null.
 NULL = -1
 
-#: A text column with more distinct values than this is kept as it is (MODEL.md: "plain, not dictionary").
+#: A text column with more distinct values than this is kept as it is: plain, not a dictionary.
 MANY = 1 << 20
 
 #: Columns that are encoded although the model doesn't call them dictionaries.

@@ -76,7 +76,7 @@ def data_frame(table: pa.Table) -> pd.DataFrame:
 
 
 def span_of(events: pa.Table) -> tuple[int, int] | None:
-    """Returns the first begin and the last end of events in ns, None without events."""
+    """Returns the first start and the last end of events in ns, None without events."""
     import pyarrow.compute as pc
 
     if not events.num_rows:

@@ -156,7 +156,7 @@ def _track(y: int, name: str, title: str, busy: Float64, classes: list[str]) -> 
 
 
 def _axis(y: float, span: int) -> Markup:
-    """Times at the begin, the middle and the end."""
+    """Times at the start, the middle and the end."""
     places = ((0.0, "start", "0"), (0.5, "middle", duration(span / 2)), (1.0, "end", duration(span)))
     width = WIDTH - _NAME
     return Markup("").join(

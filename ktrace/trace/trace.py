@@ -412,7 +412,7 @@ class Trace:
         return all(values(self._tables[record]) == values(other._tables[record]) for record in RECORDS)
 
     def span(self) -> tuple[int, int] | None:
-        """Returns the first begin and the last end of the events in ns, None without events."""
+        """Returns the first start and the last end of the events in ns, None without events."""
         return span_of(self._tables["events"])
 
     def device_time(self) -> int:

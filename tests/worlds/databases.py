@@ -120,7 +120,7 @@ def rocpd(world: World, path: Path, rank: int = 0) -> Path:
 
 
 def xplane(world: World, path: Path, rank: int = 0) -> Path:
-    """XPlane of a CUDA device: streams and threads are lines, times are ps from the begin of a line."""
+    """XPlane of a CUDA device: streams and threads are lines, times are ps from the start of a line."""
     device, host, records = PlaneMaker(f"/device:GPU:{rank}"), PlaneMaker("/host:CPU"), world.records(rank)
     for stream in sorted({one.stream for one in records if one.kind in WORK and one.stream is not None}):
         mine = [one for one in records if one.kind in WORK and one.stream == stream]

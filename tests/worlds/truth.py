@@ -63,7 +63,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Step:
-    """A step as the host marks it, and from the begin of the first to the end of the last work launched in it."""
+    """A step as the host marks it, and from the start of the first to the end of the last work launched in it."""
 
     name: str
     begin: int

@@ -78,7 +78,7 @@ class World:
 
     @property
     def span(self) -> int:
-        """From the begin of all to the last end."""
+        """From the start of all to the last end."""
         return max(self.times)
 
     def at(self, piece: Piece) -> tuple[int, int]:

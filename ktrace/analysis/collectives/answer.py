@@ -30,7 +30,7 @@ class CollectiveUse:
     found on several ranks, `transfer` is the shortest duration over the ranks of those at which ranks wait for each
     other: that of the rank that waits least. `algorithm_bandwidth` is the median of bytes per time of the transfer,
     else of the duration; `bus_bandwidth` that times the factor of nccl-tests. `skew` is the time from the first to the
-    last begin, `last` the rank that most often begins last, `last_share` how often, in percent of `joint`. What isn't
+    last start, `last` the rank that most often begins last, `last_share` how often, in percent of `joint`. What isn't
     known is None.
     """
 

@@ -57,7 +57,7 @@ _NEVER = np.iinfo(np.int64).min
 
 
 class Device:
-    """The device work of a source, in the order of its begin.
+    """The device work of a source, in the order of its start.
 
     Columns: `begin`, `end`, `shape`, `id_`; the call that launched it: `thread` (-1 if it isn't known), `call_begin`,
     `call_end`; `stream`, a number for its stream. `why` and `before` tell what allowed it to begin: UNKNOWN, LAUNCH, or

@@ -78,7 +78,7 @@ class Path:
     kind_of_shape: Int8
 
     def intervals(self) -> tuple[Int64, Int64]:
-        """The begins and ends of the steps."""
+        """The starts and ends of the steps."""
         steps = self.course.steps
         begin, end = [step.begin for step in steps], [step.end + step.after for step in steps]
         return np.array(begin, np.int64), np.array(end, np.int64)

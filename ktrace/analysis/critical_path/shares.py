@@ -66,7 +66,7 @@ class PathShare:
 
 @dataclass(frozen=True)
 class PathStep:
-    """A step: `wall` is the time from its begin to its end, or to the end of its work if it is the last one.
+    """A step: `wall` is the time from its start to its end, or to the end of its work if it is the last one.
 
     `times` are the times on the path by kind, whose sum is `wall`. A step of several sources is the sum of all, and
     `count` is their number.

@@ -1,4 +1,4 @@
-"""The path from the end of a time back to its begin: always to what was the last to allow this to go on.
+"""The path from the end of a time back to its start: always to what was the last to allow this to go on.
 
 thread    [ launch ]····[ synchronize ······█]              the call returns, because the kernel ended
 stream         └───────►[ kernel            ]               the kernel began, because it was launched

@@ -281,7 +281,7 @@ def _of_traces(a: Summary, b: Summary) -> list[Change]:
 
 
 def _longest(side: Summary) -> int | None:
-    """Returns the time from the first begin to the last end of a source, None without events."""
+    """Returns the time from the first start to the last end of a source, None without events."""
     if side.longest is None and side.span and len(side.sources) == 1:
         return side.span[1] - side.span[0]
     return None if side.work == "statistics" else side.longest

@@ -38,7 +38,7 @@ class Diff(Framed):
     `per` is "step" if both sides have steps and totals are averages per step, else "whole". `whole` is the change
     of all work. `steps` are the changes of the measured times of a step (`StepUse`), if steps are compared, and
     "step", the longer of wall and span, where devices lag behind the host. `times` are those of the whole traces
-    otherwise: "span" from the first begin to the last end of a source (unless only one side shows what the host
+    otherwise: "span" from the first start to the last end of a source (unless only one side shows what the host
     did), "device span" of the device where it is longest, "idle" of all devices. `rows` maps each requested
     grouping (of `ktrace.analysis.work.groups.BY`) to its changes, the greatest first. Totals are in `unit`: "ns", or
     "%" of the whole if a side contains only shares. `part` says that a filter left out rows, so that the times are

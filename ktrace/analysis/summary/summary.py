@@ -26,7 +26,7 @@ class StepUse:
     """A step of a profiler or a training loop: `wall` is its duration on the host, in ns.
 
     The other times are unions, as in `DeviceUse`, of the work that was launched in the step, summed over all devices.
-    `span` is the time that the devices were at it, also summed: from the begin of the step on the host, or once the
+    `span` is the time that the devices were at it, also summed: from the start of the step on the host, or once the
     work before it is done, to its end on the host, or until its own work is done. A device that lags behind the host is
     at a step later, never busy for more than `span`. What runs before that, beside other steps, such as the copy of a
     batch, is in `communication` and `copies` alone, since nobody waits for it.
@@ -56,14 +56,14 @@ class Summary(Framed):
 
     `work` tells what was added up: "events" of device work, "statistics" if the source has no such events, "host"
     (calls, operators) if there is no device work at all. `total` is the sum of the durations, in `unit`: "ns", or
-    "%" if a source has only shares, "count" if it has only counts. `span` is the first begin and the last end of all
+    "%" if a source has only shares, "count" if it has only counts. `span` is the first start and the last end of all
     events. `groups` has an entry for each of `BY` that was asked for and that the trace has values of; groups are
     sorted by time, steps and layers in their own order. `step_use` is in the order of `steps`. `runs` has the summary
     of each run if statistics have several. `answers` are those to the questions of `ktrace.analysis.summary`
     that were asked and that the trace knows something about. `heaviest` has the totals of all operations and kernels,
     `proofs` the answers about idle time and collectives, for the verdict, whatever was asked. `notes` are sentences
     about what the figures mean or lack,
-    `report` is the report of the reading. `longest` is the time from the first begin to the last end of the events of
+    `report` is the report of the reading. `longest` is the time from the first start to the last end of the events of
     one source, of the source where it is longest: clocks of several sources may differ.
     """
 

@@ -207,7 +207,7 @@ class Usage(NamedTuple):
 def usage(begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Usage:
     """The use of a device by some work; `role` is COMPUTE, COMMUNICATION or COPY for each piece.
 
-    Computed in windows of time with the begins of `block` pieces each; work that lasts longer continues in the next.
+    Computed in windows of time with the starts of `block` pieces each; work that lasts longer continues in the next.
     """
     order = None if np.all(begin[1:] >= begin[:-1]) else np.argsort(begin, kind="stable")
     times, gaps, reached = np.zeros(6, np.int64), [np.zeros(0, np.int64)], None
@@ -311,7 +311,7 @@ def device_use(
 ) -> DeviceUse:
     """The use of a device by this work.
 
-    `waits` are the known times between the return of a call and the begin of the work that it launched; `occupancy` is
+    `waits` are the known times between the return of a call and the start of the work that it launched; `occupancy` is
     in percent, NaN if it isn't known.
     """
     found = usage(begin, end, role)

@@ -214,7 +214,7 @@ class Gaps(NamedTuple):
 def gaps_of(events: Events, group: Int32, groups: int) -> Gaps:
     """The gaps between the work of each group, such as a device.
 
-    They add up to the time from the begin of its first to the end of its last work in which nothing runs. Work without
+    They add up to the time from the start of its first to the end of its last work in which nothing runs. Work without
     a duration divides no gap.
     """
     rows_of = by_group(group, groups) if groups > 1 else lambda number: np.arange(len(events))

@@ -26,7 +26,7 @@ OTHER = "other"
 #: The key of work that has an operation or needs none, when grouping by UNCLASSIFIED.
 CLASSIFIED = ""
 
-#: The begin of a note on criteria that an input has no values of.
+#: The start of a note on criteria that an input has no values of.
 NOT_KNOWN = "This input has no "
 
 #: What a note says of a source whose calls, and perhaps work, are lost.
@@ -73,14 +73,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """What a device did between the begin of its first and the end of its last work, `span` ns.
+    """What a device did between the start of its first and the end of its last work, `span` ns.
 
     Each time is that of a union of intervals, so that nothing counts twice: `busy` is any work, `compute` kernels
     that aren't collectives (and memsets, graphs), `communication` collectives, `copies` copies. Exposed communication
     is the time of communication without compute at the same time, exposed copies that of copies without compute and
     communication, so that `span` = `compute` + `exposed_communication` + `exposed_copies` + `idle`.
     `gaps` are the times without work, `idle` their sum. `queueing` is the time from the return of the call that
-    launched work to the begin of the work, 0 if the work began before, None if launches aren't known. `occupancy` is
+    launched work to the start of the work, 0 if the work began before, None if launches aren't known. `occupancy` is
     the mean of kernels that have one, weighted by time, in percent. `name` is the name of the device in the source.
     """
 

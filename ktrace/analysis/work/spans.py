@@ -125,7 +125,7 @@ class Spans:
         return found
 
 
-#: The begin of a list of arguments at the end of a name.
+#: The start of a list of arguments at the end of a name.
 _ARGUMENTS = re.compile(r",\s?(?P<key>[A-Za-z_]\w*)\s?=")
 
 #: A marker that is a dictionary with the path of a module.
@@ -273,7 +273,7 @@ def linked(links: list[pa.RecordBatch], work: Int64, calls: Int64) -> Int64:
 
 
 class Ranges:
-    """Ranges on tracks, to find the innermost one around a time. A range includes its begin, but not its end."""
+    """Ranges on tracks, to find the innermost one around a time. A range includes its start, but not its end."""
 
     def __init__(self, track: Int32, begin: Int64, end: Int64) -> None:
         # Between two bounds of ranges the answer doesn't change, so it is computed only at the bounds.

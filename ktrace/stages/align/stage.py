@@ -69,7 +69,7 @@ class _Stage:
         self._placed: dict[str, Placed] = {}
         self._fits: dict[str, Fit] = {}
         self._waiting: dict[str, tuple[list[str], Batches]] = {}
-        self._spans: dict[str, tuple[int, int]] = {}  # first begin and last end of each source, by its own clock
+        self._spans: dict[str, tuple[int, int]] = {}  # first start and last end of each source, by its own clock
         self._collectives = Collectives() if wanted.rule == "collective" else None
         self._marks = Marks(called(wanted.marker)) if wanted.marker is not None else None
         self._rows = 0

@@ -232,7 +232,7 @@ class Slices:
 
     @cached_property
     def _outer(self) -> Int64:
-        """For each slice the last one that began before it and is open at its begin, -1 where there is none."""
+        """For each slice the last one that began before it and is open at its start, -1 where there is none."""
         outer = self._around.copy()
         for first, last in self._spans():
             found = around_crossing(self.begin[first:last], self.end[first:last])
@@ -242,7 +242,7 @@ class Slices:
     def innermost(self, track: Int32, ts: Int64) -> Int64:
         """The slice on the track that began last among those open at ts, else among those that end at ts, else -1.
 
-        A slice is open from its begin on, one without duration during one nanosecond.
+        A slice is open from its start on, one without duration during one nanosecond.
         """
         last = _last_begun(self.track, self.begin, track, ts)
         found = np.full(len(ts), -1, np.int64)

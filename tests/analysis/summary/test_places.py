@@ -45,7 +45,7 @@ STEPS = [
     event(2, "range", "ProfilerStep#9", 900, 100, **HOST),
     event(3, "api", "launch", 910, 10, **HOST, correlation=1),
     event(4, "api", "launch", 990, 5, pid=5, tid=8, correlation=2),  # another thread of the process
-    event(5, "api", "launch", 1000, 10, **HOST, correlation=3),  # at the end of the one, the begin of the other
+    event(5, "api", "launch", 1000, 10, **HOST, correlation=3),  # at the end of the one, the start of the other
     event(6, "api", "launch", 1100, 10, **HOST, correlation=4),
     event(11, "kernel", "gemm", 1050, 1, **GPU, correlation=1),  # while the next step is on
     event(12, "kernel", "gemm", 1060, 2, **GPU, correlation=2),
@@ -92,7 +92,7 @@ def test_a_device_that_lags_is_never_busy_for_more_than_its_time(tmp_path: Path)
 
 
 def test_a_device_that_waits_is_idle_in_the_step_in_which_it_waits(tmp_path: Path) -> None:
-    """The host loads data at the begin of one step, and writes a file at the end of another."""
+    """The host loads data at the start of one step, and writes a file at the end of another."""
     rows = [
         event(1, "range", "step 1", 0, 100, pid=1, tid=1),
         event(2, "api", "launch", 70, 2, pid=1, tid=1, correlation=1),

@@ -49,7 +49,7 @@ def test_clocks_states_and_compressed_packets() -> None:
     (path,) = FOLDER.glob("clocks-*")
     rows = by_name(path)
     load = rows["load"]
-    # The clock counts on from 1000: 100 to the begin, 50 + 25 + 10 + 10 + 5 + 0 + 10 + 10 + 100 to the end.
+    # The clock counts on from 1000: 100 to the start, 50 + 25 + 10 + 10 + 5 + 0 + 10 + 10 + 100 to the end.
     assert (load["ts"], load["dur"], load["pid"], load["tid"], load["cat"]) == (1100, 220, 77, 78, "io,disk")
     assert load["args"] == {
         "size": -4096,
