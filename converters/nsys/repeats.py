@@ -19,7 +19,7 @@ from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.sqlite.database import Database
 from ktrace.model.arrays import Bools, Int64
-from ktrace.store.joins import among, positions
+from ktrace.store.joins import isin_sorted, positions
 
 from .columns import filled_part
 
@@ -60,7 +60,7 @@ class Repeats:
         if len(self._chains):
             place = positions(numbers, self._chains[:, 0])
             chains = pa.array(self._chains[place, 1], mask=place < 0)
-        return among(numbers, self._inner), among(numbers, self._folded), chains
+        return isin_sorted(numbers, self._inner), isin_sorted(numbers, self._folded), chains
 
 
 def _rows(database: Database, table: str) -> Iterator[Int64]:

@@ -73,12 +73,12 @@ def _no_command(word: str) -> str:
     from glob import glob
     from shlex import quote
 
-    from ktrace.tables.figures import harmless
+    from ktrace.tables.figures import escape_controls
 
     if os.path.lexists(word) or "://" in word or glob(word):  # noqa: PTH207 (pathlib refuses absolute patterns)
-        name = quote(harmless(word))
+        name = quote(escape_controls(word))
         return (
-            f"'{harmless(word)}' is an input; a command comes first:\n"
+            f"'{escape_controls(word)}' is an input; a command comes first:\n"
             f"  ktrace view {name}\n  ktrace info {name}\n  ktrace summary {name}\n"
             f"  ktrace convert {name} -o OUT.perfetto"
         )
@@ -86,7 +86,7 @@ def _no_command(word: str) -> str:
 
     near = get_close_matches(word.lower(), COMMANDS, 3, 0.6)
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"there is no command '{harmless(word)}'{meant}"
+    return f"there is no command '{escape_controls(word)}'{meant}"
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -175,9 +175,9 @@ def _explain(error: BaseException) -> int:
     from ktrace.cli._console import tell
 
     if isinstance(error, click.UsageError):
-        from ktrace.tables.figures import harmless
+        from ktrace.tables.figures import escape_controls
 
-        lines = map(harmless, error.format_message().split("\n"))
+        lines = map(escape_controls, error.format_message().split("\n"))
         click.UsageError("\n".join(lines), error.ctx).show()
         return 2
     if isinstance(error, (KeyboardInterrupt, click.Abort)):

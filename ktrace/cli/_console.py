@@ -24,7 +24,7 @@ import click
 
 from ktrace.errors import OutputError, UsageError
 from ktrace.page.render import WRITTEN, encoded, rendered
-from ktrace.tables.figures import harmless, time_text
+from ktrace.tables.figures import escape_controls, time_text
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
@@ -39,7 +39,7 @@ def tell(line: str = "", *, err: bool = False) -> None:
 
     In a GitHub workflow they give no commands to the runner, either, which finds those in every printed line.
     """
-    line = harmless(line)
+    line = escape_controls(line)
     if "GITHUB_ACTIONS" in os.environ:
         line = re.sub(r"^(\s*):(?=:)", r"\1\\x3a", line).replace("##[", r"#\x23[")
     click.echo(line, err=err)
@@ -90,7 +90,7 @@ def colour() -> bool:
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Prints a table: fitted to a terminal, or with columns two spaces apart. `right` lists the columns of numbers."""
-    rows = [list(map(harmless, row)) for row in rows]
+    rows = [list(map(escape_controls, row)) for row in rows]
     if is_terminal() and has_rich():
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
@@ -116,7 +116,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
 def heading(text: str) -> None:
     """Prints a heading, bold where colours are allowed."""
     if colour():
-        click.echo(click.style(harmless(text), bold=True))
+        click.echo(click.style(escape_controls(text), bold=True))
     else:
         tell(text)
 
@@ -264,11 +264,11 @@ def tell_account(account: Report, output: str) -> None:
 def tell_issues(account: Report) -> None:
     """Prints a line for each kind of issue, the worst first, with its first places and the first detail."""
     for issue in sorted(account.issues.values(), key=lambda issue: -issue.severity):
-        places = ", ".join(dict.fromkeys(harmless(where) for where, _ in issue.places[:3]))
+        places = ", ".join(dict.fromkeys(escape_controls(where) for where, _ in issue.places[:3]))
         more = ", ..." if len(issue.places) > 3 else ""
         what = f"{issue.rows:,} x {issue.kind}" if issue.rows else issue.kind
         detail = next((detail for _, detail in issue.places if detail), "").partition("\n")[0]
-        first = f" First: {harmless(detail if issue.kind in _LABELS else detail[:_DETAIL])}" if detail else ""
+        first = f" First: {escape_controls(detail if issue.kind in _LABELS else detail[:_DETAIL])}" if detail else ""
         label = _LABELS.get(issue.kind, issue.severity.name.lower())
         tell(f"{label}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
 
@@ -277,7 +277,7 @@ def tell_cut(account: Report) -> None:
     """Prints a warning if an input is cut off, for commands that print no other issues."""
     if issue := account.issues.get("cut"):
         where, detail = issue.places[0]
-        tell(f"warning: {issue.sentence} ({harmless(where)}: {harmless(detail[:_DETAIL])})", err=True)
+        tell(f"warning: {issue.sentence} ({escape_controls(where)}: {escape_controls(detail[:_DETAIL])})", err=True)
 
 
 def _tell_parts(account: Report) -> None:

@@ -25,7 +25,7 @@ from ktrace.cli._options import (
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import UsageError
-from ktrace.tables.figures import harmless
+from ktrace.tables.figures import escape_controls
 
 if TYPE_CHECKING:
     from ktrace.analysis.query.output import Rows
@@ -192,4 +192,4 @@ def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, over
 
 def _for_terminal(text: str) -> str:
     """Returns the text as it is, on a terminal with escapes for what would steer it."""
-    return re.sub(r"[^\n\t]+", lambda found: harmless(found[0]), text) if is_terminal() else text
+    return re.sub(r"[^\n\t]+", lambda found: escape_controls(found[0]), text) if is_terminal() else text

@@ -11,7 +11,7 @@ import click
 from ktrace.cli._console import put, tell, tell_issues
 from ktrace.cli._options import limits_option
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
-from ktrace.tables.figures import UNSEEN, harmless
+from ktrace.tables.figures import UNSEEN, escape_controls
 
 if TYPE_CHECKING:
     from ktrace.model.json_text import Fault
@@ -91,7 +91,7 @@ def _annotation(path: str, fault: Fault) -> str:
 
 def _escaped(text: str, characters: str) -> str:
     """Returns the text with these characters as %25 and the like; what else steers a terminal is made harmless."""
-    return "".join(f"%{ord(one):02X}" if one in characters else harmless(one) for one in text)
+    return "".join(f"%{ord(one):02X}" if one in characters else escape_controls(one) for one in text)
 
 
 def _json(document: object) -> str:

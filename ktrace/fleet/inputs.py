@@ -33,7 +33,7 @@ from ktrace.input.dataset_manifest import Manifest, Shard, Stamp, file_stem, wri
 from ktrace.input.detection import by_name, choose
 from ktrace.input.expand import each_once, expanded
 from ktrace.input.source import Source, stem
-from ktrace.input.stores import Store, as_folder, is_remote, remote_files, told
+from ktrace.input.stores import Store, as_folder, is_remote, remote_files, wrap_store_errors
 from ktrace.naming.alike import unique_name
 from ktrace.report import Report
 
@@ -168,7 +168,7 @@ def divided(task: Task) -> list[Task]:
     try:
         if source.is_folder:
             return []
-        with told(task.path):
+        with wrap_store_errors(task.path):
             known = by_name(selection.from_) if selection.from_ else choose(source)
             ranges = known.function("ranges")
             parts = ranges(source, task.stamp.size or 0, STEP) if ranges else []

@@ -85,7 +85,7 @@ _kept: ContextVar[tuple[ExitStack, dict[str, Source]] | None] = ContextVar("kept
 
 
 @contextmanager
-def kept_stand_ins() -> Iterator[None]:
+def kept_exports() -> Iterator[None]:
     """Within this block a file that was made for an input is kept for its next reading."""
     with ExitStack() as stack:
         token = _kept.set((stack, {}))
@@ -96,7 +96,7 @@ def kept_stand_ins() -> Iterator[None]:
 
 
 @contextmanager
-def stand_in(make: Make, source: Source, conversion: Conversion) -> Iterator[Source]:
+def exported_source(make: Make, source: Source, conversion: Conversion) -> Iterator[Source]:
     """Yields the source with the file that `make` makes for it. Raises what `make` raises."""
     kept = _kept.get()
     if kept is None:

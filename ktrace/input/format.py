@@ -224,9 +224,9 @@ class Format:
         return guarded(self, read, source, conversion) if self.package else read(source, conversion)
 
     def _by_another(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
-        from ktrace.input.capabilities import stand_in
+        from ktrace.input.capabilities import exported_source
 
-        with stand_in(self.function("export"), source, conversion) as made:
+        with exported_source(self.function("export"), source, conversion) as made:
             yield from self._other().batches(made, conversion)
 
     def _other(self) -> Format:
@@ -237,10 +237,10 @@ class Format:
         """Returns more about an input for `ktrace info`, heading -> lines; nothing if the format has no `about`."""
         if self.via:
             from ktrace.conversion import Conversion
-            from ktrace.input.capabilities import stand_in
+            from ktrace.input.capabilities import exported_source
             from ktrace.report import Report
 
-            with stand_in(self.function("export"), source, Conversion(Report())) as made:
+            with exported_source(self.function("export"), source, Conversion(Report())) as made:
                 return self._other().more_about(made)
         try:
             about = self.function("about")

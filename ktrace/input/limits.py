@@ -201,7 +201,7 @@ _BLOCK = 1 << 20
 _BETWEEN = 16 << 20
 
 
-def require_room(size: int, folder: str, path: str) -> None:
+def require_disk_space(size: int, folder: str, path: str) -> None:
     """Raises InputError if a copy of so many bytes of the input would fill the disk of the folder."""
     total, _, free = shutil.disk_usage(folder)
     if free - size < min(_LEFT_FREE, total // _PART_LEFT_FREE):
@@ -218,7 +218,7 @@ def copied(stream: IO[bytes], target: IO[bytes], folder: str, path: str) -> None
     done = 0
     while block := stream.read(_BLOCK):
         if done % _BETWEEN < len(block):
-            require_room(_BETWEEN, folder, path)
+            require_disk_space(_BETWEEN, folder, path)
         target.write(block)
         done += len(block)
 

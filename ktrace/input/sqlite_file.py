@@ -18,7 +18,7 @@ from struct import Struct
 from typing import BinaryIO, NamedTuple
 
 from ktrace.errors import DamagedInput
-from ktrace.input.limits import current, require_room
+from ktrace.input.limits import current, require_disk_space
 from ktrace.scratch import scratch_folder
 
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -134,7 +134,7 @@ Tables = Mapping[str, tuple[str, ...]]
 
 
 @contextmanager
-def settled(path: Path) -> Iterator[str]:
+def readonly_uri(path: Path) -> Iterator[str]:
     """Yields a URI of the database with all of its changes, to be read by any SQLite.
 
     Raises OSError, InputError if there is no room for a copy, DamagedInput for a journal that can't be undone.
@@ -145,7 +145,7 @@ def settled(path: Path) -> Iterator[str]:
         yield f"{path.as_uri()}?{_READ_ONLY}"
         return
     with scratch_folder() as folder:
-        require_room(sum(map(_bytes_of, (path, *beside.values()))), str(folder), str(path))
+        require_disk_space(sum(map(_bytes_of, (path, *beside.values()))), str(folder), str(path))
         copy = folder / "copy.sqlite"
         shutil.copyfile(path, copy)
         if journal := beside.get("-journal"):
@@ -217,7 +217,7 @@ def _tables(connection: sqlite3.Connection) -> Tables:
 
 def tables_of(path: Path) -> Tables:
     """Returns the tables of the database at `path` with their columns. Raises sqlite3.Error and OSError."""
-    with settled(path) as uri, closing(connect(uri)) as connection:
+    with readonly_uri(path) as uri, closing(connect(uri)) as connection:
         return tables(connection)
 
 

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from markupsafe import Markup, escape
 
-from ktrace.tables.figures import Cell, Column, Table, harmless, plain, shown
+from ktrace.tables.figures import Cell, Column, Table, escape_controls, plain, shown
 
 #: The longest text on a page, in characters.
 LONGEST = 2000
@@ -30,7 +30,7 @@ def bounded(value: object) -> object:
         return value
     text = "" if value is None else str(value)
     lines = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-    return "\n".join(map(harmless, lines.split("\n")))
+    return "\n".join(map(escape_controls, lines.split("\n")))
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
@@ -156,9 +156,9 @@ class FigureTable:
 
 def named(name: str, *tags: str, title: str | None = None) -> Name:
     """The name, with its middle left out where it is too long for its place; `title` defaults to the whole name."""
-    text = harmless(name)[:LONGEST] or "(no name)"
+    text = escape_controls(name)[:LONGEST] or "(no name)"
     end = len(text) - (_END if len(text) > 2 * _END else 0)
-    return Name(text[:end], text[end:], harmless(title or name), tags)
+    return Name(text[:end], text[end:], escape_controls(title or name), tags)
 
 
 def share(value: float, whole: float) -> str:
@@ -173,7 +173,7 @@ def figure_table(table: Table, *, opened: bool, shown_notes: Sequence[str] = ())
     ]
     left_out = table.more + max(len(table.rows) - _ROWS, 0)
     count = f"{len(rows):,} of {len(rows) + left_out:,}" if left_out else f"{len(rows):,}"
-    notes = [harmless(note) for note in table.notes if note not in shown_notes]
+    notes = [escape_controls(note) for note in table.notes if note not in shown_notes]
     return FigureTable(table.name, table.title or table.name, count, opened, table.columns, rows, notes)
 
 

@@ -27,7 +27,7 @@ from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group, Spread
 from ktrace.model.arrays import Float64, Int64
 from ktrace.page.blocks import Bars, Legend, Lists, Plot, Row, Section, named, share, tag
-from ktrace.tables.figures import TIMES, brief, duration, harmless
+from ktrace.tables.figures import TIMES, brief, duration, escape_controls
 
 #: Times of the model are shorter.
 _GREATEST = 2.0**62
@@ -56,7 +56,7 @@ def stack(parts: Sequence[Segment], whole: float) -> Markup:
     for part in parts:
         if part.value > 0:
             place = {"x": percent(begin, whole), "width": percent(part.value, whole), "height": "100%"}
-            titles.append(f"{harmless(part.name)}: {duration(part.value)}, {share(part.value, whole)}")
+            titles.append(f"{escape_controls(part.name)}: {duration(part.value)}, {share(part.value, whole)}")
             drawn.append(tag("rect", tag("title", titles[-1]), class_=part.colour, **place))
             begin += part.value
     return _svg("stack", drawn, "; ".join(titles))
@@ -289,7 +289,7 @@ def steps(summary: Summary, colours: dict[str, str]) -> Section | None:
         if len(walls):
             marks.append(float(walls[part].mean()))
             lines.append(f"{_WALL}: {duration(marks[-1])}")
-        lines += [f"{harmless(one.name)}: {duration(one.value)}" for one in stacks[-1] if one.value > 0]
+        lines += [f"{escape_controls(one.name)}: {duration(one.value)}" for one in stacks[-1] if one.value > 0]
         titles.append("\n".join(lines))
     hint = f"Device work that was launched in each step, by operation.{_averaged(per, 'steps')}"
     used = [(name, colours[name]) for name in operations]
@@ -351,7 +351,7 @@ def _spreads(known: Sequence[tuple[str, Spread]]) -> Bars:
 
 
 def _plot(drawn: Markup, names: Sequence[str]) -> Plot:
-    return Plot(drawn, harmless(names[0]), harmless(names[-1]))
+    return Plot(drawn, escape_controls(names[0]), escape_controls(names[-1]))
 
 
 def _parts(count: int, per: int) -> list[slice]:
@@ -364,5 +364,5 @@ def _averaged(per: int, what: str) -> str:
 
 def _named(names: Sequence[str]) -> str:
     if len(names) == 1:
-        return harmless(names[0])
-    return f"{harmless(names[0])} to {harmless(names[-1])}, on average"
+        return escape_controls(names[0])
+    return f"{escape_controls(names[0])} to {escape_controls(names[-1])}, on average"

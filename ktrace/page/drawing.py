@@ -23,7 +23,7 @@ from ktrace.analysis.summary.summary import Summary
 from ktrace.errors import OutputError, UsageError
 from ktrace.page import diff_page, summary_page
 from ktrace.page.blocks import Bars, KeyFigure, Legend, Lists, Plot, Row, Section, bounded, tag
-from ktrace.tables.figures import harmless, shortened
+from ktrace.tables.figures import escape_controls, shortened
 
 #: Sizes in pixels: the whole, the space of names, of figures, of a second chart, between columns, of a line.
 WIDTH, _NAME, _FIGURE, _SECOND, _GAP, _LINE = 760, 230, 130, 170, 12, 20
@@ -265,9 +265,9 @@ def _sections(subject: Any) -> list[Section]:
 def _title(subject: Any) -> str:
     if isinstance(subject, Summary):
         more = len(subject.sources) - 1
-        names = harmless(subject.sources[0]) if subject.sources else "nothing"
+        names = escape_controls(subject.sources[0]) if subject.sources else "nothing"
         return f"Where the time went: {shortened(names, _LONGEST)}" + (f" and {more:,} more" if more > 0 else "")
-    a, b = (shortened(harmless(name), _LONGEST) for name in (subject.name_a, subject.name_b))
+    a, b = (shortened(escape_controls(name), _LONGEST) for name in (subject.name_a, subject.name_b))
     return f"What changed: {a} to {b}"
 
 

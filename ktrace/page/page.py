@@ -24,7 +24,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from ktrace.page.blocks import KeyFigure, Section, bounded, figure_table
-from ktrace.tables.figures import Table, harmless
+from ktrace.tables.figures import Table, escape_controls
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
@@ -50,11 +50,11 @@ def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None 
         _environment()
         .get_template("page.html")
         .render(
-            title=harmless(title or heading),
+            title=escape_controls(title or heading),
             heading=heading,
-            verdict=[harmless(str(sentence)) for sentence in verdict],
+            verdict=[escape_controls(str(sentence)) for sentence in verdict],
             key_figures=key_figures,
-            notes=[harmless(note) for note in notes],
+            notes=[escape_controls(note) for note in notes],
             sections=sections,
             tables=[figure_table(table, opened=table.name in opened, shown_notes=notes) for table in tables],
             style=Markup(style),

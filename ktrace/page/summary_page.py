@@ -20,7 +20,7 @@ from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
 from ktrace.page import answer_charts
 from ktrace.page.blocks import Bars, KeyFigure, Lists, Row, Section, named, share
 from ktrace.page.charts import LogAxis, bar, devices, layers, operation_colours, step_totals, steps, waits
-from ktrace.tables.figures import brief, duration, exact, harmless
+from ktrace.tables.figures import brief, duration, escape_controls, exact
 
 #: The most that is drawn: operations, groups of other kinds, kernels, runs.
 _OPERATIONS, _GROUPS, _KERNELS, _RUNS = 14, 8, 25, 6
@@ -165,7 +165,10 @@ def _value(total: float, summary: Summary) -> tuple[str, str]:
 
 def _tooltip(group: Group, summary: Summary) -> str:
     """The group's figures in words."""
-    lines = [harmless(group.key), f"{exact(group.total, summary.unit)}, {share(group.total, summary.total)} of all"]
+    lines = [
+        escape_controls(group.key),
+        f"{exact(group.total, summary.unit)}, {share(group.total, summary.total)} of all",
+    ]
     if group.count is not None:
         lines.append(f"{group.count:,} times")
     return "\n".join([*lines, _spread(group)]).rstrip()

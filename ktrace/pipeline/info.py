@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.input.boundary import input_faults
-from ktrace.input.capabilities import kept_stand_ins
+from ktrace.input.capabilities import kept_exports
 from ktrace.input.detection import by_name, detect
 from ktrace.input.format import Detected
 from ktrace.input.limits import limited
@@ -100,7 +100,7 @@ def inspect(
     >>> found.matches[0].format
     'kineto'
     """
-    with kept_stand_ins():
+    with kept_exports():
         return _inspected(path, from_, map)
 
 

@@ -1,12 +1,12 @@
 """Joins and groups of rows by one or several columns of numbers.
 
-starts     where sorted rows begin a new group
-find       for each wanted row the first known row that is equal
-positions  where values stand among sorted ones
-among      which values are among sorted ones
-coded      a column as codes from 0, and the values that these stand for
-combined   one code for the codes of several columns
-distinct   the first row of each code, and for each row the position of its code
+group_start_mask  where sorted rows begin a new group
+find              for each wanted row the first known row that is equal
+positions         where values stand among sorted ones
+isin_sorted       which values are among sorted ones
+coded             a column as codes from 0, and the values that these stand for
+combined          one code for the codes of several columns
+distinct          the first row of each code, and for each row the position of its code
 
 Which call launched which device work is such a join, by correlation within a process:
 
@@ -34,7 +34,7 @@ _CODES = 1 << 62
 _TABLE = 1 << 16
 
 
-def starts(columns: Columns) -> Bools:
+def group_start_mask(columns: Columns) -> Bools:
     """Where sorted rows differ from the row before."""
     differs = np.zeros(len(columns[0]), np.bool_)
     differs[:1] = True
@@ -48,7 +48,7 @@ def find(wanted: Columns, known: Columns) -> Int64:
     count = len(known[0])
     columns = [np.concatenate(pair) for pair in zip(known, wanted, strict=True)]
     order = np.lexsort(columns[::-1])  # stable: of equal rows, the known ones come first
-    begins = starts([column[order] for column in columns])
+    begins = group_start_mask([column[order] for column in columns])
     first = order[np.flatnonzero(begins)][np.cumsum(begins) - 1]
     found = np.empty(len(order), np.int64)
     found[order] = np.where(first < count, first, -1)
@@ -63,7 +63,7 @@ def positions(wanted: Int64, known: Int64) -> Int64:
     return np.where(known[at] == wanted, at, -1)
 
 
-def among(values: Int64, known: Int64) -> Bools:
+def isin_sorted(values: Int64, known: Int64) -> Bools:
     """Which values are among known ones, which are sorted."""
     found: Bools = positions(values, known) >= 0
     return found
@@ -156,7 +156,7 @@ def find_launches(work: Correlated, calls: Correlated, order: Callable[[], Seque
     key = numbers.of(calls.correlation[mine], calls.process[mine])
     if np.any(key[1:] <= key[:-1]):
         rows = np.lexsort((*(column[mine] for column in order()), key))
-        rows = rows[starts((key[rows],))]
+        rows = rows[group_start_mask((key[rows],))]
         key, mine = key[rows], mine[rows]
     some_unknown = not work.known.all()
     if some_unknown:

@@ -8,10 +8,9 @@ A table is independent of the format: text and Markdown show `1.200 ms`; CSV and
 
 shown(1_200_000, Column("time", "ns"))                 1.200 ms
 shown(-3.25, Column("change", "%", signed=True))       -3.2%
-harmless("evil\x1b[2J")                                evil\x1b[2J, in plain characters
+escape_controls("evil\x1b[2J")                         evil\x1b[2J, in plain characters
 shortened("void at::native::vectorized_...", 20)       void at::nati…ernel>
-
-Times as written on a command line: `10us`, `1.5s`, `1.5s..2.0s`, `..2s`, `1s..`.
+parse_interval("1.5s..2s")                             times as written on a command line
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ def shown(cell: object, column: Column) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return harmless(value)
+        return escape_controls(value)
     text = _WRITTEN[column.unit](value)
     return f"+{text}" if column.signed and value > 0 else text
 
@@ -147,7 +146,7 @@ def size(count: float) -> str:
     return f"{count:,.0f} B"
 
 
-def harmless(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""The text with escapes for characters that have no visible form: `\x1b`, `\n`, `\u202e`."""
     return UNSEEN.sub(lambda found: _escape(found.group()), text)
 

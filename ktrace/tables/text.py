@@ -46,7 +46,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from unicodedata import combining, east_asian_width
 
-from ktrace.tables.figures import UNSEEN, Cell, Column, Table, harmless, plain, shortened, shortened_apart, shown
+from ktrace.tables.figures import UNSEEN, Cell, Column, Table, escape_controls, plain, shortened, shortened_apart, shown
 
 #: The space between columns.
 _GAP = "  "
@@ -67,14 +67,14 @@ def as_text(tables: Iterable[Table], *, width: int | None = None, colour: bool =
 
 def _table(table: Table, width: int | None, colour: bool) -> str:
     if table.sentences:
-        return "".join(f"{line}\n" for row in table.rows for line in _wrapped(harmless(str(row[0])), width))
+        return "".join(f"{line}\n" for row in table.rows for line in _wrapped(escape_controls(str(row[0])), width))
     rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     heads = [column.name for column in table.columns]
     natural = [max(map(_cells, column)) for column in zip(heads, *rows, strict=True)]
     widths = _column_widths(table.columns, natural, width)
     columns = (shortened_apart(cells, wide, _cut) for cells, wide in zip(zip(*rows, strict=True), widths, strict=False))
     rows = [list(row) for row in zip(*columns, strict=True)]
-    lines = [_styled(harmless(table.title), _BOLD, colour)] if table.title else []
+    lines = [_styled(escape_controls(table.title), _BOLD, colour)] if table.title else []
     for places in _blocks(widths, width, [place for place, column in enumerate(table.columns) if column.decides]):
         lines.append(_styled(_line(heads, [""] * len(heads), table.columns, widths, places), _DIM, colour))
         for row, cells in zip(table.rows, rows, strict=True):
@@ -82,7 +82,7 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
             lines.append(_line(cells, styles, table.columns, widths, places))
     if table.more:
         lines.append(_styled(f"... and {table.more:,} more", _DIM, colour))
-    lines += map(harmless, table.notes)
+    lines += map(escape_controls, table.notes)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -201,7 +201,7 @@ def csv_cell(value: Cell) -> Cell:
     """The cell as CSV contains it: a text that can't be read as a formula, without control characters."""
     if not isinstance(value, str):
         return value
-    text = harmless(value)
+    text = escape_controls(value)
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
@@ -254,8 +254,8 @@ def as_markdown(tables: Iterable[Table]) -> str:
 
 def _pipes(table: Table) -> str:
     if table.sentences:
-        return " ".join(escaped(harmless(str(row[0]))) for row in table.rows) + "\n"
-    lines = [f"### {escaped(harmless(table.title))}", ""] if table.title else []
+        return " ".join(escaped(escape_controls(str(row[0]))) for row in table.rows) + "\n"
+    lines = [f"### {escaped(escape_controls(table.title))}", ""] if table.title else []
     lines.append(_row(escaped(column.name) for column in table.columns))
     lines.append(_row("---:" if column.unit else ":---" for column in table.columns))
     rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
@@ -264,7 +264,7 @@ def _pipes(table: Table) -> str:
     if table.more:
         lines += ["", f"... and {table.more:,} more"]
     for note in table.notes:
-        lines += ["", escaped(harmless(note))]
+        lines += ["", escaped(escape_controls(note))]
     return "\n".join(lines) + "\n"
 
 

@@ -23,7 +23,7 @@ from ktrace.analysis.work.groups import DeviceUse, Group
 from ktrace.page.charts import LogAxis, device_parts
 from ktrace.page.page import _environment
 from ktrace.page.render import rendered
-from ktrace.tables.figures import Column, Table, harmless
+from ktrace.tables.figures import Column, Table, escape_controls
 
 #: Names that would have an effect without escapes.
 HOSTILE = [
@@ -215,7 +215,7 @@ def test_names_are_only_names(browser: Any, tmp_path: Path) -> None:
     html = rendered(tables(summary), "html", title=HOSTILE[2], subject=summary)
     opened = Opened(browser, tmp_path / "hostile.html", html)
     page = opened.page
-    names = [harmless(name) for name in HOSTILE]
+    names = [escape_controls(name) for name in HOSTILE]
     assert page.inner_text("h1") == names[2]
     shown = page.locator("#kernels .name").all_text_contents()
     assert shown[:4] == names[:4]

@@ -22,7 +22,7 @@ from ktrace.tables.figures import (
     Column,
     Table,
     duration,
-    harmless,
+    escape_controls,
     shortened,
     shortened_apart,
     shown,
@@ -189,7 +189,7 @@ def test_json_keeps_names_exactly_and_csv_but_for_escapes() -> None:
     text = as_json([named(HOSTILE)])
     assert [row["kernel"] for row in json.loads(text)["tables"]["kernel"]] == HOSTILE
     frame = pd.read_csv(io.StringIO(as_csv([named(HOSTILE)])), keep_default_na=False)
-    expected = [f"'{name}" if name[:1] in ("=", "-") and name else harmless(name) for name in HOSTILE]
+    expected = [f"'{name}" if name[:1] in ("=", "-") and name else escape_controls(name) for name in HOSTILE]
     assert frame["kernel"].tolist() == expected
 
 
@@ -211,7 +211,7 @@ def test_markdown_is_what_the_parser_sees() -> None:
         if token.type == "td_open"
     ]
     assert cells[:5] == ["gemm", "1.200 ms", "61.5%", f"{BIG:,}", "-250 ns"]
-    assert cells[-2 * len(HOSTILE) :: 2] == [shortened(harmless(name), 160).strip() for name in HOSTILE]
+    assert cells[-2 * len(HOSTILE) :: 2] == [shortened(escape_controls(name), 160).strip() for name in HOSTILE]
     kinds = {child.type for token in tokens for child in token.children or []}
     assert kinds <= {"text", "text_special"}
     assert not [token for token in tokens if token.type.startswith("html")]

@@ -10,15 +10,10 @@ CollectivesAnswer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from ktrace.tables.figures import Cell, Column, Table, percent, size
-
-if TYPE_CHECKING:
-    from ktrace.analysis.work.groups import Spread
 from dataclasses import dataclass, field
 
 from ktrace.analysis.work.groups import Spread
+from ktrace.tables.figures import Cell, Column, Table, percent, size
 
 
 @dataclass(frozen=True)

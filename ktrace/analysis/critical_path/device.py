@@ -29,7 +29,7 @@ from ktrace.model.arrays import AnyArray, Bools, Int8, Int32, Int64, Integers
 from ktrace.store.joins import positions
 
 
-def latest(group: Integers, time: Int64, wanted: Integers, until: Int64) -> Int64:
+def asof_join(group: Integers, time: Int64, wanted: Integers, until: Int64) -> Int64:
     """The index of the last moment of each wanted group up to a time, inclusive; -1 where there is none.
 
     Of several at the same time it is the last one in the order of the moments.
@@ -136,13 +136,13 @@ class Device:
     def last_launched(self, stream: Int64, until: Int64) -> Int64:
         """The last work whose call on a stream began before a time; -1 where there is none."""
         rows = np.flatnonzero(self.launched)
-        found = latest(self.stream[rows], self.call_begin[rows], stream, until)
+        found = asof_join(self.stream[rows], self.call_begin[rows], stream, until)
         return np.where((found >= 0) & (stream >= 0), rows[found], -1) if len(rows) else found
 
     def first_launched(self, stream: Int64, after: Int64) -> Int64:
         """The first work whose call on a stream began after a time; -1 where there is none."""
         rows = np.flatnonzero(self.launched)[::-1]
-        found = latest(self.stream[rows], -self.call_begin[rows], stream, -after)
+        found = asof_join(self.stream[rows], -self.call_begin[rows], stream, -after)
         return np.where((found >= 0) & (stream >= 0), rows[found], -1) if len(rows) else found
 
     def connect(self, waiting: Int64, awaited: Int64) -> None:
@@ -198,7 +198,7 @@ class Device:
     def other_until(self, work: Int64, since: Int64, until: Int64) -> Int64:
         """The work of another stream of the device that ended last in each time before some work; -1 for none."""
         by_end = np.lexsort((self.begin, self.end))
-        found = latest(self.place[by_end], self.end[by_end], self.place[work], until)
+        found = asof_join(self.place[by_end], self.end[by_end], self.place[work], until)
         found = np.where(found >= 0, by_end[found], -1) if len(by_end) else found
         there = (found >= 0) & (self.end[found] > since) & (self.stream[found] != self.stream[work])
         return np.where(there, found, -1)
@@ -216,7 +216,7 @@ class Device:
         by_end = np.lexsort((self.begin, self.end))
         if not len(rows):
             return rows
-        found = latest(group[by_end], self.end[by_end], group[rows], self.begin[rows])
+        found = asof_join(group[by_end], self.end[by_end], group[rows], self.begin[rows])
         found = np.where(found >= 0, by_end[found], -1)
         return np.where(found < rows, found, -1)  # without duration at the same time
 

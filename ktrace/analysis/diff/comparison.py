@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Gate, Regression
 from ktrace.analysis.work.durations import percentiles
 from ktrace.errors import UsageError
-from ktrace.tables.figures import Cell, Column, Table, harmless, percent, prose
+from ktrace.tables.figures import Cell, Column, Table, escape_controls, percent, prose
 from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:
@@ -107,11 +107,11 @@ class Diff(Framed):
         return {name: found[name] for name in sorted(found, key=lambda name: name not in self.rows)}
 
     def __repr__(self) -> str:
-        parts = [harmless(self.verdict[0].removesuffix("."))] if self.verdict else []
+        parts = [escape_controls(self.verdict[0].removesuffix("."))] if self.verdict else []
         for by, rows in self.rows.items():
             counts = ((name, sum(row.verdict == name for row in rows)) for name in (CLEAR, NEW, GONE))
             parts.append(f"by {by} " + ", ".join(f"{count:,} {name}" for name, count in counts))
-        return f"<Diff {harmless(self.name_a)} to {harmless(self.name_b)}: {'; '.join(parts)}>"
+        return f"<Diff {escape_controls(self.name_a)} to {escape_controls(self.name_b)}: {'; '.join(parts)}>"
 
 
 #: Ways of matching that the table doesn't mention.

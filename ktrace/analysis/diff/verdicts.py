@@ -267,7 +267,7 @@ UNEVEN = "it is large, but the samples differ too much to test it"
 OVERLAP = "too few steps to test it, but their totals overlap"
 
 
-def judged(changes: Sequence[Change], *, by_step: bool, fills: bool = False) -> list[Change]:
+def add_verdicts(changes: Sequence[Change], *, by_step: bool, fills: bool = False) -> list[Change]:
     """Returns the changes of one table with evidence, verdicts, and shares of all changes.
 
     With `by_step` totals are averages per step, so the totals of steps may be tested; with `fills`, the first of them

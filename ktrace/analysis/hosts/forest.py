@@ -28,7 +28,7 @@ import numpy as np
 from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import BLOCK
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64
-from ktrace.store.joins import distinct, starts
+from ktrace.store.joins import distinct, group_start_mask
 
 #: Returns for spans without a parent the index of one around them on another thread, -1 where there is none.
 Outer = Callable[[Int32, Int64], Int64]
@@ -107,7 +107,7 @@ def _innermost(track: Int32, begin: Int64, end: Int64) -> Int64:
 
 def _cuts(track: Int32, begin: Int64, end: Int64) -> Int64:
     """Where sorted slices begin after the end of all before them on their track; the last one is their number."""
-    bounds = np.flatnonzero(starts((track,)))
+    bounds = np.flatnonzero(group_start_mask((track,)))
     closed = np.ones(len(track), np.bool_)
     for low, high in pairwise([*bounds.tolist(), len(track)]):
         reached = np.maximum.accumulate(end[low:high])[:-1]

@@ -23,7 +23,7 @@ from ktrace.analysis.work.gaps import (
     DEPENDENCY,
     NOTES,
     Gaps,
-    Meanwhile,
+    HostActivity,
     causes_of,
     gaps_of,
     names_of_calls,
@@ -32,7 +32,7 @@ from ktrace.analysis.work.launching import SAMPLES, launching_of
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.model.arrays import Int8, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
-from ktrace.store.joins import starts
+from ktrace.store.joins import group_start_mask
 from ktrace.tables.figures import Cell, Column, Table, percent
 from ktrace.tables.figures import brief as short
 
@@ -241,13 +241,13 @@ def _cause(word: int, times: Int64, host: tuple[HostSpan, ...]) -> IdleCause:
 _Host = Callable[[int, int], tuple[HostSpan, ...]]
 
 
-def _host(gaps: Gaps, cause: Int8, meanwhile: Meanwhile) -> _Host:
+def _host(gaps: Gaps, cause: Int8, meanwhile: HostActivity) -> _Host:
     """A function that returns what the host did in the gaps of a device with a cause."""
     gap, label, time = meanwhile.times(np.flatnonzero(np.isin(cause, BY_HOST)))
     group = gaps.place[gap].astype(np.int64) * len(CAUSES) + cause[gap]
     order = np.lexsort((label, group))
     group, label, time = group[order], label[order], time[order]
-    first = np.flatnonzero(starts((group, label)))
+    first = np.flatnonzero(group_start_mask((group, label)))
     found: defaultdict[int, list[HostSpan]] = defaultdict(list)
     if len(first):
         columns = group[first], label[first], np.add.reduceat(time, first), np.diff([*first, len(time)])
@@ -333,7 +333,7 @@ def _place(work: Work, source: str, place: int) -> dict[str, Any]:
     return dict.fromkeys(TRACK_COLUMNS) | known | {"pid": processes.pop() if len(processes) == 1 else None}
 
 
-def _mostly(meanwhile: Meanwhile) -> Int64:
+def _mostly(meanwhile: HostActivity) -> Int64:
     """The label in which the host spent the most time of each gap, -1 where it isn't known."""
     found = np.full(len(meanwhile.first), -1, np.int64)
     gap, label, time = meanwhile.times(np.unique(meanwhile.gap))

@@ -16,37 +16,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktrace.analysis.query.engine import LAUNCHED, Plan, table_schema
-from ktrace.analysis.work.stored_columns import by_source
+from ktrace.analysis.query.engine import LAUNCHED, LAUNCHED_SCHEMA, Plan, table_schema
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.gather import SummaryInput, kinds_in
+from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, by_source, source_of
 from ktrace.errors import KtraceError
 from ktrace.input.boundary import input_faults
 from ktrace.input.detection import by_name, choose
 from ktrace.input.expand import expanded
 from ktrace.input.source import Source
-from ktrace.model.batch import RECORDS, Batch
+from ktrace.model.arrays import Int32, Int64
+from ktrace.model.batch import HOST_KINDS, RECORDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import encoded
+from ktrace.naming.taxonomy import taxonomy
 from ktrace.report import Report
 from ktrace.stages.order.pairing import pair_halves
 from ktrace.stages.select.filter import Filter, filtered
+from ktrace.store.events import values
 from ktrace.store.spill import Spill
 
 if TYPE_CHECKING:
     from ktrace.pipeline.read import Progress
     from ktrace.pipeline.selection import Selection
-import numpy as np
-
-from ktrace.analysis.query.engine import LAUNCHED_SCHEMA
-from ktrace.analysis.work.device_work import Events, Work
-from ktrace.analysis.work.gather import SummaryInput, kinds_in
-from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, source_of
-from ktrace.model.arrays import Int32, Int64
-from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS
-from ktrace.naming.taxonomy import taxonomy
-from ktrace.store.events import values
 
 #: The columns of events and links that joining needs.
 JOINING = {

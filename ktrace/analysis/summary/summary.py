@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ktrace.analysis.summary.verdict import verdict
 from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group
-from ktrace.tables.figures import Cell, Column, Table, duration, exact, harmless, percent, prose, shortened
+from ktrace.tables.figures import Cell, Column, Table, duration, escape_controls, exact, percent, prose, shortened
 from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ _ADDED_UP = {"events": "events of device work", "statistics": "statistics", "hos
 def one_line(summary: Summary) -> str:
     """The main figures: run.json: 15 events of device work, 930 us; busy 86.4% of 962 us; heaviest gemm 26.8%."""
     more = len(summary.sources) - _NAMED
-    sources = ", ".join(map(harmless, summary.sources[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
+    sources = ", ".join(map(escape_controls, summary.sources[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
     count = "" if summary.count is None else f"{summary.count:,} "
     counted = _ADDED_UP[summary.work] if summary.count != 0 else "nothing"
     total = f", {exact(summary.total)}" if summary.unit == "ns" else ""
@@ -315,5 +315,5 @@ def one_line(summary: Summary) -> str:
     known = (group for by in ("operation", "kernel") for group in summary.groups.get(by, []) if group.key != OTHER)
     heaviest = next(known, None)
     if heaviest is not None and (share := percent(heaviest.total, summary.total)) is not None:
-        parts.append(f"heaviest {shortened(harmless(heaviest.key), _LONGEST)} {share:.1f}%")
+        parts.append(f"heaviest {shortened(escape_controls(heaviest.key), _LONGEST)} {share:.1f}%")
     return "; ".join(parts)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,17 +28,13 @@ from ktrace.analysis.work.spans import KINDS, generic, innermost
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.stages.order.nesting import around
 from ktrace.stages.select.intervals import Intervals
-from ktrace.store.joins import positions, starts
-
-if TYPE_CHECKING:
-    from ktrace.analysis.work.device_work import Events
-    from ktrace.analysis.work.gather import SummaryInput
+from ktrace.store.joins import group_start_mask, positions
 
 #: The time of the host outside of all spans, and the time after the launching call has returned.
 NO_SPAN, ON_ITS_WAY = "no call or range", "launch delay"
 
 
-class Meanwhile:
+class HostActivity:
     """The parts of some gaps of a source until the launching call has returned, by the innermost span.
 
     `gap` rises; of each part there are its `time` and its span: `name`, an index of `names`, `kind`, an index of
@@ -91,7 +87,7 @@ class Meanwhile:
         time = np.concatenate([self.time[mine], rest])
         order = np.argsort(gap * len(self.labels) + label, kind="stable")
         gap, label, time = gap[order], label[order], time[order]
-        first = np.flatnonzero(starts((gap, label)))
+        first = np.flatnonzero(group_start_mask((gap, label)))
         total = np.add.reduceat(time, first) if len(first) else time
         lasts = total > 0
         return gap[first][lasts], label[first][lasts], total[lasts]
@@ -130,7 +126,7 @@ def _bounds(spans: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
     outer, crossed = around(np.zeros(len(spans), np.int32), begin, end)
     if len(crossed):
         at = np.sort(np.concatenate([begin, end]))
-        at = at[starts((at,))]
+        at = at[group_start_mask((at,))]
         track = np.zeros(len(spans) + len(at), np.int32)
         inside = innermost(track, np.concatenate([begin, at]), np.concatenate([end, at]))[len(spans) :]
     else:  # at one time the inner spans end first, then the outer ones begin first
@@ -248,7 +244,7 @@ def _gaps(events: Events, rows: Int64) -> tuple[Int64, Int64, Int64, Int64]:
     return reached[after - 1], ts[after], rows[longest[after - 1]], rows[after]
 
 
-def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> tuple[Int8, Meanwhile]:
+def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> tuple[Int8, HostActivity]:
     """The cause of each gap, an index of CAUSES, and what the host did in those that it decided."""
     cause = np.full(len(gaps.begin), UNKNOWN, np.int8)
     known = np.flatnonzero(gaps.call >= 0)
@@ -262,7 +258,7 @@ def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> t
     cause[known[_lost_before(gaps, work, events, launching)[known]]] = LOST
     cause[launching.unseen[gaps.after]] = BEFORE
     ours = known[(cause[known] == LATE)]
-    meanwhile = Meanwhile(work.gathered, events, gaps, ours)
+    meanwhile = HostActivity(work.gathered, events, gaps, ours)
     anew = ours[events.calls["ts"][gaps.call[ours]] > gaps.begin[ours]]
     waited = np.maximum(_in_a_wait(anew, meanwhile), _after_its_copy(anew, gaps, events))
     waited = np.maximum(waited, _after_another_thread(anew, meanwhile, gaps, work, events))
@@ -291,7 +287,7 @@ def _lost_before(gaps: Gaps, work: Work, events: Events, launching: Launching) -
     return found
 
 
-def _for_workers(which: Int64, meanwhile: Meanwhile) -> Int64:
+def _for_workers(which: Int64, meanwhile: HostActivity) -> Int64:
     """How long the launching thread waited for other processes in each gap."""
     waits = np.array([*(bool(_WAITS_FOR_WORKERS.search(name)) for name in meanwhile.names), False], np.bool_)
     mine = np.flatnonzero(waits[meanwhile.name])
@@ -301,7 +297,7 @@ def _for_workers(which: Int64, meanwhile: Meanwhile) -> Int64:
     return found
 
 
-def _in_a_wait(which: Int64, meanwhile: Meanwhile) -> Int64:
+def _in_a_wait(which: Int64, meanwhile: HostActivity) -> Int64:
     """The duration of the wait for a device in which the launching thread was when each gap began, -1 if in none."""
     waits = np.array([*(bool(_WAITS.match(name)) for name in meanwhile.names), False], np.bool_)
     first = meanwhile.first[which]
@@ -312,7 +308,7 @@ def _in_a_wait(which: Int64, meanwhile: Meanwhile) -> Int64:
     return found
 
 
-def _after_another_thread(which: Int64, meanwhile: Meanwhile, gaps: Gaps, work: Work, events: Events) -> Int64:
+def _after_another_thread(which: Int64, meanwhile: HostActivity, gaps: Gaps, work: Work, events: Events) -> Int64:
     """The duration of the wait of another thread of the process in which each gap began, -1 if there is none.
 
     It counts if the launching thread was in no call and no operator until then, as that of autograd between two steps.
@@ -336,7 +332,7 @@ def _after_another_thread(which: Int64, meanwhile: Meanwhile, gaps: Gaps, work: 
     return found
 
 
-def _in_nothing(which: Int64, meanwhile: Meanwhile) -> Int64:
+def _in_nothing(which: Int64, meanwhile: HostActivity) -> Int64:
     """For how long from the start of each gap the launching thread was in no call and no operator."""
     total = np.concatenate([[0], np.cumsum(meanwhile.time)])
     busy = np.append(np.flatnonzero((meanwhile.kind >= 0) & (meanwhile.kind != _RANGE)), len(meanwhile.time))

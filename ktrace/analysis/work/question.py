@@ -13,18 +13,16 @@ by rank        3                             of the source, from its facts
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ktrace.analysis.work.groups import CLASSIFIED, GRID, OF_GRID, OTHER, UNCLASSIFIED
 from ktrace.model.batch import Batch
+from ktrace.model.catalog import Catalog
 from ktrace.store.spill import Spill
 from ktrace.tables.figures import Table
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.device_work import Work
-from typing import Any
-
-from ktrace.analysis.work.groups import CLASSIFIED, GRID, OF_GRID, OTHER, UNCLASSIFIED
-from ktrace.model.catalog import Catalog
 
 #: A combination of values, or a row of statistics: by column, None or absent if the source doesn't have a value.
 Shape = dict[str, Any]

@@ -19,7 +19,7 @@ from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.tracks import Track
 from ktrace.stages.order.nesting import Slices
 from ktrace.store.events import BATCH_ROWS, GONE, LAUNCHED, EventStore, Tally, values
-from ktrace.store.joins import Correlated, find, find_launches, starts
+from ktrace.store.joins import Correlated, find, find_launches, group_start_mask
 from ktrace.store.spill import Batches, Runs, Spill, ranges
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
@@ -51,7 +51,7 @@ def find_peers(ends: Runs, spill: Spill, size: int) -> None:
         ordered = part[np.lexsort((part["ts"], part["arrow"]))]
         for out in (True, False):
             theirs, ours = ordered[ordered["out"] == out], ordered[ordered["out"] != out]
-            first = theirs[starts((theirs["arrow"],))] if len(theirs) else theirs
+            first = theirs[group_start_mask((theirs["arrow"],))] if len(theirs) else theirs
             found = find((ours["arrow"],), (first["arrow"],))
             rows["peer"][ours["index"][found >= 0]] = first["place"][found[found >= 0]]
         rows["last"][ordered["index"]] = _no_later_arrival(ordered) & ~ordered["out"]
@@ -59,7 +59,7 @@ def find_peers(ends: Runs, spill: Spill, size: int) -> None:
 
 def _no_later_arrival(ends: Structured) -> Bools:
     """Whether the arrow doesn't arrive at its next ts, for each of its ends; these are sorted by arrow and ts."""
-    start = np.flatnonzero(starts((ends["arrow"], ends["ts"])))
+    start = np.flatnonzero(group_start_mask((ends["arrow"], ends["ts"])))
     arrives = np.logical_or.reduceat(~ends["out"], start)
     same = ends["arrow"][start[1:]] == ends["arrow"][start[:-1]]
     none = np.append(~(same & arrives[1:]), True)
@@ -203,7 +203,7 @@ class LinkStore:
         source, track = self._tracks.sources(), self._tracks.among(tracks)
         for part in self._keyed.parts(size):
             rows = part[np.lexsort((part["id"], part["rest"], part["digest"]))]
-            arrow = first - 1 + np.cumsum(starts((rows["digest"], rows["rest"])))
+            arrow = first - 1 + np.cumsum(group_start_mask((rows["digest"], rows["rest"])))
             first = int(arrow[-1]) + 1
             columns = {name: rows[name] for name in ("event", "ts", "id", "kind", "out")}
             columns |= {"arrow": arrow, "source": source[rows["track"]], "track": track[rows["track"]]}

@@ -25,7 +25,7 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.report import Ledger, Report
 from ktrace.stages.order.sweep import Finisher, pieces
 from ktrace.store.events import GONE, UNFINISHED, EventStore, Tally, values
-from ktrace.store.joins import find, starts
+from ktrace.store.joins import find, group_start_mask
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Runs, Spill, ranges
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
@@ -82,7 +82,7 @@ def match(track: Int32, is_end: Bools) -> Matched:
 def _level(track: Int32, is_end: Bools) -> Int64:
     """How many begins are open after each row; below 0 after an end without a begin."""
     total = np.cumsum(np.where(is_end, -1, 1))
-    start = np.flatnonzero(starts((track,)))
+    start = np.flatnonzero(group_start_mask((track,)))
     before = np.concatenate([[0], total[:-1]])[start]
     level: Int64 = total - np.repeat(before, np.diff(np.append(start, len(track))))
     return level
@@ -93,7 +93,7 @@ def _lone_ends(track: Int32, is_end: Bools) -> Bools:
     if not len(track):
         return np.zeros(0, np.bool_)
     level = np.minimum(_level(track, is_end), 0)
-    start = np.flatnonzero(starts((track,)))
+    start = np.flatnonzero(group_start_mask((track,)))
     number = np.repeat(np.arange(len(start)), np.diff(np.append(start, len(track))))
     lowest = np.minimum.accumulate(level - number * (len(track) + 1))  # a band for each track, below the last one's
     lower = np.empty(len(track), np.bool_)

@@ -35,7 +35,7 @@ from ktrace.stages.select.crop_bounds import Bounds, Crop, CropBounds
 from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
 from ktrace.store.events import GONE, SLICE, WORK, EventStore, values
-from ktrace.store.joins import among
+from ktrace.store.joins import isin_sorted
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
@@ -274,7 +274,7 @@ def _those(batches: Iterable[Batch], ids: dict[str, Int64]) -> Iterator[Batch]:
         stays = np.zeros(len(batch), np.bool_)
         for source, mine in _sources(batch):
             if source in ids:
-                stays[mine] = among(batch.column("id").to_numpy()[mine], ids[source])
+                stays[mine] = isin_sorted(batch.column("id").to_numpy()[mine], ids[source])
         if stays.any():
             yield rows_where(batch, stays)
 
