@@ -12,11 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff.model import Change, Diff
+    from ktrace.analysis.diff.changes import Change
+    from ktrace.analysis.diff.comparison import Diff
     from ktrace.analysis.diff.sides import compare as diff
     from ktrace.analysis.query.answers import query
     from ktrace.analysis.summary.compute import summarise as summary
-    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.summary.summary import Summary
     from ktrace.errors import (
         AmbiguousFormat,
         ClosedFormat,
@@ -36,17 +37,16 @@ if TYPE_CHECKING:
     from ktrace.input.format import all_formats as formats
     from ktrace.model.batch import Batch
     from ktrace.naming.taxonomy import Labels, classify
-    from ktrace.pipeline.convert import convert
+    from ktrace.pipeline.convert import convert, merge
     from ktrace.pipeline.info import Info, inspect
-    from ktrace.pipeline.merge import merge
     from ktrace.pipeline.read import open_batches
     from ktrace.pipeline.selection import Selection
     from ktrace.pipeline.validate import Validation, validate
     from ktrace.report import Report
     from ktrace.stages.align import Align
-    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.crop_bounds import Crop
     from ktrace.stages.select.filter import Filter
-    from ktrace.trace.read import read
+    from ktrace.trace import read
     from ktrace.trace.trace import Trace
     from ktrace.viewer import view
 
@@ -55,8 +55,8 @@ __version__ = "0.2.0"
 _HOME = {
     "detect": "ktrace.input.detection",
     "diff": "ktrace.analysis.diff.sides:compare",
-    "Change": "ktrace.analysis.diff.model",
-    "Diff": "ktrace.analysis.diff.model",
+    "Change": "ktrace.analysis.diff.comparison",
+    "Diff": "ktrace.analysis.diff.comparison",
     "formats": "ktrace.input.format:all_formats",
     "Format": "ktrace.input.format",
     "Match": "ktrace.input.format",
@@ -70,16 +70,16 @@ _HOME = {
     "validate": "ktrace.pipeline.validate",
     "view": "ktrace.viewer",
     "Validation": "ktrace.pipeline.validate",
-    "merge": "ktrace.pipeline.merge",
+    "merge": "ktrace.pipeline.convert",
     "Align": "ktrace.stages.align",
     "open_batches": "ktrace.pipeline.read",
     "Selection": "ktrace.pipeline.selection",
     "Report": "ktrace.report",
     "Trace": "ktrace.trace.trace",
     "query": "ktrace.analysis.query.answers",
-    "read": "ktrace.trace.read",
+    "read": "ktrace.trace",
     "summary": "ktrace.analysis.summary.compute:summarise",
-    "Summary": "ktrace.analysis.summary.model",
+    "Summary": "ktrace.analysis.summary.summary",
     "classify": "ktrace.naming.taxonomy",
     "Labels": "ktrace.naming.taxonomy",
     "Crop": "ktrace.stages.select.crop",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    pass
 
 
 class KtraceError(Exception):
@@ -96,3 +99,9 @@ def import_extra(
     except ImportError:
         package = module.partition(".")[0]
         raise error(f"{purpose} needs {package}", path=path, remedy=f"pip install 'ktrace[{extra}]'{hint}") from None
+
+
+def error_text(error: BaseException) -> str:
+    """An exception as one line for a message: `ValueError: no digits`."""
+    first = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -12,15 +12,18 @@ import pytest
 from conftest import ROOT
 
 HEAVY = ("pyarrow", "pandas", "numpy", "rich", "jsonschema", "jsonschema_rs", "perfetto", "google", "msgspec", "duckdb")
-LIGHT_CORE = {"ktrace.kit", "ktrace.input.format", "ktrace.input.source", "ktrace.errors", "ktrace.input.detection"}
+LIGHT_CORE = {
+    *("ktrace.kit", "ktrace.errors"),
+    *(f"ktrace.input.{name}" for name in ("format", "source", "detection", "compression")),
+}
 
 #: The rooms of the core, the lowest storey first. A room imports only what stands on a lower storey.
 STOREYS = (
     ("errors", "byte_account", "native", "scratch"),
     ("report", "model", "naming"),
     ("conversion", "parallel", "store", "tables"),
-    ("input", "stages.order", "stages.layout", "stages.classify"),
-    ("stages.decode", "stages.pair", "stages.metrics", "stages.execution_trace"),
+    ("input", "stages.order", "stages.names", "stages.launch_tables", "stages.launch_matching"),
+    ("stages.layout", "stages.metrics", "stages.execution_trace"),
     ("stages.select",),
     ("stages.align", "stages.split", "analysis.work"),
     ("output", *(f"analysis.{name}" for name in ("hosts", "idle", "collectives", "roofline", "critical_path"))),
@@ -40,7 +43,12 @@ FOR_ROOMS = {
 }
 
 #: Modules that know how to read and how to write: each is one way from inputs to outputs.
-BOTH = {"ktrace.pipeline.convert", "ktrace.pipeline.merge", "ktrace.fleet.tasks"}
+BOTH = {"ktrace.pipeline.convert", "ktrace.fleet.tasks"}
+
+
+#: Imports that may lead back. `ktrace` names, for type checkers, what it imports when a name is used, and gives its
+#: version to all. Counters and records of rocprofv3's JSON are one reader.
+BACK = {("ktrace", "*"), ("ktrace.converters.rocprofv3_json.counters", "ktrace.converters.rocprofv3_json.records")}
 
 
 class Import(NamedTuple):
@@ -62,8 +70,8 @@ def module_name(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(file: Path) -> Iterator[Import]:
-    """All imports of a file, those below TYPE_CHECKING left out, relative ones made absolute."""
+def imports(file: Path, *, for_types: bool = False) -> Iterator[Import]:
+    """The imports of a file, with those below TYPE_CHECKING if wanted; relative ones are made absolute."""
     tree = ast.parse(file.read_text("utf-8"))
     typing_only = {
         id(inner)
@@ -80,7 +88,7 @@ def imports(file: Path) -> Iterator[Import]:
     package = module_name(file).split(".")
     package = package if file.name == "__init__.py" else package[:-1]
     for node in ast.walk(tree):
-        if id(node) in typing_only:
+        if id(node) in typing_only and not for_types:
             continue
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -91,7 +99,7 @@ def imports(file: Path) -> Iterator[Import]:
             members = [f"{module}.{alias.name}" for alias in node.names]
             names = list(dict.fromkeys(member if member in MODULES else module for member in members))
         for name in names:
-            yield Import(file, getattr(node, "lineno", 0), name, id(node) not in local)
+            yield Import(file, getattr(node, "lineno", 0), name, id(node) not in local | typing_only)
 
 
 def sources(folder: str) -> list[Path]:
@@ -144,9 +152,13 @@ def test_no_import_goes_up() -> None:
 
 
 def test_there_are_no_circles() -> None:
-    """No chain of imports leads back to the module where it began, neither in the core nor in a room."""
+    """No chain of imports, also of late ones and those for types, leads back to the module where it began."""
     graph = {
-        name: {found.module: found for found in imports(file) if found.module in MODULES and found.module != name}
+        name: {
+            found.module: found
+            for found in imports(file, for_types=True)
+            if found.module in MODULES and found.module != name and not {(name, "*"), (name, found.module)} & BACK
+        }
         for name, file in MODULES.items()
     }
     done: set[str] = set()
@@ -169,7 +181,7 @@ def test_there_are_no_circles() -> None:
 def test_few_modules_know_how_to_read_and_how_to_write() -> None:
     reads, writes = (
         {"ktrace.pipeline.read"},
-        {"ktrace.output.write", "ktrace.output.destination", "ktrace.output.parts"},
+        {"ktrace.output.write", "ktrace.output.parts"},
     )
     both = {
         module_name(file)
@@ -247,7 +259,7 @@ def test_the_core_that_probes_use_is_light() -> None:
 
 
 def test_files_are_short() -> None:
-    """CONTRIBUTING.md: files under about 400 lines. Data and generated modules are free."""
+    """CONTRIBUTING.md: files stay under about 400 lines. Generated modules are free."""
     long = {
         str(file.relative_to(ROOT)): lines
         for file in ALL

@@ -428,7 +428,7 @@ def test_help_imports_nothing_heavy() -> None:
 _STARTED = """
 import gc, os, sys, ktrace.__main__
 assert not gc.isenabled()
-from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._start import import_pyarrow
 import_pyarrow()
 print("pandas" in sys.modules, gc.isenabled(), gc.get_freeze_count() > 10_000)
 print(os.environ.get("OPENBLAS_NUM_THREADS"), len(os.listdir("/proc/self/task")))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from ktrace.cli._scaffold import LIKES
+from ktrace.cli.new_format import LIKES
 
 NAME = "zz-made-up"
 MODULE = "zz_made_up"

@@ -22,7 +22,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_rows import Cells, Part, as_text, fold_args, join_rows, patched_begins
 from ktrace.model.json_text import decoded, dump_json, json_cells
 from ktrace.model.masks import present, slice_rows
-from ktrace.stages.order.arrows import ARROW_KINDS
+from ktrace.stages.order.links import ARROW_KINDS
 from ktrace.stages.order.timeline import Arrows
 
 from .track_ids import LAUNCH, TrackIds

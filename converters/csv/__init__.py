@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import csv
 
-from ktrace.input.source import text_encoding
+from ktrace.input.compression import text_encoding
 from ktrace.kit import Format, Match, Sample, Score
 
 #: The columns required in a table of one record.

@@ -30,8 +30,9 @@ import pyarrow.csv
 from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current, exceeded, sized
-from ktrace.input.source import Source, mark_size, utf8
+from ktrace.input.source import Source
 from ktrace.kit.canonical.encode import embedded, is_json, table_texts
 from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.kit.canonical.flat_table import FlatWriter
@@ -39,8 +40,7 @@ from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.kit.text.lines import quoted_cells
 from ktrace.model.batch import VERSION, Batch, union_schema
 from ktrace.model.json_rows import as_text
-from ktrace.model.json_text import NOT_JSON, decoded, json_cells, quoted
-from ktrace.model.record_texts import Fault, RecordRun
+from ktrace.model.json_text import NOT_JSON, Fault, RecordRun, decoded, json_cells, quoted
 from ktrace.output.sink import Sink
 
 #: What a formula begins with, behind apostrophes of the text itself.

@@ -11,7 +11,7 @@ from ktrace.conversion import Conversion
 from ktrace.kit.timelines.arguments import track_paths
 from ktrace.model.masks import slice_rows
 from ktrace.output.sink import Sink
-from ktrace.stages.order.arrows import ARROW_KINDS
+from ktrace.stages.order.links import ARROW_KINDS
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
 _LAUNCH = ARROW_KINDS.index("launch")

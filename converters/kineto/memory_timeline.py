@@ -23,10 +23,9 @@ from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.trace_json.repair import decode_mended
 from ktrace.model.batch import Batch
-from ktrace.model.fitting import shown
+from ktrace.model.fitting import shown, whole
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
-from ktrace.model.whole import whole
 
 _ROW = re.compile(rb"\[([^\[\]]*)\]")
 #: An element that isn't a flat list, or a part of it; the end of the list.

@@ -11,8 +11,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from ktrace.input.mapping import FIGURES, ISO, SIZE_UNITS, Cell
-from ktrace.input.proposal import Guess, Proposal
+from ktrace.input.mapping import FIGURES, ISO, SIZE_UNITS, Cell, Guess, Proposal
 from ktrace.input.source import Sample
 from ktrace.kit.columnar.csv_headings import are_units
 from ktrace.kit.text.headings import STATISTICS, Heading, cell_quantity, heading, is_time

@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current
-from ktrace.input.source import Source, mark_size, utf8
+from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Block, is_sparse
 from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
 from ktrace.kit.columnar.text_cells import by_distinct

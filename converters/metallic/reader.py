@@ -12,8 +12,8 @@ from ktrace.input.source import Source, stem
 from ktrace.kit.text.lines import Line, Lines
 from ktrace.kit.text.numbers import TIME_NS
 from ktrace.model.batch import Batch
+from ktrace.model.fitting import whole_of
 from ktrace.model.row_builder import RowBuilder
-from ktrace.model.whole import whole_of
 
 #: The start of a section's title -> the kind of its rows. Only the section by kernel type has rows of kind kernel: the
 #: others contain a selection of the same work, or the same work by another key, and are ranges.

@@ -9,9 +9,9 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
+from ktrace.model.fitting import whole
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder
-from ktrace.model.whole import whole
 
 #: Times are below this: 2^62 ns, here in us.
 _LIMIT = (1 << 62) // 1000

@@ -19,7 +19,7 @@ from ktrace.kit.ncu.launches import Launches
 from ktrace.kit.ncu.units import unit_of
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json
-from ktrace.stages.layout.launch_tables import LAUNCH_CLOCK
+from ktrace.stages.launch_tables import LAUNCH_CLOCK
 
 from .decode import Decoder
 from .fields import BODY_ITEM, COMMAND_LIST, COMMAND_LISTS, GRAPH, GRAPHS, LAUNCH, LAUNCHES, RANGE, RANGES, Shape

@@ -29,7 +29,7 @@ from ktrace.kit.columnar.dictionaries import constant
 from ktrace.kit.sqlite.database import Database
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
-from ktrace.store.joins import among, positions
+from ktrace.store.joins import isin_sorted, positions
 
 from .columns import filled_part
 from .device_work import Waits
@@ -73,7 +73,7 @@ class Repeats:
         if len(self._chains):
             place = positions(numbers, self._chains[:, 0])
             chains = pa.array(self._chains[place, 1], mask=place < 0)
-        return among(numbers, self._inner), among(numbers, self._folded), chains
+        return isin_sorted(numbers, self._inner), isin_sorted(numbers, self._folded), chains
 
 
 def _rows(database: Database, table: str) -> Iterator[Int64]:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from ktrace.model.fitting import whole_of
 from ktrace.model.json_text import load_json
-from ktrace.model.whole import whole_of
 
 from .places import core_track, pid_of, tid_of
 from .reading import Reading

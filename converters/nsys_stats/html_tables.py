@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 
 from ktrace.errors import DamagedInput
-from ktrace.input.source import Source, mark_size, utf8
+from ktrace.input.compression import mark_size, utf8
+from ktrace.input.source import Source
 from ktrace.kit.text.headings import heading
 from ktrace.kit.text.layouts import Delimited
 from ktrace.kit.text.line_account import LineAccount

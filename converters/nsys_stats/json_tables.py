@@ -17,7 +17,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ktrace.input.source import Source, mark_size, utf8
+from ktrace.input.compression import mark_size, utf8
+from ktrace.input.source import Source
 from ktrace.kit.text.headings import heading
 from ktrace.kit.text.layouts import Delimited
 from ktrace.kit.text.line_account import LineAccount

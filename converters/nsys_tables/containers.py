@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, import_extra
-from ktrace.input.boundary import BadFiles, file_in
-from ktrace.input.source import Source
+from ktrace.input.boundary import BadFiles
+from ktrace.input.source import Source, file_in
 
 from . import ARROW
 

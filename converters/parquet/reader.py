@@ -28,10 +28,9 @@ from ktrace.kit.canonical.records import BadRecord, check_version
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema, union_schema
-from ktrace.model.json_text import NOT_JSON
-from ktrace.model.record_texts import Fault, RecordRun
-from ktrace.parallel.prefetch import prefetch
-from ktrace.store.joins import among
+from ktrace.model.json_text import NOT_JSON, Fault, RecordRun
+from ktrace.parallel.threads import prefetch
+from ktrace.store.joins import isin_sorted
 
 from .dataset import dataset_of
 
@@ -204,7 +203,7 @@ def _may_have(group: pq.RowGroupMetaData, ids: Int64) -> bool:
 def _has_id(column: pa.Array, ids: Int64) -> pa.BooleanArray:
     """A mask of the rows that have one of the ids."""
     given = column.cast(pa.int64()).fill_null(-1).to_numpy()
-    return pa.array(among(given, ids))
+    return pa.array(isin_sorted(given, ids))
 
 
 def _opened_if_odd(path: Path | BinaryIO) -> Path | BinaryIO:

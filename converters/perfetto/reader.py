@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.input.snapshot import FileBytes
 from ktrace.input.source import Source, printable
-from ktrace.input.steady import FileBytes
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder, to_batch

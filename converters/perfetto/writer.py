@@ -19,7 +19,7 @@ from ktrace.model.masks import slice_rows
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import Track, host_of
 from ktrace.output.sink import Sink
-from ktrace.parallel.in_order import InOrder
+from ktrace.parallel.threads import InOrder
 from ktrace.stages.order.timeline import Arrows, Edges, Timeline, TimelineBatch
 
 from .proto import field_numbers as f

@@ -20,8 +20,8 @@ from pathlib import PurePath
 
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError
-from ktrace.input.boundary import BadFiles, file_in, input_faults
-from ktrace.input.source import Source
+from ktrace.input.boundary import BadFiles, input_faults
+from ktrace.input.source import Source, file_in
 from ktrace.kit.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
 from ktrace.kit.rocm.known_dispatches import KnownDispatches
 from ktrace.kit.rocm.rows import Agents, kind_of

@@ -14,7 +14,7 @@ from ktrace.input.source import stem
 from ktrace.kit.timelines.arguments import track_paths
 from ktrace.model.arrays import Bools
 from ktrace.model.masks import slice_rows, words_in
-from ktrace.model.unique import unique_name
+from ktrace.naming.alike import unique_name
 from ktrace.output.sink import Sink
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill

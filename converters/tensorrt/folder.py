@@ -13,8 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.input.boundary import file_in
-from ktrace.input.source import Source
+from ktrace.input.source import Source, file_in
 
 _NAME = re.compile(r"(?P<run>[^/]+)\.(?P<what>graph|profile|timing)\.json(?:\.gz|\.zst)?")
 

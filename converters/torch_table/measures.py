@@ -24,7 +24,7 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.kit.text.device_names import device_work
-from ktrace.model.whole import whole_of
+from ktrace.model.fitting import whole_of
 
 from .columns import HOST, Column, Columns, in_bytes, nanoseconds, operations, percent
 

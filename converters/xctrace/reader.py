@@ -11,8 +11,8 @@ import pyarrow as pa
 from ktrace.byte_account import Owner
 from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat, DamagedInput
-from ktrace.input.boundary import BadFiles, file_in
-from ktrace.input.source import Source
+from ktrace.input.boundary import BadFiles
+from ktrace.input.source import Source, file_in
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder

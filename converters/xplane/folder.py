@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError
-from ktrace.input.boundary import file_in
-from ktrace.input.source import Source
+from ktrace.input.source import Source, file_in
 
 _FILE = re.compile(r"(?:(?P<run>.*)/)?(?P<host>[^/]+)\.xplane\.pb(?:\.gz|\.zst)?")
 _RUN = re.compile(r"(?:.*/)?plugins/profile/[^/]+")

@@ -15,8 +15,8 @@ import numpy as np
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.boundary import BadFiles
+from ktrace.input.snapshot import snapshot_bytes
 from ktrace.input.source import Source
-from ktrace.input.steady import steady_bytes
 from ktrace.kit.columnar.blocks import Batches
 from ktrace.kit.xla.lines import HOST, Device, Placed, What, device_of, placed
 from ktrace.model.arrays import UInt8
@@ -137,7 +137,7 @@ class _File:
 
     def read(self) -> Iterator[Batch]:
         """Yields the rows of all planes."""
-        with steady_bytes(self._source) as data:
+        with snapshot_bytes(self._source) as data:
             if not data:
                 raise self._damaged("is empty")
             if is_transcoded(data[:_HEAD]):

@@ -9,5 +9,4 @@ critical_path/  the calls and kernels that decide how long a step takes
 summary/        where the time went, with the answers of the rooms above
 query/          SQL on a trace, with DuckDB
 diff/           what changed
-query/          SQL on a trace, with DuckDB
 """

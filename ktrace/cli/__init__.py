@@ -3,10 +3,8 @@
 Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found, 130 interrupted by Ctrl-C.
 
 Commands: convert, merge, view, summary, diff, query, batch, info, map, formats, schema, validate, completion,
-new_format, check_format. They share `_options` and `_selection` (options), `_console` (printing), `_account` (what was
-noted, repaired or skipped), `_figures` (tables), `_complete` (completion of names), `_arrow` (pyarrow without pandas),
-`_memory` (the allocator), `_signals` (Ctrl-C), `_labels` (what kernels in a table lack) and `_scaffold` (the files of
-a new format).
+new_format, check_format. They share `_options` (options and the completion of their values), `_console` (printing, also
+of tables and of what was noted, repaired or skipped) and `_start` (Ctrl-C, the allocator, pyarrow without pandas).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from typing import NoReturn
 import click
 
 from ktrace import __version__
-from ktrace.cli._signals import INTERRUPTION
+from ktrace.cli._start import INTERRUPTION
 from ktrace.errors import KtraceError, UsageError
 
 #: Command -> what it does, for the list of commands; listing the commands imports no module of theirs.
@@ -75,12 +73,12 @@ def _no_command(word: str) -> str:
     from glob import glob
     from shlex import quote
 
-    from ktrace.tables.figures import harmless
+    from ktrace.tables.figures import escape_controls
 
     if os.path.lexists(word) or "://" in word or glob(word):  # noqa: PTH207 (pathlib refuses absolute patterns)
-        name = quote(harmless(word))
+        name = quote(escape_controls(word))
         return (
-            f"'{harmless(word)}' is an input; a command comes first:\n"
+            f"'{escape_controls(word)}' is an input; a command comes first:\n"
             f"  ktrace view {name}\n  ktrace info {name}\n  ktrace summary {name}\n"
             f"  ktrace convert {name} -o OUT.perfetto"
         )
@@ -88,7 +86,7 @@ def _no_command(word: str) -> str:
 
     near = get_close_matches(word.lower(), COMMANDS, 3, 0.6)
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"there is no command '{harmless(word)}'{meant}"
+    return f"there is no command '{escape_controls(word)}'{meant}"
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -177,9 +175,9 @@ def _explain(error: BaseException) -> int:
     from ktrace.cli._console import tell
 
     if isinstance(error, click.UsageError):
-        from ktrace.tables.figures import harmless
+        from ktrace.tables.figures import escape_controls
 
-        lines = map(harmless, error.format_message().split("\n"))
+        lines = map(escape_controls, error.format_message().split("\n"))
         click.UsageError("\n".join(lines), error.ctx).show()
         return 2
     if isinstance(error, (KeyboardInterrupt, click.Abort)):

@@ -1,26 +1,37 @@
 """How commands print: with rich on a terminal, as plain text when piped or when NO_COLOR is set.
 
-Without rich (the extra `ktrace[terminal]`) tables are plain text and there is no progress bar.
+Without rich (the extra `ktrace[terminal]`) tables are plain text and there is no progress bar. Tables of figures go to
+standard output or to a file; what was noted, repaired or skipped to standard error, and with `--report` to a file.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ktrace.errors import OutputError
-from ktrace.tables.figures import harmless
+from ktrace.errors import OutputError, UsageError
+from ktrace.page.render import WRITTEN, encoded, rendered
+from ktrace.tables.figures import escape_controls, time_text
+
+if TYPE_CHECKING:
+    from ktrace.analysis.diff.comparison import Diff
+    from ktrace.analysis.summary.summary import Summary
+    from ktrace.fleet.batch import BatchReport
+    from ktrace.report import Report
+    from ktrace.tables.figures import Table
 
 
 def tell(line: str = "", *, err: bool = False) -> None:
@@ -28,7 +39,7 @@ def tell(line: str = "", *, err: bool = False) -> None:
 
     In a GitHub workflow they give no commands to the runner, either, which finds those in every printed line.
     """
-    line = harmless(line)
+    line = escape_controls(line)
     if "GITHUB_ACTIONS" in os.environ:
         line = re.sub(r"^(\s*):(?=:)", r"\1\\x3a", line).replace("##[", r"#\x23[")
     click.echo(line, err=err)
@@ -79,7 +90,7 @@ def colour() -> bool:
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Prints a table: fitted to a terminal, or with columns two spaces apart. `right` lists the columns of numbers."""
-    rows = [list(map(harmless, row)) for row in rows]
+    rows = [list(map(escape_controls, row)) for row in rows]
     if is_terminal() and has_rich():
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
@@ -105,7 +116,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
 def heading(text: str) -> None:
     """Prints a heading, bold where colours are allowed."""
     if colour():
-        click.echo(click.style(harmless(text), bold=True))
+        click.echo(click.style(escape_controls(text), bold=True))
     else:
         tell(text)
 
@@ -149,3 +160,193 @@ class Progress:
             self._bar = Bar(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
             self._task = self._bar.add_task("reading", total=self._total or None, completed=self._taken)
             self._bar.start()
+
+
+figures_option = click.option(
+    "-o", "--output", metavar="OUT", default="-", help="Where to write; the default is standard output."
+)
+
+format_option = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(WRITTEN),
+    help="Output format; by default the extension of OUT decides, else text.",
+)
+
+#: Extension -> format.
+_SUFFIXES = {".txt": "text", ".text": "text", ".htm": "html"} | {f".{name}": name for name in WRITTEN if name != "text"}
+
+
+def format_of(output: str) -> str:
+    """Returns the format that the extension of an output names, text for standard output.
+
+    Raises UsageError for another extension, or none.
+    """
+    if output == "-":
+        return "text"
+    suffix = Path(output).suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise UsageError(
+            f"can't tell the format of the tables from the name '{output}'",
+            expected=f"a name that ends in {', '.join(_SUFFIXES)}",
+            remedy="name the format with --format",
+        )
+    return _SUFFIXES[suffix]
+
+
+def check_output(output: str, inputs: Sequence[str]) -> None:
+    """Raises UsageError if the tables would replace one of their inputs, even with --overwrite."""
+    if output != "-" and os.path.realpath(output) in map(os.path.realpath, inputs):
+        raise UsageError(f"{output} is an input", remedy="choose another name with -o")
+
+
+def write_figures(
+    tables: Sequence[Table], form: str, output: str, *, title: str, subject: Summary | Diff, overwrite: bool
+) -> None:
+    """Writes the tables as `form`; `output` is a path, or '-' for standard output.
+
+    Raises OutputError if the file exists or can't be written, UsageError for a workbook on a terminal.
+    """
+    from ktrace.output.sink import Sink, writing
+
+    if output == "-" and form == "xlsx":
+        if is_terminal():
+            raise UsageError("a workbook isn't text for a terminal", remedy="name a file with -o run.xlsx")
+        put(encoded(tables, form, title=title))
+    elif output == "-":
+        put(rendered(tables, form, title=title, subject=subject, width=width(), colour=colour()))
+    else:
+        with writing(Sink(output, overwrite=overwrite)) as sink:
+            sink.open().write(encoded(tables, form, title=title, subject=subject, path=output))
+
+
+#: Characters of a detail that are shown.
+_DETAIL = 120
+
+#: Kinds of issue that users must see although the exit code is 0: they make the result doubtful.
+_LABELS = {"broken-format": "warning", "cut": "warning", "residual-large": "warning"}
+
+
+@contextmanager
+def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[Report | BatchReport], None]]:
+    """Yields a function that writes the account to the file of `--report`; without `--report` it does nothing.
+
+    The file appears at the end of the block; a device or pipe gets the account at once. The function raises OutputError
+    if the account can't be written. Raises UsageError if the file is one of the `others`, the inputs and the
+    output of the command.
+    """
+    if path is None:
+        yield lambda account: None
+        return
+    from ktrace.output.sink import Sink, disk_errors, writing
+
+    if path == "-" or os.path.realpath(path) in map(os.path.realpath, others):
+        raise UsageError("--report needs a separate file", expected="a path other than '-', the inputs and the output")
+    with writing(Sink(path, overwrite=True)) as sink:
+
+        def write(account: Report | BatchReport) -> None:
+            text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
+            with disk_errors(path):
+                sink.open().write(text.encode("utf-8", "backslashreplace"))
+                sink.pass_on()
+
+        yield write
+
+
+def tell_account(account: Report, output: str) -> None:
+    """Prints the issues of an output, its parts, how its sources were aligned, and the totals."""
+    tell_issues(account)
+    _tell_parts(account)
+    tell_alignment(account)
+    tell(f"{output}: {account.line()}", err=True)
+
+
+def tell_issues(account: Report) -> None:
+    """Prints a line for each kind of issue, the worst first, with its first places and the first detail."""
+    for issue in sorted(account.issues.values(), key=lambda issue: -issue.severity):
+        places = ", ".join(dict.fromkeys(escape_controls(where) for where, _ in issue.places[:3]))
+        more = ", ..." if len(issue.places) > 3 else ""
+        what = f"{issue.rows:,} x {issue.kind}" if issue.rows else issue.kind
+        detail = next((detail for _, detail in issue.places if detail), "").partition("\n")[0]
+        first = f" First: {escape_controls(detail if issue.kind in _LABELS else detail[:_DETAIL])}" if detail else ""
+        label = _LABELS.get(issue.kind, issue.severity.name.lower())
+        tell(f"{label}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
+
+
+def tell_cut(account: Report) -> None:
+    """Prints a warning if an input is cut off, for commands that print no other issues."""
+    if issue := account.issues.get("cut"):
+        where, detail = issue.places[0]
+        tell(f"warning: {issue.sentence} ({escape_controls(where)}: {escape_controls(detail[:_DETAIL])})", err=True)
+
+
+def _tell_parts(account: Report) -> None:
+    """Prints a line for each part of a split output: its rows, its size, and the range of their start times."""
+    begin = min((part["start_ns"] for part in account.parts if part["start_ns"] is not None), default=0)
+    for part in account.parts:
+        times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]
+        when = f", {'..'.join(times)}" if times else ""
+        tell(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
+
+
+#: Rule of a source -> the words of its line.
+_RULES = {
+    "reference": "reference clock",
+    "unix": "by unix time",
+    "begin": "begins with the first source, since nothing relates their clocks",
+    "same clock": "same clock as another source",
+    "as it is": "no times to align",
+    "none": "times unchanged",
+    "marker": "by the marker",
+}
+
+
+def tell_alignment(account: Report) -> None:
+    """Prints a line for each source: by how much its times moved, by which rule, and the residual."""
+    for entry in account.alignment:
+        words = [_RULES.get(entry["rule"], entry["rule"])]
+        if "matched" in entry:
+            words[0] = f"by {entry['matched']:,} collectives" + (
+                f" with {entry['through']}" if "through" in entry else ""
+            )
+            median, p95 = (time_text(entry[f"residual_{name}_ns"]) for name in ("median", "p95"))
+            words.append(f"residual {median} median, {p95} p95")
+        if "drift_ppm" in entry:
+            words.append(f"drift {entry['drift_ppm']:+.3f} ppm")
+        if entry.get("outliers"):
+            words.append(f"{entry['outliers']:,} outliers")
+        if "shift_ns" in entry:
+            words.append(f"keeping the shift of {_signed(entry['shift_ns'])} made at export")
+        if "shift_undone_ns" in entry:
+            words.append(f"undoing the shift of {_signed(entry['shift_undone_ns'])} made at export")
+        if "extra_ns" in entry:
+            words.append(f"plus {_signed(entry['extra_ns'])} from --offset")
+        moved = f"{_signed(entry['offset_ns'])}, " if entry["offset_ns"] else ""
+        tell(f"{entry['source']}: {moved}{', '.join(words)}", err=True)
+
+
+def _signed(ns: int) -> str:
+    return ("+" if ns > 0 else "") + time_text(ns)
+
+
+def tell_labels(account: Report, output: str) -> None:
+    """Prints how to get operation, library and precision, if the output is a Parquet file with kernels that lack them.
+
+    It looks at the first row group.
+    """
+    path = Path(output)
+    if not path.is_file() or any(ledger.stage == "classify" for ledger in account.stages):
+        return
+    with path.open("rb") as stream:
+        if stream.read(4) != b"PAR1":
+            return
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(path)
+    if not {"kind", "operation"} <= set(file.schema_arrow.names) or not file.num_row_groups:
+        return
+    rows = file.read_row_group(0, columns=["kind", "operation"])
+    kernels = rows.filter(pc.equal(rows["kind"], "kernel"))
+    if kernels.num_rows and kernels["operation"].null_count == kernels.num_rows:
+        tell(f"{output}: kernels have no operation, library and precision; --classify adds them", err=True)

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._account import account_file, tell_issues
-from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._complete import complete_folders
-from ktrace.cli._console import has_rich, is_terminal, tell
-from ktrace.cli._options import classify_option, from_all_option, limits_option, map_option, rules_option
-from ktrace.cli._selection import Grouped, part_options, selection_of
-from ktrace.cli._signals import INTERRUPTION
+from ktrace.cli._console import account_file, has_rich, is_terminal, tell, tell_issues
+from ktrace.cli._options import (
+    Grouped,
+    classify_option,
+    complete_folders,
+    from_all_option,
+    limits_option,
+    map_option,
+    part_options,
+    rules_option,
+    selection_of,
+)
+from ktrace.cli._start import INTERRUPTION, import_pyarrow
 from ktrace.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import put
+from ktrace.cli._start import import_pyarrow
 from ktrace.errors import UsageError
-from ktrace.tables.figures import harmless
+from ktrace.tables.figures import escape_controls
 
 if TYPE_CHECKING:
     from ktrace.input.format import Format
@@ -38,7 +38,7 @@ def command(ctx: click.Context, what: str, samples: tuple[Path, ...]) -> None:
     for fmt, found in _chosen(what, list(samples)):
         put(f"{fmt.name}, {len(found)} {'sample' if len(found) == 1 else 'samples'}\n")
         for promise, seen in promises(fmt, found):
-            put(f"  {'BROKEN' if seen else 'ok':8}{promise}{': ' + harmless(seen) if seen else ''}\n")
+            put(f"  {'BROKEN' if seen else 'ok':8}{promise}{': ' + escape_controls(seen) if seen else ''}\n")
             broken += bool(seen)
     ctx.exit(1 if broken else 0)
 

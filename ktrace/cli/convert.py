@@ -6,12 +6,9 @@ from typing import Any
 
 import click
 
-from ktrace.cli._account import account_file, tell_account
-from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._console import Progress
-from ktrace.cli._labels import tell_labels
-from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._console import Progress, account_file, tell_account, tell_labels
 from ktrace.cli._options import (
+    Grouped,
     classify_option,
     explain_option,
     from_option,
@@ -22,12 +19,14 @@ from ktrace.cli._options import (
     map_option,
     output_option,
     overwrite_option,
+    part_options,
     rules_option,
+    selection_of,
     split_by_option,
     strict_option,
     to_option,
 )
-from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.cli._start import import_pyarrow, keep_freed_memory
 
 
 @click.command("convert", cls=Grouped)

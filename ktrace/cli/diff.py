@@ -6,14 +6,30 @@ from typing import Any
 
 import click
 
-from ktrace.cli._account import tell_issues
-from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._complete import complete_by
-from ktrace.cli._console import Progress, tell
-from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
-from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_all_option, jobs_option, limits_option, map_option, overwrite_option, rules_option
-from ktrace.cli._selection import Grouped, listed, part_options, selection_of
+from ktrace.cli._console import (
+    Progress,
+    check_output,
+    figures_option,
+    format_of,
+    format_option,
+    tell,
+    tell_issues,
+    write_figures,
+)
+from ktrace.cli._options import (
+    Grouped,
+    complete_by,
+    from_all_option,
+    jobs_option,
+    limits_option,
+    listed,
+    map_option,
+    overwrite_option,
+    part_options,
+    rules_option,
+    selection_of,
+)
+from ktrace.cli._start import import_pyarrow, keep_freed_memory
 
 #: The exit code where --fail-over finds a regression.
 REGRESSION = 3
@@ -112,7 +128,7 @@ def command(
     """
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.analysis.diff.gate import gate
+    from ktrace.analysis.diff.comparison import gate
     from ktrace.analysis.diff.sides import compare
 
     inputs = [a] if b is None else [a, b]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ktrace.cli._console import print_table, tell
-from ktrace.tables.figures import harmless
+from ktrace.tables.figures import escape_controls
 
 
 @click.command("formats")
@@ -15,16 +15,16 @@ def command() -> None:
 
     rows = [
         (
-            harmless(fmt.name),
+            escape_controls(fmt.name),
             "read" if fmt.reads else "",
             "write" if fmt.writes else "",
-            harmless(fmt.title),
-            harmless(" ".join(fmt.patterns)),
-            harmless(package_of(fmt.name)),
+            escape_controls(fmt.title),
+            escape_controls(" ".join(fmt.patterns)),
+            escape_controls(package_of(fmt.name)),
         )
         for fmt in all_formats()
         if fmt.via or not fmt.closed
     ]
     print_table(("format", "reads", "writes", "what it is", "file names", "from"), rows)
     for failed in plugin_failures():
-        tell(f"warning: the format {failed.format} was left out: {harmless(failed.reason)}", err=True)
+        tell(f"warning: the format {failed.format} was left out: {escape_controls(failed.reason)}", err=True)

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._account import tell_cut
-from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._complete import complete_input_format
-from ktrace.cli._console import heading, print_table, tell
-from ktrace.cli._options import limits_option, map_option
-from ktrace.tables.figures import duration, harmless, shortened_apart
+from ktrace.cli._console import heading, print_table, tell, tell_cut
+from ktrace.cli._options import complete_input_format, limits_option, map_option
+from ktrace.cli._start import import_pyarrow
+from ktrace.tables.figures import duration, escape_controls, shortened_apart
 
 if TYPE_CHECKING:
     from ktrace.model.catalog import Entry
@@ -49,18 +47,18 @@ def command(path: str, from_: str | None, map_: str | None) -> None:
         tell(f"  tables: {info.tables:,}")
     tell(f"  {info.report.line()}")
     if info.report.bytes.skipped:
-        tell(f"  {harmless(info.report.bytes.line())}")
+        tell(f"  {escape_controls(info.report.bytes.line())}")
     heading("contents")
     rows = [(record, kind, f"{count:,}") for (record, kind), count in sorted(info.kinds.items())]
     print_table(("record", "kind", "rows"), rows, right=[2])
     for title, lines in info.about.items():
         heading(title)
         for line in lines:
-            tell(f"  {harmless(line)}")
+            tell(f"  {escape_controls(line)}")
     tell_cut(info.report)
     if top := info.top():
         heading("heaviest device work")
-        names = shortened_apart([harmless(name) for name, _, _ in top], _NAME)
+        names = shortened_apart([escape_controls(name) for name, _, _ in top], _NAME)
         work = [(duration(total), f"{times:,}", name) for name, (_, times, total) in zip(names, top, strict=True)]
         print_table(("time", "count", "name"), work, right=[0, 1])
 
@@ -86,7 +84,7 @@ def _tell_why(info: Info, from_: str | None, map_: str | None) -> None:
     failures = dict(noted.places) if noted else {}
     failures |= {match.format: match.reason for match in info.matches if match.failed}
     for name, reason in failures.items():
-        tell(f"warning: the format {name} couldn't be asked: {harmless(reason)}", err=True)
+        tell(f"warning: the format {name} couldn't be asked: {escape_controls(reason)}", err=True)
 
 
 def _tell_sources(info: Info) -> None:
@@ -103,9 +101,9 @@ def _tell_sources(info: Info) -> None:
         if len(sources) == 1:
             lines = [*(f"{fact}: {value}" for fact, value in shown.items()), *lines]
         else:
-            shown |= {"host": harmless(hosts[source])} if source in hosts else {}
+            shown |= {"host": escape_controls(hosts[source])} if source in hosts else {}
             words = ", ".join(f"{fact} {value}" for fact, value in shown.items())
-            tell(f"  {harmless(source)}" + (f": {words}" if words else ""))
+            tell(f"  {escape_controls(source)}" + (f": {words}" if words else ""))
             lines = [f"  {line}" for line in lines]
         for line in lines:
             tell(f"  {line}")
@@ -117,10 +115,10 @@ def _device_lines(devices: list[Entry]) -> list[str]:
     """Returns a line for each group of devices with the same facts: `devices 0, 1: NVIDIA H100 (api cuda, ...)`."""
     alike: defaultdict[str, list[str]] = defaultdict(list)
     for device in devices:
-        facts = ", ".join(f"{harmless(name)} {_plain(value)}" for name, value in device.facts.items())
+        facts = ", ".join(f"{escape_controls(name)} {_plain(value)}" for name, value in device.facts.items())
         host = device.key.get("host")
-        number = f"{device.key.get('device', '')}" + (f" of {harmless(host)}" if host else "")
-        alike[harmless(device.name or "unnamed") + (f" ({facts})" if facts else "")].append(number)
+        number = f"{device.key.get('device', '')}" + (f" of {escape_controls(host)}" if host else "")
+        alike[escape_controls(device.name or "unnamed") + (f" ({facts})" if facts else "")].append(number)
     return [
         f"device{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_NUMBERS])}"
         + (f" and {len(numbers) - _NUMBERS:,} more" if len(numbers) > _NUMBERS else "")
@@ -133,4 +131,4 @@ def _plain(value: object) -> str:
     """Returns a fact as text: lists and objects as JSON, a large object as its number of members."""
     if isinstance(value, dict) and len(value) > _MEMBERS:
         return f"({len(value):,})"
-    return harmless(json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value))
+    return escape_controls(json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value))

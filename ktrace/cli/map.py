@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._account import tell_issues
-from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._console import heading, print_table, tell
+from ktrace.cli._console import heading, print_table, tell, tell_issues
 from ktrace.cli._options import limits_option, map_option, overwrite_option
+from ktrace.cli._start import import_pyarrow
 from ktrace.errors import KtraceError, UsageError
-from ktrace.tables.figures import duration, harmless, shortened
+from ktrace.tables.figures import duration, escape_controls, shortened
 
 if TYPE_CHECKING:
-    from ktrace.input.mapping import ColumnMap
-    from ktrace.input.proposal import Proposal
+    from ktrace.input.mapping import ColumnMap, Proposal
     from ktrace.pipeline.propose import Trial
 
 #: Rows and columns of rows that are shown, and characters of a cell.
@@ -53,10 +51,10 @@ def command(path: str, map_: str | None, write: bool, output: str | None, overwr
     from ktrace.pipeline.propose import completed, known_as, propose, tried, write_mapping
 
     proposal = propose(path)
-    tell(f"{harmless(path)}: {proposal.layout}")
+    tell(f"{escape_controls(path)}: {proposal.layout}")
     if known := known_as(path):
         reason = f"it {known.reason}"
-        tell(f"note: ktrace reads it as {known.format} without a mapping: {harmless(reason)}", err=True)
+        tell(f"note: ktrace reads it as {known.format} without a mapping: {escape_controls(reason)}", err=True)
     _show_guesses(proposal, map_)
     mapping = _completed(proposal, map_, completed)
     trial = tried(path, mapping)
@@ -99,18 +97,18 @@ def _show_guesses(proposal: Proposal, map_: str | None) -> None:
     given = parts_of(map_).cells if map_ else {}
     replaced = proposal.mapping().changed(parts_of(map_)).cells if map_ else proposal.mapping().cells
     rows = [
-        (guess.field, harmless(str(guess.cell)), "" if guess.sure else "?", guess.because)
+        (guess.field, escape_controls(str(guess.cell)), "" if guess.sure else "?", guess.because)
         for guess in proposal.guesses
         if guess.field in replaced and guess.field not in given
     ]
-    rows += [(name, harmless(str(cell)), "", "by --map") for name, cell in given.items()]
+    rows += [(name, escape_controls(str(cell)), "", "by --map") for name, cell in given.items()]
     rows += [("decimal", "comma", "", "by the cells")] if proposal.decimal == "comma" else []
     rows += [("clock", "unix", "", "the starts are dates")] if proposal.clock == "unix" else []
     print_table(("field", "column", "", "why"), rows)
     taken = {cell.column for cell in replaced.values()}
     rest = [name for name in proposal.columns if name not in taken]
     if rest:
-        tell(f"arguments: {shortened(harmless(', '.join(rest)), 200)}")
+        tell(f"arguments: {shortened(escape_controls(', '.join(rest)), 200)}")
     if any(not guess.sure for guess in proposal.guesses if guess.field in replaced and guess.field not in given):
         tell("'?' marks guesses that the table doesn't confirm: compare the times below with what you know.")
 
@@ -143,7 +141,7 @@ def _cell(name: str, value: Any, trial: Trial) -> str:
     if name == "ts":
         first = min(row["ts"] for row in trial.rows)
         return _date(value) if first > 10**18 else f"{value:,} ns"
-    return shortened(harmless(str(value)), _CELL)
+    return shortened(escape_controls(str(value)), _CELL)
 
 
 def _date(ns: int) -> str:

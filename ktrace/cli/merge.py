@@ -6,13 +6,11 @@ from typing import Any
 
 import click
 
-from ktrace.cli._account import account_file, tell_account
-from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._complete import complete_alignment
-from ktrace.cli._console import Progress
-from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._console import Progress, account_file, tell_account
 from ktrace.cli._options import (
+    Grouped,
     classify_option,
+    complete_alignment,
     explain_option,
     from_all_option,
     gpu_option,
@@ -22,12 +20,14 @@ from ktrace.cli._options import (
     map_option,
     output_option,
     overwrite_option,
+    part_options,
     rules_option,
+    selection_of,
     split_by_option,
     strict_option,
     to_option,
 )
-from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import UsageError
 
 
@@ -114,7 +114,7 @@ def command(
     """
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.pipeline.merge import merge
+    from ktrace.pipeline.convert import merge
 
     with account_file(report, (output, *inputs)) as write_account, Progress(inputs) as progress:
         account = merge(

@@ -1,13 +1,210 @@
-"""`ktrace new-format`: the files of a new format."""
+"""`ktrace new-format`: the files of a format, filled so that its tests pass at once.
+
+The templates are in _templates/<kind>/, those of every kind in _templates/common/. In the repository of ktrace a format
+is a room in converters/; in a package of its own the same room is the package.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from ktrace.cli._console import tell
-from ktrace.cli._scaffold import LIKES, in_package, in_repository, new_format
+from ktrace.errors import UsageError
+
+TEMPLATES = Path(__file__).parent / "_templates"
+
+#: The functions of a format that is laid, and where they are in its package.
+_FUNCTIONS = (("probe", ":probe"), ("read", ".reader:read"))
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class Like:
+    """A kind of format: its file suffix, a title, what its test imports.
+
+    `not_grown` is the reason in tests/test_contract.py why its memory isn't tested with a grown sample.
+    """
+
+    suffix: str
+    title: str
+    imports: str
+    not_grown: str = ""
+
+
+#: What `--like` takes.
+LIKES = {
+    "text-table": Like(".txt", "a table of kernels in text", "from decimal import Decimal\n"),
+    "csv": Like(".csv", "a CSV of kernels", "import csv\n"),
+    "sqlite": Like(
+        ".sqlite", "an SQLite database of kernels", "import sqlite3\nfrom contextlib import closing\n", "_DATABASE"
+    ),
+    "trace-json": Like(".json", "Trace Event JSON", "import json\n", "_BLOCKS"),
+    "json": Like(".jsonl", "JSON Lines of kernels", "import json\n"),
+}
+
+
+@dataclass(frozen=True)
+class NewFormat:
+    """A format that is to be laid."""
+
+    name: str
+    like: str
+
+    @property
+    def module(self) -> str:
+        """The name of its room."""
+        return self.name.replace("-", "_")
+
+    @property
+    def title(self) -> str:
+        """The title in lists of formats."""
+        return f"{self.name}, {LIKES[self.like].title}"
+
+    @property
+    def pattern(self) -> str:
+        """The file names that it goes by."""
+        return f"*.{self.name}{LIKES[self.like].suffix}"
+
+    def text(self, template: str, **more: str) -> str:
+        """A template with the names of this format, `kind/file` or `common/file`."""
+        like = LIKES[self.like]
+        found = (TEMPLATES / template).read_text("utf-8")
+        values = {"name": self.name, "module": self.module, "title": self.title, "suffix": like.suffix, **more}
+        values["pattern"] = self.pattern
+        for key, value in {"imports": like.imports, **values}.items():
+            found = found.replace(f"{{{{{key}}}}}", value)
+        return found
+
+    def sample(self) -> bytes:
+        """The bytes of the sample."""
+        source = "sample.sql" if self.like == "sqlite" else f"sample{LIKES[self.like].suffix}"
+        text = self.text(f"{self.like}/{source}")
+        return _database(text) if self.like == "sqlite" else text.encode()
+
+
+def _database(script: str) -> bytes:
+    """The file of an SQLite database."""
+    import sqlite3
+    import tempfile
+    from contextlib import closing
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "database"
+        with closing(sqlite3.connect(path)) as database:
+            database.executescript(script)
+        return path.read_bytes()
+
+
+def new_format(name: str, like: str) -> NewFormat:
+    """Returns the format of this name. Raises UsageError for a name that can't be one or is taken."""
+    from keyword import iskeyword
+
+    from ktrace.input.format import all_formats
+
+    if not _NAME.fullmatch(name) or iskeyword(name):
+        raise UsageError(f"'{name}' can't be the name of a format", expected="a-z, 0-9 and -, a letter first")
+    if name in {fmt.name for fmt in all_formats()}:
+        raise UsageError(f"there is a format '{name}' already", remedy="take another name, see `ktrace formats`")
+    return NewFormat(name, like)
+
+
+def in_repository(fmt: NewFormat, root: Path) -> list[Path]:
+    """Lays the format into a checkout of ktrace and returns what was made and changed.
+
+    Raises UsageError where `root` isn't one, and where a file is there already.
+    """
+    formats = root / "converters/formats.py"
+    if not formats.is_file() or not (root / "tests/test_contract.py").is_file():
+        raise UsageError(
+            f"{root} isn't a checkout of ktrace",
+            expected="its folders converters/, samples/ and tests/",
+            remedy="run it there, or use --package DIR for a package of your own",
+        )
+    suffix = LIKES[fmt.like].suffix
+    made = _room(fmt, root / "converters" / fmt.module, f"ktrace.converters.{fmt.module}")
+    made[root / f"samples/{fmt.name}/first-run{suffix}"] = fmt.sample()
+    test = fmt.text("common/test_head.txt", up=".parent.parent") + fmt.text(f"{fmt.like}/test.py.txt")
+    made[root / f"tests/converters/test_{fmt.module}.py"] = test.encode()
+    made[root / f"tests/golden_rows/{fmt.name}.json"] = fmt.text(f"{fmt.like}/golden.json").encode()
+    made[root / f"docs/formats/{fmt.name}.md"] = fmt.text("common/page.md").encode()
+    listed = root / "converters/listed.py"
+    functions = (f'{function}="ktrace.converters.{fmt.module}{place}"' for function, place in _FUNCTIONS)
+    declared = f'name="{fmt.name}", title="{fmt.title}", patterns=("{fmt.pattern}",), {", ".join(functions)}'
+    page = f"docs/formats/{fmt.name}.md"
+    changed = {
+        formats: _before(formats, '    *("table",', f'    "{fmt.module}",'),
+        listed: _before(listed, '    Format(name="table",', f"    Format({declared}),"),
+        root / "README.md": _before(
+            root / "README.md", "| [table](", f"| [{fmt.name}]({page}) | yes | | {fmt.title} |"
+        ),
+        root / "docs/README.md": _before(
+            root / "docs/README.md",
+            "| Recognised, not read",
+            f"| {fmt.title} | [{fmt.name}](formats/{fmt.name}.md) |",
+        ),
+        root / "samples/README.md": _appended(
+            root / "samples/README.md", f"| `{fmt.name}/first-run{suffix}` | nothing: three kernels |"
+        ),
+    }
+    if reason := LIKES[fmt.like].not_grown:
+        contract = root / "tests/test_contract.py"
+        changed[contract] = _before(contract, "    **dict.fromkeys(", f'    "{fmt.name}": {reason},')
+    return _write(made, changed)
+
+
+def in_package(fmt: NewFormat, folder: Path) -> list[Path]:
+    """Lays the format as a package of its own and returns what was made. Raises UsageError where a file is there."""
+    package, room = f"ktrace-{fmt.name}", f"ktrace_{fmt.module}"
+    made = _room(fmt, folder / "src" / room, room)
+    made[folder / f"samples/{fmt.name}/first-run{LIKES[fmt.like].suffix}"] = fmt.sample()
+    parts = [fmt.text("common/test_head.txt", up=".parent"), fmt.text("common/test_package.txt")]
+    made[folder / f"tests/test_{fmt.module}.py"] = "".join([*parts, fmt.text(f"{fmt.like}/test.py.txt")]).encode()
+    for name, template in (("pyproject.toml", "pyproject.toml.txt"), ("README.md", "README.md")):
+        made[folder / name] = fmt.text(f"common/{template}", package=package, room=room).encode()
+    return _write(made, {})
+
+
+def _room(fmt: NewFormat, folder: Path, package: str) -> dict[Path, bytes]:
+    """The modules of a format: what declares and recognises it, and its reader."""
+    names = ("__init__.py", "reader.py")
+    return {folder / name: fmt.text(f"{fmt.like}/{name}.txt", package=package).encode() for name in names}
+
+
+def _before(path: Path, start: str, line: str) -> bytes:
+    """The text of a file with a line before the first one that begins so."""
+    return _inserted(path, line, lambda lines: next((at for at, it in enumerate(lines) if it.startswith(start)), None))
+
+
+def _appended(path: Path, line: str) -> bytes:
+    """The text of a file with a line after its last row of a table."""
+    return _inserted(
+        path, line, lambda lines: max((at + 1 for at, it in enumerate(lines) if it.startswith("| ")), default=None)
+    )
+
+
+def _inserted(path: Path, line: str, place: Callable[[list[str]], int | None]) -> bytes:
+    lines = path.read_text("utf-8").split("\n")
+    at = place(lines)
+    if at is None:
+        raise UsageError(f"{path} has no line where the format belongs", remedy=f"add it by hand: {json.dumps(line)}")
+    return "\n".join([*lines[:at], line, *lines[at:]]).encode()
+
+
+def _write(made: dict[Path, bytes], changed: dict[Path, bytes]) -> list[Path]:
+    """Writes the files: those that are new, and those that are changed."""
+    if there := [path for path in made if path.exists()]:
+        raise UsageError(f"{there[0]} is there already", remedy="take another name, or remove it first")
+    for path, data in (made | changed).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return [*made, *changed]
 
 
 @click.command("new-format")

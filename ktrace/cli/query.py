@@ -11,15 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._account import tell_issues
-from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._console import Progress, colour, is_terminal, put, width
-from ktrace.cli._figures import check_output, figures_option
-from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_all_option, jobs_option, limits_option, map_option, overwrite_option, rules_option
-from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.cli._console import Progress, check_output, colour, figures_option, is_terminal, put, tell_issues, width
+from ktrace.cli._options import (
+    Grouped,
+    from_all_option,
+    jobs_option,
+    limits_option,
+    map_option,
+    overwrite_option,
+    part_options,
+    rules_option,
+    selection_of,
+)
+from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import UsageError
-from ktrace.tables.figures import harmless
+from ktrace.tables.figures import escape_controls
 
 if TYPE_CHECKING:
     from ktrace.analysis.query.output import Rows
@@ -83,9 +89,8 @@ def command(
     form = _form(format_, output)
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.analysis.query.answers import asked
-    from ktrace.analysis.query.overview import overview
-    from ktrace.analysis.query.overview import schema as all_columns
+    from ktrace.analysis.query.answers import asked, overview
+    from ktrace.analysis.query.answers import schema as all_columns
     from ktrace.report import Report
 
     selection = selection_of(part, from_=from_, map=map_, jobs=jobs, rules=rules)
@@ -162,7 +167,7 @@ def _number(text: str) -> int | float | str:
 
 
 def _show_overview(rows: Any) -> None:
-    from ktrace.analysis.query.overview import as_lines
+    from ktrace.analysis.query.answers import as_lines
 
     put(as_lines(rows.table, width() or _WIDTH))
 
@@ -187,4 +192,4 @@ def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, over
 
 def _for_terminal(text: str) -> str:
     """Returns the text as it is, on a terminal with escapes for what would steer it."""
-    return re.sub(r"[^\n\t]+", lambda found: harmless(found[0]), text) if is_terminal() else text
+    return re.sub(r"[^\n\t]+", lambda found: escape_controls(found[0]), text) if is_terminal() else text

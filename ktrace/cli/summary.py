@@ -6,22 +6,30 @@ from typing import Any
 
 import click
 
-from ktrace.cli._account import tell_issues
-from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._complete import complete_by
-from ktrace.cli._console import Progress
-from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
-from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._console import (
+    Progress,
+    check_output,
+    figures_option,
+    format_of,
+    format_option,
+    tell_issues,
+    write_figures,
+)
 from ktrace.cli._options import (
+    Grouped,
+    complete_by,
     from_option,
     inputs_argument,
     jobs_option,
     limits_option,
+    listed,
     map_option,
     overwrite_option,
+    part_options,
     rules_option,
+    selection_of,
 )
-from ktrace.cli._selection import Grouped, listed, part_options, selection_of
+from ktrace.cli._start import import_pyarrow, keep_freed_memory
 
 #: The tables shown without --by, and those of inputs that may be several; a page shows all.
 _BY = ("idle", "operation", "kernel")
@@ -98,9 +106,9 @@ def command(
     """
     keep_freed_memory()
     import_pyarrow()
+    from ktrace.analysis.summary import TREE
     from ktrace.analysis.summary.compute import summarise
-    from ktrace.analysis.summary.questions import TREE
-    from ktrace.analysis.work.keys import NOT_KNOWN, UNCLASSIFIED
+    from ktrace.analysis.work.groups import NOT_KNOWN, UNCLASSIFIED
 
     check_output(output, inputs)
     form = format_ or format_of(output)

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._account import tell_issues
-from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._console import put, tell
-from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._console import put, tell, tell_issues
 from ktrace.cli._options import limits_option
-from ktrace.tables.figures import UNSEEN, harmless
+from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.tables.figures import UNSEEN, escape_controls
 
 if TYPE_CHECKING:
-    from ktrace.model.record_texts import Fault
+    from ktrace.model.json_text import Fault
     from ktrace.pipeline.validate import Validation
 
 
@@ -93,7 +91,7 @@ def _annotation(path: str, fault: Fault) -> str:
 
 def _escaped(text: str, characters: str) -> str:
     """Returns the text with these characters as %25 and the like; what else steers a terminal is made harmless."""
-    return "".join(f"%{ord(one):02X}" if one in characters else harmless(one) for one in text)
+    return "".join(f"%{ord(one):02X}" if one in characters else escape_controls(one) for one in text)
 
 
 def _json(document: object) -> str:

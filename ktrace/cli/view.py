@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._account import tell_alignment, tell_issues
-from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._console import Progress, tell
-from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._console import Progress, tell, tell_alignment, tell_issues
 from ktrace.cli._options import (
+    Grouped,
     classify_option,
     explain_option,
     from_option,
@@ -21,10 +19,11 @@ from ktrace.cli._options import (
     inputs_argument,
     limits_option,
     map_option,
+    part_options,
     rules_option,
+    selection_of,
 )
-from ktrace.cli._selection import Grouped, part_options, selection_of
-from ktrace.cli._signals import INTERRUPTION
+from ktrace.cli._start import INTERRUPTION, import_pyarrow, keep_freed_memory
 from ktrace.errors import KtraceError
 
 if TYPE_CHECKING:

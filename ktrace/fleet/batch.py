@@ -16,14 +16,23 @@ from typing import TYPE_CHECKING, Any
 from ktrace import __version__
 from ktrace.errors import OutputError, UsageError
 from ktrace.fleet.executor import in_processes, on_dask
-from ktrace.fleet.finding import Found, find, labels
-from ktrace.fleet.ranges import Joiner
+from ktrace.fleet.inputs import Found, Joiner, find, labels
 from ktrace.fleet.tasks import Outcome, Task
-from ktrace.input.dataset_manifest import Manifest, is_dataset, is_shard, manifests, mark, written
+from ktrace.input.dataset_manifest import (
+    BY,
+    FOLDERS,
+    Manifest,
+    Place,
+    is_dataset,
+    is_shard,
+    manifests,
+    mark,
+    place_of,
+    written,
+)
 from ktrace.input.expand import paths_of
 from ktrace.input.limits import current, limited
 from ktrace.input.mapping import mapping_of
-from ktrace.input.places import BY, FOLDERS, Place, place_of
 from ktrace.input.stores import TEMPORARY, Store, is_remote, open_store
 from ktrace.pipeline.read import cores
 from ktrace.pipeline.selection import Reading, Selection, selected

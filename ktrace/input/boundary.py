@@ -9,7 +9,7 @@
 Readers handle bad values themselves and skip the record. What arrives here as anything but a KtraceError is therefore a
 gap in a reader, but the user learns which file it is, where the reader was, and that no output is at fault.
 
-A folder that is one trace has many files: `file_in` opens one, `BadFiles` goes on with the others.
+A folder that is one trace has many files: `ktrace.input.source.file_in` opens one, `BadFiles` goes on with the others.
 """
 
 from __future__ import annotations
@@ -18,16 +18,10 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import replace
-from pathlib import PurePath
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
-from ktrace.errors import DamagedInput, InputError, InternalError, KtraceError
-from ktrace.input.format import Format, error_text
+from ktrace.errors import DamagedInput, InputError, InternalError, KtraceError, error_text
 from ktrace.report import Ledger, Report
-
-if TYPE_CHECKING:
-    from ktrace.input.source import Source
 
 _Item = TypeVar("_Item")
 
@@ -35,11 +29,24 @@ _Item = TypeVar("_Item")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+class Named(Protocol):
+    """What messages say of a `Format`: its name and title, and the package that it comes from."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def package(self) -> str: ...
+
+
 @contextmanager
-def input_faults(path: str, fmt: Format | None = None, report: Report | None = None) -> Iterator[None]:
+def input_faults(path: str, fmt: Named | None = None, report: Report | None = None) -> Iterator[None]:
     """Within this block, which only reads the input, errors become errors of the input at `path`.
 
-    `fmt` is its format, if that is known. `report` tells how far the reader got since the begin of the block. Raises
+    `fmt` is its format, if that is known. `report` tells how far the reader got since the start of the block. Raises
     InputError, DamagedInput and InternalError, each from the original exception.
     """
     before = report.reader.taken if report else 0
@@ -70,7 +77,7 @@ def input_faults(path: str, fmt: Format | None = None, report: Report | None = N
         raise _damaged(error, path, fmt, report, before) from error
 
 
-def _damaged(error: BaseException, path: str, fmt: Format | None, report: Report | None, before: int) -> DamagedInput:
+def _damaged(error: BaseException, path: str, fmt: Named | None, report: Report | None, before: int) -> DamagedInput:
     where = _place(report, before)
     if fmt is None:
         return DamagedInput(
@@ -97,20 +104,13 @@ def _damaged(error: BaseException, path: str, fmt: Format | None, report: Report
 
 
 def _place(report: Report | None, before: int) -> str | None:
-    """Where the reader was: what it says itself, else how many records it had counted; None if it is at the begin."""
+    """Where the reader was: what it says itself, else how many records it had counted; None if it is at the start."""
     if report is None:
         return None
     if report.at and (place := report.at()):
         return place
     taken = report.reader.taken - before
     return f"within the first {taken:,} records" if taken else None
-
-
-def file_in(folder: Source, path: str) -> Source:
-    """Returns a file of a folder as a source of its own, whose cut is reported with its name."""
-    on_cut = folder.on_cut
-    named = on_cut and (lambda where, why: on_cut(f"{path}: {where}", why))
-    return replace(folder, path=str(PurePath(folder.path) / path), on_cut=named)
 
 
 class BadFiles:

@@ -1,27 +1,29 @@
-"""What some rooms can do beyond reading a whole input. A room offers it by having the module:
+"""What some formats can do beyond reading a whole input: the types of those functions of a `Format`.
 
-    columnar.py   read(source, conversion, pushdown: Pushdown) -> Iterator[Batch]
-                  Reads some columns or some rows in a fraction of the time that all of them take. No slice comes in
-                  halves.
-    ranges.py     ranges(source, size: int, step: int) -> list[ByteRange]
-                  Cuts an input of `size` bytes into ranges of about `step` bytes, in order; none where it can't.
-                  read(source, conversion, part: ByteRange) -> Iterator[Batch]
-                  Reads one of these ranges.
-    nodes.py      read(source, conversion) -> Iterator[list[OpNode]]
-                  Reads the operators of a run with their arguments, one by one, for `--execution-trace`.
-    guess.py      guess(sample, path) -> Proposal
-                  Guesses the mapping of a table's columns, for `ktrace map`.
+read_part     some columns or some rows (`Pushdown`), in a fraction of the time that all of them take
+read_range    one of the ranges of bytes (`ByteRange`) into which `ranges` cuts an input
+read_nodes    the operators of a run with their arguments (`OpNode`), for `--execution-trace`
+export        a file of another format with the same content, which lives as long as it is read:
 
-`Format.capability` finds these modules. A format without one is read whole: then more comes back than was asked for.
+    run.nsys-rep  ──► nsys export ──► /tmp/ktrace.x/run.sqlite ──► the reader of `nsys`
+
+A format without `read_part` is read whole: then more comes back than was asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from ktrace.conversion import Conversion
+    from ktrace.input.source import Source
     from ktrace.model.arrays import Int64
+
+    Make = Callable[[Source, Conversion], AbstractContextManager[Source]]
 
 
 @dataclass(frozen=True)
@@ -77,3 +79,31 @@ class OpNode(NamedTuple):
     pid: int | None
     name: str
     args: dict[str, bytes]
+
+
+_kept: ContextVar[tuple[ExitStack, dict[str, Source]] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def kept_exports() -> Iterator[None]:
+    """Within this block a file that was made for an input is kept for its next reading."""
+    with ExitStack() as stack:
+        token = _kept.set((stack, {}))
+        try:
+            yield
+        finally:
+            _kept.reset(token)
+
+
+@contextmanager
+def exported_source(make: Make, source: Source, conversion: Conversion) -> Iterator[Source]:
+    """Yields the source with the file that `make` makes for it. Raises what `make` raises."""
+    kept = _kept.get()
+    if kept is None:
+        with make(source, conversion) as made:
+            yield made
+        return
+    stack, known = kept
+    if source.path not in known:
+        known[source.path] = stack.enter_context(make(source, conversion))
+    yield known[source.path]

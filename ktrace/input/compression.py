@@ -1,7 +1,11 @@
-"""Compressed input as a stream: gzip, zstd, and one file of a zip archive. The content decides, not the name."""
+"""Input as a stream of what it contains: from gzip, zstd and one file of a zip archive, and text as UTF-8.
+
+The content decides how it is compressed, not the name.
+"""
 
 from __future__ import annotations
 
+import codecs
 import io
 import lzma
 import struct
@@ -205,3 +209,49 @@ class _Whole(io.RawIOBase):
     def close(self) -> None:
         self._stream.close()
         super().close()
+
+
+class Recoded(io.RawIOBase):
+    """The text of a stream in UTF-8, whatever its encoding."""
+
+    def __init__(self, stream: BinaryIO, encoding: str) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._text = b""
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._text and not self._ended:
+            data = self._stream.read(1 << 16)
+            self._ended = not data
+            self._text = self._decoder.decode(data, final=self._ended).encode()
+        size = min(len(buffer), len(self._text))
+        buffer[:size], self._text = self._text[:size], self._text[size:]
+        return size
+
+
+def text_encoding(head: bytes) -> str | None:
+    """Returns the encoding of a text with this head, None if it is binary. UTF-16 needs a byte order mark."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    start = head[:4096]
+    if b"\0" in start:
+        return None
+    control = sum(byte < 32 and byte not in b"\t\n\r\f\x1b\b" for byte in start)
+    return None if control * 50 > len(start) else "utf-8"
+
+
+def mark_size(stream: BinaryIO) -> int:
+    """The number of bytes of the mark of UTF-8 at the start of a stream, which `utf8` leaves out."""
+    return 3 if stream.peek(4)[:3] == b"\xef\xbb\xbf" else 0  # type: ignore[attr-defined]
+
+
+def utf8(stream: BinaryIO) -> BinaryIO:
+    """The stream in UTF-8, without its byte order mark."""
+    if text_encoding(stream.peek(4)[:4]) == "utf-16":  # type: ignore[attr-defined]
+        return io.BufferedReader(Recoded(stream, "utf-16"), 1 << 16)
+    stream.read(mark_size(stream))
+    return stream

@@ -1,18 +1,25 @@
-"""The files of a dataset that describe it: a mark, and a small manifest for each input that is done.
+"""The files and folders of a dataset: a mark, a small manifest for each input that is done, and a folder for each rank.
 
     run.parquet/
       _ktrace/dataset.json                   the mark, written first
       _ktrace/inputs/rank3-5f0c81a2b3c4.json   of one input, written when its shards are there
       run_name=.../host_name=.../rank=3/rank3-5f0c81a2b3c4.parquet
 
-A shard that no such file names is none: its input isn't finished.
+A shard that no such file names is none: its input isn't finished. Run, host and rank come from the path of the input:
+
+    runs/2026-11-20/node7/rank3.json.gz   found by runs/*/*/rank*.json.gz
+         └── run ────────┘     └ 3
+    run_name=2026-11-20%2Fnode7/host_name=__HIVE_DEFAULT_PARTITION__/rank=3/
+
+The folders are not called `run` and `host`: these are columns of the model, and readers of such folders would show
+the folder's value in their stead.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from urllib.parse import quote
@@ -20,9 +27,73 @@ from urllib.parse import quote
 import msgspec
 
 from ktrace.errors import DamagedInput, VersionError
-from ktrace.input.places import Place
+from ktrace.input.compression import PACKED
 from ktrace.input.source import stem
 from ktrace.input.stores import Store
+
+#: The name of an unknown value, by Hive's convention.
+UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
+
+#: rank3, rank_3, rank-3 or r3 as a word of a name.
+_RANK = re.compile(r"(?:^|[^a-z0-9])r(?:ank)?[ _=-]?(\d{1,9})(?![a-z0-9])", re.I)
+
+#: A folder with key and value: host=node7.
+_SAID = re.compile(r"(run|host|rank)(?:_name)?=(.+)", re.I)
+
+#: Names of the files of PyTorch's tensorboard_trace_handler: host_pid.time.pt.trace.json.
+_TORCH = re.compile(r"(.+)_\d+\.\d+\.pt\.trace\.json")
+
+
+#: What the folders of a dataset can be by, and the name of each folder.
+FOLDERS = {"run": "run_name", "host": "host_name", "rank": "rank"}
+
+#: What they are by, and their order, unless something else is asked for.
+BY = ("run", "host", "rank")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Run, host and rank of some rows; None if unknown."""
+
+    run: str | None = None
+    host: str | None = None
+    rank: int | None = None
+
+    def folder(self, by: Sequence[str] = BY) -> str:
+        """Returns the folder in a dataset, percent-encoded as in Hive's layout."""
+        named = [(FOLDERS[key], getattr(self, key)) for key in by]
+        return "/".join(
+            f"{key}={UNKNOWN if value in (None, '') else quote(str(value), safe='')}" for key, value in named
+        )
+
+    @classmethod
+    def common(cls, places: Sequence[Place]) -> Place:
+        """Returns what all the places agree on; the rest is unknown."""
+        values = {key: {getattr(place, key) for place in places} for key in BY}
+        return cls(**{key: next(iter(found)) for key, found in values.items() if len(found) == 1})
+
+
+def place_of(inside: str) -> Place:
+    """Returns run, host and rank in a path below the folder of a pattern: `2026-11-20/rank3.json.gz`.
+
+    The run are the folders that say neither host nor rank, None where there is none.
+    """
+    *folders, name = inside.split("/")
+    for suffix in PACKED:
+        name = name.removesuffix(suffix)
+    said: dict[str, str] = {}
+    rest = []
+    for folder in folders:
+        if match := _SAID.fullmatch(folder):
+            said[match[1].lower()] = match[2]
+        elif not _RANK.fullmatch(folder):
+            rest.append(folder)
+    ranks = [said["rank"]] if said.get("rank", "").isdigit() else []
+    ranks += [match[1] for part in (name, *reversed(folders)) if (match := _RANK.search(part))]
+    torch = _TORCH.fullmatch(name)
+    host = said.get("host") or (torch[1] if torch and not _RANK.search(torch[1]) else None)
+    return Place(said.get("run") or "/".join(rest) or None, host, int(ranks[0]) if ranks else None)
+
 
 #: The name of the mark, and the version in it.
 MARK = "_ktrace/dataset.json"

@@ -15,6 +15,7 @@ from ktrace.errors import (
     StrictFailure,
     UnknownFormat,
     UsageError,
+    error_text,
 )
 from ktrace.input.format import (
     Detected,
@@ -22,7 +23,6 @@ from ktrace.input.format import (
     Score,
     all_formats,
     builtin_formats,
-    error_text,
     package_of,
     plugin_failures,
     plugin_formats,
@@ -130,7 +130,7 @@ def choose(source: Source, report: Report | None = None) -> Format:
 
 
 def _in_turn(sample: Sample) -> tuple[tuple[Format, ...], ...]:
-    """Our formats as they are asked: by words at the begin of the input, by later ones, those that claim any table."""
+    """Our formats as they are asked: by words at the start of the input, by later ones, those that claim any table."""
     own = [fmt for fmt in builtin_formats() if fmt.max_score > Score.SHAPE]
     early = tuple(fmt for fmt in own if fmt.may_be(sample, EARLY))
     others = tuple(fmt for fmt in builtin_formats() if fmt.max_score <= Score.SHAPE)

@@ -26,7 +26,7 @@ from ktrace.input.detection import by_name, choose, decide, detect_all, note_fai
 from ktrace.input.format import Format, Score
 from ktrace.input.source import MAPPING_SUFFIX, Source, near_files, stem
 from ktrace.input.stores import as_folder, has_wildcard, is_remote, remote_files
-from ktrace.model.unique import unique_name
+from ktrace.naming.alike import unique_name
 from ktrace.report import Report
 
 #: Suffixes of files that SQLite keeps next to a database, and of a mapping next to a table.

@@ -18,7 +18,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ktrace.errors import KtraceError
+from ktrace.errors import KtraceError, error_text
 from ktrace.input.entry_points import GROUP, may_have_entry_points
 
 if TYPE_CHECKING:
@@ -224,9 +224,9 @@ class Format:
         return guarded(self, read, source, conversion) if self.package else read(source, conversion)
 
     def _by_another(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
-        from ktrace.input.stand_in import stand_in
+        from ktrace.input.capabilities import exported_source
 
-        with stand_in(self.function("export"), source, conversion) as made:
+        with exported_source(self.function("export"), source, conversion) as made:
             yield from self._other().batches(made, conversion)
 
     def _other(self) -> Format:
@@ -237,10 +237,10 @@ class Format:
         """Returns more about an input for `ktrace info`, heading -> lines; nothing if the format has no `about`."""
         if self.via:
             from ktrace.conversion import Conversion
-            from ktrace.input.stand_in import stand_in
+            from ktrace.input.capabilities import exported_source
             from ktrace.report import Report
 
-            with stand_in(self.function("export"), source, Conversion(Report())) as made:
+            with exported_source(self.function("export"), source, Conversion(Report())) as made:
                 return self._other().more_about(made)
         try:
             about = self.function("about")
@@ -262,12 +262,6 @@ def builtin_formats() -> tuple[Format, ...]:
     """Returns the formats of ktrace itself, in the order of the table in the README."""
     formats: tuple[Format, ...] = import_module("ktrace.converters.listed").FORMATS
     return formats
-
-
-def error_text(error: BaseException) -> str:
-    """An exception as one line for a message: `ValueError: no digits`."""
-    first = next(iter(str(error).splitlines()), "")
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 @dataclass(frozen=True)

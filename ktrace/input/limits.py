@@ -10,18 +10,22 @@ ratio      bytes that it may give beyond these, for each byte that is stored
 depth      how deep compressed packets may be nested in compressed packets
 
 The defaults are far above what profilers write, and far below what one machine has. All are here, and here alone.
+
+Copies of inputs never fill the temporary folder: other programs need it, too.
 """
 
 from __future__ import annotations
 
 import functools
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from typing import Any, BinaryIO, ParamSpec, TypeVar
+from typing import IO, Any, BinaryIO, ParamSpec, TypeVar
 
-from ktrace.errors import DamagedInput, UsageError
+from ktrace.errors import DamagedInput, InputError, UsageError
+from ktrace.scratch import Held, new_folder
 
 #: The value of a limit that is switched off.
 NONE = 1 << 62
@@ -187,3 +191,48 @@ def limited(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
             return function(*args, **kwargs)
 
     return under_limits
+
+
+#: Bytes that stay free: a twentieth of the disk, at most 256 MiB.
+_LEFT_FREE, _PART_LEFT_FREE = 256 << 20, 20
+
+#: Bytes that are copied at once, and those after which the free space is looked at again.
+_BLOCK = 1 << 20
+_BETWEEN = 16 << 20
+
+
+def require_disk_space(size: int, folder: str, path: str) -> None:
+    """Raises InputError if a copy of so many bytes of the input would fill the disk of the folder."""
+    total, _, free = shutil.disk_usage(folder)
+    if free - size < min(_LEFT_FREE, total // _PART_LEFT_FREE):
+        raise InputError(
+            f"has no room for its copy: {folder} has {sized(free)} left",
+            path=path,
+            expected="room for the decompressed input in the folder of temporary files",
+            remedy="set TMPDIR to a folder on a larger disk, or decompress it yourself",
+        )
+
+
+def copied(stream: IO[bytes], target: IO[bytes], folder: str, path: str) -> None:
+    """Copies a stream to a file in the folder of temporary files. Raises InputError before the disk is full."""
+    done = 0
+    while block := stream.read(_BLOCK):
+        if done % _BETWEEN < len(block):
+            require_disk_space(_BETWEEN, folder, path)
+        target.write(block)
+        done += len(block)
+
+
+def temporary_copy(stream: IO[bytes], name: str, path: str) -> Held:
+    """Copies a stream to a file of this name in a new temporary folder; returns the folder, which the caller removes.
+
+    Raises as `copied` and the stream do; then no folder stays.
+    """
+    held = new_folder()
+    try:
+        with (held.path / name).open("wb") as target:
+            copied(stream, target, str(held.path), path)
+    except BaseException:
+        held.remove()
+        raise
+    return held

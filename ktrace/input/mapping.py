@@ -1,10 +1,12 @@
-"""A mapping: which column of anybody's table is which field of a row.
+"""A mapping: which column of any table is which field of a row.
 
 name=Kernel,start=t0:us,dur=Δ:us,stream=queue,kind='kernel'      on a command line
 
 name = "Kernel"                                                  in a file next to the data, run.csv.ktrace.toml
 start = { column = "t0", unit = "us" }
 kind = { constant = "kernel" }
+
+A `Proposal` is a guess at it, which `ktrace map` shows before anything trusts it.
 """
 
 from __future__ import annotations
@@ -322,3 +324,33 @@ def mapping_path(path: str) -> Path:
 def _quoted(text: str) -> str:
     """A text as a basic string of TOML, which is written as in JSON."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A field with what may fill it, and why. `sure`: the table itself states it."""
+
+    field: str
+    cell: Cell
+    because: str
+    sure: bool = True
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a table may mean: `layout` in words, its columns, the guesses, and the settings of the mapping.
+
+    `lacks` is why this can't be a mapping yet, '' if it can.
+    """
+
+    layout: str
+    columns: tuple[str, ...]
+    guesses: tuple[Guess, ...]
+    decimal: str = "point"
+    clock: str = "relative"
+    lacks: str = ""
+
+    def mapping(self) -> ColumnMap:
+        """The guesses as a mapping, which may lack something."""
+        cells = {guess.field: guess.cell for guess in self.guesses}
+        return ColumnMap(cells, decimal=self.decimal, clock=self.clock)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
-from ktrace.model.unique import unique_name
+from ktrace.naming.alike import unique_name
 from ktrace.report import Report
 
 

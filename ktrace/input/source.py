@@ -16,19 +16,18 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, BinaryIO
 
 from ktrace.errors import InputError, import_extra
 from ktrace.input.boundary import input_faults
-from ktrace.input.compression import PACKED, codec_of, member_name, split_member, unpacked
-from ktrace.input.recoded import Recoded
-from ktrace.input.room import copied, temporary_copy
+from ktrace.input.compression import PACKED, codec_of, member_name, split_member, text_encoding, unpacked
+from ktrace.input.limits import copied, temporary_copy
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
-from ktrace.naming.near import near
+from ktrace.naming.alike import near
 
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 
@@ -108,30 +107,6 @@ class Sample:
         """The lines of `text` without a last one that may be cut; none if the head is binary."""
         lines = (self.text or "").splitlines()
         return lines if self.whole else lines[:-1]
-
-
-def text_encoding(head: bytes) -> str | None:
-    """Returns the encoding of a text with this head, None if it is binary. UTF-16 needs a byte order mark."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    start = head[:4096]
-    if b"\0" in start:
-        return None
-    control = sum(byte < 32 and byte not in b"\t\n\r\f\x1b\b" for byte in start)
-    return None if control * 50 > len(start) else "utf-8"
-
-
-def mark_size(stream: BinaryIO) -> int:
-    """The number of bytes of the mark of UTF-8 at the begin of a stream, which `utf8` leaves out."""
-    return 3 if stream.peek(4)[:3] == b"\xef\xbb\xbf" else 0  # type: ignore[attr-defined]
-
-
-def utf8(stream: BinaryIO) -> BinaryIO:
-    """The stream in UTF-8, without its byte order mark."""
-    if text_encoding(stream.peek(4)[:4]) == "utf-16":  # type: ignore[attr-defined]
-        return io.BufferedReader(Recoded(stream, "utf-16"), 1 << 16)
-    stream.read(mark_size(stream))
-    return stream
 
 
 @dataclass
@@ -418,3 +393,10 @@ class _Counted(io.RawIOBase):
     def close(self) -> None:
         self._raw.close()
         super().close()
+
+
+def file_in(folder: Source, path: str) -> Source:
+    """Returns a file of a folder as a source of its own, whose cut is reported with its name."""
+    on_cut = folder.on_cut
+    named = on_cut and (lambda where, why: on_cut(f"{path}: {where}", why))
+    return replace(folder, path=str(PurePath(folder.path) / path), on_cut=named)

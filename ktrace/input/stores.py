@@ -157,7 +157,7 @@ class Remote:
         self._fs, self._root = filesystem(path.rstrip("/"))
 
     def files(self) -> dict[str, int]:
-        with told(self.path):
+        with wrap_store_errors(self.path):
             self._fs.invalidate_cache()
             try:
                 found: dict[str, dict[str, Any]] = self._fs.find(self._root, detail=True)
@@ -175,29 +175,29 @@ class Remote:
         paths = [f"{self._root}/{name}" for name in names]
         if not paths:
             return []
-        with told(self.path):
+        with wrap_store_errors(self.path):
             found: dict[str, bytes] = self._fs.cat(paths)
         return [found[path] for path in paths]
 
     def write(self, name: str, data: bytes) -> None:
-        with told(self.path):
+        with wrap_store_errors(self.path):
             self._fs.pipe_file(f"{self._root}/{name}", data)
 
     def temporary(self) -> Path:
         return Path(tempfile.gettempdir()) / f"ktrace.{os.urandom(8).hex()}"
 
     def put(self, file: Path, name: str) -> None:
-        with told(self.path):
+        with wrap_store_errors(self.path):
             self._fs.put_file(str(file), f"{self._root}/{name}")
         file.unlink()
 
     def move(self, name: str, to: str) -> None:
-        with told(self.path):
+        with wrap_store_errors(self.path):
             self._fs.cp_file(f"{self._root}/{name}", f"{self._root}/{to}")
             self._fs.rm_file(f"{self._root}/{name}")
 
     def remove(self, names: Iterable[str]) -> None:
-        with told(self.path):
+        with wrap_store_errors(self.path):
             for name in names:
                 with suppress(FileNotFoundError):
                     self._fs.rm_file(f"{self._root}/{name}")
@@ -220,7 +220,7 @@ def remote_files(pattern: str) -> dict[str, dict[str, Any]]:
     fs, path = filesystem(pattern)
     protocol = pattern.partition("://")[0]
     magic = has_wildcard(pattern)
-    with told(pattern):
+    with wrap_store_errors(pattern):
         fs.invalidate_cache()
         try:
             found: dict[str, dict[str, Any]] = fs.glob(path, detail=True) if magic else {path: fs.info(path)}
@@ -245,20 +245,20 @@ def as_folder(url: str) -> str:
     if url.endswith("/") or has_wildcard(url) or url.startswith(("http:", "https:")):
         return url
     fs, path = filesystem(url)
-    with told(url):
+    with wrap_store_errors(url):
         return f"{url}/" if fs.isdir(path) else url
 
 
 def filesystem(path: str) -> tuple[Any, str]:
     """Returns fsspec's file system for a URL, and the path in it. Raises InputError if a package is missing."""
     fsspec = import_extra("fsspec", "s3" if path.startswith("s3:") else "remote", "a URL", path=path)
-    with told(path):
+    with wrap_store_errors(path):
         fs, root = fsspec.core.url_to_fs(path)
     return fs, root
 
 
 @contextmanager
-def told(path: str) -> Iterator[None]:
+def wrap_store_errors(path: str) -> Iterator[None]:
     """Turns whatever the library of a protocol raises into an InputError: each library has its own errors."""
     try:
         yield

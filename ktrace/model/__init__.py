@@ -2,15 +2,11 @@
 
 batch          a batch of one record, its columns and its kinds
 row_builder    builds batches row by row
-fitting        rows with values that don't fit their columns
+fitting        rows with values that don't fit their columns, and integers that fit 64 bits
 catalog        facts about sources, processes, devices, streams and clocks
 tracks         tracks and processes, with the names that a timeline shows
 masks          which rows of a batch satisfy a condition
-times          times and intervals as text
-unique         names that are free
-whole          integers that fit 64 bits
 arrays         names for the types of numpy arrays
 json_rows      JSON texts of many rows, from columns
-json_text      JSON values as text
-record_texts   records as they are in canonical files
+json_text      JSON values as text, and records as they are in canonical files
 """

@@ -4,7 +4,8 @@
     grid_x=10**30                moved to the arguments, as "$grid_x"
     name="gemm\\ud800"            half a surrogate pair: replaced by U+FFFD
 
-JSON and pickles have such values, Arrow columns don't. A batch is examined row by row only if Arrow refuses it.
+JSON and pickles have such values, Arrow columns don't: there whole numbers may have any number of digits, and the model
+has 64 bits. A batch is examined row by row only if Arrow refuses it.
 """
 
 from __future__ import annotations
@@ -90,3 +91,20 @@ def _article(kind: pa.DataType | None) -> str:
     if kind is not None and pa.types.is_floating(kind):
         return "a number"
     return "a list of texts" if kind is not None and pa.types.is_list(kind) else "a text"
+
+
+#: The least and the greatest integer of 64 bits.
+LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
+
+#: Digits of a text that is an integer of 64 bits: Python refuses to parse more than 4,300 of them.
+_DIGITS = re.compile(r"\s*[+-]?0*[0-9]{1,19}\s*")
+
+
+def whole(value: object, least: int = LEAST, greatest: int = GREATEST) -> int | None:
+    """Returns the value if it is an integer, not a bool, between these bounds; else None."""
+    return value if type(value) is int and least <= value <= greatest else None
+
+
+def whole_of(text: str, least: int = LEAST, greatest: int = GREATEST) -> int | None:
+    """Returns the decimal integer in a text if it is between these bounds; else None."""
+    return whole(int(text), least, greatest) if len(text) < 4300 and _DIGITS.fullmatch(text) else None

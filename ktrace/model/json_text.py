@@ -1,4 +1,4 @@
-"""Arrow columns as JSON text, and the JSON of `args` and `facts`."""
+"""Arrow columns as JSON text, the JSON of `args` and `facts`, and whole records as texts, for validation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -190,3 +191,25 @@ def _spelled(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_spelled(item) for item in value]
     return value
+
+
+class RecordRun(NamedTuple):
+    """Consecutive records as JSON texts.
+
+    `number` is the number of the first record, from 1; number 0 is the header alone. `line` is its line in the file
+    where each record has a line, else None.
+    """
+
+    number: int
+    line: int | None
+    texts: list[bytes]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of a record: the record's number from 1 (0 is the header), the JSON path in it, the reason."""
+
+    record: int
+    path: str
+    reason: str
+    line: int | None = None

@@ -1,10 +1,8 @@
 """Names of device work.
 
-taxonomy      operation, library, precision and layer, by rules
-short_names   short names of kernels
-collectives   operations of collectives
+taxonomy      operation, library, precision and layer, by rules; operations of collectives
+short_names   short names of kernels, and one spelling of what tools demangle differently
 demangling    names that C++ compilers encoded, decoded
 mangled       values, expressions and limits of such names
-spelling      names of kernels that tools demangle differently
-near          names near to one that doesn't exist, for messages
+alike         names near to one that doesn't exist, for messages, and free names
 """

@@ -5,6 +5,12 @@
     {"name": "(?:^|[:/.])(L\\\\d+)$", "layer": "\\\\1"}
 
 Rules are tried in order; each column has its value from the first rule that matches and sets the column.
+
+`operation_in` knows what NCCL, RCCL, oneCCL, HCCL, PyTorch and MPI call collectives:
+
+operation_in("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)")     all_reduce
+operation_in("_allgather_base")                                   all_gather
+operation_in("hcom_reduceScatter__77_0_1")                        reduce_scatter
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from operator import itemgetter
 from pathlib import Path
@@ -21,8 +27,7 @@ from typing import Any, NamedTuple
 
 from ktrace.errors import InputError
 from ktrace.naming.demangling import demangled
-from ktrace.naming.short_names import short_name
-from ktrace.naming.spelling import without_clones, without_numbers
+from ktrace.naming.short_names import short_name, without_clones, without_numbers
 
 #: The version of the rules' format.
 VERSION = "1.0"
@@ -334,3 +339,51 @@ def _fault(what: str, path: str, where: str | None = None) -> InputError:
         expected='{"rules": [{"name": "a pattern", "operation": "gemm", "library": "ours"}]}',
         remedy="see docs/operations.md",
     )
+
+
+#: Libraries of collectives in the names of kernels.
+_LIBRARY = re.compile(r"n?r?ccl|msccl|oneccl|hccl|hcom", re.IGNORECASE)
+
+#: Words in names, in the order in which they are looked for, and the operation.
+_WORDS: tuple[tuple[str, str], ...] = (
+    (r"all_?reduce", "all_reduce"),
+    (r"all_?gather", "all_gather"),
+    (r"reduce_?scatter", "reduce_scatter"),
+    (r"all_?to_?all", "all_to_all"),
+    (r"broadcast", "broadcast"),
+    (r"cross_device_reduce", "all_reduce"),
+    (r"barrier", "barrier"),
+    (r"send_?recv", "send_recv"),
+    (r"reduce", "reduce"),
+    (r"gather", "gather"),
+    (r"scatter", "scatter"),
+    (r"send(?![a-z])", "send"),
+    (r"recv|receive", "recv"),
+)
+_OPERATION = [(re.compile(word, re.IGNORECASE), operation) for word, operation in _WORDS]
+
+#: Sends and receives are between two ranks.
+SENDS = frozenset({"send", "recv", "send_recv"})
+
+#: At these no rank is done before the last one has begun.
+WAITING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
+
+
+@lru_cache(maxsize=4096)
+def operation_in(name: str) -> str | None:
+    """The operation that a name contains, such as "all_reduce"; None if there is none."""
+    return next((operation for word, operation in _OPERATION if word.search(name)), None)
+
+
+def is_send(name: str) -> bool:
+    """Whether the name is that of a send or receive."""
+    return _SEND.search(name) is not None
+
+
+def is_collective(name: str) -> bool:
+    """Whether the name is that of a library's collective among all ranks of a group."""
+    return _LIBRARY.search(name) is not None and _AMONG_ALL.search(name) is not None
+
+
+_SEND = re.compile(r"send|recv", re.IGNORECASE)
+_AMONG_ALL = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce", re.IGNORECASE)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 from ktrace.errors import OutputError
 from ktrace.model.batch import RECORDS
 from ktrace.output.swap import is_ours, recover, swap
-from ktrace.parallel.write_behind import WriteBehind
+from ktrace.parallel.threads import WriteBehind
 from ktrace.scratch import Held, make, name_for, remove, system_folder
 
 if TYPE_CHECKING:
-    from ktrace.input.format import Format
+    pass
 
 #: ISA-L has levels 0 to 3; this is the highest fast one.
 GZIP_LEVEL = 2
@@ -253,14 +253,3 @@ def disk_errors(path: str) -> Iterator[None]:
             path=path,
             remedy="free some space, there and in the temporary folder (TMPDIR), or choose another disk with -o",
         ) from error
-
-
-def open_sink(path: str, fmt: Format, *, overwrite: bool = False, inside: Path | None = None) -> Sink:
-    """Returns the output of that name: a folder if the name ends in a slash ("run.parquet/") or is an existing folder.
-
-    Raises OutputError as `Sink` does, and for a folder name if the format writes a single file.
-    """
-    if path.endswith("/") and not fmt.writes_folders:
-        raise OutputError(f"is named as a folder, but {fmt.name} is one file", path=path, remedy="leave out the '/'")
-    folder = fmt.writes_folders and (path.endswith("/") or Path(path).is_dir())
-    return Sink(path, overwrite=overwrite, folder=folder, inside=inside)

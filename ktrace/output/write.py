@@ -1,18 +1,24 @@
-"""Passes batches through the stages that a format needs, and into its writer."""
+"""Passes batches through the stages that a format needs, and into its writer: the protocols of writers."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from ktrace.conversion import Conversion
+from ktrace.errors import OutputError
 from ktrace.input.format import Format
 from ktrace.model.batch import Batch
 from ktrace.output.sink import Sink
-from ktrace.parallel.prefetch import prefetch
+from ktrace.parallel.threads import prefetch
 from ktrace.report import Ledger, Report
-from ktrace.stages.layout.tables import layout
-from ktrace.stages.pair import pair_halves
+from ktrace.stages.layout import layout
+from ktrace.stages.order.pairing import pair_halves
+
+if TYPE_CHECKING:
+    from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
 
 def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
@@ -79,3 +85,44 @@ def _account(report: Report, ledger: Ledger, rows: int, kept: int, left_out: str
     if rows > kept:
         detail = left_out or f"{rows - kept} rows"
         report.issue("not-representable", ledger.stage, detail, rows - kept, stage=ledger)
+
+
+class TableWriter(Protocol):
+    """A writer that accepts batches in any order."""
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None: ...
+
+    def write(self, batch: Batch) -> int:
+        """Writes the rows and returns how many it kept, not counting the catalog."""
+
+    def close(self) -> None:
+        """Finishes the output."""
+
+
+class TimelineWriter(Protocol):
+    """A writer that accepts the rows of the stage `order`: sorted, paired and nested, with their arrows.
+
+    A writer may have an attribute `left_out`: what it didn't keep of the last batch, in words, for the report.
+    """
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None: ...
+
+    def start(self, timeline: Timeline) -> None:
+        """Receives the catalog, the tracks and the span, before the first batch."""
+
+    def write(self, batch: TimelineBatch) -> int:
+        """Writes the rows and returns how many events and arrow ends it kept."""
+
+    def close(self) -> None:
+        """Finishes the output."""
+
+
+def open_sink(path: str, fmt: Format, *, overwrite: bool = False, inside: Path | None = None) -> Sink:
+    """Returns the output of that name: a folder if the name ends in a slash ("run.parquet/") or is an existing folder.
+
+    Raises OutputError as `Sink` does, and for a folder name if the format writes a single file.
+    """
+    if path.endswith("/") and not fmt.writes_folders:
+        raise OutputError(f"is named as a folder, but {fmt.name} is one file", path=path, remedy="leave out the '/'")
+    folder = fmt.writes_folders and (path.endswith("/") or Path(path).is_dir())
+    return Sink(path, overwrite=overwrite, folder=folder, inside=inside)

@@ -2,14 +2,10 @@
 
 render         renders tables as text, CSV, JSON, Markdown, HTML or a workbook
 page           a self-contained page: key figures, charts, tables
-blocks         the blocks of a page: key figures, bars, legends, tables
-charts         charts as inline SVG
-use_charts     charts over time: use of devices, steps, layers, waits
+blocks         the blocks of a page: key figures, bars, legends, tables; elements of SVG with escaped text
+charts         charts as inline SVG, also over time: use of devices, steps, layers, waits
 summary_page   the charts of a summary
-answers        the charts of answers: why devices are idle, the roofline
-roofline_chart a roofline as inline SVG
+answer_charts  the charts of answers: why devices are idle, the roofline
 diff_page      the charts of a comparison
-drawing        charts of the page as one SVG, for notebooks and files
-notebook       what a notebook shows of a summary and a comparison
-markup         elements of HTML and SVG with escaped text
+drawing        charts of the page as one SVG, for notebooks and files; what a notebook shows
 """

@@ -1,6 +1,13 @@
-"""The parts of a page as data, which `page.html` and `blocks.html` turn into HTML.
+"""The parts of a page as data, which `page.html` and `blocks.html` turn into HTML, and elements of SVG.
 
-Each block names, as `macro`, the macro of `blocks.html` that draws it.
+Each block names, as `macro`, the macro of `blocks.html` that draws it. The rule for every text on a page: it can only
+be a text.
+
+    tag("rect", tag("title", "a < b"), class_="bar", width=3)
+    ──►  <rect class="bar" width="3"><title>a &lt; b</title></rect>
+
+Names come from other people's files. Whatever isn't `Markup` is made harmless, limited in length and escaped: here
+and, by `bounded` as the templates' finalize function, in every expression of a template.
 """
 
 from __future__ import annotations
@@ -9,11 +16,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from ktrace.page.markup import LONGEST
-from ktrace.tables.figures import harmless, plain, shown
-from ktrace.tables.table import Cell, Column, Table
+from ktrace.tables.figures import Cell, Column, Table, escape_controls, plain, shown
+
+#: The longest text on a page, in characters.
+LONGEST = 2000
+
+
+def bounded(value: object) -> object:
+    """Markup as it is; anything else as text of at most `LONGEST` characters without control characters."""
+    if isinstance(value, Markup):
+        return value
+    text = "" if value is None else str(value)
+    lines = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return "\n".join(map(escape_controls, lines.split("\n")))
+
+
+def tag(name: str, /, *children: object, **attributes: object) -> Markup:
+    """An element; a child may be a list of children. In names of attributes `_` becomes `-`."""
+    opening = "".join(
+        f' {key.removesuffix("_").replace("_", "-")}="{escape(bounded(value))}"' for key, value in attributes.items()
+    )
+    return Markup(f"<{name}{opening}>{_joined(children)}</{name}>")
+
+
+def _joined(children: object) -> Markup:
+    if isinstance(children, (list, tuple)):
+        return Markup("").join(map(_joined, children))
+    return escape(bounded(children))
+
 
 #: Rows of a table that a page shows at most.
 _ROWS = 1000
@@ -124,9 +156,9 @@ class FigureTable:
 
 def named(name: str, *tags: str, title: str | None = None) -> Name:
     """The name, with its middle left out where it is too long for its place; `title` defaults to the whole name."""
-    text = harmless(name)[:LONGEST] or "(no name)"
+    text = escape_controls(name)[:LONGEST] or "(no name)"
     end = len(text) - (_END if len(text) > 2 * _END else 0)
-    return Name(text[:end], text[end:], harmless(title or name), tags)
+    return Name(text[:end], text[end:], escape_controls(title or name), tags)
 
 
 def share(value: float, whole: float) -> str:
@@ -141,7 +173,7 @@ def figure_table(table: Table, *, opened: bool, shown_notes: Sequence[str] = ())
     ]
     left_out = table.more + max(len(table.rows) - _ROWS, 0)
     count = f"{len(rows):,} of {len(rows) + left_out:,}" if left_out else f"{len(rows):,}"
-    notes = [harmless(note) for note in table.notes if note not in shown_notes]
+    notes = [escape_controls(note) for note in table.notes if note not in shown_notes]
     return FigureTable(table.name, table.title or table.name, count, opened, table.columns, rows, notes)
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Diff
+from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange
+from ktrace.analysis.diff.comparison import Diff
 from ktrace.page.blocks import Bars, KeyFigure, Legend, Row, Section, named
-from ktrace.page.charts import diverging, pair
-from ktrace.page.use_charts import device_legend, device_row
-from ktrace.tables.figures import brief, exact, harmless
+from ktrace.page.charts import device_legend, device_row, diverging, pair
+from ktrace.tables.figures import brief, escape_controls, exact
 
 #: The most that is drawn: changes of each table, operations, devices.
 _CHANGES, _OPERATIONS, _DEVICES = 20, 14, 16
@@ -97,7 +97,7 @@ def _devices(diff: Diff) -> Section | None:
     if not longest:
         return None
     lines = [line for change in drawn for line in _device(change, longest)]
-    hint = "Busy time from the begin of the first to the end of the last work, before and after."
+    hint = "Busy time from the start of the first to the end of the last work, before and after."
     return Section("devices", "Use of devices", hint, [Bars(lines), device_legend(uses)])
 
 
@@ -116,10 +116,13 @@ def _colour(change: Change) -> str:
 def _tooltip(change: Change, diff: Diff) -> str:
     """The change in words."""
     each = " a step" if diff.per == "step" else ""
-    lines = [harmless(change.key), f"{exact(change.total_a, diff.unit)} to {exact(change.total_b, diff.unit)}{each}"]
+    lines = [
+        escape_controls(change.key),
+        f"{exact(change.total_a, diff.unit)} to {exact(change.total_b, diff.unit)}{each}",
+    ]
     if change.count_a is not None and change.count_b is not None:
         lines.append(f"{change.count_a:,g} to {change.count_b:,g} times{each}")
-    lines.append(f"{change.verdict}: {harmless(change.why)}" if change.why else change.verdict)
+    lines.append(f"{change.verdict}: {escape_controls(change.why)}" if change.why else change.verdict)
     return "\n".join(lines)
 
 

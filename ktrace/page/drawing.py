@@ -1,4 +1,4 @@
-"""Charts of a page as one SVG that needs no page: for a notebook, a file, a slide.
+"""Charts of a page as one SVG that needs no page: for a file, a slide, and a notebook, which also shows main figures.
 
     Section ──► By operation
                 gemm        ████████          26.8%  250 us
@@ -15,14 +15,15 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from ktrace.errors import OutputError
-from ktrace.page.blocks import Bars, Legend, Lists, Plot, Row, Section
-from ktrace.page.markup import bounded, tag
-from ktrace.tables.figures import shortened
+from ktrace.analysis.summary.summary import Summary
+from ktrace.errors import OutputError, UsageError
+from ktrace.page import diff_page, summary_page
+from ktrace.page.blocks import Bars, KeyFigure, Legend, Lists, Plot, Row, Section, bounded, tag
+from ktrace.tables.figures import escape_controls, shortened
 
 #: Sizes in pixels: the whole, the space of names, of figures, of a second chart, between columns, of a line.
 WIDTH, _NAME, _FIGURE, _SECOND, _GAP, _LINE = 760, 230, 130, 170, 12, 20
@@ -226,3 +227,54 @@ def _plot(plot: Plot) -> tuple[Markup, float]:
 
 def _text(words: str, x: float, y: float, **attributes: object) -> Markup:
     return tag("text", words, x=f"{x:g}", y=f"{y:g}", **attributes)
+
+
+#: The charts that are drawn without a name, the first of each row that are there.
+_MAIN = (("devices",), ("operations", "kernels"))
+
+#: Sentences that are shown, and characters of a source's name.
+_NOTES, _LONGEST = 3, 60
+
+
+def plotted(subject: Any, chart: str | None) -> Drawing:
+    """The charts of a `Summary` or `Diff`. Raises UsageError where there is no such chart."""
+    sections = {section.anchor: section for section in _sections(subject)}
+    if chart is not None and chart not in sections:
+        raise UsageError(f"there is no chart '{chart}'", expected=", ".join(sections) or "figures to draw")
+    if chart is not None:
+        return Drawing([sections[chart]], _title(subject))
+    main = [next((name for name in names if name in sections), None) for names in _MAIN]
+    names = [name for name in main if name] if isinstance(subject, Summary) else [*sections][:1]
+    return Drawing([sections[name] for name in names or [*sections][:1]], _title(subject))
+
+
+def html(subject: Any) -> str:
+    """The sentences and figures at the head of the page, and the main charts."""
+    is_summary = isinstance(subject, Summary)
+    figures = summary_page.key_figures(subject) if is_summary else diff_page.key_figures(subject)
+    sentences = [*subject.verdict, *subject.notes][:_NOTES]
+    lines = [tag("div", sentence, style="opacity:.75") for sentence in sentences]
+    drawing = plotted(subject, None)
+    return str(tag("div", tag("b", _title(subject)), _table(figures), lines, Markup(drawing._repr_html_())))
+
+
+def _sections(subject: Any) -> list[Section]:
+    return summary_page.charts(subject) if isinstance(subject, Summary) else diff_page.charts(subject)
+
+
+def _title(subject: Any) -> str:
+    if isinstance(subject, Summary):
+        more = len(subject.sources) - 1
+        names = escape_controls(subject.sources[0]) if subject.sources else "nothing"
+        return f"Where the time went: {shortened(names, _LONGEST)}" + (f" and {more:,} more" if more > 0 else "")
+    a, b = (shortened(escape_controls(name), _LONGEST) for name in (subject.name_a, subject.name_b))
+    return f"What changed: {a} to {b}"
+
+
+def _table(figures: list[KeyFigure]) -> Markup:
+    """The figures next to each other: the name, the figure, what explains it."""
+    cells = []
+    for name, figure, detail in figures:
+        words = [tag("div", name), tag("b", figure, style="font-size:1.3em"), tag("div", detail, style="opacity:.7")]
+        cells.append(tag("td", words, style="text-align:left;vertical-align:top;padding:.3em 1em .3em 0"))
+    return tag("table", tag("tr", cells))

@@ -23,14 +23,12 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from ktrace.page.blocks import KeyFigure, Section, figure_table
-from ktrace.page.markup import bounded
-from ktrace.tables.figures import harmless
-from ktrace.tables.table import Table
+from ktrace.page.blocks import KeyFigure, Section, bounded, figure_table
+from ktrace.tables.figures import Table, escape_controls
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff.model import Diff
-    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.diff.comparison import Diff
+    from ktrace.analysis.summary.summary import Summary
 
 #: Tables that are open at first, for any run; a click opens the others.
 _OPEN = ("kernel", "operation")
@@ -52,11 +50,11 @@ def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None 
         _environment()
         .get_template("page.html")
         .render(
-            title=harmless(title or heading),
+            title=escape_controls(title or heading),
             heading=heading,
-            verdict=[harmless(str(sentence)) for sentence in verdict],
+            verdict=[escape_controls(str(sentence)) for sentence in verdict],
             key_figures=key_figures,
-            notes=[harmless(note) for note in notes],
+            notes=[escape_controls(note) for note in notes],
             sections=sections,
             tables=[figure_table(table, opened=table.name in opened, shown_notes=notes) for table in tables],
             style=Markup(style),
@@ -84,7 +82,7 @@ def _environment() -> Environment:
 
 def _content(subject: Summary | Diff | None) -> tuple[str, list[KeyFigure], list[Section]]:
     """The heading, the key figures and the charts."""
-    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.summary.summary import Summary
 
     if subject is None:
         return "Figures", [], []

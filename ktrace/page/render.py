@@ -16,15 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ktrace.tables.csv_text import as_csv
-from ktrace.tables.json_text import as_json
-from ktrace.tables.markdown import as_markdown
-from ktrace.tables.table import Table
-from ktrace.tables.text import as_text
+from ktrace.tables.figures import Table
+from ktrace.tables.text import as_csv, as_json, as_markdown, as_text
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff.model import Diff
-    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.diff.comparison import Diff
+    from ktrace.analysis.summary.summary import Summary
 
 #: The formats that are text, and all values of `--format`.
 FORMATS = ("text", "csv", "json", "md", "html")

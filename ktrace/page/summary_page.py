@@ -1,10 +1,10 @@
 """The charts of a summary: key figures, use of the devices, operations, steps, kernels, waits.
 
 header      span, busy, exposed communication, occupancy
-devices     ██████▒▒▓▓░░░   (use_charts.py)
-why idle    host late  ███  (answers.py)
+devices     ██████▒▒▓▓░░░   (charts.py)
+why idle    host late  ███  (answer_charts.py)
 operations  gemm  ████████  61.5%
-steps       ▅▆▅▅█▅▅         (use_charts.py)
+steps       ▅▆▅▅█▅▅         (charts.py)
 kernels     name  ████  ─▁█▃──   total time, and how long single launches took
 """
 
@@ -15,14 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.keys import OTHER
-from ktrace.analysis.work.model import DeviceUse, Group
-from ktrace.page import answers
+from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
+from ktrace.page import answer_charts
 from ktrace.page.blocks import Bars, KeyFigure, Lists, Row, Section, named, share
-from ktrace.page.charts import LogAxis, bar
-from ktrace.page.use_charts import devices, layers, operation_colours, step_totals, steps, waits
-from ktrace.tables.figures import brief, duration, exact, harmless
+from ktrace.page.charts import LogAxis, bar, devices, layers, operation_colours, step_totals, steps, waits
+from ktrace.tables.figures import brief, duration, escape_controls, exact
 
 #: The most that is drawn: operations, groups of other kinds, kernels, runs.
 _OPERATIONS, _GROUPS, _KERNELS, _RUNS = 14, 8, 25, 6
@@ -36,13 +34,13 @@ _OTHERS = ("library", "precision", "stream", "device", "rank", "source", "run")
 def charts(summary: Summary) -> list[Section]:
     """The parts of the page that the trace has figures for."""
     colours = operation_colours(summary.groups.get("operation", []))
-    parts = [devices(summary.devices), answers.idle(summary)]
+    parts = [devices(summary.devices), answer_charts.idle(summary)]
     if summary.runs:
         for number, (run, one) in enumerate([*summary.runs.items()][:_RUNS]):
             parts += [_operations(one, colours, f"-{number}", f": {run}"), _kernels(one, f"-{number}", f": {run}")]
     else:
         parts += [_operations(summary, colours), steps(summary, colours), layers(summary), _kernels(summary)]
-    parts += [answers.machine(summary, colours), _others(summary), waits(summary.devices)]
+    parts += [answer_charts.machine(summary, colours), _others(summary), waits(summary.devices)]
     return [part for part in parts if part]
 
 
@@ -50,7 +48,7 @@ def key_figures(summary: Summary) -> list[KeyFigure]:
     """The boxes at the top of the page."""
     figures: list[KeyFigure] = []
     if summary.span:
-        figures.append(("span", brief(summary.span[1] - summary.span[0]), "first begin to last end"))
+        figures.append(("span", brief(summary.span[1] - summary.span[0]), "first start to last end"))
     count = f"{summary.count:,} times" if summary.count is not None else ""
     if summary.unit == "ns":
         figures.append((_WORK.get(summary.work, summary.work), brief(summary.total), count))
@@ -167,7 +165,10 @@ def _value(total: float, summary: Summary) -> tuple[str, str]:
 
 def _tooltip(group: Group, summary: Summary) -> str:
     """The group's figures in words."""
-    lines = [harmless(group.key), f"{exact(group.total, summary.unit)}, {share(group.total, summary.total)} of all"]
+    lines = [
+        escape_controls(group.key),
+        f"{exact(group.total, summary.unit)}, {share(group.total, summary.total)} of all",
+    ]
     if group.count is not None:
         lines.append(f"{group.count:,} times")
     return "\n".join([*lines, _spread(group)]).rstrip()

@@ -2,8 +2,7 @@
 
 selection   the options that commands share
 read        inputs to batches, through the stages that options ask for
-convert     inputs to an output
-merge       several inputs to one timeline
+convert     inputs to an output, and several of them to one timeline
 explain     rows that explain a trace, from the answers of `ktrace.analysis`
 info        what an input is and contains
 propose     a mapping for a table, guessed and tried

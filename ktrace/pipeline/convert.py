@@ -1,23 +1,98 @@
-"""From inputs to an output: a reader, the stages between, a writer."""
+"""From inputs to one output: a reader, the stages between, a writer; of several inputs one timeline, `ktrace.merge`.
+
+rank0.json.gz ─┐
+rank1.json.gz ─┼─► align ─► crop, filter ─► run.perfetto, run.trace.json, run.parquet, ...
+run.sqlite    ─┘                            run.tar: a .perfetto for each source, which the viewer merges
+
+A `Destination` is where a conversion writes: the format, its form, and whether to one output or to numbered parts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, UsageError
+from ktrace.input.detection import by_name
 from ktrace.input.expand import names_several, paths_of
-from ktrace.input.format import Format
+from ktrace.input.format import Format, all_formats, builtin_formats
 from ktrace.input.limits import limited
-from ktrace.output.destination import gpu_option, output_format, writing_to
+from ktrace.input.source import COMPRESSED
+from ktrace.model.batch import Batch
+from ktrace.output.sink import Sink, writing
+from ktrace.output.write import open_sink, write_batches
 from ktrace.pipeline.read import Progress, read_selected
-from ktrace.pipeline.selection import Options, Selection, selected
+from ktrace.pipeline.selection import Options, Selection, Unaligned, selected
 from ktrace.report import Report
+from ktrace.stages.align import Align
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+#: Ways in which Perfetto traces show device work; "auto" means "stages".
+GPU_FORMS = ("auto", "stages", "slices")
+
+#: Writes batches to an output.
+Write = Callable[[Iterable[Batch], Conversion], None]
+
+
+def output_format(path: str, to: str | None = None) -> Format:
+    """Returns the format of an output: `to`, otherwise the format with the longest file pattern that matches the name.
+
+    Raises UsageError if neither decides the format.
+    """
+    if to:
+        return by_name(to, writes=True)
+    name = Path(path).name
+    for suffix in COMPRESSED:
+        name = name.removesuffix(suffix)
+    for formats in (builtin_formats, all_formats):
+        best = max((fmt for fmt in formats() if fmt.writes), key=lambda fmt: fmt.matches(name))
+        if best.matches(name):
+            return best
+    patterns = " ".join(pattern for fmt in all_formats() if fmt.writes for pattern in fmt.patterns)
+    raise UsageError(
+        f"can't tell the output format from the name '{path}'", expected=f"a name like {patterns}", remedy="use --to"
+    )
+
+
+def gpu_option(gpu: str, fmt: Format) -> dict[str, str]:
+    """Returns the conversion option that chooses how device work is shown, one of `GPU_FORMS`.
+
+    Raises UsageError for an unknown form, and for a format that has only one.
+    """
+    if gpu not in GPU_FORMS:
+        raise UsageError(f"'{gpu}' isn't a form of device work", expected=", ".join(GPU_FORMS))
+    if gpu != "auto" and not fmt.overlap:
+        raise UsageError(f"--gpu is for Perfetto, {fmt.name} has one form", remedy="leave it out")
+    return {"gpu": gpu}
+
+
+@contextmanager
+def writing_to(path: str, fmt: Format, split_by: str | None, *, overwrite: bool = False) -> Iterator[Write]:
+    """Yields a function that writes batches to an output or to its numbered parts. Files appear when the block ends."""
+    if split_by is None:
+        with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:
+            yield lambda batches, conversion: _write(batches, fmt, sink, conversion)
+        return
+    from ktrace.output.parts import NumberedOutputs, write_parts
+    from ktrace.stages.split import SplitBy
+
+    by = SplitBy.of(split_by)
+    with writing(NumberedOutputs(path, fmt, overwrite=overwrite)) as parts:
+        yield lambda batches, conversion: write_parts(batches, by, parts, conversion)
+
+
+def _write(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
+    """Writes batches to an output, and notes which files of an overwritten folder aren't ktrace's."""
+    write_batches(batches, fmt, sink, conversion)
+    if sink.others:
+        conversion.report.issue("other-files", sink.path, ", ".join(sink.others), rows=0)
+
 
 #: How many places the error names where nothing was written.
 _PLACES = 4
@@ -157,3 +232,103 @@ def convert(
         if account:
             account(report)
     return report
+
+
+@limited
+def merge(
+    src: str | Path | Sequence[str | Path],
+    dst: str | Path,
+    *,
+    align: str | Align | None = None,
+    offsets: Mapping[str, int | str] | None = None,
+    keep_shift: bool = False,
+    selection: Selection | None = None,
+    to: str | None = None,
+    gpu: str = "auto",
+    strict: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    account: Callable[[Report], None] | None = None,
+    **options: Unpack[Unaligned],
+) -> Report:
+    """Merges inputs of any formats into one output, all times in the clock of the first one.
+
+    Parameters
+    ----------
+    src : path or sequence of paths
+        Files, patterns and folders.
+    dst : path
+        The output, of any format that ktrace writes, or an archive `*.tar` with a Perfetto trace for each source, which
+        viewers from v58 on merge.
+    align : str or Align
+        How clocks are brought together: "auto" (the default), "unix", "collective", "marker NAME" or "none".
+    offsets : mapping, optional
+        Path, file name or label of an input -> ns, or text such as "+1.5ms", added to its times after the alignment.
+    keep_shift : bool
+        Keep what was added to times by hand when they were exported (`nsys export --ts-shift`); "unix" undoes it
+        otherwise.
+    selection, to, gpu, strict, overwrite, progress, account, **options
+        As for `ktrace.convert`. A crop or filter is applied after the alignment.
+
+    Returns
+    -------
+    Report
+        The account of the merge. `Report.alignment` records what was done with each source.
+
+    Raises
+    ------
+    InputError
+        A source can't be aligned as wanted, or what `ktrace.convert` raises. No output exists after an error.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> ranks = [f"samples/kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
+    >>> report = ktrace.merge(ranks, "run.perfetto", align="none")
+    >>> len(report.alignment)
+    2
+    """
+    chosen = selected(selection, options)
+    wanted = _alignment(align if align is not None else chosen.align or "auto", offsets, keep_shift)
+    chosen = chosen.but(align=wanted)
+    inputs = paths_of(src)
+    if not inputs:
+        raise UsageError("there is nothing to merge", expected="files, patterns or folders")
+    report = Report(strict=strict)
+    report.output = str(dst)
+    archive = str(dst).endswith(".tar") and to is None
+    if archive and chosen.split_by:
+        raise UsageError("--split-by doesn't work for archives, which have one file a source", remedy="another output")
+    fmt = output_format("members.perfetto" if archive else str(dst), to)
+    conversion = Conversion(report, options=gpu_option(gpu, fmt))
+    with _writing(str(dst), fmt, archive, chosen.split_by, overwrite) as write:
+        write(read_selected(inputs, report, chosen, progress=progress), conversion)
+        report.require_balance()
+        report.require_match()
+        require_rows(report, inputs)
+        note_canonical(report, fmt, to)
+        if account:
+            account(report)
+    return report
+
+
+def _alignment(align: str | Align, offsets: Mapping[str, int | str] | None, keep_shift: bool) -> Align:
+    """Returns the alignment with the offsets that are added to it."""
+    if isinstance(align, str):
+        wanted = Align.of(align, offsets)
+    else:
+        wanted = replace(align, offsets={**align.offsets, **(offsets or {})})
+    return replace(wanted, keep_shift=wanted.keep_shift or keep_shift)
+
+
+@contextmanager
+def _writing(path: str, fmt: Format, archive: bool, split_by: str | None, overwrite: bool) -> Iterator[Write]:
+    """Yields a function that writes batches to the output, which appears at the end of the block."""
+    if not archive:
+        with writing_to(path, fmt, split_by, overwrite=overwrite) as write:
+            yield write
+        return
+    from ktrace.output.parts import write_archive
+
+    with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:
+        yield lambda batches, conversion: write_archive(batches, fmt, sink, conversion)

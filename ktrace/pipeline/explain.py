@@ -49,9 +49,9 @@ def room_of(name: str) -> ModuleType:
 
 
 def _explained(batches: Iterable[Batch], rooms: dict[str, ModuleType], report: Report) -> Iterator[Batch]:
-    from ktrace.analysis.work.events import Work
+    from ktrace.analysis.work.device_work import Work
     from ktrace.analysis.work.gather import SummaryInput
-    from ktrace.analysis.work.labels import Labels
+    from ktrace.analysis.work.question import Labels
     from ktrace.naming.taxonomy import taxonomy
     from ktrace.store.spill import SPILL_BYTES, Spill
 

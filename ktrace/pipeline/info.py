@@ -13,18 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.input.boundary import input_faults
+from ktrace.input.capabilities import kept_exports
 from ktrace.input.detection import by_name, detect
 from ktrace.input.format import Detected
 from ktrace.input.limits import limited
 from ktrace.input.source import Source
-from ktrace.input.stand_in import kept_stand_ins
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decoded, encoded
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
-from ktrace.stages.layout.launch_tables import is_sampled
-from ktrace.stages.pair import pair_halves
+from ktrace.stages.launch_tables import is_sampled
+from ktrace.stages.order.pairing import pair_halves
 
 #: Name -> count, ns.
 _Work = defaultdict[str, list[float]]
@@ -36,7 +36,7 @@ class Info:
 
     `matches` is what the formats say of it, best first; once one is sure, no others are asked, unless `from_` names it.
     It is empty for several inputs and for standard input. `kinds` counts the rows that a conversion writes by (record,
-    kind). `span` is first begin and last end of its events in ns. `device_work` maps the name of device work to (how
+    kind). `span` is first start and last end of its events in ns. `device_work` maps the name of device work to (how
     often, ns); of tables it counts the rows of kind kernel. `about` is what the format itself says, heading ->
     lines.
     """
@@ -100,7 +100,7 @@ def inspect(
     >>> found.matches[0].format
     'kineto'
     """
-    with kept_stand_ins():
+    with kept_exports():
         return _inspected(path, from_, map)
 
 

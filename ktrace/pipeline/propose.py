@@ -10,8 +10,7 @@ from typing import Any
 from ktrace.errors import OutputError
 from ktrace.input.detection import by_name, detect
 from ktrace.input.format import Detected, Score
-from ktrace.input.mapping import FORMAT, ColumnMap, mapping_path, parts_of
-from ktrace.input.proposal import Proposal
+from ktrace.input.mapping import FORMAT, ColumnMap, Proposal, mapping_path, parts_of
 from ktrace.input.source import Source
 from ktrace.model.row_builder import to_rows
 from ktrace.output.sink import Sink, writing

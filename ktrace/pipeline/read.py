@@ -22,19 +22,19 @@ from ktrace.input.format import Format
 from ktrace.input.limits import in_force
 from ktrace.input.mapping import mapping_of
 from ktrace.input.relabel import Labels
+from ktrace.input.snapshot import unchanged
 from ktrace.input.source import Source, printable
-from ktrace.input.steady import unchanged
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
 from ktrace.pipeline.selection import Selection, mapped_format
 from ktrace.report import Report
-from ktrace.stages.decode import with_decoded_names
-from ktrace.stages.pair import pair_halves
+from ktrace.stages.names import with_decoded_names
+from ktrace.stages.order.pairing import pair_halves
 
 if TYPE_CHECKING:
     from ktrace.model.arrays import Int64
-    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.crop_bounds import Crop
     from ktrace.stages.select.filter import Filter
 
 Progress = Callable[[int], None]
@@ -194,7 +194,7 @@ def read_selected(
 
 def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | None) -> Iterator[Batch]:
     """Adds the metrics in a table of launches to the kernels of the batches."""
-    from ktrace.stages.metrics.stage import read_launches, with_metrics
+    from ktrace.stages.metrics import read_launches, with_metrics
 
     account = Report(strict=report.strict)
     measured = read_launches(read_batches([path], account))
@@ -240,7 +240,7 @@ def _classified(batches: Iterator[Batch], selection: Selection, report: Report) 
     if not selection.classify:
         return batches
     from ktrace.naming.taxonomy import taxonomy
-    from ktrace.stages.classify import with_operations
+    from ktrace.stages.names import with_operations
 
     return with_operations(batches, taxonomy(selection.rules), report)
 
@@ -267,7 +267,7 @@ def _cropped_twice(
     columns: frozenset[str] | None,
 ) -> Iterator[Batch]:
     """Reads a crop twice: first the columns that decide, then the rows that stay."""
-    from ktrace.stages.select.crop_columnar import cropped_twice
+    from ktrace.stages.select.crop import cropped_twice
 
     assert selection.crop is not None
 

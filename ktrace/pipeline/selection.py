@@ -15,7 +15,7 @@ from ktrace.input.mapping import FORMAT, mapping_of
 
 if TYPE_CHECKING:
     from ktrace.stages.align import Align
-    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.crop_bounds import Crop
     from ktrace.stages.select.filter import Filter
 
 

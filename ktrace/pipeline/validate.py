@@ -28,8 +28,8 @@ from ktrace.input.format import Format
 from ktrace.input.limits import limited
 from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, json_schema
-from ktrace.model.record_texts import Fault, RecordRun
-from ktrace.parallel.prefetch import prefetch
+from ktrace.model.json_text import Fault, RecordRun
+from ktrace.parallel.threads import prefetch
 from ktrace.report import Report
 
 CANONICAL = ("jsonl", "json", "parquet", "csv")

@@ -1,14 +1,16 @@
 """The stages between reading and writing: each takes batches and yields batches.
 
-decode     decodes the names of device work that C++ compilers encoded
+names      decodes the names of device work that C++ compilers encoded; labels it with operation, library and so on
 align/     brings the times of several sources to one clock
-classify   labels device work with operation, library, precision, layer and short name
 select/    crops by time and filters rows
-metrics/   attaches the metrics of one tool to the kernels that another tool timed
+metrics    attaches the metrics of one tool to the kernels that another tool timed
+launch_matching
+           finds the kernel of each launch, for metrics
 execution_trace
            attaches the arguments of operators in an execution trace to their rows
-split/     divides a trace into numbered parts
-pair       makes slices of begins and ends, for table writers
-layout/    makes synthetic slices of tables, for timeline writers
-order/     sorts, pairs, nests and links events, for timeline writers
+split      divides a trace into numbered parts
+layout     makes synthetic slices of tables, for timeline writers
+launch_tables
+           makes one for each launch without a time, for layout
+order/     pairs begins and ends; sorts, nests and links events for timeline writers
 """

@@ -25,7 +25,7 @@ from ktrace.input.capabilities import OpNode
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
-from ktrace.model.unique import unique_name
+from ktrace.naming.alike import unique_name
 from ktrace.report import Report
 
 #: The argument of Kineto's rows that contains the id.

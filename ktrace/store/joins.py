@@ -1,22 +1,29 @@
 """Joins and groups of rows by one or several columns of numbers.
 
-starts     where sorted rows begin a new group
-find       for each wanted row the first known row that is equal
-positions  where values stand among sorted ones
-among      which values are among sorted ones
-coded      a column as codes from 0, and the values that these stand for
-combined   one code for the codes of several columns
-distinct   the first row of each code, and for each row the position of its code
+group_start_mask  where sorted rows begin a new group
+find              for each wanted row the first known row that is equal
+positions         where values stand among sorted ones
+isin_sorted       which values are among sorted ones
+coded             a column as codes from 0, and the values that these stand for
+combined          one code for the codes of several columns
+distinct          the first row of each code, and for each row the position of its code
+
+Which call launched which device work is such a join, by correlation within a process:
+
+call   correlation 71  process 4242  ts 100  dur 40      ──►  the launch of the kernel: of two calls the outermost
+call   correlation 71  process 4242  ts 110  dur 20
+kernel correlation 71  process 4242
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from ktrace.model.arrays import Bools, Int64, Scalars
+from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, Scalars
 
 Columns = Sequence[Scalars]
 
@@ -27,7 +34,7 @@ _CODES = 1 << 62
 _TABLE = 1 << 16
 
 
-def starts(columns: Columns) -> Bools:
+def group_start_mask(columns: Columns) -> Bools:
     """Where sorted rows differ from the row before."""
     differs = np.zeros(len(columns[0]), np.bool_)
     differs[:1] = True
@@ -41,7 +48,7 @@ def find(wanted: Columns, known: Columns) -> Int64:
     count = len(known[0])
     columns = [np.concatenate(pair) for pair in zip(known, wanted, strict=True)]
     order = np.lexsort(columns[::-1])  # stable: of equal rows, the known ones come first
-    begins = starts([column[order] for column in columns])
+    begins = group_start_mask([column[order] for column in columns])
     first = order[np.flatnonzero(begins)][np.cumsum(begins) - 1]
     found = np.empty(len(order), np.int64)
     found[order] = np.where(first < count, first, -1)
@@ -56,7 +63,7 @@ def positions(wanted: Int64, known: Int64) -> Int64:
     return np.where(known[at] == wanted, at, -1)
 
 
-def among(values: Int64, known: Int64) -> Bools:
+def isin_sorted(values: Int64, known: Int64) -> Bools:
     """Which values are among known ones, which are sorted."""
     found: Bools = positions(values, known) >= 0
     return found
@@ -112,3 +119,87 @@ def distinct_rows(columns: Sequence[pa.Array], rows: int) -> tuple[Int64, Int64]
     """The first of the rows that are equal in all columns, and for each row the position of its first among these."""
     codes = ((own, len(values)) for own, values in map(coded, columns))
     return distinct(*combined(codes, rows))
+
+
+#: Device work whose launches are looked up at once.
+BLOCK = 1 << 18
+
+#: The greatest number for a correlation and a process together.
+_GREATEST = 1 << 62
+
+
+class Correlated(NamedTuple):
+    """Calls or device work: their correlation (0: none), and the numbers of their process and machine.
+
+    `known` tells where the process is known; rows of an unknown process of one machine share a number.
+    """
+
+    correlation: Int64
+    process: Int32
+    machine: Int32
+    known: Bools
+
+
+def find_launches(work: Correlated, calls: Correlated, order: Callable[[], Sequence[AnyArray]]) -> Int64:
+    """The position of the call that launched each piece of work, -1 where there is none.
+
+    Of several calls of a process with one correlation the first one counts, sorted by the columns that `order`
+    returns, the last of which is the first criterion. Work of an unknown process that finds no call there is launched
+    by the call of the machine with its correlation, where only one process has one.
+    """
+    found = np.full(len(work.correlation), -1, np.int64)
+    mine = np.flatnonzero(calls.correlation)
+    if not len(found) or not len(mine):
+        return found
+    groups = 1 + max(int(column.max()) for rows in (work, calls) for column in (rows.process, rows.machine))
+    numbers = _Numbers(calls.correlation[mine], groups)
+    key = numbers.of(calls.correlation[mine], calls.process[mine])
+    if np.any(key[1:] <= key[:-1]):
+        rows = np.lexsort((*(column[mine] for column in order()), key))
+        rows = rows[group_start_mask((key[rows],))]
+        key, mine = key[rows], mine[rows]
+    some_unknown = not work.known.all()
+    if some_unknown:
+        machine = numbers.of(calls.correlation[mine], calls.machine[mine])
+        machine, first, often = np.unique(machine, return_index=True, return_counts=True)
+        machine, alone = machine[often == 1], mine[first[often == 1]]
+    for start in range(0, len(found), BLOCK):
+        block = slice(start, start + BLOCK)
+        correlation = work.correlation[block]
+        call = _look_up(numbers.of(correlation, work.process[block]), key, mine)
+        if some_unknown:
+            on_machine = _look_up(numbers.of(correlation, work.machine[block]), machine, alone)
+            call = np.where((call < 0) & ~work.known[block], on_machine, call)
+        found[block] = np.where(correlation == 0, -1, call)
+    return found
+
+
+class _Numbers:
+    """Numbers for pairs of a correlation and a group, such as its process; -1 where no call has the correlation."""
+
+    def __init__(self, correlation: Int64, groups: int) -> None:
+        self._groups, self._low, self._high = groups, int(correlation.min()), int(correlation.max())
+        self._known = np.unique(correlation) if (self._high - self._low + 1) * groups >= _GREATEST else None
+
+    def of(self, correlation: Int64, group: Int32) -> Int64:
+        """The numbers, which rise with the correlation."""
+        if self._known is None:
+            inside = (correlation >= self._low) & (correlation <= self._high)
+            found = np.where(inside, correlation, self._low)
+            found -= self._low
+        else:
+            found = np.searchsorted(self._known, correlation)
+            found[found == len(self._known)] = 0
+            inside = self._known[found] == correlation
+        found *= self._groups
+        found += group
+        found[~inside] = -1
+        return found
+
+
+def _look_up(wanted: Int64, keys: Int64, places: Int64) -> Int64:
+    """The place of each wanted key, -1 where there is none; `keys` rise."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    at = positions(wanted, keys)
+    return np.where(at < 0, -1, places[at])

@@ -1,4 +1,4 @@
-"""Numbers for the words of text columns, the same in all batches."""
+"""Numbers for the words of text columns and for tracks, the same in all batches."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.model.arrays import Bools, Int32
+from ktrace.model.tracks import Track
+from ktrace.store.joins import distinct_rows
 
 #: The number of a word that is null.
 NULL = -1
 
-#: A text column with more distinct values than this is kept as it is (MODEL.md: "plain, not dictionary").
+#: A text column with more distinct values than this is kept as it is: plain, not a dictionary.
 MANY = 1 << 20
 
 #: Columns that are encoded although the model doesn't call them dictionaries.
@@ -110,3 +112,42 @@ class Vocabularies:
         if column.type in (TEXT, JSON) and (name.startswith("args.") or (name, column.type) in self._of):
             return self._vocabulary(name, column.type).decode(column)
         return column
+
+
+class TrackIndex:
+    """All tracks that rows are on."""
+
+    def __init__(self, words: Vocabularies) -> None:
+        self._words = words
+        self._number: dict[tuple[int | None, ...], int] = {}
+
+    def index(self, columns: pa.RecordBatch) -> Int32:
+        """The number of each row's track. Text columns contain the numbers of their words."""
+        names = [name for name in Track._fields if name in columns.schema.names]
+        first, which = distinct_rows([columns.column(name) for name in names], columns.num_rows)
+        order = np.argsort(first)
+        rows = pa.array(first[order])
+        keys = {name: columns.column(name).take(rows).to_pylist() for name in names}
+        numbers = np.empty(len(first), np.int32)
+        for place, number in enumerate(order):
+            track = tuple(keys[name][place] if name in keys else None for name in Track._fields)
+            numbers[number] = self._number.setdefault(track, len(self._number))
+        return numbers[which]
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def tracks(self) -> list[Track]:
+        """The tracks by number."""
+        return [Track._make(map(self._value, Track._fields, key)) for key in self._number]
+
+    def sources(self) -> Int32:
+        """The number of the source's word, for each track."""
+        return np.array([key[0] for key in self._number], np.int32)
+
+    def among(self, others: TrackIndex) -> Int32:
+        """The number of each track in another index of the same vocabularies, -1 where that doesn't have it."""
+        return np.array([others._number.get(key, -1) for key in self._number], np.int32)
+
+    def _value(self, name: str, value: int | None) -> str | int | None:
+        return self._words[name].word(value) if name in self._words else value

@@ -1,9 +1,16 @@
-"""Figures and names for people: 1.200 ms, 61.5%, 4,096, 2.1 MB; names without side effects.
+"""Tables of figures, and figures and names for people: 1.200 ms, 61.5%, 4,096, 2.1 MB; names without side effects.
+
+    Table("operation", "by operation", (Column("operation"), Column("time", "ns"), Column("share", "%")),
+          [("gemm", 1_200_000, 61.5), ("norm", 751_000, 38.5)])
+
+A table is independent of the format: text and Markdown show `1.200 ms`; CSV and JSON contain the exact figure under
+`time_ns`.
 
 shown(1_200_000, Column("time", "ns"))                 1.200 ms
 shown(-3.25, Column("change", "%", signed=True))       -3.2%
-harmless("evil\x1b[2J")                                evil\x1b[2J, in plain characters
+escape_controls("evil\x1b[2J")                         evil\x1b[2J, in plain characters
 shortened("void at::native::vectorized_...", 20)       void at::nati…ernel>
+parse_interval("1.5s..2s")                             times as written on a command line
 """
 
 from __future__ import annotations
@@ -11,10 +18,66 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import count, takewhile
 from numbers import Integral, Real
 
-from ktrace.tables.table import Cell, Column
+from ktrace.errors import UsageError
+
+#: A cell: text, an exact number, a figure; None where the source doesn't state it.
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """The heading of a column and the unit of its figures: ns, %, count, B, B/s, x (a factor); "" is text.
+
+    Figures in "exact" have no unit: whole numbers are shown digit by digit.
+
+    Figures that are `signed` are changes: people see +1.200 ms. A column that `decides` stays next to the first one
+    where a terminal is too narrow for all; rows with that text in it matter less, and are dim where there are colours.
+    """
+
+    name: str
+    unit: str = ""
+    signed: bool = False
+    decides: str = ""
+
+    @property
+    def key(self) -> str:
+        """The column's name for programs: `time_ns`, `share_percent`, `count`, `operation`."""
+        suffix = {"ns": "_ns", "%": "_percent", "B": "_bytes", "B/s": "_bytes_per_s"}.get(self.unit, "")
+        return self.name.replace(" ", "_") + suffix
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under columns. `name` is for programs, `title` for people; `notes` are sentences below the table.
+
+    `more` is the number of rows left out after the last one. Keys of columns are unique (else ValueError). The rows of
+    `sentences` are sentences, which are shown without a table around them.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: list[tuple[Cell, ...]]
+    notes: list[str] = field(default_factory=list)
+    more: int = 0
+    sentences: bool = False
+
+    def __post_init__(self) -> None:
+        keys = [column.key for column in self.columns]
+        if len({*keys}) < len(keys):
+            raise ValueError(f"table {self.name}: two columns have the same key: {', '.join(keys)}")
+
+
+def prose(name: str, sentences: Sequence[str]) -> list[Table]:
+    """Sentences as a table without a title; no table without sentences."""
+    rows: list[tuple[Cell, ...]] = [(sentence,) for sentence in sentences]
+    return [Table(name, "", (Column(name),), rows, sentences=True)] if rows else []
+
 
 #: Characters that move a cursor, change the direction of writing, end lines, or can't be encoded.
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
@@ -46,7 +109,7 @@ def shown(cell: object, column: Column) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return harmless(value)
+        return escape_controls(value)
     text = _WRITTEN[column.unit](value)
     return f"+{text}" if column.signed and value > 0 else text
 
@@ -83,7 +146,7 @@ def size(count: float) -> str:
     return f"{count:,.0f} B"
 
 
-def harmless(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""The text with escapes for characters that have no visible form: `\x1b`, `\n`, `\u202e`."""
     return UNSEEN.sub(lambda found: _escape(found.group()), text)
 
@@ -146,3 +209,45 @@ _WRITTEN: dict[str, Callable[[float], str]] = {
     "x": lambda value: f"{value:,.2f}x",
     "exact": lambda value: str(value) if isinstance(value, int) else _short(value),
 }
+
+
+#: Unit -> ns.
+UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "µs": 10**3, "μs": 10**3, "ns": 1}
+
+_TIME = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([^\W\d]*)")
+
+
+def parse_time(text: str) -> int:
+    """A time or duration in ns: a number with the unit s, ms, us or ns; 0 needs none.
+
+    Raises UsageError for anything else.
+    """
+    found = _TIME.fullmatch(text.strip())
+    number, unit = found.groups() if found else ("", "")
+    if not number or (unit not in UNITS and Decimal(number)) or (unit and unit not in UNITS):
+        what = f"'{unit}' isn't a unit of time" if unit else f"'{text}' isn't a time with a unit"
+        raise UsageError(f"{what} (in '{text}')" if unit else what, expected="s, ms, us or ns, such as 1.5s or 250us")
+    ns = Decimal(number) * UNITS.get(unit, 1)
+    return int(ns.to_integral_value(ROUND_HALF_EVEN))
+
+
+def parse_interval(text: str) -> tuple[int | None, int | None]:
+    """The ends of `FROM..TO` in ns; one of them may be left out and is None.
+
+    Raises UsageError if it isn't an interval, or ends before it begins.
+    """
+    first, dots, last = text.partition("..")
+    if not dots or not (first.strip() or last.strip()):
+        raise UsageError(f"'{text}' isn't a time interval", expected="FROM..TO, such as 1.5s..2.0s, ..2s or 1s..")
+    begin, end = (parse_time(part) if part.strip() else None for part in (first, last))
+    if begin is not None and end is not None and end < begin:
+        raise UsageError(f"the interval '{text}' ends before it begins", remedy=f"{last.strip()}..{first.strip()}")
+    return begin, end
+
+
+def time_text(ns: int) -> str:
+    """The exact time as text, in the greatest unit in which it is 1 or more: `1.5s`, `250us`, `0s`."""
+    for unit in ("s", "ms", "us", "ns"):
+        if abs(ns) >= UNITS[unit] or unit == "ns":
+            break
+    return f"{(Decimal(ns) / UNITS[unit]).normalize():f}{unit}" if ns else "0s"

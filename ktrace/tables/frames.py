@@ -9,21 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from ktrace.errors import UsageError
-from ktrace.tables.figures import plain
-from ktrace.tables.table import Cell, Table
+from ktrace.tables.figures import Cell, Table, plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktrace.page.drawing import Drawing
 
 #: What draws for a notebook; by its name, since pages know the figures that they draw, and figures don't know pages.
-_NOTEBOOK = "ktrace.page.notebook"
+_NOTEBOOK = "ktrace.page.drawing"
+
+
+class Drawn(Protocol):
+    """Charts as SVG, which a notebook shows."""
+
+    @property
+    def svg(self) -> str: ...
+
+    def save(self, path: str | Path) -> None: ...
 
 
 class Framed:
@@ -52,13 +60,13 @@ class Framed:
         frame: pd.DataFrame = self.to_arrow(by).to_pandas(types_mapper=types.get)
         return frame
 
-    def plot(self, chart: str | None = None) -> Drawing:
+    def plot(self, chart: str | None = None) -> Drawn:
         """Returns charts of the page as SVG, which a notebook shows; `save(path)` writes them.
 
         `chart` names one of them, such as "operations", "kernels", "steps"; the main ones by default. Raises UsageError
         if there is no such chart.
         """
-        drawing: Drawing = import_module(_NOTEBOOK).plotted(self, chart)
+        drawing: Drawn = import_module(_NOTEBOOK).plotted(self, chart)
         return drawing
 
     def _repr_html_(self) -> str:

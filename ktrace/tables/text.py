@@ -1,18 +1,52 @@
-"""Tables as lines of text: plain when piped, else as wide as the terminal.
+"""Tables as text: for people (plain when piped, else as wide as the terminal), as CSV, as JSON and as Markdown.
 
 by operation
 operation      time  share
 gemm       1.200 ms  61.5%
 norm     751.000 us  38.5%
+
+`as_csv`: exact figures, under names that state their unit.
+
+    operation,time_ns,share_percent           one table: its columns
+    gemm,1200000,61.5
+
+    table,operation,time_ns,kernel,count      several: the first column names the table; a column that
+    operation,gemm,1200000,,                  a table doesn't have is empty
+    kernel,,700000,sgemm,12
+
+Unknown figures, NaN and infinities are empty cells. Lines end with a line feed. A text that a spreadsheet would read
+as a formula (it begins with = + - @) gets a leading apostrophe, and control characters become escapes (`\\x1b`);
+JSON has every name unchanged. Sentences aren't figures, so they are left out.
+
+`as_json`: one document with exact names and whole numbers, null for unknown figures.
+
+    {"ktrace": "0.2.0", "title": "run.json",
+     "tables": {"operation": [{"operation": "gemm", "time_ns": 1200000, "share_percent": 61.5}, ...]},
+     "left_out": {"kernel": 120},
+     "notes": ["..."]}
+
+For `jq '.tables.operation[] | [.operation, .time_ns]'` and `pd.DataFrame(document["tables"]["operation"])`.
+`left_out` is the number of rows that were cut from a table. Each line contains one row.
+
+`as_markdown`: GitHub's, for an issue, a pull request, the summary of a pipeline.
+
+### by operation
+
+| operation | time | share |
+| :--- | ---: | ---: |
+| gemm | 1.200 ms | 61.5% |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from unicodedata import combining, east_asian_width
 
-from ktrace.tables.figures import harmless, shortened, shortened_apart, shown
-from ktrace.tables.table import Cell, Column, Table
+from ktrace.tables.figures import UNSEEN, Cell, Column, Table, escape_controls, plain, shortened, shortened_apart, shown
 
 #: The space between columns.
 _GAP = "  "
@@ -33,14 +67,14 @@ def as_text(tables: Iterable[Table], *, width: int | None = None, colour: bool =
 
 def _table(table: Table, width: int | None, colour: bool) -> str:
     if table.sentences:
-        return "".join(f"{line}\n" for row in table.rows for line in _wrapped(harmless(str(row[0])), width))
+        return "".join(f"{line}\n" for row in table.rows for line in _wrapped(escape_controls(str(row[0])), width))
     rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     heads = [column.name for column in table.columns]
     natural = [max(map(_cells, column)) for column in zip(heads, *rows, strict=True)]
     widths = _column_widths(table.columns, natural, width)
     columns = (shortened_apart(cells, wide, _cut) for cells, wide in zip(zip(*rows, strict=True), widths, strict=False))
     rows = [list(row) for row in zip(*columns, strict=True)]
-    lines = [_styled(harmless(table.title), _BOLD, colour)] if table.title else []
+    lines = [_styled(escape_controls(table.title), _BOLD, colour)] if table.title else []
     for places in _blocks(widths, width, [place for place, column in enumerate(table.columns) if column.decides]):
         lines.append(_styled(_line(heads, [""] * len(heads), table.columns, widths, places), _DIM, colour))
         for row, cells in zip(table.rows, rows, strict=True):
@@ -48,7 +82,7 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
             lines.append(_line(cells, styles, table.columns, widths, places))
     if table.more:
         lines.append(_styled(f"... and {table.more:,} more", _DIM, colour))
-    lines += map(harmless, table.notes)
+    lines += map(escape_controls, table.notes)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -140,3 +174,111 @@ def _sign(cell: Cell, column: Column) -> str:
 
 def _styled(text: str, style: str, colour: bool) -> str:
     return f"{style}{text}{_PLAIN}" if colour and style else text
+
+
+_FORMULA = ("=", "+", "-", "@")
+
+
+def as_csv(tables: Sequence[Table]) -> str:
+    """Returns the tables as one CSV document, which pandas, DuckDB and spreadsheets read as a single table."""
+    tables = [table for table in tables if not table.sentences]
+    table_column = ["table"] if len(tables) > 1 else []
+    keys = list(dict.fromkeys(column.key for table in tables for column in table.columns))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table_column + keys)
+    for table in tables:
+        places = [keys.index(column.key) for column in table.columns]
+        for row in table.rows:
+            cells: list[Cell] = [None] * len(keys)
+            for place, cell in zip(places, row, strict=True):
+                cells[place] = csv_cell(plain(cell))
+            writer.writerow([*([csv_cell(table.name)] if table_column else []), *cells])
+    return out.getvalue()
+
+
+def csv_cell(value: Cell) -> Cell:
+    """The cell as CSV contains it: a text that can't be read as a formula, without control characters."""
+    if not isinstance(value, str):
+        return value
+    text = escape_controls(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def as_json(tables: Sequence[Table], *, title: str = "", outcome: Mapping[str, object] | None = None) -> str:
+    """Returns the tables by name, with rows as objects under `Column.key`; NaN and infinities are null.
+
+    `outcome` are further keys of the document, before the tables. Raises ValueError where two tables have the same
+    name.
+    """
+    from ktrace import __version__
+
+    names = [table.name for table in tables]
+    if len({*names}) < len(names):
+        raise ValueError(f"two tables have the same name: {', '.join(names)}")
+    left_out = {table.name: table.more for table in tables if table.more}
+    notes = list(dict.fromkeys(note for table in tables for note in table.notes))
+    parts = [f'{{"ktrace": {_text(__version__)}', f'"title": {_text(title)}']
+    parts += [f"{_text(key)}: {_text(value)}" for key, value in (outcome or {}).items()]
+    parts.append('"tables": {\n' + ",\n".join(map(_object, tables)) + "\n }")
+    parts += [f'"left_out": {_text(left_out)}', f'"notes": {_text(notes)}']
+    return ",\n ".join(parts) + "}\n"
+
+
+def _object(table: Table) -> str:
+    keys = [column.key for column in table.columns]
+    rows = (_text({key: plain(cell) for key, cell in zip(keys, row, strict=True)}) for row in table.rows)
+    return f"  {_text(table.name)}: [" + ",".join(f"\n   {row}" for row in rows) + "]"
+
+
+def _text(value: object) -> str:
+    """JSON with escapes for the characters that a terminal would act on."""
+    written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", written)
+
+
+#: Names are shortened to this many characters: C++ templates of thousands make a table unreadable.
+_LONGEST = 160
+
+#: Characters that begin markup. An underscore within a word doesn't.
+_MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9_])_|_(?![A-Za-z0-9_])")
+#: Characters that a backslash doesn't escape everywhere: of tags, entities, mentions, issues, links.
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "#": "&#35;"}
+_LINK = re.compile(r":(?=//)|(?<=www)\.", re.IGNORECASE)
+
+
+def as_markdown(tables: Iterable[Table]) -> str:
+    """Returns the tables, each under its heading; figures as people read them."""
+    return "\n".join(map(_pipes, tables))
+
+
+def _pipes(table: Table) -> str:
+    if table.sentences:
+        return " ".join(escaped(escape_controls(str(row[0]))) for row in table.rows) + "\n"
+    lines = [f"### {escaped(escape_controls(table.title))}", ""] if table.title else []
+    lines.append(_row(escaped(column.name) for column in table.columns))
+    lines.append(_row("---:" if column.unit else ":---" for column in table.columns))
+    rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
+    columns = (shortened_apart(cells, _LONGEST) for cells in zip(*rows, strict=True))
+    lines += (_row(map(_indented, row)) for row in zip(*columns, strict=True))
+    if table.more:
+        lines += ["", f"... and {table.more:,} more"]
+    for note in table.notes:
+        lines += ["", escaped(escape_controls(note))]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _indented(text: str) -> str:
+    """The text with escapes; blanks before it stay visible."""
+    words = text.lstrip(" ")
+    return "&nbsp;" * (len(text) - len(words)) + escaped(words)
+
+
+def escaped(text: str) -> str:
+    """The text with escapes, so that Markdown shows it unchanged."""
+    text = re.sub("[&<>@#]", lambda found: _ENTITIES[found.group()], _MARKUP.sub(r"\\\g<0>", text))
+    return _LINK.sub(lambda found: f"&#{ord(found.group())};", text)

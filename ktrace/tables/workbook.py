@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ktrace.errors import OutputError, import_extra
-from ktrace.tables.figures import harmless, plain, shortened
-from ktrace.tables.table import Cell, Column, Table
+from ktrace.tables.figures import Cell, Column, Table, escape_controls, plain, shortened
 
 #: Limits of the format: characters of a cell and of a sheet's name, rows of a sheet.
 _TEXT, _NAME, _ROWS = 32_000, 31, 1_048_576
@@ -120,5 +119,5 @@ def _cell(sheet: Any, value: object, column: Column, font: Any = None) -> Any:
 
 def _text(text: str) -> str:
     """The text without characters that the format can't contain, short enough for a cell."""
-    seen = _NOT_IN_XML.sub(lambda found: f"\\u{ord(found.group()):04x}", harmless(text))
+    seen = _NOT_IN_XML.sub(lambda found: f"\\u{ord(found.group()):04x}", escape_controls(text))
     return shortened(_ESCAPED.sub("_x005F_", seen), _TEXT)

@@ -1,10 +1,67 @@
-"""A trace in a notebook.
+"""A trace in a notebook: `ktrace.read` reads inputs into a `Trace` in memory.
 
 trace         `Trace`: the rows in memory, and the methods on them
-read          `ktrace.read`: inputs as a `Trace`
-arrow_tables  joins batches into Arrow tables, compares values, makes DataFrames
-frames        adds names of processes, threads and devices to events; makes the HTML that notebooks show
-timeline      a small timeline, for notebooks
+arrow_tables  joins batches into Arrow tables, compares values, makes DataFrames, also as Holistic Trace Analysis
+notebook      a small timeline for notebooks, with the names of processes, threads and devices
 contract      what every format promises, checked on samples
-hta           events in the form of Holistic Trace Analysis
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ktrace.input.expand import paths_of
+from ktrace.input.limits import limited
+from ktrace.pipeline.read import cores, read_batches
+from ktrace.report import Report
+from ktrace.stages.order.pairing import pair_halves
+from ktrace.trace.trace import Trace
+
+
+@limited
+def read(
+    path: str | Path | Sequence[str | Path],
+    from_: str | None = None,
+    *,
+    map: str | Path | None = None,
+    strict: bool = False,
+    limits: str | Mapping[str, str | int] | None = None,
+) -> Trace:
+    """Reads one or several inputs into memory.
+
+    Parameters
+    ----------
+    path : path or sequence of paths
+        Files, folders, patterns or URLs; "-" is standard input.
+    from_ : str, optional
+        Format of the inputs. By default it is detected from the content of each.
+    map : str or path, optional
+        The mapping of a table's columns, as in `Selection`.
+    strict : bool
+        Fail if anything had to be repaired, skipped or cut off.
+    limits : str or mapping, optional
+        Limits other than the defaults, as in `Selection`.
+
+    Returns
+    -------
+    Trace
+        All rows. `Trace.report` is the report of the reading.
+
+    Raises
+    ------
+    InputError
+        The input can't be read.
+    StrictFailure
+        `strict`, and something had to be repaired, skipped or cut off.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json")
+    >>> trace.events["dur"].dtype
+    Int64Dtype()
+    """
+    paths = paths_of(path)
+    report = Report(strict=strict)
+    return Trace(pair_halves(read_batches(paths, report, format=from_, jobs=cores(), map=map), report), report)

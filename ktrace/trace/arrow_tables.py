@@ -1,7 +1,16 @@
-"""The tables of a `Trace`: joins batches into Arrow tables, compares values, converts tables to DataFrames."""
+"""The tables of a `Trace`: its batches as Arrow tables, DataFrames, and the form of Holistic Trace Analysis (HTA).
+
+index cat          name               pid  tid  ts  dur stream correlation index_correlation iteration end
+    7 cuda_runtime cudaLaunchKernel  4242 4242 167    6     -1         102                49         3 173
+   49 kernel       at::native::...      0    7 173   13      7         102                 7         3 186
+
+The columns have the values that `parse_trace_file` of HTA (facebookresearch/HolisticTraceAnalysis, hta/common/trace.py
+and trace_parser.py) computes from Kineto's JSON. Here they come from any format.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +20,8 @@ from ktrace.model.json_text import decoded
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ktrace.model.catalog import Catalog
 
 
 def all_columns(batch: Batch) -> pa.RecordBatch:
@@ -65,7 +76,7 @@ def data_frame(table: pa.Table) -> pd.DataFrame:
 
 
 def span_of(events: pa.Table) -> tuple[int, int] | None:
-    """Returns the first begin and the last end of events in ns, None without events."""
+    """Returns the first start and the last end of events in ns, None without events."""
     import pyarrow.compute as pc
 
     if not events.num_rows:
@@ -80,3 +91,98 @@ def device_time_of(events: pa.Table) -> int:
 
     mine = pc.is_in(decoded(events["kind"]), pa.array(DEVICE_KINDS))
     return pc.sum(events["dur"].filter(mine)).as_py() or 0
+
+
+#: Kind -> Kineto's category, for sources without Kineto's categories. Ranges on a device are gpu_user_annotation.
+CATEGORIES = {
+    "kernel": "kernel",
+    "graph": "kernel",
+    "memcpy": "gpu_memcpy",
+    "memset": "gpu_memset",
+    "api": "cuda_runtime",
+    "op": "cpu_op",
+    "range": "user_annotation",
+    "sync": "cuda_sync",
+    "overhead": "overhead",
+}
+
+#: Categories of Kineto that are kept.
+_KNOWN = {*CATEGORIES.values(), "gpu_user_annotation", "cuda_driver", "python_function", "cuda_profiler_range"}
+
+_STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+
+COLUMNS = (
+    *("index", "cat", "name", "pid", "tid", "ts", "dur", "stream"),
+    *("correlation", "index_correlation", "iteration", "end"),
+)
+
+
+def to_hta(events: pd.DataFrame, catalog: Catalog) -> dict[int, pd.DataFrame]:
+    """Returns a DataFrame per rank, like `TraceAnalysis.t.traces` of HTA. Sources without a rank get free numbers.
+
+    The columns are those of `COLUMNS`: int64, except for the texts `cat` and `name` (HTA has ids of its symbol table).
+    Times are whole microseconds; like HTA this rounds begins up and ends down, so that slices that don't overlap still
+    don't afterwards. A slice within one microsecond has `dur` 0. Rows are slices with an end, as in HTA.
+    """
+    frames: dict[int, pd.DataFrame] = {}
+    sources = {str(source): rows for source, rows in events.groupby("source", sort=False, observed=True)}
+    for source in sorted(sources, key=lambda label: catalog.rank(label) is None):
+        rank = catalog.rank(source)
+        if rank is None or rank in frames:
+            rank = next(number for number in range(len(sources)) if number not in frames)
+        frames[rank] = _frame(sources[source])
+    return dict(sorted(frames.items()))
+
+
+def _frame(events: pd.DataFrame) -> pd.DataFrame:
+    """Returns the events of one source. Rows are numbered from 1, since 0 means a missing partner in HTA."""
+    import pandas as pd
+
+    rows = events[events["dur"].notna() & events["kind"].isin([*CATEGORIES])].reset_index(drop=True)
+    frame = pd.DataFrame({"index": range(1, len(rows) + 1)}, dtype="int64")
+    on_device = rows["kind"].isin(DEVICE_KINDS) | rows["stream"].notna()
+    by_kind = rows["kind"].map(CATEGORIES).mask(on_device & (rows["kind"] == "range"), "gpu_user_annotation")
+    frame["cat"] = rows["cat"].where(rows["cat"].isin(_KNOWN), by_kind).astype("string")
+    frame["name"] = rows["name"]
+    stream = rows["stream"].fillna(0).where(on_device, -1)
+    frame["pid"] = rows["pid"].mask(on_device, rows["device"]).fillna(0).astype("int64")
+    frame["tid"] = rows["tid"].mask(on_device, stream).fillna(0).astype("int64")
+    end_ns = rows["ts"].astype("int64") + rows["dur"].astype("int64")
+    frame["ts"] = -(-rows["ts"].astype("int64") // 1000)
+    frame["dur"] = (end_ns // 1000 - frame["ts"]).clip(lower=0)
+    frame["stream"] = stream.astype("int64")
+    frame["correlation"] = rows["correlation"].fillna(-1).astype("int64")
+    frame = frame.set_index("index", drop=False).rename_axis(None)
+    frame["index_correlation"] = _partners(frame, rows)
+    frame["iteration"] = _iterations(frame, rows)
+    frame["end"] = frame["ts"] + frame["dur"]
+    return frame[list(COLUMNS)]
+
+
+def _partners(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.Series[int]:
+    """Returns the row of a call's device work or of the work's call; 0 if missing, -1 without a correlation id."""
+    partners = frame["correlation"].clip(upper=0)
+    pids = rows["pid"].set_axis(frame.index)
+    linked = frame[["index", "correlation"]].assign(pid=pids)[frame["correlation"] >= 0]
+    host = linked[frame.loc[linked.index, "stream"] < 0]
+    pairs = host.merge(linked[frame.loc[linked.index, "stream"] >= 0], on="correlation", suffixes=("_host", "_work"))
+    pairs = pairs[pairs["pid_work"].isna() | pairs["pid_host"].isna() | (pairs["pid_work"] == pairs["pid_host"])]
+    partners.loc[pairs["index_host"]] = pairs["index_work"].to_numpy()
+    partners.loc[pairs["index_work"]] = pairs["index_host"].to_numpy()
+    return partners
+
+
+def _iterations(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.Series[int]:
+    """Returns the N of the `ProfilerStep#N` in which a host row begins, for device work that of its call, or -1."""
+    import pandas as pd
+
+    rows = rows.set_axis(frame.index)
+    on_host = frame["stream"] < 0
+    iterations = pd.Series(-1, index=frame.index)
+    steps = rows[on_host & rows["name"].str.match(_STEP.pattern)]
+    numbers = steps["name"].str.extract(_STEP)[0].astype(int)
+    for number, begin, dur in zip(numbers, steps["ts"], steps["dur"], strict=True):
+        iterations[on_host & rows["ts"].between(begin, begin + dur, inclusive="left")] = number
+    work = frame.index[~on_host & (frame["index_correlation"] > 0)]
+    iterations.loc[work] = iterations.loc[frame.loc[work, "index_correlation"]].to_numpy()
+    return iterations

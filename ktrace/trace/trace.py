@@ -18,10 +18,10 @@ from ktrace.trace.arrow_tables import all_columns, data_frame, device_time_of, j
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktrace.analysis.diff.model import Diff
-    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.diff.comparison import Diff
+    from ktrace.analysis.summary.summary import Summary
     from ktrace.stages.align import Align
-    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.crop_bounds import Crop
     from ktrace.stages.select.filter import Filter
 
 
@@ -93,16 +93,16 @@ class Trace:
         """Returns the events, by default with the names of process, thread, device, stream and host, and the rank."""
         frame = self.events.copy()
         if names:
-            from ktrace.trace.frames import join_names
+            from ktrace.trace.notebook import join_names
 
             frame = join_names(frame, self._catalog())
         return frame
 
     def to_hta(self) -> dict[int, pd.DataFrame]:
         """Returns the events of each rank with the columns, categories and microseconds of Holistic Trace Analysis."""
-        from ktrace.trace.hta import to_hta
+        from ktrace.trace.arrow_tables import to_hta
 
-        return to_hta(self)
+        return to_hta(self.events, self._catalog())
 
     def _catalog(self) -> Catalog:
         catalog = Catalog()
@@ -141,9 +141,9 @@ class Trace:
         >>> trace.write("events.csv").written == len(trace.events) + len(trace.links)
         True
         """
-        from ktrace.output.destination import output_format
-        from ktrace.output.sink import open_sink, writing
-        from ktrace.output.write import write_batches
+        from ktrace.output.sink import writing
+        from ktrace.output.write import open_sink, write_batches
+        from ktrace.pipeline.convert import output_format
 
         report = self._counted()
         report.output = str(path)
@@ -289,7 +289,7 @@ class Trace:
         """
         from ktrace.analysis.summary.compute import summary_of
         from ktrace.naming.taxonomy import taxonomy
-        from ktrace.stages.classify import with_operations
+        from ktrace.stages.names import with_operations
 
         known, report = taxonomy(rules), self._counted()
         return summary_of(with_operations(self.batches(), known, report), report, known, by, tree=tree)
@@ -390,7 +390,7 @@ class Trace:
         ['activation', 'attention', 'collective']
         """
         from ktrace.naming.taxonomy import taxonomy
-        from ktrace.stages.classify import with_operations
+        from ktrace.stages.names import with_operations
 
         return Trace(with_operations(self.batches(), taxonomy(rules)), self.report)
 
@@ -400,9 +400,9 @@ class Trace:
         return f"<Trace {sources}: {counts}>" if sources else f"<Trace: {counts}>"
 
     def _repr_html_(self) -> str:
-        from ktrace.trace.frames import trace_html
+        from ktrace.trace.notebook import trace_html
 
-        return trace_html(self)
+        return trace_html(repr(self), self.to_arrow())
 
     def _sources(self) -> list[str]:
         return [entry.key.get("source", "") for entry in self._catalog().of("source")]
@@ -412,7 +412,7 @@ class Trace:
         return all(values(self._tables[record]) == values(other._tables[record]) for record in RECORDS)
 
     def span(self) -> tuple[int, int] | None:
-        """Returns the first begin and the last end of the events in ns, None without events."""
+        """Returns the first start and the last end of the events in ns, None without events."""
         return span_of(self._tables["events"])
 
     def device_time(self) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES
 
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 DISAGREES = "two-dialects-and-a-peak-that-disagrees.md"

@@ -25,7 +25,7 @@ from nvidia import VARIABLE, programs
 import ktrace
 from ktrace.converters.nsys_csv.writer import KernelSum
 from ktrace.errors import InputError, UsageError
-from ktrace.trace.read import read
+from ktrace.trace import read
 
 TRACE, SUM = "run_cuda_gpu_trace.csv", "run_cuda_gpu_kern_sum.csv"
 KINETO = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"

@@ -16,7 +16,7 @@ from ktrace.converters.nvvp.work import DRIVER, RUNTIME
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
 from ktrace.pipeline.convert import convert
-from ktrace.trace.read import read
+from ktrace.trace import read
 
 SAMPLE = SAMPLES / "nvvp" / "a-range-a-fault-an-unknown-call-and-a-table-of-branches.nvvp"
 START = 1496933427584362152

@@ -14,7 +14,7 @@ from conftest import SAMPLES, SHARED
 from ktrace.errors import DamagedInput, KtraceError
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 CORPUS = SHARED / "corpus"

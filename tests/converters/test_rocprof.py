@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.trace.read import read
+from ktrace.trace import read
 
 FOLDER = SAMPLES / "rocprof"
 CORPUS = SHARED / "corpus" / "rocprof_v1_v2"

@@ -22,7 +22,7 @@ from ktrace.input.format import Score, builtin_formats
 from ktrace.input.source import Sample, Source
 from ktrace.kit.text.headings import FIGURES
 from ktrace.kit.text.tables import find_tables
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 

@@ -14,7 +14,7 @@ from ktrace.converters.tensorrt import probe
 from ktrace.errors import KtraceError
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 CORPUS = SHARED / "corpus" / "tensorrt"

@@ -17,7 +17,7 @@ from ktrace.converters.torch_table.grid import grid, rule
 from ktrace.input.detection import choose, detect_all
 from ktrace.input.format import Score
 from ktrace.input.source import Source
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 CORPUS = SHARED / "corpus"

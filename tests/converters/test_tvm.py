@@ -13,7 +13,7 @@ from conftest import SAMPLES
 
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 JSON = SAMPLES / "tvm" / "report-of-two-devices-with-counters.json"

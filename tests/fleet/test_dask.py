@@ -23,7 +23,7 @@ from fleet_traces import (
 )
 
 import ktrace
-from ktrace.fleet import executor, ranges
+from ktrace.fleet import executor, inputs
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
 
@@ -129,7 +129,7 @@ def test_one_big_file_uses_all_workers_and_survives_one(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write_big_trace(tmp_path / "rank3.json", events=30_000)
-    monkeypatch.setattr(ranges, "STEP", 1 << 20)
+    monkeypatch.setattr(inputs, "STEP", 1 << 20)
     monkeypatch.setattr(executor, "convert_one", convert_or_die_once)
     report = ktrace.batch(source, tmp_path / "out", dask=cluster.scheduler_address)
     assert (tmp_path / "out.died").exists()

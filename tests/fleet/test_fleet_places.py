@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktrace.input.places import Place, place_of
+from ktrace.input.dataset_manifest import Place, place_of
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from fleet_traces import shards, write_big_trace, write_trace
 
 import ktrace
 from ktrace.errors import InputError, OutputError
-from ktrace.fleet import ranges
+from ktrace.fleet import inputs
 from ktrace.input.dataset_manifest import file_stem
 from ktrace.input.stores import Local
 from ktrace.scratch import locked
@@ -116,7 +116,7 @@ def test_folders_of_the_dataset_that_lead_out_are_refused(dataset: Path, tmp_pat
 
 
 def test_a_finished_part_that_names_another_file_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "STEP", 1 << 20)
+    monkeypatch.setattr(inputs, "STEP", 1 << 20)
     source = write_big_trace(tmp_path / "in/rank3.json")
     out, mine = tmp_path / "out", tmp_path / "mine.parquet"
     stopped = _Stopped(1)

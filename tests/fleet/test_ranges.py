@@ -13,7 +13,7 @@ import pytest
 from fleet_traces import convert_or_die_once, shards, write_big_trace
 
 import ktrace
-from ktrace.fleet import batch, executor, ranges
+from ktrace.fleet import batch, executor, inputs
 from ktrace.fleet.tasks import Outcome, Task, convert_one
 from ktrace.model.catalog import Catalog
 
@@ -23,7 +23,7 @@ MIB = 1 << 20
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges of a MiB, so that files of some are big."""
-    monkeypatch.setattr(ranges, "STEP", MIB)
+    monkeypatch.setattr(inputs, "STEP", MIB)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_parts_of_other_options_or_inputs_are_not_kept(
 ) -> None:
     source, out = write_slices(tmp_path / "slices.json", plain), tmp_path / "out"
     with monkeypatch.context() as patched:
-        patched.setattr(ranges.Joiner, "_joined", _interrupt)
+        patched.setattr(inputs.Joiner, "_joined", _interrupt)
         with pytest.raises(KeyboardInterrupt):
             ktrace.batch(source, out)
     count = len(tasks)
@@ -133,7 +133,7 @@ def test_parts_of_other_options_or_inputs_are_not_kept(
     assert len(ktrace.batch(source, out).done) == 1
     assert not tasks, "all ranges were there"
     with monkeypatch.context() as patched:
-        patched.setattr(ranges.Joiner, "_joined", _interrupt)
+        patched.setattr(inputs.Joiner, "_joined", _interrupt)
         with pytest.raises(KeyboardInterrupt):
             ktrace.batch(source, out, classify=True)
     assert len(tasks) == count

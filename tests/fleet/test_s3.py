@@ -15,7 +15,7 @@ from fleet_traces import nanoseconds, write_big_trace, write_trace
 
 import ktrace
 from ktrace.cli import cli
-from ktrace.fleet import ranges
+from ktrace.fleet import inputs
 from ktrace.viewer import served as ktrace_served
 
 s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
@@ -173,7 +173,7 @@ def test_a_remote_folder_that_only_a_local_reader_knows(store: Any, tmp_path: Pa
 
 
 def test_a_big_file_is_read_in_ranges(store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "STEP", 1 << 20)
+    monkeypatch.setattr(inputs, "STEP", 1 << 20)
     source = write_big_trace(tmp_path / "rank3.json")
     store.put_file(str(source), "traces/big/rank3.json")
     report = ktrace.batch("s3://traces/big/*.json", OUT, jobs=2)

@@ -17,11 +17,11 @@ from ktrace.kit.text.json_items import plain_value
 from ktrace.kit.text.numbers import quantity
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
+from ktrace.model.fitting import whole, whole_of
 from ktrace.model.json_text import decode_document, dump_json, load_json, load_object
 from ktrace.model.row_builder import RowBuilder, to_batch, to_rows
-from ktrace.model.whole import whole, whole_of
 from ktrace.report import Report
-from ktrace.stages.layout.tables import layout
+from ktrace.stages.layout import layout
 from ktrace.stages.order.timeline import order
 
 # The shared helpers.

@@ -14,8 +14,8 @@ import pytest
 
 import ktrace
 import ktrace.pipeline.read
+from ktrace.input.snapshot import FileBytes, snapshot_bytes
 from ktrace.input.source import Source
-from ktrace.input.steady import FileBytes, steady_bytes
 from ktrace.model.batch import Batch
 
 CHANGED = "the file changed while it was read"
@@ -187,9 +187,9 @@ def test_bytes_of_a_file_are_those_of_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [10, 1 << 20])
 def test_steady_bytes_stay_when_the_file_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr("ktrace.input.steady.IN_MEMORY", most)
+    monkeypatch.setattr("ktrace.input.snapshot.IN_MEMORY", most)
     path = tmp_path / "some"
     path.write_bytes(bytes(range(200)) * 1000)
-    with steady_bytes(Source(str(path))) as data:
+    with snapshot_bytes(Source(str(path))) as data:
         os.truncate(path, 0)
         assert data[:] == bytes(range(200)) * 1000

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import ktrace
-from ktrace.analysis.critical_path.model import CriticalPathAnswer
+from ktrace.analysis.critical_path.shares import CriticalPathAnswer
 
 Piece = tuple[int, int, str, str]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.analysis.summary.model import StepUse, Summary
-from ktrace.analysis.work.model import Group
+from ktrace.analysis.summary.summary import StepUse, Summary
+from ktrace.analysis.work.groups import Group
 
 
 def events(key: str, durations: Sequence[int], *, steps: int = 0) -> Group:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.analysis.summary.model import StepUse, Summary
-from ktrace.analysis.work.model import DeviceUse, Group, Spread
-from ktrace.tables.table import Column, Table
+from ktrace.analysis.summary.summary import StepUse, Summary
+from ktrace.analysis.work.groups import DeviceUse, Group, Spread
+from ktrace.tables.figures import Column, Table
 
 #: Operation, kernel, launches a step, typical ns.
 WORK = (

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 from ktrace.errors import DamagedInput, InputError
-from ktrace.input.source import HEAD, TAIL, Source, stem, text_encoding
+from ktrace.input.compression import text_encoding
+from ktrace.input.source import HEAD, TAIL, Source, stem
 
 TEXT = b"".join(b"line %d\n" % number for number in range(5000))
 

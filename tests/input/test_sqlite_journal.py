@@ -15,8 +15,7 @@ from conftest import SAMPLES
 import ktrace
 from ktrace.cli import main
 from ktrace.errors import DamagedInput
-from ktrace.input.sqlite_file import connect, settled
-from ktrace.input.sqlite_journal import MAGIC
+from ktrace.input.sqlite_file import JOURNAL_MAGIC, connect, readonly_uri
 
 RPD = SAMPLES / "rpd"
 
@@ -41,7 +40,7 @@ def unfinished(folder: Path, page: int, seed: int) -> Path:
 
 
 def rows(path: Path) -> list[tuple[int, str]]:
-    with settled(path) as uri, closing(connect(uri)) as connection:
+    with readonly_uri(path) as uri, closing(connect(uri)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         return connection.execute("SELECT id, text FROM t ORDER BY id").fetchall()
 
@@ -70,7 +69,7 @@ def test_a_cut_journal_is_undone_as_far_as_sqlite_undoes_it(cut: float, tmp_path
     shutil.copy(journal, f"{theirs}-journal")
     with closing(sqlite3.connect(theirs)) as connection:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
-    with settled(path) as uri:
+    with readonly_uri(path) as uri:
         assert Path(uri.removeprefix("file://").partition("?")[0]).read_bytes() == Path(theirs).read_bytes()
 
 
@@ -79,7 +78,7 @@ def test_a_journal_that_was_committed_changes_nothing(tmp_path: Path) -> None:
     path = unfinished(tmp_path, 1024, 6)
     journal = Path(f"{path}-journal")
     journal.write_bytes(bytes(28) + journal.read_bytes()[28:])
-    with settled(path) as uri:
+    with readonly_uri(path) as uri:
         assert Path(uri.removeprefix("file://").partition("?")[0]).read_bytes() == path.read_bytes()
 
 
@@ -88,9 +87,9 @@ def naming(database: Path, victim: str) -> None:
     data = database.read_bytes()
     page = struct.unpack(">H", data[16:18])[0]
     page = 65536 if page == 1 else page
-    header = (MAGIC + struct.pack(">5I", 0, 1, len(data) // page, 512, page)).ljust(512, b"\0")
+    header = (JOURNAL_MAGIC + struct.pack(">5I", 0, 1, len(data) // page, 512, page)).ljust(512, b"\0")
     name = victim.encode()
-    tail = struct.pack(">I", (1 << 30) // page + 1) + name + struct.pack(">2I", len(name), sum(name)) + MAGIC
+    tail = struct.pack(">I", (1 << 30) // page + 1) + name + struct.pack(">2I", len(name), sum(name)) + JOURNAL_MAGIC
     Path(f"{database}-journal").write_bytes(header + tail)
 
 
@@ -137,7 +136,7 @@ def test_sqlite_opens_nothing_for_writing(tmp_path: Path) -> None:
     """Not even a copy: neither with a journal beside the file nor with a -wal."""
     path = unfinished(tmp_path, 1024, 8)
     with (
-        settled(path) as uri,
+        readonly_uri(path) as uri,
         closing(connect(uri)) as connection,
         pytest.raises(sqlite3.OperationalError, match="readonly"),
     ):
@@ -145,7 +144,7 @@ def test_sqlite_opens_nothing_for_writing(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "wal.sqlite", isolation_level=None)) as live:
         live.execute("PRAGMA journal_mode = WAL")
         live.execute("CREATE TABLE t (a)")
-        with settled(tmp_path / "wal.sqlite") as uri, closing(connect(uri)) as connection:
+        with readonly_uri(tmp_path / "wal.sqlite") as uri, closing(connect(uri)) as connection:
             assert connection.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
             with pytest.raises(sqlite3.OperationalError, match="readonly"):
                 connection.execute("CREATE TABLE other (a)")

@@ -11,7 +11,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
 from ktrace.kit.text.numbers import quantity, separator_in, with_point
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 

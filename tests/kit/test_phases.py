@@ -22,7 +22,7 @@ from ktrace.kit.trace_json.draft import Task
 from ktrace.kit.trace_json.phases import to_batches
 from ktrace.model.batch import Batch
 from ktrace.report import Report
-from ktrace.stages.decode import with_decoded_names
+from ktrace.stages.names import with_decoded_names
 from ktrace.trace.trace import Trace
 
 FILES = [

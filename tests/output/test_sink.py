@@ -15,7 +15,7 @@ import pytest
 from ktrace.errors import OutputError
 from ktrace.input.source import Source
 from ktrace.output.sink import Sink, writing
-from ktrace.parallel.write_behind import WriteBehind
+from ktrace.parallel.threads import WriteBehind
 
 
 def test_the_output_appears_when_all_is_well(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.errors import OutputError, UsageError
+from ktrace.tables.figures import Column, Table
 from ktrace.tables.frames import arrow_of
-from ktrace.tables.table import Column, Table
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]

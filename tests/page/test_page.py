@@ -18,14 +18,12 @@ from jinja2 import UndefinedError
 from summaries import tables, training
 
 from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.model import DeviceUse, Group
-from ktrace.page.charts import LogAxis
+from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.work.groups import DeviceUse, Group
+from ktrace.page.charts import LogAxis, device_parts
 from ktrace.page.page import _environment
 from ktrace.page.render import rendered
-from ktrace.page.use_charts import device_parts
-from ktrace.tables.figures import harmless
-from ktrace.tables.table import Column, Table
+from ktrace.tables.figures import Column, Table, escape_controls
 
 #: Names that would have an effect without escapes.
 HOSTILE = [
@@ -217,7 +215,7 @@ def test_names_are_only_names(browser: Any, tmp_path: Path) -> None:
     html = rendered(tables(summary), "html", title=HOSTILE[2], subject=summary)
     opened = Opened(browser, tmp_path / "hostile.html", html)
     page = opened.page
-    names = [harmless(name) for name in HOSTILE]
+    names = [escape_controls(name) for name in HOSTILE]
     assert page.inner_text("h1") == names[2]
     shown = page.locator("#kernels .name").all_text_contents()
     assert shown[:4] == names[:4]
@@ -381,7 +379,7 @@ def test_every_expression_of_a_template_is_escaped_and_bounded() -> None:
 
 def test_jinja_is_imported_only_for_a_page() -> None:
     code = (
-        "import sys, ktrace.cli._figures, ktrace.page.render\n"
+        "import sys, ktrace.cli._console, ktrace.page.render\n"
         "before = 'jinja2' in sys.modules or 'markupsafe' in sys.modules\n"
         "ktrace.page.render.rendered([], 'html')\n"
         "print(before, 'jinja2' in sys.modules)\n"

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from ktrace.parallel.in_order import WAITING, InOrder
-from ktrace.parallel.write_behind import START, WriteBehind
+from ktrace.parallel.threads import START, WAITING, InOrder, WriteBehind
 
 
 def test_bytes_come_in_the_order_in_which_they_were_handed_over() -> None:

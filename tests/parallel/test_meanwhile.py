@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from ktrace.parallel.meanwhile import meanwhile
+from ktrace.parallel.threads import meanwhile
 
 
 def test_what_is_worthwhile_runs_while_the_block_does() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ktrace.parallel.prefetch import prefetch
+from ktrace.parallel.threads import prefetch
 
 
 def test_items_come_in_order_each_made_ahead() -> None:

@@ -24,13 +24,13 @@ _ONE_EACH = [
 @pytest.mark.parametrize("sample", _ONE_EACH)
 def test_no_format_is_asked_twice(sample: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    probe = Format.probe
+    probe = Format.recognised
 
     def counted(fmt: Format, *arguments: Any) -> Any:
         asked.append(fmt.name)
         return probe(fmt, *arguments)
 
-    monkeypatch.setattr(Format, "probe", counted)
+    monkeypatch.setattr(Format, "recognised", counted)
     found = ktrace.inspect(SAMPLES / sample)
     assert found.matches[0].format in asked
     assert max(Counter(asked).values()) == 1

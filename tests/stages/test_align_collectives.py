@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from ranks import batches, by_its_clock, collective
 
 from ktrace.errors import InputError
-from ktrace.model.times import time_text
 from ktrace.report import Report
 from ktrace.stages.align import Align, aligned
 from ktrace.stages.align.collectives import Collectives, Fit
+from ktrace.tables.figures import time_text
 
 
 def fits(ranks: dict[str, list[dict[str, object]]]) -> dict[str, Fit]:

@@ -19,7 +19,7 @@ import ktrace
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 from ktrace.naming.taxonomy import builtin_rules, needed, taxonomy
-from ktrace.stages.classify import with_operations
+from ktrace.stages.names import with_operations
 
 COLUMNS = ("operation", "library", "precision", "layer", "short_name")
 

@@ -20,7 +20,8 @@ from ktrace.cli import cli
 from ktrace.errors import InputError, UsageError
 from ktrace.report import Report
 from ktrace.stages.select import crop as stage
-from ktrace.stages.select.crop import Crop, cropped
+from ktrace.stages.select.crop import cropped
+from ktrace.stages.select.crop_bounds import Crop
 from ktrace.stages.select.dependents import Dependents
 from ktrace.stages.select.filter import Filter
 from ktrace.stages.select.intervals import Intervals

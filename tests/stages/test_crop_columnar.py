@@ -14,7 +14,7 @@ from canonical_rows import Row, event, steps_of_two_ranks
 import ktrace
 from ktrace.converters.parquet import reader
 from ktrace.errors import InputError
-from ktrace.stages.select.crop import Crop
+from ktrace.stages.select.crop_bounds import Crop
 from ktrace.stages.select.filter import Filter
 
 #: Rows of a row group: there are many, most of which a part has nothing in.

@@ -10,7 +10,7 @@ import pytest
 
 import ktrace
 from ktrace.model.batch import Batch
-from ktrace.stages.decode import MANGLED, with_decoded_names
+from ktrace.stages.names import MANGLED, with_decoded_names
 
 _ROWS = [
     ("kernel", "_Z3addPf.kd"),

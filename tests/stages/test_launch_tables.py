@@ -12,7 +12,7 @@ from ktrace.conversion import Conversion
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder, to_rows
 from ktrace.report import Report
-from ktrace.stages.layout.tables import layout
+from ktrace.stages.layout import layout
 
 GPU = {"pid": 7, "device": 0, "context": 1, "stream": 7}
 

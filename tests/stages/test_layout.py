@@ -9,7 +9,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
-from ktrace.stages.layout.tables import layout
+from ktrace.stages.layout import layout
 
 Event = dict[str, Any]
 

@@ -10,7 +10,7 @@ import pytest
 
 import ktrace
 from ktrace.errors import InputError, UsageError
-from ktrace.naming.spelling import base_name, spelled_alike
+from ktrace.naming.short_names import base_name, spelled_alike
 from ktrace.pipeline.info import inspect
 
 SIZE = {"grid_x": 64, "grid_y": 1, "grid_z": 1, "block_x": 256, "block_y": 1, "block_z": 1}

@@ -23,7 +23,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Report
 from ktrace.stages.order.timeline import Timeline, order
-from ktrace.store.gathered import MOST_ARGUMENTS
+from ktrace.store.events import MOST_ARGUMENTS
 
 KINDS = ("kernel", "memcpy", "api", "op", "range", "sync", "alloc", "instant", "counter")
 

@@ -16,7 +16,7 @@ import ktrace
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.report import Report
-from ktrace.stages.pair import pair_halves
+from ktrace.stages.order.pairing import pair_halves
 
 
 @settings(deadline=None, max_examples=150)

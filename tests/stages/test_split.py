@@ -21,7 +21,7 @@ from ktrace.cli import cli
 from ktrace.errors import InputError, OutputError, UsageError
 from ktrace.kit.canonical.record_forms import RecordWriter
 from ktrace.output import parts
-from ktrace.stages.split.split_by import SplitBy
+from ktrace.stages.split import SplitBy
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 
@@ -319,7 +319,7 @@ def test_merge_splits_too(tmp_path: Path) -> None:
 
 
 def test_many_parts_of_many_tracks_look_at_the_tracks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktrace.store.track_index import TrackIndex
+    from ktrace.store.vocabulary import TrackIndex
 
     asked: list[int] = []
     tracks = TrackIndex.tracks

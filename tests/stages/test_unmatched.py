@@ -13,7 +13,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.cli import cli
-from ktrace.naming.near import near
+from ktrace.naming.alike import near
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktrace.store.joins import among, combined, distinct, find, positions
+from ktrace.store.joins import combined, distinct, find, isin_sorted, positions
 
 _RANDOM = np.random.default_rng(7)
 
@@ -15,7 +15,7 @@ def test_positions_are_those_of_the_first_equal_value(known: list[int]) -> None:
     wanted = list(range(-5, 12))
     expected = [known.index(value) if value in known else -1 for value in wanted]
     assert positions(np.array(wanted), np.array(known, np.int64)).tolist() == expected
-    assert among(np.array(wanted), np.array(known, np.int64)).tolist() == [value in known for value in wanted]
+    assert isin_sorted(np.array(wanted), np.array(known, np.int64)).tolist() == [value in known for value in wanted]
 
 
 def test_find_needs_all_columns_to_be_equal() -> None:

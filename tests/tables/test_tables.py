@@ -16,12 +16,19 @@ from conftest import ROOT
 from markdown_it import MarkdownIt
 
 from ktrace.page.render import FORMATS, rendered
-from ktrace.tables.csv_text import as_csv
-from ktrace.tables.figures import UNSEEN, duration, harmless, shortened, shortened_apart, shown, size
-from ktrace.tables.json_text import as_json
-from ktrace.tables.markdown import as_markdown
-from ktrace.tables.table import Cell, Column, Table
-from ktrace.tables.text import as_text
+from ktrace.tables.figures import (
+    UNSEEN,
+    Cell,
+    Column,
+    Table,
+    duration,
+    escape_controls,
+    shortened,
+    shortened_apart,
+    shown,
+    size,
+)
+from ktrace.tables.text import as_csv, as_json, as_markdown, as_text
 
 #: Beyond 2**53: a float would lose its last digits.
 BIG = 2**60 + 1
@@ -182,7 +189,7 @@ def test_json_keeps_names_exactly_and_csv_but_for_escapes() -> None:
     text = as_json([named(HOSTILE)])
     assert [row["kernel"] for row in json.loads(text)["tables"]["kernel"]] == HOSTILE
     frame = pd.read_csv(io.StringIO(as_csv([named(HOSTILE)])), keep_default_na=False)
-    expected = [f"'{name}" if name[:1] in ("=", "-") and name else harmless(name) for name in HOSTILE]
+    expected = [f"'{name}" if name[:1] in ("=", "-") and name else escape_controls(name) for name in HOSTILE]
     assert frame["kernel"].tolist() == expected
 
 
@@ -204,7 +211,7 @@ def test_markdown_is_what_the_parser_sees() -> None:
         if token.type == "td_open"
     ]
     assert cells[:5] == ["gemm", "1.200 ms", "61.5%", f"{BIG:,}", "-250 ns"]
-    assert cells[-2 * len(HOSTILE) :: 2] == [shortened(harmless(name), 160).strip() for name in HOSTILE]
+    assert cells[-2 * len(HOSTILE) :: 2] == [shortened(escape_controls(name), 160).strip() for name in HOSTILE]
     kinds = {child.type for token in tokens for child in token.children or []}
     assert kinds <= {"text", "text_special"}
     assert not [token for token in tokens if token.type.startswith("html")]

@@ -16,7 +16,7 @@ import pytest
 from conftest import SAMPLES
 from test_tables import BIG, HOSTILE, named, sample
 
-from ktrace.tables.table import Column, Table
+from ktrace.tables.figures import Column, Table
 from ktrace.tables.workbook import as_workbook
 
 openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")

@@ -14,7 +14,7 @@ import ktrace
 from ktrace.conversion import Conversion
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
-from ktrace.trace.hta import COLUMNS
+from ktrace.trace.arrow_tables import COLUMNS
 from ktrace.trace.trace import Trace
 
 TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"

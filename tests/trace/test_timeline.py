@@ -12,7 +12,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.model.batch import Batch
-from ktrace.trace.timeline import BINS, TRACKS, _busy, timeline
+from ktrace.trace.notebook import BINS, TRACKS, _busy, timeline
 from ktrace.trace.trace import Trace
 
 SVG = "{http://www.w3.org/2000/svg}"

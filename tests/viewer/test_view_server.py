@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from ktrace.viewer import UI
 from ktrace.viewer import server as module
-from ktrace.viewer.peers import user_of
-from ktrace.viewer.server import File, PortTaken, Server
-from ktrace.viewer.ui import UI
+from ktrace.viewer.server import File, PortTaken, Server, user_of
 
 PATH = "/a-secret/trace.perfetto"
 DATA = bytes(range(256)) * 1000

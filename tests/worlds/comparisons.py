@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import ktrace
-from ktrace.analysis.diff.gate import gate
-from ktrace.analysis.diff.model import NOISE, UNKNOWN, Diff
+from ktrace.analysis.diff.changes import NOISE, UNKNOWN
+from ktrace.analysis.diff.comparison import Diff, gate
 
 from . import plants
 from .kineto import write

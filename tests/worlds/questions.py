@@ -14,9 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import ktrace
-from ktrace.analysis.collectives.model import CollectivesAnswer
-from ktrace.analysis.critical_path.model import CriticalPathAnswer
-from ktrace.analysis.idle.model import IdleAnswer
+from ktrace.analysis.collectives.answer import CollectivesAnswer
+from ktrace.analysis.critical_path.shares import CriticalPathAnswer
+from ktrace.analysis.idle.causes import IdleAnswer
 
 from . import databases, kineto, plants
 from .truth import Stretch, Truth, collectives, waited_for

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ktrace
-from ktrace.analysis.diff.gate import gate
+from ktrace.analysis.diff.comparison import gate
 from worlds import Truth, World, build, plants, write
 from worlds.comparisons import PLANTED, compared
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from ktrace.errors import DamagedInput
+from ktrace.input.snapshot import FileBytes
 from ktrace.input.source import Source
-from ktrace.input.steady import FileBytes
 from ktrace.kit.columnar.protobuf import LENGTH, Column, Fields, Value, fields_of, varint
 from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.report import Report

@@ -22,7 +22,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import KtraceError
 from ktrace.model.batch import Batch
 from ktrace.parallel.fork import fork, may_fork, portable
-from ktrace.parallel.write_behind import WriteBehind
+from ktrace.parallel.threads import WriteBehind
 from ktrace.report import Report
 
 #: A child reads traces of at least this many bytes.

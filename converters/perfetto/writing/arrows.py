@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int64, UInt64
-from ktrace.stages.order.arrows import ARROW_KINDS
+from ktrace.stages.order.links import ARROW_KINDS
 from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f

@@ -17,7 +17,7 @@ from ktrace.kit.timelines.arguments import PLAIN, plain
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
 from ktrace.model.masks import present, slice_rows, words_in
-from ktrace.parallel.meanwhile import meanwhile
+from ktrace.parallel.threads import meanwhile
 from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ktrace.model.tracks import Track
-from ktrace.parallel.in_order import InOrder
+from ktrace.parallel.threads import InOrder
 from ktrace.report import Report
 from ktrace.stages.order.timeline import Timeline
 

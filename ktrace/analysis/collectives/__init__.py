@@ -1,16 +1,12 @@
 """What collectives do: sizes, bandwidths, skew of arrival, and which ranks the others wait for.
 
-batches ──► rows ──► found ──► clocks ──► question ──► model ──► tables
+batches ──► rows ──► found ──► clocks ──► skew ──► answer
 
-rows       the collectives among the events, with what their arguments state
-named      NCCL's own ranges on the host, which name communicator and bytes
-sizes      bytes, and the factors of bandwidth
-found      the collectives of all ranks as columns; the same one on several ranks
-clocks     the ranks in one clock
-question   the answer of `ktrace summary --by collective`
-notes      what the figures rest on, and what isn't known
-model      the answer
-tables     its tables
+rows     the collectives among the events, with what their arguments and NCCL's own ranges state, such as bytes
+found    the collectives of all ranks as columns; the same one on several ranks
+clocks   the ranks in one clock
+skew     the question of `ktrace summary --by collective`
+answer   the answer and its tables
 """
 
 from __future__ import annotations
@@ -27,6 +23,6 @@ if TYPE_CHECKING:
 
 def questions(names: Sequence[str], spill: Spill) -> Question:
     """The question what collectives do."""
-    from ktrace.analysis.collectives.question import CollectivesQuestion
+    from ktrace.analysis.collectives.skew import CollectivesQuestion
 
     return CollectivesQuestion(spill)

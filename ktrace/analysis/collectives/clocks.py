@@ -17,10 +17,8 @@ from ktrace.analysis.collectives.found import Found
 from ktrace.errors import InputError
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.catalog import Catalog
-from ktrace.stages.align.clocks import by_auto
-from ktrace.stages.align.collectives import Fit, fits
-from ktrace.stages.align.matching import Row
-from ktrace.stages.align.moves import Move
+from ktrace.stages.align.collectives import Fit, Row, fits
+from ktrace.stages.align.moves import Move, by_auto
 
 #: The ends must agree this many times better by collectives than by unix time.
 _BETTER = 3

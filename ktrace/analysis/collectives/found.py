@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.collectives.rows import KERNEL, OP, UNKNOWN, CollectiveRows
-from ktrace.analysis.collectives.sizes import Facts, moved
-from ktrace.analysis.work.events import Work
+from ktrace.analysis.collectives.rows import KERNEL, OP, UNKNOWN, CollectiveRows, Facts, moved
+from ktrace.analysis.work.device_work import Work
 from ktrace.model.arrays import Bools, Int32, Int64
-from ktrace.naming.collectives import SENDS, WAITING, operation_in
-from ktrace.stages.align.matching import Keyed, Row
+from ktrace.naming.taxonomy import SENDS, WAITING, operation_in
+from ktrace.stages.align.collectives import Keyed, Row
 from ktrace.store.joins import combined, distinct
 
 
@@ -55,8 +54,9 @@ class Kind(NamedTuple):
 class Found:
     """The collectives with an end. `rank` and `kind` are indices of `ranks` and `kinds`; `size` and `seq` are -1 where
     they aren't known. `joint` numbers what several ranks do together, -1 for a row without a counterpart; `way` is how
-    these were found (`ktrace.stages.align.matching`). `of_calls` tells that these are calls of the host. `unfinished`
-    is the number of those without an end, `confused` of those with the same number that turned out to differ.
+    these were found (`ktrace.stages.align.collectives`). `of_calls` tells that these are calls of the host.
+    `unfinished` is the number of those without an end, `confused` of those with the same number that turned out to
+    differ.
     """
 
     ranks: list[Rank]

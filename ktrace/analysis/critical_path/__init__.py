@@ -1,19 +1,12 @@
 """The path through host and device that decides how long a step takes.
 
-work ──► device, threads, syncs ──► walk ──► path ──► question ──► model
-                                                  └──► track
+work ──► device, host_threads ──► walk ──► path ──► shares
 
-device      what allowed each piece of device work to begin
-threads     what the threads of the host did, and which one the path goes on in
-syncs       where the host waits for devices, and streams for events
-latest      the last of some moments before others
-steps       the times whose path is looked for
-walk        the walk from the end back to the begin
-path        the path as columns
-names       the names of its pieces
-question    the answer of `ktrace summary --by critical-path`
-track       the path as slices of a timeline
-model       the answer and its tables
+device        what allowed each piece of device work to begin; where the host waits for devices, and streams for events
+host_threads  what the threads of the host did, and which one the path goes on in
+walk          the times whose path is looked for, and the walk from their end back to their start
+path          the path as columns, with the names of its pieces, and as slices of a timeline
+shares        the question of `ktrace summary --by critical-path`, its answer and tables
 """
 
 from __future__ import annotations
@@ -24,9 +17,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ktrace.analysis.work.events import Work
-    from ktrace.analysis.work.labels import Labels
-    from ktrace.analysis.work.question import Question
+    from ktrace.analysis.work.device_work import Work
+    from ktrace.analysis.work.question import Labels, Question
     from ktrace.store.spill import Spill
 
 #: The columns of the model that it looks at, in addition to those of any summary.
@@ -38,13 +30,13 @@ SPANS = True
 
 def questions(names: Sequence[str], spill: Spill) -> Question:
     """The question what decides how long steps take."""
-    from ktrace.analysis.critical_path.question import CriticalPath
+    from ktrace.analysis.critical_path.shares import CriticalPath
 
     return CriticalPath()
 
 
 def explain(work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
     """Yields the path of each source as slices of a timeline, on a track of its own."""
-    from ktrace.analysis.critical_path.track import slices
+    from ktrace.analysis.critical_path.path import slices
 
     return slices(work, labels)

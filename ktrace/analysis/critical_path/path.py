@@ -1,25 +1,35 @@
-"""The path of a source as columns: what decided each moment of its steps."""
+"""The path of a source as columns: what decided each moment of its steps.
+
+critical path   [ aten::mm ][ cudaLaunchKernel ][ launch delay ][ gemm                ][ norm ]
+
+It is also slices of a timeline, on a track of its own. A piece is named by
+
+kernel, copy          its short name               host operator, API call     its name
+between calls         the range around it          dependency, unknown         what ran meanwhile
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from ktrace.analysis.critical_path import walk
-from ktrace.analysis.critical_path.device import Device
-from ktrace.analysis.critical_path.steps import Course, courses
-from ktrace.analysis.critical_path.syncs import Syncs
-from ktrace.analysis.critical_path.threads import Threads, covered
+from ktrace.analysis.critical_path.device import Device, Syncs
+from ktrace.analysis.critical_path.host_threads import Threads, covered
+from ktrace.analysis.critical_path.walk import Course, courses
 from ktrace.analysis.work import gaps
-from ktrace.analysis.work.events import Events, Work
-from ktrace.analysis.work.gaps import CAUSES, NO_GAP
-from ktrace.analysis.work.meanwhile import ON_ITS_WAY
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COMMUNICATION, COPY
+from ktrace.analysis.work.gaps import CAUSES, NO_GAP, ON_ITS_WAY
+from ktrace.analysis.work.question import Labels
 from ktrace.analysis.work.spans import KINDS as SPAN_KINDS
-from ktrace.analysis.work.use import COMMUNICATION, COPY
-from ktrace.model.arrays import AnyArray, Int8, Int32, Int64
+from ktrace.analysis.work.spans import generic
+from ktrace.model.arrays import AnyArray, Int8, Int32, Int64, Integers
+from ktrace.naming.short_names import short_name
 from ktrace.naming.taxonomy import classify
 
 #: What a piece of the path is. From `launch overhead` on, these are causes of `--by idle`.
@@ -68,7 +78,7 @@ class Path:
     kind_of_shape: Int8
 
     def intervals(self) -> tuple[Int64, Int64]:
-        """The begins and ends of the steps."""
+        """The starts and ends of the steps."""
         steps = self.course.steps
         begin, end = [step.begin for step in steps], [step.end + step.after for step in steps]
         return np.array(begin, np.int64), np.array(end, np.int64)
@@ -226,3 +236,133 @@ def _with_ranges(columns: Columns, threads: Threads) -> Columns:
     span = columns.span.copy()
     span[rows] = threads.range_around(columns.thread[rows].astype(np.int32), columns.begin[rows])
     return columns._replace(span=span)
+
+
+#: The name of a wait that no known work comes after.
+NOTHING_KNOWN = "(nothing known)"
+
+
+class Names:
+    """Names of pieces as numbers of `words`, and the `kernel` and `operation` of each shape of device work.
+
+    `kernel` and `operation` are indices of `kernels` and `operations`. `classified` are the operations of shapes, also
+    where the rows aren't classified, None where there is none.
+    """
+
+    def __init__(self, work: Work, labels: Labels) -> None:
+        if work.rows is not work.gathered.work:
+            work = Work.of_devices(work.gathered)
+        self.shapes, spans = work.shapes, work.gathered.spans.names
+        self.kernel, self.kernels = work.by_shape(_short)
+        self.operation, self.operations = work.by_shape(labels.key("operation"))
+        self.classified: list[str | None] = [operation_of(shape) for shape in work.shapes]
+        self.threads: list[int | None] = [thread["tid"] for thread in work.threads]
+        meanwhile = [f"while {name} ran" for name in self.kernels]
+        before = [f"before {name}" for name in self.kernels]
+        self.words = [*map(generic, spans), *self.kernels, *meanwhile, *before, *KINDS, NOTHING_KNOWN]
+        self._kernels = len(spans)
+        self._kinds = len(spans) + 3 * len(self.kernels)
+
+    def of_work(self, path: Path, work: Int64) -> Int64:
+        """The kernel of each piece of work, -1 for -1."""
+        if not len(path.device):
+            return np.full(len(work), -1, np.int64)
+        return np.where(work >= 0, self.kernel[path.device.shape[work]], -1)
+
+    def texts(self, path: Path, rows: Int64) -> pa.DictionaryArray:
+        """The names of some pieces, as a column."""
+        return words(self.words, self.of(path, rows))
+
+    def of(self, path: Path, rows: Int64) -> Int64:
+        """The number of the name of each of some pieces."""
+        kind, span, work = path.columns.kind[rows], path.columns.span[rows], path.columns.work[rows]
+        kernel = self.of_work(path, work)
+        found = self._kinds + kind.astype(np.int64)
+        if len(path.threads.names):
+            found = np.where(span >= 0, path.threads.names[span], found)
+        found = np.where(kind < OPERATOR, self._kernels + kernel, found)
+        waits = kind >= DEPENDENCY
+        if waits.any():
+            other = self.of_work(path, path.columns.other[rows])
+            wait = np.where(kernel >= 0, self._kernels + 2 * len(self.kernels) + kernel, len(self.words) - 1)
+            wait = np.where(other >= 0, self._kernels + len(self.kernels) + other, wait)
+            found = np.where(waits, wait, found)
+        return found
+
+
+def _short(shape: dict[str, Any]) -> str:
+    """The short name of work, also where the rows aren't classified."""
+    name: str = shape["name"]
+    return shape["short_name"] or (short_name(name) if shape["kind"] == "kernel" else name)
+
+
+def words(known: Sequence[str | None], numbers: Integers) -> pa.DictionaryArray:
+    """A column of words by their numbers, null for -1; its dictionary has each that occurs once."""
+    used = np.flatnonzero(np.bincount(numbers + 1, minlength=1))
+    codes = np.zeros(len(known) + 1, np.int32)
+    texts: dict[str | None, int] = {}
+    for number in used.tolist():
+        codes[number] = texts.setdefault(known[number - 1] if number else None, len(texts))
+    return pa.DictionaryArray.from_arrays(pa.array(codes[numbers + 1]), pa.array([*texts], pa.string()))
+
+
+#: The text key of the track.
+TRACK = "critical path"
+
+_ROWS = 65_536
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+def slices(work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
+    """Yields the pieces of the path of each source as events without `id`, in the order of their times."""
+    names = Names(work, labels)
+    for path in paths(work):
+        place, count = _place(work, path), len(path.columns.begin)
+        for first in range(0, count, _ROWS):
+            yield _slices(path, np.arange(first, min(first + _ROWS, count)), names, place)
+
+
+def _place(work: Work, path: Path) -> dict[str, Any]:
+    """The columns of the track: in the process whose threads are on the path, if there is only one."""
+    threads = [work.threads[one] for one in np.unique(path.columns.thread).tolist() if one >= 0]
+    processes = {(thread["host"], thread["pid"]) for thread in threads}
+    host, pid = processes.pop() if len(processes) == 1 else (None, None)
+    place = {"source": path.source, "host": host, "pid": pid, "track": TRACK}
+    return {name: value for name, value in place.items() if value is not None}
+
+
+def _slices(path: Path, rows: Int64, names: Names, place: dict[str, Any]) -> pa.RecordBatch:
+    """Some pieces as rows; the arguments tell the device work, or that which a delay is before."""
+    columns, count = path.columns, len(rows)
+    begin, work = columns.begin[rows], columns.work[rows]
+    shape = np.where(work >= 0, path.device.shape[work], -1) if len(path.device) else np.full(count, -1)
+    steps = [None if path.course.is_whole else step.label for step in path.course.steps]
+    known: dict[str, list[Any]] = {key: [one[key] for one in names.shapes] for key in ("name", "device", "stream")}
+    found: dict[str, pa.Array] = {
+        **{name: pa.array([value] * count, pa.int64() if name == "pid" else _TEXT) for name, value in place.items()},
+        "ts": pa.array(begin),
+        "dur": pa.array(columns.end[rows] - begin),
+        "kind": _constant("range", count),
+        "timing": _constant("derived", count),
+        "name": names.texts(path, rows),
+        "args.path_kind": words(KINDS, columns.kind[rows]),
+        "args.step": words(steps, columns.step[rows]),
+        "args.work": words(known["name"], shape),
+        "args.work_operation": words(names.classified, shape),
+        "args.work_device": _integers(known["device"], shape),
+        "args.work_stream": _integers(known["stream"], shape),
+        "args.thread": _integers(names.threads, columns.thread[rows]),
+        "args.derived_by": _constant("ktrace", count),
+    }
+    return pa.RecordBatch.from_pydict({name: one for name, one in found.items() if one.null_count < count})
+
+
+def _integers(known: list[int | None], numbers: Any) -> pa.Array:
+    """A column of whole numbers by their index, null for -1."""
+    used, codes = np.unique(numbers, return_inverse=True)
+    values = pa.array([known[number] if number >= 0 else None for number in used.tolist()], pa.int64())
+    return values.take(pa.array(codes))
+
+
+def _constant(word: str, rows: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([word])).cast(_TEXT)

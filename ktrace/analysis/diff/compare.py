@@ -12,14 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ktrace.analysis.diff.answered import ANSWERED, COMPARED, groups_by
-from ktrace.analysis.diff.matching import Match, matched, together
-from ktrace.analysis.diff.model import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange, Diff
+from ktrace.analysis.diff.changes import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange
+from ktrace.analysis.diff.comparison import Diff
+from ktrace.analysis.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
 from ktrace.analysis.diff.sentences import verdict
-from ktrace.analysis.diff.verdicts import judged
-from ktrace.analysis.summary.model import StepUse, Summary
-from ktrace.analysis.work.keys import BY, GRID, OF_GRID, OTHER
-from ktrace.analysis.work.model import DeviceUse, Group
+from ktrace.analysis.diff.verdicts import add_verdicts
+from ktrace.analysis.summary.summary import StepUse, Summary
+from ktrace.analysis.work.groups import BY, GRID, OF_GRID, OTHER, DeviceUse, Group
 from ktrace.errors import UsageError
 from ktrace.model.arrays import Float64
 from ktrace.tables.figures import percent
@@ -57,7 +56,7 @@ def compared(
 ) -> Diff:
     """Returns what changed from `a` to `b`.
 
-    `by` lists the requested tables (of `ktrace.analysis.diff.answered.COMPARED`); by default kernel (if most kernels
+    `by` lists the requested tables (of `ktrace.analysis.diff.matching.COMPARED`); by default kernel (if most kernels
     are shared), operation and layer. If both sides have steps, totals are averages per step, so that runs of different
     length compare, unless `total` requests whole traces. `names` are the names of the two sides, `part` says that a
     filter left out some of their rows.
@@ -118,7 +117,7 @@ class _Sides:
     def whole(self) -> Change:
         """Returns the change of all work; only steps can test it for noise, since launches do different work."""
         change = self._change(Match(_all(self.a), _all(self.b), "name"), by_step=self.by_step)
-        (change,) = judged([change], by_step=self.by_step)
+        (change,) = add_verdicts([change], by_step=self.by_step)
         if change.verdict != UNKNOWN or change.test or "statistics" in (self.a.work, self.b.work):
             return change
         return replace(change, why="too few steps")
@@ -136,7 +135,9 @@ class _Sides:
                 if len(mine) + len(others) > 2:
                     pairs = [Match(mine.get(grid), others.get(grid), one.matched) for grid in mine | others]
                     parts[place] = [self._change(match, by_step=self.by_step) for match in pairs]
-        every = judged([part for own in parts.values() for part in own if part.a and part.b], by_step=self.by_step)
+        every = add_verdicts(
+            [part for own in parts.values() for part in own if part.a and part.b], by_step=self.by_step
+        )
         clear = {part.key: part for part in every if part.verdict == CLEAR}
         found: list[Change] = []
         for place, one in enumerate(changes):
@@ -153,7 +154,9 @@ class _Sides:
             return []
         key = f"{one.key}, other grids"
         whole_a, whole_b = (replace(together(side), key=key) if side else None for side in (a, b))
-        return judged([self._change(Match(whole_a, whole_b, one.matched), by_step=self.by_step)], by_step=self.by_step)
+        return add_verdicts(
+            [self._change(Match(whole_a, whole_b, one.matched), by_step=self.by_step)], by_step=self.by_step
+        )
 
     def notes(self, name_a: str, name_b: str) -> list[str]:
         """Returns notes on how the totals are compared, where that isn't obvious."""
@@ -263,7 +266,7 @@ def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse], devices: tuple[float, 
         one, other = (np.array([getattr(use, name) / use.count for use in side], np.float64) for side in (a, b))
         if one.any() or other.any():
             changes.append(_measure(name.replace("_", " "), one, other))
-    return [one for of in changes for one in judged([of], by_step=True, fills=lag and of.key in _UNLIKE_AT_FIRST)]
+    return [one for of in changes for one in add_verdicts([of], by_step=True, fills=lag and of.key in _UNLIKE_AT_FIRST)]
 
 
 def _per_source(side: Summary) -> float:
@@ -276,13 +279,13 @@ def _of_traces(a: Summary, b: Summary) -> list[Change]:
     for name, length in _LENGTHS.items():
         one, other = length(a), length(b)
         if one is not None and other is not None and (one or other) and (alike or name != "span"):
-            (change,) = judged([_measure(name, np.array([float(one)]), np.array([float(other)]))], by_step=False)
+            (change,) = add_verdicts([_measure(name, np.array([float(one)]), np.array([float(other)]))], by_step=False)
             found.append(replace(change, why="one recording of each") if change.verdict == UNKNOWN else change)
     return found
 
 
 def _longest(side: Summary) -> int | None:
-    """Returns the time from the first begin to the last end of a source, None without events."""
+    """Returns the time from the first start to the last end of a source, None without events."""
     if side.longest is None and side.span and len(side.sources) == 1:
         return side.span[1] - side.span[0]
     return None if side.work == "statistics" else side.longest
@@ -308,8 +311,8 @@ _LENGTHS: dict[str, Callable[[Summary], int | None]] = {
 def _judged(by: str, changes: Sequence[Change], *, by_step: bool) -> list[Change]:
     """Returns the changes of one table, judged. Answers have no totals of steps."""
     if by not in ANSWERED:
-        return judged(changes, by_step=by_step)
-    found = judged(changes, by_step=False)
+        return add_verdicts(changes, by_step=by_step)
+    found = add_verdicts(changes, by_step=False)
     return [replace(one, why="only totals are known") if one.why == "statistics only" else one for one in found]
 
 

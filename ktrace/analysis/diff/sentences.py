@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 
-from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, Diff
-from ktrace.analysis.work.keys import OTHER
+from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
+from ktrace.analysis.diff.comparison import Diff
+from ktrace.analysis.work.groups import OTHER
 from ktrace.tables.figures import brief, percent, shortened
 
 #: Changes of the whole below this are "the same", in percent.

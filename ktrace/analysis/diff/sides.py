@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ktrace.analysis.diff.compare import compared, require_comparable
-from ktrace.analysis.diff.model import Diff
+from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.summary.compute import read_summary
-from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.keys import GRID, NOT_KNOWN
+from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.work.groups import GRID, NOT_KNOWN
 from ktrace.errors import InputError, UsageError
 from ktrace.input.limits import limited
 from ktrace.pipeline.selection import selected
@@ -59,7 +59,7 @@ def compare(
     a, b : path, Trace or Summary
         The sides; a path may be a file, a pattern or a folder of ranks. Without `b`, two runs in `a` are compared.
     by : sequence of str, optional
-        The tables wanted (`ktrace.analysis.diff.answered.COMPARED`). By default: by kernel where most kernels are in
+        The tables wanted (`ktrace.analysis.diff.matching.COMPARED`). By default: by kernel where most kernels are in
         both, by operation, and by layer.
     total : bool
         Compare the totals of each whole, also where both sides have steps. By default totals are those of a step on

@@ -1,14 +1,11 @@
 """What the host's operators, modules, ranges and calls cost on devices.
 
-spans ──► names ──► forest ──► paths ──► tables
+spans ──► costs ──► forest ──► answer
 
-names     what a name means: its group without arguments, whether it is a module, an operator, a frame of Python
+costs     the question: collects, nests and adds up; what the name of a span means
 backward  the forward operators of backward ones, by arrows
-forest    the span around each span and around each launching call
-paths     the call tree, and the figures of each path in it
-calls     the calls themselves
-costs     the question: collects, nests and adds up
-tables    the answers as tables
+forest    the span around each span and around each launching call, and the call tree
+answer    the answers and their tables
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.analysis.hosts.forest import Spans
-from ktrace.analysis.work.columns import StoredRows, source_of
-from ktrace.analysis.work.joining import Ranges
-from ktrace.analysis.work.shapes import Shapes
+from ktrace.analysis.work.spans import Ranges
+from ktrace.analysis.work.stored_columns import Shapes, StoredRows, source_of
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.masks import present, words_in

@@ -1,15 +1,156 @@
-"""DuckDB: connections that reach no files and no Python variables, and their errors as ours."""
+"""DuckDB: the views that SQL sees, connections that reach no files and no Python variables, and their errors as ours.
+
+Which tables and columns a text of SQL needs is found before anything is read: the query is planned on empty tables.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ktrace.analysis.query.views import VIEWS
+import pyarrow as pa
+
 from ktrace.errors import KtraceError, UsageError, import_extra
+from ktrace.model.batch import DEVICE_KINDS, RECORDS, arrow_schema, fields
+from ktrace.naming.taxonomy import COLUMNS as LABELS
+
+#: The table of launches, and its columns that identify a piece of work.
+LAUNCHED, WORK_KEY = "launched", ("source", "id")
+
+#: The columns of the table of launches. Texts are dictionaries.
+LAUNCHED_SCHEMA = pa.schema(
+    [
+        ("source", pa.dictionary(pa.int32(), pa.string())),
+        ("id", pa.int64()),
+        ("call_id", pa.int64()),
+        ("call", pa.dictionary(pa.int32(), pa.string())),
+        ("call_ts", pa.int64()),
+        ("call_dur", pa.int64()),
+        ("call_pid", pa.int64()),
+        ("call_tid", pa.int64()),
+        ("queue", pa.int64()),
+    ]
+)
+
+_REPEATING = pa.dictionary(pa.int32(), pa.string())
+
+#: Columns of text whose values rarely repeat.
+_DISTINCT = ("args", "facts", "key")
+
+#: Columns of a view that the model doesn't have: unit and meaning.
+CALL_COLUMNS = {
+    "call_id": ("", "Id of the call that launched the work."),
+    "call": ("", "Name of the call."),
+    "call_ts": ("ns", "Start of the call."),
+    "call_dur": ("ns", "Duration of the call."),
+    "call_pid": ("", "Process of the call."),
+    "call_tid": ("", "Thread of the call."),
+    "queue": ("ns", "From the end of the call to the start of the work; 0 if the work started before."),
+}
+
+_NAMES = ("source", "id", "kind", "name", "short_name", "operation", "library", "precision", "layer")
+_PLACE = ("host", "pid", "device", "context", "stream", "track")
+_SHAPE = (
+    *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
+    *("registers", "shared_memory", "shared_dynamic", "occupancy", "bytes", "copy_kind", "comm", "comm_seq"),
+)
+
+
+@dataclass(frozen=True)
+class View:
+    """A view: what a row is, its columns, and the query that defines it."""
+
+    name: str
+    about: str
+    columns: tuple[str, ...]
+    sql: str
+
+
+def table_name(record: str) -> str:
+    """The name of the table of a record, or of launches, in DuckDB."""
+    return f"ktrace_{record}"
+
+
+@cache
+def table_schema(record: str) -> pa.Schema:
+    """The Arrow schema of a table: that of the model, with texts that repeat as dictionaries."""
+    if record == LAUNCHED:
+        return LAUNCHED_SCHEMA
+    return pa.schema(
+        pa.field(one.name, _REPEATING if pa.types.is_string(one.type) and one.name not in _DISTINCT else one.type)
+        for one in arrow_schema(record)
+    )
+
+
+_KINDS = ", ".join(f"'{kind}'" for kind in DEVICE_KINDS)
+
+_ABOUT = {
+    "events": "what happened, at a time",
+    "summaries": "statistics, from tables of the source",
+    "links": "ends of arrows",
+    "catalog": "facts about sources, processes, devices, ...",
+}
+
+_OF_WORK = (*_NAMES, *_PLACE, "ts", "dur", "correlation", *_SHAPE, "cat", "args")
+_OF_LAUNCH = (
+    *("source", "call_id", "call", "call_ts", "call_dur", "call_pid", "call_tid", "queue"),
+    *("id", "kind", "name", "short_name", "operation", "library", "precision", "layer"),
+    *("host", "device", "context", "stream", "ts", "dur", "correlation"),
+)
+
+
+def _joined(columns: tuple[str, ...], join: str) -> str:
+    """The query of a view on device work and its launches."""
+    shown = ", ".join(f"{'l' if name in CALL_COLUMNS else 'e'}.{name}" for name in columns)
+    events, launched = table_name("events"), table_name(LAUNCHED)
+    return (
+        f"SELECT {shown} FROM {events} e {join} JOIN {launched} l ON e.source = l.source AND e.id = l.id "
+        f"WHERE e.kind IN ({_KINDS})" + (" AND l.call_id IS NOT NULL" if join == "INNER" else "")
+    )
+
+
+def _record_view(record: str) -> View:
+    columns = tuple(arrow_schema(record).names)
+    return View(record, _ABOUT[record], columns, f"SELECT * FROM {table_name(record)}")
+
+
+_KERNELS = (*_OF_WORK, *CALL_COLUMNS)
+
+VIEWS = {
+    view.name: view
+    for view in (
+        _record_view("events"),
+        View("kernels", "device work: kernels, copies, memsets, graphs", _KERNELS, _joined(_KERNELS, "LEFT")),
+        View("launches", "a call, and work that it launched", _OF_LAUNCH, _joined(_OF_LAUNCH, "INNER")),
+        *map(_record_view, RECORDS[1:]),
+    )
+}
+
+
+def described(view: View, column: str) -> tuple[str, str, str]:
+    """The type, unit and meaning of a column of a view."""
+    if column in CALL_COLUMNS:
+        return (sql_type(LAUNCHED_SCHEMA.field(column).type), *CALL_COLUMNS[column])
+    record = view.name if view.name in RECORDS else "events"
+    spec = fields(record)[column]
+    kind = sql_type(arrow_schema(record).field(column).type)
+    return kind, spec.get("x-unit", ""), spec.get("description", "")
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """The type in SQL."""
+    if pa.types.is_list(kind):
+        return "varchar[]"
+    if pa.types.is_floating(kind):
+        return "double"
+    return {pa.int64(): "bigint", pa.int32(): "integer"}.get(kind, "varchar")
+
 
 #: SQL reads the trace alone: no files, no network, no extensions, none of the caller's variables.
 _SETTINGS = {
@@ -84,3 +225,90 @@ def _explained(text: str, before: int) -> UsageError:
             place += "\n" + "^".rjust(len(line[3]) + len(head) - len(f"LINE {line[1]}: "))
     near = _NEAR.search(text)
     return UsageError(f"SQL: {what}{place}", expected=near and near[1].strip().rstrip("?"))
+
+
+Parameters = Mapping[str, Any]
+
+#: Optimizers that stay: the one that leaves out columns. Others would leave out more, since the tables are empty.
+_OPTIMIZERS = ("unused_columns",)
+
+#: On a line of its own, so that places in the query stay the same.
+_EXPLAIN = "EXPLAIN (FORMAT json)\n"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The tables that a query reads, each with its columns; `launched` is one of them."""
+
+    tables: dict[str, frozenset[str]]
+
+    @property
+    def launches(self) -> bool:
+        """Whether calls and their work have to be joined."""
+        return LAUNCHED in self.tables
+
+    @property
+    def labels(self) -> bool:
+        """Whether device work has to be labelled."""
+        return any(not columns.isdisjoint(LABELS) for columns in self.tables.values())
+
+
+def everything() -> Plan:
+    """The plan of a query that may read anything."""
+    return Plan({record: frozenset(table_schema(record).names) for record in (*RECORDS, LAUNCHED)})
+
+
+def planned(sql: str, params: Parameters | None) -> Plan:
+    """The plan of a query. Raises UsageError where the SQL is wrong, or isn't one query."""
+    with connected(threads=1) as connection, errors_as_ours(1):  # closed before readers fork
+        for record in (*RECORDS, LAUNCHED):
+            connection.register("empty", table_schema(record).empty_table())
+            connection.execute(f"CREATE TABLE {table_name(record)} AS SELECT * FROM empty")
+            connection.unregister("empty")
+        (known,) = zip(*connection.execute("SELECT name FROM duckdb_optimizers()").fetchall(), strict=True)
+        off = ",".join(name for name in known if name not in _OPTIMIZERS)
+        connection.execute(f"SET disabled_optimizers = '{off}'")
+        create_views(connection)
+        if _kind(connection, sql):  # PIVOT looks at the values first: its plan isn't known
+            words = set(re.findall(r"\w+", sql.lower())) & VIEWS.keys()
+            return _whole(words) if words <= {*RECORDS} else everything()
+        found = connection.execute(f"{_EXPLAIN}{sql}", dict(params) if params else None).fetchall()
+        return _plan(json.loads(found[0][1]))
+
+
+def _kind(connection: Any, sql: str) -> bool:
+    """Whether the SQL is one query that DuckDB runs as several. Raises UsageError where it isn't one query."""
+    with errors_as_ours():
+        statements = connection.extract_statements(sql)
+    kinds = [str(one.type).rpartition(".")[2].removesuffix("_STATEMENT") for one in statements]
+    if re.search(r"\bpivot\b", sql, re.I) and kinds[-1:] == ["SELECT"] and {*kinds[:-1]} == {"CREATE"}:
+        return True  # DuckDB 1 makes a type of the values first
+    if len(kinds) != 1:
+        what = f"these are {len(kinds)} statements" if kinds else "there is no query"
+        raise UsageError(f"SQL: {what}", expected="one query, such as: select name, sum(dur) from kernels group by 1")
+    if kinds[0] not in ("SELECT", "MULTI"):
+        raise UsageError(f"SQL: {kinds[0]} isn't a query", expected="SELECT, FROM, WITH, PIVOT, SUMMARIZE or DESCRIBE")
+    return kinds[0] == "MULTI"
+
+
+def _whole(records: set[str]) -> Plan:
+    """All columns of these records."""
+    return Plan({record: frozenset(table_schema(record).names) for record in records})
+
+
+def _plan(found: Any) -> Plan:
+    """The tables and columns in a plan of DuckDB, which is a tree of nodes."""
+    used: dict[str, set[str]] = {}
+    names = {table_name(record): record for record in (*RECORDS, LAUNCHED)}
+    nodes = [*found]
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("children", [])
+        info = node.get("extra_info", {})
+        record = names.get(info.get("Table", "").rpartition(".")[2])
+        if record is not None:
+            columns = info.get("Projections") or []
+            used.setdefault(record, set()).update([columns] if isinstance(columns, str) else columns)
+    if used.get(LAUNCHED, set()) <= {*WORK_KEY}:  # joined, but nothing of it is looked at
+        used.pop(LAUNCHED, None)
+    return Plan({record: frozenset(columns | {"id"}) for record, columns in used.items()})

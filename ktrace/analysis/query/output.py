@@ -18,11 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ktrace.errors import UsageError
-from ktrace.tables.csv_text import csv_cell
-from ktrace.tables.figures import UNSEEN
-from ktrace.tables.markdown import as_markdown
-from ktrace.tables.table import Cell, Column, Table
-from ktrace.tables.text import as_text
+from ktrace.tables.figures import UNSEEN, Cell, Column, Table
+from ktrace.tables.text import as_markdown, as_text, csv_cell
 
 #: The values of `--format`.
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "md", "parquet")

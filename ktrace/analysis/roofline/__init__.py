@@ -1,23 +1,16 @@
 """How near the work is to what the machine can do.
 
-shapes of operators ──► tensors ──► formulas (products, attention, traffic) ──► operators ──┐
-figures of the source ──► measured ──► stated ──────────────────────────────────────────────┤
-                                                                          tables ◄── answer ◄── gather
+shapes of operators ──► tensors ──► products, traffic ──► operators ──┐
+figures of the source ──► measured ───────────────────────────────────┴─► roofline ──► answer
 
-tensors    the inputs of an operator: shapes, types, values
-costs      the FLOPs and the least bytes of an operator
-products   the cost of products of matrices and of convolutions
-attention  the cost of attention
+tensors    the inputs of an operator: shapes, types, values; its FLOPs and least bytes
+products   the cost of products of matrices, of convolutions and of attention
 traffic    the bytes of operators that do little arithmetic
-formulas   the formula of each operator
-operators  collects operators, finds the one that work belongs to
-measured   collects FLOPs and bytes that the source states
-stated     the work that these figures belong to
+operators  collects operators, finds the formula of each, and the one that work belongs to
+measured   FLOPs and bytes that the source states, and the work that they belong to
 peaks      the peak rates of devices
-model      work with its cost, and rates
-gather     the question
-answer     the answer
-tables     the answer as tables
+roofline   the question
+answer     work with its cost, rates, and the tables of both
 """
 
 from __future__ import annotations
@@ -55,6 +48,6 @@ COLUMNS = frozenset(
 
 def questions(names: tuple[str, ...], spill: Spill) -> Question:
     """The question how near the work is to what the device can do."""
-    from ktrace.analysis.roofline.gather import Roofline
+    from ktrace.analysis.roofline.roofline import Roofline
 
     return Roofline(spill)

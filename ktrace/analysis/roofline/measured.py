@@ -1,28 +1,32 @@
-"""FLOPs and bytes that the source states for device work: XLA's estimates, and the counters of Nsight Compute.
-
-kernel  args.flops 16384, args.bytes_accessed 4096                        XPlane
-kernel  id 7   ◄── metric, parent 7, dram__bytes.sum 18,870,000           Nsight Compute, alone or joined to a timeline
-"""
+"""FLOPs and bytes that the source states for device work: XLA's estimates, and the counters of Nsight Compute."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import replace
+from math import fsum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.work.columns import StoredColumns, StoredRows, source_of
+from ktrace.analysis.roofline.answer import Item
+from ktrace.analysis.work.groups import OTHER
+from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.model.row_builder import to_rows
+from ktrace.store.joins import positions
 from ktrace.store.spill import Spill
+
+if TYPE_CHECKING:
+    from ktrace.analysis.work.device_work import Events, Shape, Work
 
 #: Names of arguments with the FLOPs and the bytes of a piece of work.
 _FLOPS, _BYTES = ("flops", "model_flops"), ("bytes_accessed",)
@@ -218,3 +222,103 @@ def _texts(batch: Batch, rows: Int64) -> tuple[Float64, Float64]:
 def _number(value: Any) -> float:
     """A number not below 0, else NaN."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else np.nan
+
+
+#: The types of elements as XLA and the classifier write them.
+_TYPES = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "s8": "int8", "u8": "int8", "i8": "int8"}
+_XLA = re.compile(r"= \(?(bf16|f64|f32|f16|f8|s8|u8)[a-z0-9]{0,12}\[")
+
+
+def stated_items(measured: Measured, work: Work, events: Events, on: Any) -> tuple[list[Item], Int64]:
+    """The items of a source, and the work in them; `on` is the device of each piece of work."""
+    id_, flops, moved = measured.of(events.source)
+    if not len(id_):
+        return _counted(measured, work, events, on)
+    order = np.argsort(id_, kind="stable")
+    place = positions(events.ids, id_[order])
+    rows = np.flatnonzero(place >= 0)
+    own = order[place[rows]]
+    return _items(work, events, on, rows, flops[own], moved[own]), rows
+
+
+def _items(work: Work, events: Events, on: Any, rows: Int64, flops: Float64, moved: Float64) -> list[Item]:
+    """Items of work with the same shape, on the same device, of which the same is known."""
+    if not len(rows):
+        return []
+    known = np.stack([events.shape[rows], on[rows], ~np.isnan(flops), ~np.isnan(moved)]).astype(np.int64)
+    groups, group = np.unique(known, axis=1, return_inverse=True)
+    group = group.reshape(-1)
+    count = np.bincount(group)
+    time = np.zeros(len(count), np.int64)
+    np.add.at(time, group, events.dur[rows])
+    sums = [np.bincount(group, weights=np.nan_to_num(one), minlength=len(count)) for one in (flops, moved)]
+    found = []
+    for number, (shape, device, has_flops, has_bytes) in enumerate(groups.T.tolist()):
+        amount, size = float(sums[0][number]), float(sums[1][number])
+        found.append(
+            item_of(
+                work.shapes[shape],
+                device,
+                int(count[number]),
+                int(time[number]),
+                amount if has_flops else None,
+                size if has_bytes else None,
+            )
+        )
+    return found
+
+
+def _counted(measured: Measured, work: Work, events: Events, on: Any) -> tuple[list[Item], Int64]:
+    """Items of work with counters."""
+    rows = np.flatnonzero(positions(events.ids, measured.ids(events.source)) >= 0)
+    found = []
+    for row in rows.tolist():
+        shape, time = work.shapes[events.shape[row]], int(events.dur[row])
+        one = measured.counted(events.source, int(events.ids[row]), time, shape["operation"])
+        if one is not None:
+            found.append(item_of(shape, int(on[row]), 1, time, one.flops, one.bytes, one.precision))
+    return merged(found), rows
+
+
+def item_of(
+    shape: Shape,
+    device: int,
+    calls: int,
+    time: int,
+    flops: float | None,
+    moved: float | None,
+    precision: str | None = None,
+) -> Item:
+    """An item of kernels with this shape."""
+    name = shape.get("short_name") or shape["name"]
+    operation = shape.get("operation") or OTHER
+    return Item(operation, name, "", precision or _precision(shape), device, calls, calls, time, flops, moved)
+
+
+def merged(items: list[Item]) -> list[Item]:
+    """Items with the same name and type as one, unless other figures of them are known."""
+    groups: dict[Any, list[Item]] = {}
+    for one in items:
+        key = one.operation, one.name, one.precision, one.device, one.flops is None, one.bytes is None
+        groups.setdefault(key, []).append(one)
+    return [_summed(same) for same in groups.values()]
+
+
+def _summed(same: list[Item]) -> Item:
+    first = same[0]
+    return replace(
+        first,
+        calls=sum(one.calls for one in same),
+        kernels=sum(one.kernels for one in same),
+        time=sum(one.time for one in same),
+        flops=None if first.flops is None else fsum(one.flops or 0 for one in same),
+        bytes=None if first.bytes is None else fsum(one.bytes or 0 for one in same),
+    )
+
+
+def _precision(shape: Shape) -> str:
+    """The type of the elements: that of the classifier, else the type of the result in the text of XLA."""
+    known = shape.get("precision")
+    if not known and (match := _XLA.search(shape["name"])):
+        known = "fp8" if match[1] == "f8" else match[1]
+    return _TYPES.get(known or "", known or "")

@@ -4,6 +4,8 @@ thread 4242    [ aten::linear                     ]
                   [ aten::addmm  8x64, 64x32     ]      the innermost operator with a known cost
                      [ cudaLaunchKernel ]
 stream 7                              [ gemm ]          its time belongs to aten::addmm
+
+The formula of each operator.
 """
 
 from __future__ import annotations
@@ -15,19 +17,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.roofline.costs import Cost
-from ktrace.analysis.roofline.formulas import cost_of
-from ktrace.analysis.roofline.tensors import SPELLINGS, Operator, parsed
-from ktrace.analysis.work.columns import StoredColumns, source_of
-from ktrace.analysis.work.events import Events
+from ktrace.analysis.roofline.products import ATTENTION, PRODUCTS
+from ktrace.analysis.roofline.tensors import SPELLINGS, Cost, Operator, parsed
+from ktrace.analysis.roofline.traffic import traffic
+from ktrace.analysis.work.device_work import Events
 from ktrace.analysis.work.gather import durations
-from ktrace.analysis.work.joining import innermost
-from ktrace.analysis.work.shapes import Shapes
+from ktrace.analysis.work.spans import innermost
+from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, source_of
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import truth, words_in
 from ktrace.store.spill import Spill
+
+
+def cost_of(operator: Operator) -> Cost | None:
+    """The cost of an operator; None if it has no formula or its inputs don't match the formula."""
+    formula = PRODUCTS.get(operator.name) or ATTENTION.get(operator.name) or traffic(operator.name)
+    return formula(operator) if formula else None
+
 
 _THREAD = TRACK_COLUMNS[:4]
 

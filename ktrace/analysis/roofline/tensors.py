@@ -1,12 +1,8 @@
-"""The inputs of an operator as PyTorch records them: shapes, types, strides, and values that aren't tensors.
-
-Input Dims       [[8, 64], [64, 32], []]                 Operator("aten::mm", (8x64 bf16, 64x32 bf16, None), ...)
-Input type       ["c10::BFloat16", "c10::BFloat16", "Scalar"]
-Concrete Inputs  ["", "", "1"]
-"""
+"""The inputs of an operator as PyTorch records them (shapes, types, strides, other values), and what its work costs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -171,3 +167,21 @@ def _listed(text: str | None) -> list[str] | None:
 
 def _whole(text: str) -> int | None:
     return int(text) if text.lstrip("-").isdecimal() and text.isascii() and len(text) < 19 else None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of one call of an operator.
+
+    Each is None if it isn't known; `flops` is 0 for operators whose time the bytes decide, such as an addition.
+    `precision` is the type of the elements that are multiplied or moved.
+    """
+
+    operation: str
+    flops: int | None
+    bytes: int | None
+    precision: str
+
+
+#: Returns the cost of an operator.
+Formula = Callable[[Operator], Cost | None]

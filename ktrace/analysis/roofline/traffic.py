@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 from math import prod
 
-from ktrace.analysis.roofline.costs import Cost, Formula
-from ktrace.analysis.roofline.tensors import BYTES, Operator, Tensor
+from ktrace.analysis.roofline.tensors import BYTES, Cost, Formula, Operator, Tensor
 
 
 def traffic(name: str) -> Formula | None:

@@ -1,13 +1,71 @@
 """Where the time went: what `ktrace summary` computes.
 
-batches ──► analysis.work ──► compute ──► model ──► tables
+batches ──► analysis.work ──► compute ──► summary
 
 marked       the step and the layer of each piece of work
 statistics   groups from tables of statistics, for sources without events
-questions    the rooms that answer other questions than "how long?"
 compute      makes the summary
-model        the summary and its parts
+summary      the summary and its parts, as tables and in one line
 verdict      the summary in three sentences
-tables       the summary as tables
-one_line     its main figures in one line
+
+A summary answers questions besides the groups of work: `QUESTIONS` names the rooms that answer them.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from ktrace.analysis.work.question import Question
+from ktrace.errors import UsageError
+from ktrace.store.spill import Spill
+
+#: The name of a question, as `--by` takes it -> the room that answers it.
+QUESTIONS: dict[str, str] = {
+    **dict.fromkeys(("op", "module", "range", "api"), "ktrace.analysis.hosts"),
+    "idle": "ktrace.analysis.idle",
+    "collective": "ktrace.analysis.collectives",
+    "roofline": "ktrace.analysis.roofline",
+    "critical-path": "ktrace.analysis.critical_path",
+}
+
+_TREE_ROOM = "ktrace.analysis.hosts"
+
+#: What a call tree can nest: at least one of the first three.
+TREE = ("range", "module", "op", "kernel")
+
+
+def columns_of(names: Sequence[str] | None) -> frozenset[str]:
+    """The columns of the model that the questions with these names look at; None are all questions."""
+    return frozenset[str]().union(*(import_module(room).COLUMNS for room in _rooms(names)))
+
+
+def asked(names: Sequence[str] | None, spill: Spill, levels: Sequence[str] = ()) -> list[Question]:
+    """The questions with these names, None for all; a room that answers several is asked once.
+
+    `levels` are those of a call tree, which is one more question.
+    """
+    found = [import_module(room).questions(tuple(mine), spill) for room, mine in _rooms(names).items()]
+    return [*found, import_module(_TREE_ROOM).tree(levels, spill)] if levels else found
+
+
+def split_tree(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names that are levels of a call tree, and the others.
+
+    Raises UsageError if there is no level to nest.
+    """
+    levels = [name for name in dict.fromkeys(names) if name in TREE]
+    if not {*levels} - {"kernel"}:
+        raise UsageError(
+            "a call tree needs something that nests", expected="op, module or range, such as --by range,op"
+        )
+    return levels, [name for name in names if name not in TREE]
+
+
+def _rooms(names: Sequence[str] | None) -> dict[str, list[str]]:
+    """The names of questions by the room that answers them."""
+    rooms: dict[str, list[str]] = {}
+    for name in dict.fromkeys(QUESTIONS if names is None else names):
+        if name in QUESTIONS:
+            rooms.setdefault(QUESTIONS[name], []).append(name)
+    return rooms

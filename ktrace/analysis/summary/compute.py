@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from ktrace.analysis.summary import QUESTIONS, asked, columns_of, split_tree
 from ktrace.analysis.summary.marked import Marked
-from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.summary.questions import QUESTIONS, asked, columns_of, split_tree
 from ktrace.analysis.summary.statistics import Statistic, Statistics, grouped, joined, statistics
+from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.summary.verdict import PROOFS, VERDICT
-from ktrace.analysis.work.columns import by_source
-from ktrace.analysis.work.events import Work, natural
-from ktrace.analysis.work.figures import Durations
+from ktrace.analysis.work.device_work import Work, natural
+from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, SummaryInput
-from ktrace.analysis.work.keys import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED
-from ktrace.analysis.work.labels import Key, Labels, Shape
-from ktrace.analysis.work.model import DeviceUse, Group
+from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
+from ktrace.analysis.work.question import Key, Labels, Shape
+from ktrace.analysis.work.stored_columns import by_source
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
 from ktrace.input.limits import limited
@@ -60,8 +59,8 @@ def summarise(
     src : path or sequence of paths
         The inputs; several are one summary.
     by : sequence of str, optional
-        What to group work by (`ktrace.analysis.work.keys.BY`), and questions (`ktrace.analysis.summary.questions`), by
-        default all.
+        What to group work by (`ktrace.analysis.work.groups.BY`), and questions (`ktrace.analysis.summary`),
+        by default all.
     tree : bool, optional
         Answer with the call tree of those of `op`, `module`, `range` and `kernel` that `by` names, under "tree".
     peaks : path, optional
@@ -154,7 +153,7 @@ def summary_of(
 
     Only rows that pass `filter` are counted. `proved` is that of `read_summary`.
     """
-    from ktrace.stages.pair import pair_halves
+    from ktrace.stages.order.pairing import pair_halves
     from ktrace.stages.select.filter import filtered
 
     for name in by or ():

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.summary.model import StepUse
-from ktrace.analysis.work.columns import BLOCK
-from ktrace.analysis.work.events import Events, Work
-from ktrace.analysis.work.joining import Ranges
+from ktrace.analysis.summary.summary import StepUse
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COMPUTE, parts_of
 from ktrace.analysis.work.launching import stream_of
-from ktrace.analysis.work.use import COMPUTE, parts_of
+from ktrace.analysis.work.spans import Ranges
+from ktrace.analysis.work.stored_columns import BLOCK
 from ktrace.model.arrays import Bools, Int32, Int64, UInt8
-from ktrace.stages.select.launched import queued_until
+from ktrace.stages.select.dependents import queued_until
 from ktrace.stages.select.marks import step_of
 
 Shape = dict[str, Any]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ktrace.analysis.work.model import Group
+from ktrace.analysis.work.groups import Group
 from ktrace.model.batch import DEVICE_KINDS
 
 Row = dict[str, Any]

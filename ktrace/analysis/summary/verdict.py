@@ -10,17 +10,15 @@ Every sentence names the figures that it rests on. They are those of the whole s
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sized
+from typing import NamedTuple, Protocol
 
-from ktrace.analysis.collectives.model import CollectivesAnswer, RankUse
-from ktrace.analysis.idle.model import HostSpan, IdleAnswer
-from ktrace.analysis.work.keys import OTHER
-from ktrace.analysis.work.meanwhile import ON_ITS_WAY
+from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
+from ktrace.analysis.idle.causes import HostSpan, IdleAnswer
+from ktrace.analysis.work.gaps import ON_ITS_WAY
+from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
+from ktrace.analysis.work.question import Answer
 from ktrace.tables.figures import brief, percent, shortened
-
-if TYPE_CHECKING:
-    from ktrace.analysis.summary.model import Summary
-    from ktrace.analysis.work.model import DeviceUse, Group
 
 #: What the verdict names the heaviest of, and the questions whose answers it rests on.
 VERDICT = ("operation", "kernel")
@@ -65,6 +63,21 @@ _PLACES = {
 _UNSEEN = "queued before the recording"
 
 
+class Figures(Protocol):
+    """What the verdict is about: these figures of a `Summary`."""
+
+    work: str
+    total: float
+    unit: str
+    devices: list[DeviceUse]
+    heaviest: dict[str, list[Group]]
+    proofs: dict[str, Answer]
+
+    @property
+    def runs(self) -> Sized:
+        """The summaries of the runs."""
+
+
 class Loss(NamedTuple):
     """Time of devices that is lost: ns over all devices, where, more about that, and from what part on it is named."""
 
@@ -74,14 +87,14 @@ class Loss(NamedTuple):
     worth: float = _WORTH
 
 
-def verdict(summary: Summary) -> list[str]:
+def verdict(summary: Figures) -> list[str]:
     """Returns the sentences; none where nothing was counted."""
     if not summary.total:
         return []
     return [sentence for sentence in (_takes(summary), _waits(summary), _look(summary)) if sentence]
 
 
-def _takes(summary: Summary) -> str:
+def _takes(summary: Figures) -> str:
     """What takes the most time: an operation and a kernel."""
     operation, kernel = _operation(summary), _heaviest(summary.heaviest.get("kernel", []))
     group = operation or kernel
@@ -98,7 +111,7 @@ def _takes(summary: Summary) -> str:
     return f"{_name(group)} takes the most {_WORK[summary.work]}: {times}{also}."
 
 
-def _operation(summary: Summary) -> Group | None:
+def _operation(summary: Figures) -> Group | None:
     """The heaviest operation, unless a kernel without an operation may take more."""
     groups = summary.heaviest.get("operation", [])
     found = _heaviest(groups)
@@ -115,7 +128,7 @@ def _name(group: Group) -> str:
     return shortened(group.key, _WIDTH)
 
 
-def _waits(summary: Summary) -> str:
+def _waits(summary: Figures) -> str:
     """How busy the devices are, and why they are idle."""
     uses = [use for use in summary.devices if use.span]
     if not uses:
@@ -136,7 +149,7 @@ def _waits(summary: Summary) -> str:
     return f"{busy}, and {waits}{_because(summary, idle)}."
 
 
-def _has_compute(summary: Summary) -> bool:
+def _has_compute(summary: Figures) -> bool:
     """Whether the input has anything that computes.
 
     A table of copies or a log of collectives has none: it doesn't tell when a device is idle, or what is hidden.
@@ -144,7 +157,7 @@ def _has_compute(summary: Summary) -> bool:
     return any(use.compute for use in summary.devices)
 
 
-def _because(summary: Summary, idle: int) -> str:
+def _because(summary: Figures, idle: int) -> str:
     """The cause of the most idle time."""
     causes = _causes(summary)
     if not causes or not idle:
@@ -163,7 +176,7 @@ class _Cause(NamedTuple):
     span: HostSpan | None
 
 
-def _causes(summary: Summary) -> dict[str, _Cause]:
+def _causes(summary: Figures) -> dict[str, _Cause]:
     """The idle time of all devices by cause; empty if it isn't known."""
     answer = summary.proofs.get("idle")
     found: dict[str, _Cause] = {}
@@ -180,7 +193,7 @@ def _label(use: DeviceUse) -> str:
     return use.label[:1].upper() + use.label[1:]
 
 
-def _look(summary: Summary) -> str:
+def _look(summary: Figures) -> str:
     """What to look at first, and then: where the most is lost, else what takes the most time."""
     before = _causes(summary).get(_UNSEEN)
     span = sum(use.span for use in summary.devices) - (before.time if before else 0)
@@ -204,7 +217,7 @@ def _lost(loss: Loss, span: int) -> str:
     return f"{loss.where}: {brief(loss.time)}, {_percent(loss.time, span)}"
 
 
-def _losses(summary: Summary, span: int) -> list[Loss]:
+def _losses(summary: Figures, span: int) -> list[Loss]:
     """Where the devices lose time, of `span` in all."""
     uses = summary.devices
     late = _straggler(summary, span)
@@ -234,7 +247,7 @@ def _losses(summary: Summary, span: int) -> list[Loss]:
     return found
 
 
-def _straggler(summary: Summary, span: int) -> RankUse | None:
+def _straggler(summary: Figures, span: int) -> RankUse | None:
     """The rank that the others wait for, where that is proved.
 
     It is last in most of its collectives, which chance doesn't explain, and throughout the run; the waiting costs a

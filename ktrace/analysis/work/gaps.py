@@ -1,26 +1,154 @@
-"""The gaps between the work of a device, the call that ends each, and its cause.
+"""The gaps between the work of a device, the call that ends each, its cause, and what the host did meanwhile.
 
 call        [ cudaDeviceSynchronize ]  ...  [ cudaLaunchKernel ]
 device   [ gemm ]                                        [ norm ]
                  gap                                     ended by norm: synchronised
+
+A gap is divided among the innermost spans of the launching thread:
+
+thread    [ aten::copy_                          ]
+             [ cudaMalloc ]      [ cudaLaunchKernel ]
+gap              [                      ]
+                 cudaMalloc│ aten:: │ cudaLaunchKernel
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.work.events import Events, Work
-from ktrace.analysis.work.figures import by_group
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.launching import Launching
-from ktrace.analysis.work.meanwhile import Meanwhile
-from ktrace.analysis.work.spans import KINDS
-from ktrace.analysis.work.use import COPY
+from ktrace.analysis.work.spans import KINDS, generic, innermost
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
-from ktrace.store.joins import positions
+from ktrace.stages.order.nesting import around
+from ktrace.stages.select.intervals import Intervals
+from ktrace.store.joins import group_start_mask, positions
+
+#: The time of the host outside of all spans, and the time after the launching call has returned.
+NO_SPAN, ON_ITS_WAY = "no call or range", "launch delay"
+
+
+class HostActivity:
+    """The parts of some gaps of a source until the launching call has returned, by the innermost span.
+
+    `gap` rises; of each part there are its `time` and its span: `name`, an index of `names`, `kind`, an index of
+    `spans.KINDS`, and its whole `dur`, all -1 outside of all spans. `first` is for each gap the part with which it
+    begins, -1 where the host isn't known.
+    """
+
+    def __init__(self, gathered: SummaryInput, events: Events, gaps: Gaps, which: Int64) -> None:
+        """`which` are the indices of the gaps; their calls are known."""
+        self._gaps = gaps
+        self.names = gathered.spans.names
+        spans = gathered.spans.of(events.source)
+        thread = events.calls["thread"][gaps.call[which]]
+        rows, span, time = _divided(spans, thread, gaps.begin[which], gaps.launched[which])
+        self.gap: Int64 = which[rows]
+        self.time: Int64 = time
+        self.name: Int32 = _or_none(spans["name"], span)
+        self.kind: Int8 = _or_none(spans["kind"], span)
+        self.dur: Int64 = _or_none(spans["dur"], span)
+        self.first = np.full(len(gaps.begin), -1, np.int64)
+        self.first[self.gap[::-1]] = np.arange(len(self.gap))[::-1]
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The names of spans without what differs between occurrences; those of gaps without a span come last."""
+        return [*dict.fromkeys(map(generic, self.names)), NO_SPAN, ON_ITS_WAY]
+
+    @cached_property
+    def label(self) -> Int64:
+        """The index in `labels` of each part."""
+        number = {label: place for place, label in enumerate(self.labels)}
+        of_name = np.array([*(number[generic(name)] for name in self.names), len(number) - 2], np.int64)
+        return of_name[self.name]  # -1 is the last one
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The kind of span of each label, "" for those of gaps without a span."""
+        found = np.full(len(self.labels), -1, np.int8)
+        found[self.label] = self.kind
+        return [KINDS[kind] if kind >= 0 else "" for kind in found.tolist()]
+
+    def times(self, which: Int64) -> tuple[Int64, Int64, Int64]:
+        """How these gaps are divided: the gap (rising), the label, and its time in the gap."""
+        wanted = np.zeros(len(self.first), np.bool_)
+        wanted[which] = True
+        mine = np.flatnonzero(wanted[self.gap])
+        rest = (self._gaps.end - self._gaps.launched)[which]
+        gap = np.concatenate([self.gap[mine], which])
+        label = np.concatenate([self.label[mine], np.full(len(which), len(self.labels) - 1)])
+        time = np.concatenate([self.time[mine], rest])
+        order = np.argsort(gap * len(self.labels) + label, kind="stable")
+        gap, label, time = gap[order], label[order], time[order]
+        first = np.flatnonzero(group_start_mask((gap, label)))
+        total = np.add.reduceat(time, first) if len(first) else time
+        lasts = total > 0
+        return gap[first][lasts], label[first][lasts], total[lasts]
+
+
+def _or_none(column: Any, rows: Int64) -> Any:
+    """The values of some rows of a column, -1 for the row -1."""
+    found = np.full(len(rows), -1, column.dtype)
+    inside = rows >= 0
+    found[inside] = column[rows[inside]]
+    return found
+
+
+def _divided(spans: dict[str, Any], thread: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
+    """The parts of intervals on threads: row of the interval, index of the innermost span (-1: none), time."""
+    parts: list[tuple[Int64, Int64, Int64]] = [(np.zeros(0, np.int64),) * 3]
+    if len(thread):
+        count = 1 + int(max(thread.max(), spans["thread"].max(initial=0)))
+        rows_of, spans_of = by_group(thread, count), by_group(spans["thread"], count)
+        for number in np.unique(thread).tolist():
+            rows, mine = rows_of(number), spans_of(number)
+            ts, ends = spans["ts"][mine], spans["ts"][mine] + spans["dur"][mine]
+            there = Intervals.union(begin[rows], end[rows]).overlap(ts, ends) & (ends > ts)
+            bounds = _bounds(mine[there], ts[there], ends[there])
+            some, span, time = _cut(*bounds, begin[rows], end[rows])
+            parts.append((rows[some], span, time))
+    rows, span, time = map(np.concatenate, zip(*parts, strict=True))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], span[order], time[order]
+
+
+def _bounds(spans: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
+    """The times at which the innermost span of a thread changes, and the span from there on, -1 for none."""
+    order = np.lexsort((-end, begin))
+    spans, begin, end = spans[order], begin[order], end[order]
+    outer, crossed = around(np.zeros(len(spans), np.int32), begin, end)
+    if len(crossed):
+        at = np.sort(np.concatenate([begin, end]))
+        at = at[group_start_mask((at,))]
+        track = np.zeros(len(spans) + len(at), np.int32)
+        inside = innermost(track, np.concatenate([begin, at]), np.concatenate([end, at]))[len(spans) :]
+    else:  # at one time the inner spans end first, then the outer ones begin first
+        at = np.concatenate([end[::-1], begin])
+        inside = np.concatenate([outer[::-1], np.arange(len(spans))])
+        order = np.argsort(at, kind="stable")
+        at, inside = at[order], inside[order]
+    return at, np.append(spans, -1)[inside]
+
+
+def _cut(at: Int64, inside: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
+    """The parts of some intervals between these bounds."""
+    at = np.concatenate([[np.iinfo(np.int64).min], at, [np.iinfo(np.int64).max]])
+    inside = np.concatenate([[-1], inside])
+    low = np.searchsorted(at, begin, "right") - 1
+    count = np.maximum(np.searchsorted(at, end, "left") - low, 0)
+    rows = np.repeat(np.arange(len(begin)), count)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count) + low[rows]
+    time = np.minimum(at[place + 1], end[rows]) - np.maximum(at[place], begin[rows])
+    lasts = time > 0
+    return rows[lasts], inside[place[lasts]], time[lasts]
+
 
 #: The causes, in the order of the tables: the name of each, and what it means.
 CAUSES = {
@@ -82,7 +210,7 @@ class Gaps(NamedTuple):
 def gaps_of(events: Events, group: Int32, groups: int) -> Gaps:
     """The gaps between the work of each group, such as a device.
 
-    They add up to the time from the begin of its first to the end of its last work in which nothing runs. Work without
+    They add up to the time from the start of its first to the end of its last work in which nothing runs. Work without
     a duration divides no gap.
     """
     rows_of = by_group(group, groups) if groups > 1 else lambda number: np.arange(len(events))
@@ -116,7 +244,7 @@ def _gaps(events: Events, rows: Int64) -> tuple[Int64, Int64, Int64, Int64]:
     return reached[after - 1], ts[after], rows[longest[after - 1]], rows[after]
 
 
-def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> tuple[Int8, Meanwhile]:
+def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> tuple[Int8, HostActivity]:
     """The cause of each gap, an index of CAUSES, and what the host did in those that it decided."""
     cause = np.full(len(gaps.begin), UNKNOWN, np.int8)
     known = np.flatnonzero(gaps.call >= 0)
@@ -130,7 +258,7 @@ def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> t
     cause[known[_lost_before(gaps, work, events, launching)[known]]] = LOST
     cause[launching.unseen[gaps.after]] = BEFORE
     ours = known[(cause[known] == LATE)]
-    meanwhile = Meanwhile(work.gathered, events, gaps, ours)
+    meanwhile = HostActivity(work.gathered, events, gaps, ours)
     anew = ours[events.calls["ts"][gaps.call[ours]] > gaps.begin[ours]]
     waited = np.maximum(_in_a_wait(anew, meanwhile), _after_its_copy(anew, gaps, events))
     waited = np.maximum(waited, _after_another_thread(anew, meanwhile, gaps, work, events))
@@ -159,7 +287,7 @@ def _lost_before(gaps: Gaps, work: Work, events: Events, launching: Launching) -
     return found
 
 
-def _for_workers(which: Int64, meanwhile: Meanwhile) -> Int64:
+def _for_workers(which: Int64, meanwhile: HostActivity) -> Int64:
     """How long the launching thread waited for other processes in each gap."""
     waits = np.array([*(bool(_WAITS_FOR_WORKERS.search(name)) for name in meanwhile.names), False], np.bool_)
     mine = np.flatnonzero(waits[meanwhile.name])
@@ -169,7 +297,7 @@ def _for_workers(which: Int64, meanwhile: Meanwhile) -> Int64:
     return found
 
 
-def _in_a_wait(which: Int64, meanwhile: Meanwhile) -> Int64:
+def _in_a_wait(which: Int64, meanwhile: HostActivity) -> Int64:
     """The duration of the wait for a device in which the launching thread was when each gap began, -1 if in none."""
     waits = np.array([*(bool(_WAITS.match(name)) for name in meanwhile.names), False], np.bool_)
     first = meanwhile.first[which]
@@ -180,7 +308,7 @@ def _in_a_wait(which: Int64, meanwhile: Meanwhile) -> Int64:
     return found
 
 
-def _after_another_thread(which: Int64, meanwhile: Meanwhile, gaps: Gaps, work: Work, events: Events) -> Int64:
+def _after_another_thread(which: Int64, meanwhile: HostActivity, gaps: Gaps, work: Work, events: Events) -> Int64:
     """The duration of the wait of another thread of the process in which each gap began, -1 if there is none.
 
     It counts if the launching thread was in no call and no operator until then, as that of autograd between two steps.
@@ -204,7 +332,7 @@ def _after_another_thread(which: Int64, meanwhile: Meanwhile, gaps: Gaps, work: 
     return found
 
 
-def _in_nothing(which: Int64, meanwhile: Meanwhile) -> Int64:
+def _in_nothing(which: Int64, meanwhile: HostActivity) -> Int64:
     """For how long from the start of each gap the launching thread was in no call and no operator."""
     total = np.concatenate([[0], np.cumsum(meanwhile.time)])
     busy = np.append(np.flatnonzero((meanwhile.kind >= 0) & (meanwhile.kind != _RANGE)), len(meanwhile.time))

@@ -8,7 +8,7 @@
     waits   ts, dur, correlation, shape                 synchronisations and who waits for whom, with the spans
 
 A shape is the rest of a row: its track, kind, name and labels. Memory grows with the number of shapes; large columns
-are kept in temporary files (`ktrace.analysis.work.columns`).
+are kept in temporary files (`ktrace.analysis.work.stored_columns`).
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.work.columns import StoredColumns, StoredRows, source_of
-from ktrace.analysis.work.shapes import Shapes
-from ktrace.analysis.work.spans import Spans
-from ktrace.analysis.work.waits import Waits
+from ktrace.analysis.work.spans import Spans, Waits
+from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import encoded
 from ktrace.model.masks import truth, words_in
 from ktrace.naming.taxonomy import Taxonomy
-from ktrace.stages.layout.launch_tables import is_sampled
+from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.marks import step_of
 from ktrace.store.events import LIMIT, values
 from ktrace.store.spill import Spill

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.work.events import Events, Work
-from ktrace.analysis.work.figures import by_group
-from ktrace.analysis.work.use import COPY
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.model.arrays import Bools, Int32, Int64
-from ktrace.store.joins import starts
+from ktrace.store.joins import group_start_mask
 
 #: The latency that is assumed, in ns, if fewer than so many launches on an idle device are known.
 ASSUMED, SAMPLES = 10_000, 8
@@ -90,7 +89,7 @@ class _Pieces:
         self.called[known] = calls["ts"][call[known]]
         self.stream: Int32 = work.by_shape(stream_of)[0][events.shape]
         order = np.lexsort((events.ts, self.stream))
-        follows = ~starts((self.stream[order],))
+        follows = ~group_start_mask((self.stream[order],))
         self.previous = np.full(len(events), -1, np.int64)
         self.previous[order[follows]] = order[np.flatnonzero(follows) - 1]
         self.since = _latest(self.called, order, ~follows)
@@ -178,7 +177,7 @@ def _unseen(pieces: _Pieces, work: Work, events: Events) -> Bools:
     np.minimum.at(first_call, place[launched], pieces.called[launched])
     found: Bools = ~pieces.launched & (events.ts < first_call[place])
     order = launched[np.lexsort((events.ts[launched], pieces.stream[launched]))]
-    first = order[starts((pieces.stream[order],))]
+    first = order[group_start_mask((pieces.stream[order],))]
     spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
     synced = (
         (spans["ts"] + spans["dur"])[_named(_DEVICE_SYNC, names)[spans["name"]] & (spans["dur"] >= 0)] if names else []

@@ -1,23 +1,53 @@
-"""What the host did: operators, ranges and calls, by thread.
+"""What the host did: operators, ranges and calls, by thread; and who waits for whom.
 
 thread 4242    [ ProfilerStep#3                      ]      range
                   [ aten::mm                ]               op
                      [ cudaLaunchKernel ]                   api
+
+`Waits` are synchronisations, and arrows from what is waited for to what waits:
+
+api   cudaEventRecord        correlation 32                                 ─┐ wait, key "32"
+sync  Stream Wait Event      stream 24, correlation 1389, on_stream 20     ◄─┘
+op    aten::linear           thread 4242                                    ─┐ fwdbwd, key "43"
+op    AddmmBackward0         thread 4300                                   ◄─┘
+
+`generic` is a span's name without what differs from one occurrence to the next:
+
+    aten::mm, op_id = 314286, seq = 12         aten::mm
+    ProfilerStep#7                             ProfilerStep#N
+    <built-in function f at 0x7f01>            <built-in function f>
+
+PyTorch's emit_nvtx appends `, seq = N, op_id = N, sizes = [...], input_op_ids = [...]` to texts of NVTX ranges;
+layer-wise markers of TensorRT-LLM and vLLM are dictionaries of Python, {'Module': 'model.layers.0', ...}.
+
+Finds the call from which an arrow leads to a piece of work, and the range around a call.
+
+thread 4242    [ ProfilerStep#3                          ]
+                  [ layers.9        ]
+                    [ launch, correlation 71 ]
+stream 7                               [ gemm, correlation 71 ]     of step 3 and layers.9
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ktrace.analysis.work.columns import StoredColumns, source_of
-from ktrace.analysis.work.shapes import Shapes
+from ktrace.analysis.work.durations import by_group
+from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Int32, Int64
-from ktrace.model.batch import Batch
-from ktrace.model.json_text import encoded
+from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import truth, words_in
+from ktrace.stages.order.nesting import around, around_crossing
+from ktrace.stages.select.marks import step_of
+from ktrace.store.events import values
+from ktrace.store.joins import find
 from ktrace.store.spill import Spill
 
 #: The kinds of spans; `kind` is an index of it.
@@ -93,3 +123,189 @@ class Spans:
         number[used] = [known.setdefault(text, len(known)) for text in texts]
         found: Int32 = number[codes]
         return found
+
+
+#: The start of a list of arguments at the end of a name.
+_ARGUMENTS = re.compile(r",\s?(?P<key>[A-Za-z_]\w*)\s?=")
+
+#: A marker that is a dictionary with the path of a module.
+_MARKER = re.compile(r"\{'Module': '(?P<path>[^']+)'")
+MARKER = "Module"
+
+#: How Kineto writes modules (with_modules, with_stack).
+MODULE = "nn.Module: "
+
+_DIGITS = re.compile(r"[0-9]+")
+
+#: The address in the name of a function of Python.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")
+
+
+def generic(name: str) -> str:
+    """The name of a span without arguments and addresses, and without the number of a step."""
+    if step_of(name) is not None:
+        return _DIGITS.sub("N", name.strip())
+    return name if name.startswith(MODULE) else _ADDRESS.sub("", grouped(name)[0])
+
+
+def grouped(name: str) -> tuple[str, str]:
+    """The name without arguments, and what was left out: the first key, "Module" for a marker, "" for nothing."""
+    if name.startswith(MODULE):
+        return name.removeprefix(MODULE), MODULE
+    if name.startswith("{") and (marker := _MARKER.match(name)):
+        return marker["path"], MARKER
+    found = _ARGUMENTS.search(name) if "=" in name else None
+    if found and found.start() and _closed(name[: found.start()]):
+        return name[: found.start()], found["key"]
+    return name, ""
+
+
+def _closed(text: str) -> bool:
+    """Whether no bracket is open at the end of the text, so that a comma after it isn't in a list."""
+    return all(text.count(opens) <= text.count(closes) for opens, closes in ("()", "[]", "{}"))
+
+
+#: The kinds of arrows that are kept.
+LINKS = ("wait", "event", "fwdbwd")
+
+#: The columns of arrows that are kept.
+_LINK_COLUMNS = ("link", "key", "role", "event", "host", "pid", "tid", "stream")
+
+#: The argument with the stream of the event that a synchronisation waits for (libkineto, CuptiActivity.cpp).
+_ON_STREAM = "wait_on_stream"
+
+#: An unknown stream.
+NO_NUMBER = -1
+
+
+class Waits:
+    """Synchronisations on devices, and arrows of waits and from forward to backward operators.
+
+    `of(source)` has the columns ts, dur (0 without an end), id, correlation (0: none), `shape`, an index of `shapes`:
+    track and name, and `on_stream`, the stream of the event that is waited for.
+    """
+
+    def __init__(self, spill: Spill) -> None:
+        self._shapes = Shapes((*TRACK_COLUMNS, "name"))
+        self._links = StoredRows(spill, "waits.links")
+        self._rows = StoredColumns(
+            spill, "waits", ts="i8", dur="i8", id="i8", correlation="i8", on_stream="i8", shape="i4"
+        )
+
+    @property
+    def shapes(self) -> list[dict[str, Any]]:
+        """The track and the name of synchronisations, by number."""
+        return self._shapes.all()
+
+    def of(self, source: str) -> dict[str, Any]:
+        """The synchronisations of a source, as columns."""
+        return self._rows.of(source)
+
+    def links(self, source: str) -> Iterator[pa.RecordBatch]:
+        """The arrows of a source: link, key, role, event and the place, as far as the source has them."""
+        return self._links.of(source)
+
+    def add(self, batch: Batch) -> None:
+        """Adds the synchronisations, or the arrows, of a batch of one source."""
+        if batch.record == "links":
+            mine = words_in(batch.column("link"), LINKS)
+            if mine.any():
+                there = [name for name in _LINK_COLUMNS if batch.has(name)]
+                self._links.add(source_of(batch), batch.columns.select(there).filter(pa.array(mine)))
+            return
+        rows = np.flatnonzero(words_in(batch.column("kind"), ("sync",)))
+        if len(rows):
+            dur, known = values(batch.columns, "dur")
+            correlation, _ = values(batch.columns, "correlation")
+            self._rows.add(
+                source_of(batch),
+                ts=batch.column("ts").to_numpy()[rows],
+                dur=np.where(known & (dur > 0), dur, 0)[rows],
+                id=batch.column("id").to_numpy()[rows],
+                correlation=correlation[rows],
+                on_stream=_on_stream(batch, rows),
+                shape=self._shapes.number(batch, rows),
+            )
+
+
+def _on_stream(batch: Batch, rows: Int64) -> Int64:
+    """The stream of the event that each row waits for."""
+    at, name = pa.array(rows), f"args.{_ON_STREAM}"
+    if batch.has(name):
+        found = batch.column(name).take(at)
+    elif batch.has("args"):
+        texts = decoded(batch.column("args").take(at)).cast(pa.string())
+        found = pc.struct_field(pc.extract_regex(texts, f'"{_ON_STREAM}": ?(?P<stream>[0-9]{{1,9}})\\b'), "stream")
+    else:
+        return np.full(len(rows), NO_NUMBER, np.int64)
+    streams: Int64 = _integers(found).to_numpy()
+    return streams
+
+
+def _integers(column: pa.Array) -> pa.Array:
+    """Whole numbers of a column, NO_NUMBER where it has others."""
+    if pa.types.is_dictionary(column.type) or pa.types.is_binary(column.type):
+        column = decoded(column).cast(pa.string())
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = pc.if_else(pc.match_substring_regex(column, r"^[0-9]{1,9}$"), column, None)
+    elif not pa.types.is_integer(column.type):
+        column = pa.nulls(len(column), pa.int64())
+    return pc.fill_null(column.cast(pa.int64()), NO_NUMBER)
+
+
+_LINKS = pa.schema([("key", pa.string()), ("role", pa.string()), ("event", pa.int64())])
+
+
+def linked(links: list[pa.RecordBatch], work: Int64, calls: Int64) -> Int64:
+    """The index of the call from which an arrow leads to each piece of work, -1 where there is none.
+
+    `links` have key, role and event; `work` and `calls` are ids. All have the same source.
+    """
+    rows = pa.Table.from_batches([batch.cast(_LINKS) for batch in links]).combine_chunks()
+    key = rows["key"].combine_chunks().dictionary_encode().indices.to_numpy()
+    event, out = rows["event"].to_numpy(), pc.equal(rows["role"], "out").to_numpy()
+    begun = find((key[~out],), (key[out],))
+    known = begun >= 0
+    call = np.full(len(begun), -1, np.int64)
+    call[known] = find((event[out][begun[known]],), (calls,))
+    end = find((work,), (event[~out],))
+    return np.where(end >= 0, call[end], -1) if len(call) else end
+
+
+class Ranges:
+    """Ranges on tracks, to find the innermost one around a time. A range includes its start, but not its end."""
+
+    def __init__(self, track: Int32, begin: Int64, end: Int64) -> None:
+        # Between two bounds of ranges the answer doesn't change, so it is computed only at the bounds.
+        on, at = np.concatenate([track, track]), np.concatenate([begin, end])
+        inside = innermost(np.concatenate([track, on]), np.concatenate([begin, at]), np.append(end, at))
+        order = np.lexsort((at, on))
+        self.track = track
+        self._on, self._at, self._inside = on[order], at[order], inside[len(begin) :][order]
+
+    def around(self, track: Int32, at: Int64) -> Int64:
+        """The index of the innermost range around each time on a track, -1 where there is none."""
+        found = np.full(len(at), -1, np.int64)
+        if not len(self.track) or not len(at):
+            return found
+        rows = by_group(track, int(max(track.max(), self.track.max())) + 1)
+        for number in np.unique(self.track).tolist():
+            mine = rows(number)
+            low, high = np.searchsorted(self._on, [number, number + 1])
+            place = low + np.searchsorted(self._at[low:high], at[mine], "right") - 1
+            found[mine] = np.where(place >= low, self._inside[np.maximum(place, 0)], -1)
+        return found
+
+
+def innermost(track: Int32, begin: Int64, end: Int64) -> Int64:
+    """The index of the innermost slice around each slice on its track, -1 where there is none."""
+    order = np.lexsort((np.arange(len(track)), -end, begin, track))
+    tracks, begins, ends = track[order], begin[order], end[order]
+    outer, crossed = around(tracks, begins, ends)
+    for number in crossed.tolist():
+        low, high = np.searchsorted(tracks, [number, number + 1])
+        own = around_crossing(begins[low:high], ends[low:high])
+        outer[low:high] = np.where(own >= 0, own + low, -1)
+    found = np.full(len(track), -1, np.int64)
+    found[order] = np.where(outer >= 0, order[outer], -1)
+    return found

@@ -18,8 +18,8 @@ from pathlib import PurePath
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, InputError
-from ktrace.input.boundary import file_in, input_faults
-from ktrace.input.source import Source
+from ktrace.input.boundary import input_faults
+from ktrace.input.source import Source, file_in
 
 DB, JSON, CSV = "db", "json", "csv"
 

@@ -15,14 +15,14 @@ import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current
-from ktrace.input.source import Source, mark_size, utf8
+from ktrace.input.source import Source
 from ktrace.kit.trace_json.grammar import find_key, object_end
 from ktrace.kit.trace_json.repair import Repair
 from ktrace.kit.trace_json.salvage import is_json, mended_object
 from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema
-from ktrace.model.json_text import NOT_JSON
-from ktrace.model.record_texts import Fault, RecordRun
+from ktrace.model.json_text import NOT_JSON, Fault, RecordRun
 from ktrace.output.sink import Sink
 from ktrace.report import Report
 

@@ -22,7 +22,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.model.batch import Batch
-from ktrace.model.record_texts import Fault, RecordRun
+from ktrace.model.json_text import Fault, RecordRun
 
 from .record_batches import RecordBatches
 from .records import BadRecord, check_version

@@ -22,8 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current
-from ktrace.input.source import Source, mark_size, utf8
+from ktrace.input.source import Source
 from ktrace.kit.text.line_account import LineAccount
 from ktrace.kit.text.lines import Line
 

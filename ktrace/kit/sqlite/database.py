@@ -21,7 +21,7 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.input.sqlite_file import connect, quoted_name, settled, tables
+from ktrace.input.sqlite_file import connect, quoted_name, readonly_uri, tables
 from ktrace.kit.columnar.blocks import Block
 from ktrace.report import Report
 
@@ -51,7 +51,7 @@ _AT_ONCE = 1 << 16
 @contextmanager
 def opened(source: Source, conversion: Conversion) -> Iterator[Database]:
     """Opens the database of a source. Raises DamagedInput if it can't be opened."""
-    with source.local_path() as path, settled(path) as uri:
+    with source.local_path() as path, readonly_uri(path) as uri:
         try:
             with closing(connect(uri)) as connection:
                 yield Database(uri, connection, source.path, conversion)

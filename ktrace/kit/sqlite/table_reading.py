@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block
-from ktrace.parallel.prefetch import prefetch, prefetch_map
+from ktrace.parallel.threads import prefetch, prefetch_map
 from ktrace.report import Report
 
 #: Fewer columns than this aren't worth the comparison.

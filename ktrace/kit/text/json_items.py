@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
-from ktrace.input.source import Source, mark_size, text_encoding, utf8
+from ktrace.input.compression import mark_size, text_encoding, utf8
+from ktrace.input.source import Source
 from ktrace.kit.trace_json.repair import MOST_AGAIN, mended_at
 from ktrace.model.json_text import deeper_stack
 from ktrace.report import Report

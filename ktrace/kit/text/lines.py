@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from ktrace.conversion import Conversion
+from ktrace.input.compression import text_encoding
 from ktrace.input.limits import current
-from ktrace.input.source import Source, text_encoding
+from ktrace.input.source import Source
 
 from .line_account import LineAccount
 

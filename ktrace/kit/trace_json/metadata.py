@@ -11,9 +11,9 @@ import pyarrow as pa
 from ktrace.kit.columnar.dictionaries import indices
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
+from ktrace.model.fitting import whole_of
 from ktrace.model.json_text import dump_json, encoded, json_cells, load_json
 from ktrace.model.row_builder import to_batch
-from ktrace.model.whole import whole_of
 
 from .dialect import Dialect, Rule
 from .draft import Draft, Task, numbered

@@ -1,10 +1,8 @@
 """The stage that brings the times of several sources to the clock of the first one.
 
 wanted        the rule that the user asks for
-moves         how times move: an offset, and drift
-clocks        moves by unix time, which clocks of sources record
-matching      which collectives of two ranks are the same one
-collectives   moves by the collectives that ranks take part in together
+moves         how times move: an offset, and drift; by unix time, which clocks of sources record
+collectives   moves by the collectives that ranks take part in together, and which of these are the same one
 stage         moves the batches that pass
 """
 

@@ -23,16 +23,15 @@ from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, dump_json
 from ktrace.model.masks import each_source, truth
 from ktrace.model.row_builder import to_batch
-from ktrace.model.times import time_text
 from ktrace.report import Report
-from ktrace.stages.align.clocks import Placed, anchor_of, by_auto, by_unix, shift_of
 from ktrace.stages.align.collectives import Collectives, Fit
-from ktrace.stages.align.moves import Move, moved
+from ktrace.stages.align.moves import Move, Placed, anchor_of, by_auto, by_unix, moved, shift_of
 from ktrace.stages.align.wanted import Align
-from ktrace.stages.layout.launch_tables import is_sampled
+from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.marks import Marks, called, no_such
 from ktrace.store.events import LIMIT
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
+from ktrace.tables.figures import time_text
 
 #: A gap is reported if it is this many times as long as everything else.
 _EMPTY = 20
@@ -70,7 +69,7 @@ class _Stage:
         self._placed: dict[str, Placed] = {}
         self._fits: dict[str, Fit] = {}
         self._waiting: dict[str, tuple[list[str], Batches]] = {}
-        self._spans: dict[str, tuple[int, int]] = {}  # first begin and last end of each source, by its own clock
+        self._spans: dict[str, tuple[int, int]] = {}  # first start and last end of each source, by its own clock
         self._collectives = Collectives() if wanted.rule == "collective" else None
         self._marks = Marks(called(wanted.marker)) if wanted.marker is not None else None
         self._rows = 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ktrace.errors import UsageError
-from ktrace.model.times import parse_time
+from ktrace.tables.figures import parse_time
 
 #: The rules, and how each is written.
 RULES = ("auto", "unix", "collective", "marker", "none")

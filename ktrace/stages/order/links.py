@@ -1,9 +1,14 @@
-"""Links, each one end of an arrow: numbered by their key, and attached to the event or slice that they mean."""
+"""Links, each one end of an arrow: numbered by their key, and attached to the event or slice that they mean.
+
+Ends are attached by a link of the source, or because a call launched device work: correlation within a process tells.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +16,85 @@ import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int32, Int64, Structured, UInt8
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
-from ktrace.stages.order.arrows import ARROW_KINDS
-from ktrace.stages.order.slices import Slices
-from ktrace.store.events import BATCH_ROWS, GONE, EventStore, values
-from ktrace.store.joins import find, starts
+from ktrace.model.tracks import Track
+from ktrace.stages.order.nesting import Slices
+from ktrace.store.events import BATCH_ROWS, GONE, LAUNCHED, EventStore, Tally, values
+from ktrace.store.joins import Correlated, find, find_launches, group_start_mask
 from ktrace.store.spill import Batches, Runs, Spill, ranges
-from ktrace.store.tally import Tally
-from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Vocabularies
+from ktrace.store.vocabulary import TrackIndex, Vocabularies
+
+#: What an arrow means; "launch" leads from a call to the device work that it launched.
+ARROW_KINDS = ("launch", "flow", "fwdbwd", "wait", "event", "async")
+
+
+def new_ends(spill: Spill) -> Runs:
+    """An empty store for ends: ts and place of the event, number of the arrow, place of the other end (-1: none, or
+    not known yet), kind, whether the arrow leaves there, whether it is a link, whether it is the last of its arrow
+    (`find_last`)."""
+    numbers = [("ts", "i8"), ("place", "i8"), ("arrow", "i8"), ("peer", "i8")]
+    return Runs(spill, "ends", [*numbers, ("kind", "u1"), ("out", "?"), ("link", "?"), ("last", "?")])
+
+
+def find_peers(ends: Runs, spill: Spill, size: int) -> None:
+    """Sets `peer` and `last` of the ends of links.
+
+    The peer of an arrival is the departure, that of a departure the first arrival. `last` of an arrival is whether the
+    arrow doesn't arrive at the next time at which it has an end.
+    """
+    rows = ends.rows
+    known = Runs(spill, "peers", [("arrow", "i8"), ("ts", "i8"), ("place", "i8"), ("index", "i8"), ("out", "?")])
+    for start, part in ends.blocks(size):
+        index = np.flatnonzero(part["link"])
+        columns = {name: part[name][index] for name in ("arrow", "ts", "place", "out")}
+        known.append(index=start + index, **columns)
+    for part in known.parts(size):
+        ordered = part[np.lexsort((part["ts"], part["arrow"]))]
+        for out in (True, False):
+            theirs, ours = ordered[ordered["out"] == out], ordered[ordered["out"] != out]
+            first = theirs[group_start_mask((theirs["arrow"],))] if len(theirs) else theirs
+            found = find((ours["arrow"],), (first["arrow"],))
+            rows["peer"][ours["index"][found >= 0]] = first["place"][found[found >= 0]]
+        rows["last"][ordered["index"]] = _no_later_arrival(ordered) & ~ordered["out"]
+
+
+def _no_later_arrival(ends: Structured) -> Bools:
+    """Whether the arrow doesn't arrive at its next ts, for each of its ends; these are sorted by arrow and ts."""
+    start = np.flatnonzero(group_start_mask((ends["arrow"], ends["ts"])))
+    arrives = np.logical_or.reduceat(~ends["out"], start)
+    same = ends["arrow"][start[1:]] == ends["arrow"][start[:-1]]
+    none = np.append(~(same & arrives[1:]), True)
+    return np.repeat(none, np.diff(np.append(start, len(ends))))
+
+
+def find_last(ends: Structured) -> Bools:
+    """Which ends on the rows of a range, as `on_rows` returns them, are arrivals without a later arrival before the
+    arrow leaves again. For ends at the same time the order of the rows decides."""
+    last: Bools = ends["last"].copy()
+    links = np.flatnonzero(ends["link"])
+    links = links[np.argsort(ends["arrow"][links], kind="stable")]
+    here, then = links[:-1], links[1:]
+    tied = (ends["arrow"][here] == ends["arrow"][then]) & (ends["ts"][here] == ends["ts"][then])
+    here, then = here[tied], then[tied]
+    last[here] = ends["out"][then] & ~ends["out"][here]
+    return last
+
+
+def on_rows(ends: Runs, low: int | None, high: int | None, places: Int64) -> tuple[Int32, Structured]:
+    """The rows and the ends on the events at `places`, whose ts are from `low` to below `high`."""
+    found = ends.rows[ends.between(low, high)]
+    if not len(found):
+        return np.empty(0, np.int32), found
+    first = int(places.min())
+    rows = np.empty(int(places.max()) - first + 1, np.int32)  # only the entries that are used are ever written
+    rows[places - first] = np.arange(len(places), dtype=np.int32)
+    row = rows[found["place"] - first]
+    by_row = np.argsort(row, kind="stable")
+    row, found = row[by_row], found[by_row]
+    if np.any(row[1:] == row[:-1]):
+        by_row = np.lexsort((found["out"], found["arrow"], row))
+        row, found = row[by_row], found[by_row]
+    return row, found
+
 
 #: What tells where an end belongs: nothing, the id of an event, the slice around its time, the next slice.
 NOTHING, EVENT, ENCLOSING, NEXT = range(4)
@@ -127,7 +203,7 @@ class LinkStore:
         source, track = self._tracks.sources(), self._tracks.among(tracks)
         for part in self._keyed.parts(size):
             rows = part[np.lexsort((part["id"], part["rest"], part["digest"]))]
-            arrow = first - 1 + np.cumsum(starts((rows["digest"], rows["rest"])))
+            arrow = first - 1 + np.cumsum(group_start_mask((rows["digest"], rows["rest"])))
             first = int(arrow[-1]) + 1
             columns = {name: rows[name] for name in ("event", "ts", "id", "kind", "out")}
             columns |= {"arrow": arrow, "source": source[rows["track"]], "track": track[rows["track"]]}
@@ -218,3 +294,48 @@ def _non_null(columns: pa.RecordBatch) -> pa.RecordBatch:
     """The columns that aren't all null."""
     names = columns.schema.names
     return columns.select([name for name in names if columns.column(name).null_count < columns.num_rows])
+
+
+def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int) -> int:
+    """Joins launches with their work by correlation, and returns how many arrows this made. Flags the work."""
+    process = _numbers((track.source, track.host, track.pid) for track in tracks)
+    machine = _numbers((track.source, track.host) for track in tracks)
+    known = np.array([track.pid is not None for track in tracks], np.bool_)
+    keys, arrows = store.keys.rows, 0
+    for part in store.correlated.parts(size):
+        rows = part[keys["flags"][part["place"]] & GONE == 0]
+        launches, works = rows[rows["launch"]], rows[~rows["launch"]]
+        if np.any(works["correlation"][1:] <= works["correlation"][:-1]):
+            works = works[np.lexsort((*_first_and_longest(keys, works["place"]), works["correlation"]))]
+        launch = find_launches(
+            _correlated(works, process, machine, known),
+            _correlated(launches, process, machine, known),
+            partial(_first_and_longest, keys, launches["place"]),
+        )
+        joined = np.flatnonzero(launch >= 0)
+        arrow = arrows + 1 + np.arange(len(joined))
+        arrows += len(joined)
+        calls, started = launches["place"][launch[joined]], works["place"][joined]
+        keys["flags"][started] |= LAUNCHED
+        for place, peer, out in ((calls, started, True), (started, calls, False)):
+            columns = {"place": place, "arrow": arrow, "peer": peer, "kind": 0, "out": out}
+            ends.append(ts=keys["ts"][place], **columns, link=False, last=not out)
+    return arrows
+
+
+def _correlated(rows: Structured, process: Int32, machine: Int32, known: Bools) -> Correlated:
+    track = rows["track"]
+    correlation = np.ascontiguousarray(rows["correlation"])
+    return Correlated(correlation, process[track], machine[track], known[track])
+
+
+def _first_and_longest(keys: Structured, places: Int64) -> tuple[Int64, ...]:
+    """Columns that sort events by ts, then the longest first, then by track and id."""
+    keys = keys[places]
+    return keys["id"], keys["track"], -keys["end"], keys["ts"]
+
+
+def _numbers(values: Any) -> Int32:
+    """Equal values get equal numbers."""
+    known: dict[Any, int] = {}
+    return np.array([known.setdefault(value, len(known)) for value in values], np.int32)

@@ -1,18 +1,27 @@
-"""Sorts all events by time, range after range, assigns lanes and attaches arrows to the slices around their time."""
+"""Sorts all events by time, range after range, assigns lanes, attaches arrows, and completes the rows.
+
+Arrows go to the slices around their time; a begin gets the duration and arguments of its end. Rows have the order in
+which a timeline shows them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int32, Int64, Structured, UInt16
+from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import SliceAttacher
-from ktrace.stages.order.slices import Slices, no_slices
-from ktrace.store.events import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore
+from ktrace.stages.order.nesting import Slices, no_slices
+from ktrace.store.events import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore, GatheredRows
 from ktrace.store.spill import Runs, Spill, ranges
 
 
@@ -125,3 +134,142 @@ def _are_in_order(keys: Structured, same: Bools) -> bool:
                 return False
             after = after & (one == other)
     return True
+
+
+#: Columns of a begin that its end doesn't fill.
+_OF_BEGIN = {
+    *(*TRACK_COLUMNS, "id", "parent", "clock", "ts", "dur"),
+    *("kind", "name", "timing", "half", "lane", "run", "args", "correlation"),
+}
+
+
+def pieces(rows: int, size: int) -> list[tuple[int, int]]:
+    """Pieces of a range of time: several if far more than `size` events begin together, so that it can't be cut."""
+    step = size if rows > 2 * size else max(rows, 1)
+    return [(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+class Finisher:
+    """Completes the rows of a range of time, whose ts are from `low` to below `high`, piece by piece."""
+
+    def __init__(self, store: EventStore, pairs: Runs, rows: Structured, low: int | None, high: int | None) -> None:
+        self._store = store
+        self._rows = rows
+        here = pairs.rows[pairs.between(low, high)]
+        place = rows["place"]
+        order = np.argsort(place) if len(here) else np.empty(0, np.int64)
+        begins = order[np.searchsorted(place[order], here["begin"])]
+        by_row = np.argsort(begins)
+        self._begins, self._ends = begins[by_row], here["end"][by_row]
+
+    def finished(self, start: int, stop: int) -> GatheredRows:
+        """The events of the rows from `start` to before `stop`."""
+        found = self._store.at(np.ascontiguousarray(self._rows["place"][start:stop]))
+        first, last = np.searchsorted(self._begins, (start, stop))
+        if first == last:
+            return found
+        ends = self._store.at(self._ends[first:last]).batch().columns
+        dur = (self._rows["end"] - self._rows["ts"])[start:stop]
+        return GatheredRows.whole(
+            _paired(found.batch().columns, ends, self._begins[first:last] - start, dur), self._store.words
+        )
+
+
+def _paired(columns: pa.RecordBatch, added: pa.RecordBatch, begins: Int64, dur: Int64) -> pa.RecordBatch:
+    """The rows with those at `begins` completed from their ends in `added`: duration, arguments, null columns."""
+    at = np.full(columns.num_rows, -1, np.int64)
+    at[begins] = np.arange(len(begins))
+    index = pa.array(at, mask=at < 0)
+    found = dict(zip(columns.schema.names, columns.columns, strict=True))
+    own = found.get("dur", pa.nulls(len(at), pa.int64()))
+    found["dur"] = pc.if_else(pa.array(at >= 0), pa.array(dur), own)
+    for name in added.schema.names:
+        if name not in _OF_BEGIN and not name.startswith("args.") and added.column(name).null_count < len(added):
+            theirs = added.column(name).take(index)
+            found[name] = pc.coalesce(found[name], theirs) if name in found else theirs
+    texts = Batch("events", added).args_text()
+    if texts.null_count < len(texts):
+        _merge_args(found, columns, texts, index)
+    return pa.RecordBatch.from_pydict(found)
+
+
+def _merge_args(found: dict[str, pa.Array], columns: pa.RecordBatch, texts: pa.Array, index: pa.Array) -> None:
+    """Merges the arguments of ends into `args`, after the typed arguments of those rows."""
+    theirs = texts.take(index)
+    changed = pc.is_valid(theirs)
+    ours = pc.if_else(changed, Batch("events", columns).args_text(), Batch("events", columns).column("args"))
+    both = pc.and_(changed, pc.is_valid(ours))
+    pairs = zip(ours.filter(both).to_pylist(), theirs.filter(both).to_pylist(), strict=True)
+    merged = pa.array([_merge(begin, end) for begin, end in pairs], pa.string())
+    result = pc.replace_with_mask(pc.coalesce(theirs, ours), both, merged)
+    found["args"] = result
+    for name in columns.schema.names:
+        if name.startswith("args."):
+            column = found[name]
+            found[name] = pc.if_else(changed, pa.nulls(len(column), column.type), column)
+
+
+@lru_cache(maxsize=4096)
+def _merge(begin: str, end: str) -> str:
+    """The arguments of both; the end's value where they differ."""
+    return dump_json(load_object(begin) | load_object(end))
+
+
+#: An end: its time, the serial of the row that it closes, its track and lane.
+_END = np.dtype([("ts", "i8"), ("closes", "i8"), ("track", "i4"), ("lane", "i4")])
+
+
+class OpenEnds:
+    """Ends of slices that are open at the end of a range."""
+
+    def __init__(self) -> None:
+        self._waiting = np.empty(0, _END)
+
+    def edges(
+        self, rows: Structured, track: Int32, serial: int, until: int | None
+    ) -> tuple[Int64, Int32, Int32, Int32]:
+        """The edges of a range: the begins and points of its rows, and the ends below `until` (all if it is None).
+
+        Returns ts, row (-1 for an end), track and lane. `serial` is the number of the first row.
+        """
+        ends = np.concatenate([self._waiting, _ends(rows, track, serial)])
+        if until is not None:
+            later = ends["ts"] >= until
+            self._waiting, ends = ends[later], ends[~later]
+        begin = np.ascontiguousarray(rows["ts"])
+        order = edge_order(begin, np.ascontiguousarray(ends["ts"]), ends["closes"] - serial)
+        row = np.concatenate([np.arange(len(rows), dtype=np.int32), np.full(len(ends), -1, np.int32)])
+        return (
+            np.concatenate([begin, ends["ts"]])[order],
+            row[order],
+            np.concatenate([track, ends["track"]])[order],
+            np.concatenate([rows["lane"], ends["lane"]])[order],
+        )
+
+
+def _ends(rows: Structured, track: Int32, serial: int) -> Structured:
+    which = np.flatnonzero(rows["slice"])
+    ends: Structured = np.empty(len(which), _END)
+    ends["ts"], ends["closes"] = rows["end"][which], serial + which
+    ends["track"], ends["lane"] = track[which], rows["lane"][which]
+    return ends
+
+
+def edge_order(begin: Int64, end: Int64, closing: Int64) -> Int64:
+    """The order of begins and ends: indices into the begins followed by the ends.
+
+    `begin` are the times of the rows in their order, `end` the times of ends, `closing` the position of the row
+    that each end closes (below 0: a row of an earlier range). In one nanosecond the ends come first, innermost first;
+    a slice without duration ends directly after its begin.
+    """
+    count = len(begin)
+    place = 2 * np.searchsorted(begin, end, "left") - 1
+    here = closing >= 0
+    at_once = here.copy()
+    at_once[here] = begin[closing[here]] == end[here]
+    place[at_once] = 2 * closing[at_once] + 1
+    inner_first = np.lexsort((-closing, end))
+    order = np.argsort(np.concatenate([2 * np.arange(count), place[inner_first]]), kind="stable")
+    ends = order >= count
+    order[ends] = count + inner_first[order[ends] - count]
+    return order

@@ -22,18 +22,21 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.catalog import Catalog
 from ktrace.model.tracks import Track
 from ktrace.report import Report
-from ktrace.stages.order.arrows import find_last, find_peers, new_ends, on_rows
-from ktrace.stages.order.edges import OpenEnds
-from ktrace.stages.order.finish import Finisher, pieces
-from ktrace.stages.order.launch_join import join_launches
-from ktrace.stages.order.links import LinkStore, SliceAttacher, attach_by_event
+from ktrace.stages.order.links import (
+    LinkStore,
+    SliceAttacher,
+    attach_by_event,
+    find_last,
+    find_peers,
+    join_launches,
+    new_ends,
+    on_rows,
+)
 from ktrace.stages.order.pairing import pair
-from ktrace.stages.order.sweep import OnDevice, Ordered, sweep
-from ktrace.store.events import LAUNCHED, EventStore
-from ktrace.store.gathered import GatheredRows
+from ktrace.stages.order.sweep import Finisher, OnDevice, OpenEnds, Ordered, pieces, sweep
+from ktrace.store.events import LAUNCHED, EventStore, GatheredRows
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill
-from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Vocabularies
+from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Arrows:
     row     int32 row of the batch
     arrow   int64 number of the arrow, from 1, unique in the timeline; its ends share it
     out     bool: whether the arrow leaves here; a middle step of a chain arrives (False)
-    kind    uint8 index into `ktrace.stages.order.arrows.ARROW_KINDS`
+    kind    uint8 index into `ktrace.stages.order.links.ARROW_KINDS`
     peer    int64 serial of the row at the other end: for an arrival where the arrow leaves, for a departure where it
             first arrives; 0 where there is no other end
     last    bool: whether this is the last arrival before the arrow leaves again

@@ -7,96 +7,40 @@
 
 Rows are never cut. Which ones stay is known when the source has ended, since its first time, ranges and launches may
 come last; until then rows wait in a temporary folder, as in the stage `order`.
+
+Formats whose columns and rows can be read separately (`Format.columnar`) are read twice: first the columns that decide
+which rows stay, then all columns of these rows. The same code as otherwise decides.
+
+    1   id  ts   dur  kind ...         all rows     ──►   the crop   ──►   id 3, 4
+    2   id  ts   dur  kind ... args    3, 4         ──►   batches
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.errors import InputError, UsageError
+from ktrace.errors import InputError
 from ktrace.model.arrays import Bools, Int64, Structured
 from ktrace.model.batch import POINT_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.masks import rows_where, truth, words_in
-from ktrace.model.times import parse_interval, parse_time
-from ktrace.report import Report
+from ktrace.report import Report, Severity
 from ktrace.stages.order.links import LinkStore
-from ktrace.stages.select.crop_bounds import Bounds, CropBounds, steps_of
-from ktrace.stages.select.dependents import Dependents, are_figures
+from ktrace.stages.select.crop_bounds import Bounds, Crop, CropBounds
+from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
-from ktrace.stages.select.launched import before_recording, launch_ends, launch_links
 from ktrace.store.events import GONE, SLICE, WORK, EventStore, values
+from ktrace.store.joins import isin_sorted
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
-from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Vocabularies
+from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
 #: Columns that tell which rows depend on others, and where rows are.
 _PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)
-
-
-@dataclass(frozen=True)
-class Crop:
-    """The part of the time to keep: what lies in everything that is given.
-
-    Parameters
-    ----------
-    time : str, optional
-        "1.5s..2.0s", "..2s" or "1s..": counted from the first event. Where the trace has no such time but has it by its
-        own clock, or by the time of day, that is meant.
-    around : str, optional
-        The time of each row with this name (a name or a pattern) in any source, with `margin` before and after it.
-    margin : int or str
-        ns, or text such as "5ms".
-    step : int or str, optional
-        Steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", "3..5" with both ends, or
-        the name, "ProfilerStep#3", which leaves out steps that are called otherwise.
-    range : str, optional
-        Ranges (NVTX, annotations) with this name: a name or a pattern.
-
-    overlapping : bool
-        Of a step or range, also what overlaps it: work of earlier steps that still runs, calls that began before.
-
-    Each process has its own steps, or else those of its source. A row belongs to the step in which it begins; device
-    work belongs to the step in which its call begins, whenever it runs, and if its call isn't known, to that in which
-    it begins itself, or to none if it was queued before the recording. The same goes for ranges. `ktrace.summary` by
-    step counts so, too.
-
-    Raises
-    ------
-    UsageError
-        A time isn't written like this, nothing is given, or `overlapping` without a step or range.
-
-    Examples
-    --------
-    >>> import ktrace
-    >>> ktrace.Crop(time="1.5s..2s")
-    Crop(time='1.5s..2s', around=None, margin=1000000, step=None, range=None, overlapping=False)
-    """
-
-    time: str | None = None
-    around: str | None = None
-    margin: int | str = 1_000_000
-    step: int | str | None = None
-    range: str | None = None
-    overlapping: bool = False
-
-    def __post_init__(self) -> None:
-        if self.time is None and self.around is None and self.step is None and self.range is None:
-            raise UsageError("no part is selected", expected="a time, a name to crop around, a step or a range")
-        if self.time is not None:
-            parse_interval(self.time)
-        if isinstance(self.margin, str):
-            object.__setattr__(self, "margin", parse_time(self.margin))
-        if self.step is not None:
-            steps_of(self.step)
-        if self.overlapping and self.step is None and self.range is None:
-            raise UsageError("only steps and ranges are also taken overlapping", remedy="add --step or --range")
 
 
 def _lasting_points(batch: Batch) -> Bools:
@@ -273,3 +217,93 @@ class _Stage:
             if "dur" in found.names:
                 dur[points] = np.maximum(found.column("dur").fill_null(0).to_numpy(), 0)
         return dur
+
+
+#: Columns that decide whether a row stays, in addition to those that are never null.
+_DECIDING = frozenset({*TRACK_COLUMNS, "parent", "dur", "event", "bind"})
+
+
+def cropped_twice(
+    deciding: Callable[[frozenset[str]], Iterator[Batch]],
+    whole: Callable[[Int64, Report], Iterator[Batch]],
+    wanted: Crop,
+    report: Report,
+) -> Iterator[Batch]:
+    """Yields what `cropped` yields, from an input that is read twice.
+
+    `deciding` yields all rows with at least the columns passed, `whole` at least the rows with the ids passed (sorted),
+    with its own report.
+    Issues in columns that the first reading leaves out are reported for the rows that stay, as issues of the stage.
+    Raises what `cropped` raises.
+    """
+    launched = {"correlation"} if wanted.step is not None or wanted.range is not None else set()
+    ids: dict[str, list[Int64]] = {}
+    for batch in cropped(deciding(_DECIDING | launched), wanted, report):
+        if batch.record == "catalog":
+            yield batch
+        else:
+            _add(ids, batch)
+    stays = {source: np.sort(np.concatenate(parts)) for source, parts in ids.items()}
+    if not stays:
+        return
+    account = Report(strict=report.strict)
+    any_source = np.sort(np.concatenate(list(stays.values())))
+    yield from _by_time(_those(whole(any_source, account), stays))
+    _tell(account, report)
+
+
+def _sources(batch: Batch) -> Iterator[tuple[str, Bools]]:
+    """Yields each source of a batch and its rows, as a mask."""
+    coded = batch.column("source")
+    words = coded.dictionary.to_pylist()
+    codes = coded.indices.to_numpy()
+    for code in np.unique(codes).tolist():
+        yield words[code], codes == code
+
+
+def _add(ids: dict[str, list[Int64]], batch: Batch) -> None:
+    for source, mine in _sources(batch):
+        ids.setdefault(source, []).append(batch.column("id").to_numpy()[mine])
+
+
+def _those(batches: Iterable[Batch], ids: dict[str, Int64]) -> Iterator[Batch]:
+    """Yields the rows that have these ids in each source."""
+    for batch in batches:
+        if batch.record == "catalog":
+            continue
+        stays = np.zeros(len(batch), np.bool_)
+        for source, mine in _sources(batch):
+            if source in ids:
+                stays[mine] = isin_sorted(batch.column("id").to_numpy()[mine], ids[source])
+        if stays.any():
+            yield rows_where(batch, stays)
+
+
+def _by_time(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yields all but events as they come, then the events in the order of time."""
+    spill = Spill(SPILL_BYTES)
+    words = Vocabularies()
+    store = EventStore(spill, words, TrackIndex(words))
+    try:
+        for batch in batches:
+            if batch.record == "events":
+                store.add(batch.columns)
+            else:
+                yield batch
+        store.flush()
+        for low, high in ranges(store.keys.cuts(RANGE_ROWS)):
+            place = store.keys.between(low, high)
+            if len(place):
+                yield store.at(place).batch()
+    finally:
+        spill.close()
+
+
+def _tell(account: Report, report: Report) -> None:
+    """Copies the issues that only the second reading has found."""
+    ledger = next(ledger for ledger in report.stages if ledger.stage == "crop")
+    for kind, found in account.issues.items():
+        if found.severity >= Severity.SKIP or kind not in report.issues:
+            where, detail = found.places[0]
+            report.issue(kind, where, detail, found.rows, stage=ledger)
+            ledger.given -= found.rows if found.severity >= Severity.SKIP else 0

@@ -1,4 +1,4 @@
-"""Which time of a trace a crop means, source by source.
+"""A crop, and which time of a trace it means, source by source.
 
     --step 1       ProfilerStep#1 of rank 0: 1100..1200      of rank 1: 1105..1215
     --time 0s..1s  of all: 1000..1000001000
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,14 +20,11 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
-from ktrace.model.times import parse_interval, time_text
 from ktrace.model.tracks import Track
 from ktrace.report import Report
 from ktrace.stages.select.intervals import ALWAYS, NEVER, Intervals
 from ktrace.stages.select.marks import Marks, Process, called, no_such, step_of
-
-if TYPE_CHECKING:
-    from ktrace.stages.select.crop import Crop
+from ktrace.tables.figures import parse_interval, parse_time, time_text
 
 #: How many steps an error lists.
 _MOST = 8
@@ -53,6 +50,65 @@ def steps_of(text: int | str) -> tuple[int, int, str | None]:
 def _head(name: str) -> str:
     """What the name of a step begins with: "profilerstep#" of ProfilerStep#3."""
     return name.strip().lower().rstrip("0123456789")
+
+
+@dataclass(frozen=True)
+class Crop:
+    """The part of the time to keep: what lies in everything that is given.
+
+    Parameters
+    ----------
+    time : str, optional
+        "1.5s..2.0s", "..2s" or "1s..": counted from the first event. Where the trace has no such time but has it by its
+        own clock, or by the time of day, that is meant.
+    around : str, optional
+        The time of each row with this name (a name or a pattern) in any source, with `margin` before and after it.
+    margin : int or str
+        ns, or text such as "5ms".
+    step : int or str, optional
+        Steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", "3..5" with both ends, or
+        the name, "ProfilerStep#3", which leaves out steps that are called otherwise.
+    range : str, optional
+        Ranges (NVTX, annotations) with this name: a name or a pattern.
+
+    overlapping : bool
+        Of a step or range, also what overlaps it: work of earlier steps that still runs, calls that began before.
+
+    Each process has its own steps, or else those of its source. A row belongs to the step in which it begins; device
+    work belongs to the step in which its call begins, whenever it runs, and if its call isn't known, to that in which
+    it begins itself, or to none if it was queued before the recording. The same goes for ranges. `ktrace.summary` by
+    step counts so, too.
+
+    Raises
+    ------
+    UsageError
+        A time isn't written like this, nothing is given, or `overlapping` without a step or range.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> ktrace.Crop(time="1.5s..2s")
+    Crop(time='1.5s..2s', around=None, margin=1000000, step=None, range=None, overlapping=False)
+    """
+
+    time: str | None = None
+    around: str | None = None
+    margin: int | str = 1_000_000
+    step: int | str | None = None
+    range: str | None = None
+    overlapping: bool = False
+
+    def __post_init__(self) -> None:
+        if self.time is None and self.around is None and self.step is None and self.range is None:
+            raise UsageError("no part is selected", expected="a time, a name to crop around, a step or a range")
+        if self.time is not None:
+            parse_interval(self.time)
+        if isinstance(self.margin, str):
+            object.__setattr__(self, "margin", parse_time(self.margin))
+        if self.step is not None:
+            steps_of(self.step)
+        if self.overlapping and self.step is None and self.range is None:
+            raise UsageError("only steps and ranges are also taken overlapping", remedy="add --step or --range")
 
 
 class Bounds:

@@ -19,7 +19,7 @@ from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import NameTest, truth, words_in
-from ktrace.naming.near import near
+from ktrace.naming.alike import near
 from ktrace.stages.select.intervals import NEVER, Intervals
 from ktrace.store.events import LIMIT, values
 

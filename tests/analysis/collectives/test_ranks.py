@@ -14,7 +14,7 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
-from ktrace.analysis.collectives.model import CollectivesAnswer, CollectiveUse, RankUse
+from ktrace.analysis.collectives.answer import CollectivesAnswer, CollectiveUse, RankUse
 from ktrace.errors import InputError, UsageError
 from ktrace.tables.text import as_text
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ktrace.analysis.collectives.sizes import factor_of, facts_of, moved
-from ktrace.naming.collectives import operation_in
+from ktrace.analysis.collectives.rows import factor_of, facts_of, moved
+from ktrace.naming.taxonomy import operation_in
 
 
 @pytest.mark.parametrize(

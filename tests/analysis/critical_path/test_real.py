@@ -19,13 +19,13 @@ from real_traces import at_hand
 import ktrace
 from ktrace.analysis import idle
 from ktrace.analysis.critical_path import SPANS, explain
-from ktrace.analysis.critical_path.latest import latest
-from ktrace.analysis.critical_path.model import CriticalPathAnswer
-from ktrace.analysis.critical_path.threads import covered, segments
-from ktrace.analysis.work.columns import by_source
-from ktrace.analysis.work.events import Work
+from ktrace.analysis.critical_path.device import asof_join
+from ktrace.analysis.critical_path.host_threads import covered, segments
+from ktrace.analysis.critical_path.shares import CriticalPathAnswer
+from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import SummaryInput
-from ktrace.analysis.work.labels import Labels
+from ktrace.analysis.work.question import Labels
+from ktrace.analysis.work.stored_columns import by_source
 from ktrace.cli import cli
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.pipeline.read import read_batches
@@ -227,7 +227,7 @@ def test_latest_and_covered() -> None:
     chance = np.random.default_rng(4)
     group, time = chance.integers(0, 5, 50), chance.integers(0, 100, 50)
     wanted, until = chance.integers(0, 6, 70), chance.integers(-5, 110, 70)
-    for one, place in enumerate(latest(group, time, wanted, until).tolist()):
+    for one, place in enumerate(asof_join(group, time, wanted, until).tolist()):
         before = [number for number in range(50) if group[number] == wanted[one] and time[number] <= until[one]]
         assert place == max(before, key=lambda number: (time[number], number), default=-1)
     begin, end = np.array([3, 10, 20]), np.array([5, 18, 21])

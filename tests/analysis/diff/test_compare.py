@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from sides import events, side, statistics
 
+from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
 from ktrace.analysis.diff.compare import compared
+from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.matching import unnumbered
-from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, Diff
-from ktrace.analysis.work.model import DeviceUse, Group
+from ktrace.analysis.work.groups import DeviceUse, Group
 from ktrace.errors import UsageError
 
 

@@ -15,7 +15,7 @@ from runs import monday, tuesday
 from sides import events, side, statistics
 
 from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.diff.gate import regressions
+from ktrace.analysis.diff.comparison import regressions
 from ktrace.cli import cli
 from ktrace.errors import UsageError
 

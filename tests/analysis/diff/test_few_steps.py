@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from sides import events, side
 
+from ktrace.analysis.diff.changes import CLEAR, NOISE, UNKNOWN
 from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.diff.gate import gate
-from ktrace.analysis.diff.model import CLEAR, NOISE, UNKNOWN, Diff
-from ktrace.analysis.diff.noise import RUNS, step_test
-from ktrace.analysis.summary.model import StepUse, Summary
+from ktrace.analysis.diff.comparison import Diff, gate
+from ktrace.analysis.diff.verdicts import RUNS, step_test
+from ktrace.analysis.summary.summary import StepUse, Summary
 
 MS = 1_000_000
 

@@ -12,8 +12,8 @@ from sides import events, side
 
 import ktrace
 from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.diff.gate import gate
-from ktrace.analysis.summary.model import StepUse, Summary
+from ktrace.analysis.diff.comparison import gate
+from ktrace.analysis.summary.summary import StepUse, Summary
 from ktrace.cli import cli
 
 

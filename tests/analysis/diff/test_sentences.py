@@ -8,9 +8,7 @@ from sides import events, side, statistics
 
 import ktrace
 from ktrace.analysis.diff.compare import compared
-from ktrace.tables.csv_text import as_csv
-from ktrace.tables.markdown import as_markdown
-from ktrace.tables.text import as_text
+from ktrace.tables.text import as_csv, as_markdown, as_text
 
 
 def around(seed: int, mean: float, count: int) -> list[int]:

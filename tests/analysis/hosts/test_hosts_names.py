@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from ktrace.analysis.hosts.names import Names
-from ktrace.analysis.work.span_names import grouped
+from ktrace.analysis.hosts.costs import Names
+from ktrace.analysis.work.spans import grouped
 
 
 @pytest.mark.parametrize(

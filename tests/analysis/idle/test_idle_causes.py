@@ -15,7 +15,7 @@ from idle_traces import Row, end_of, gaps, host, work, written
 from real_traces import at_hand
 
 import ktrace
-from ktrace.analysis.idle.model import DeviceIdle, IdleAnswer
+from ktrace.analysis.idle.causes import DeviceIdle, IdleAnswer
 from ktrace.analysis.work.gaps import CAUSES
 
 REAL = [

@@ -17,7 +17,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.analysis.query import loading
-from ktrace.analysis.query.plan import planned
+from ktrace.analysis.query.engine import planned
 from ktrace.errors import UsageError
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"

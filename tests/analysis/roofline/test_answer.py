@@ -10,8 +10,7 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.roofline.answer import RooflineAnswer
-from ktrace.analysis.roofline.model import Rate
+from ktrace.analysis.roofline.answer import Rate, RooflineAnswer
 
 SHAPES = SAMPLES / "kineto/shapes-of-products-attention-copies.json"
 BF16 = "c10::BFloat16"

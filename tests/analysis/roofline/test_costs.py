@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrace.analysis.roofline.costs import Cost
-from ktrace.analysis.roofline.formulas import cost_of
-from ktrace.analysis.roofline.tensors import parsed
+from ktrace.analysis.roofline.operators import cost_of
+from ktrace.analysis.roofline.tensors import Cost, parsed
 
 BF16, F32, I64 = "c10::BFloat16", "float", "long int"
 

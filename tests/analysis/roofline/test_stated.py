@@ -11,7 +11,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.analysis.roofline.answer import RooflineAnswer
-from ktrace.analysis.roofline.gather import COUNTED, STATED
+from ktrace.analysis.roofline.roofline import COUNTED, STATED
 
 TPU = SAMPLES / "xplane/tpu-loop-sums-lines-backwards-since-1970.xplane.pb"
 

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 import ktrace
 from ktrace.analysis.summary import compute, marked
-from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work import columns, events, figures
-from ktrace.analysis.work.columns import StoredColumns, StoredRows, by_source, new_column
-from ktrace.analysis.work.model import Group
+from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.work import device_work, durations, stored_columns
+from ktrace.analysis.work.groups import Group
+from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, by_source, new_column
 from ktrace.model.batch import Batch
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.report import Report
-from ktrace.store import launches
+from ktrace.store import joins
 from ktrace.store.spill import Spill
 
 RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
@@ -72,7 +72,7 @@ def test_files_and_blocks_make_no_difference(
     made: list[Path] = []
     opened = Path.open
     monkeypatch.setattr(Path, "open", lambda path, *how: (made.append(path), opened(path, *how))[1])
-    for module in (columns, events, figures, launches, marked):
+    for module in (stored_columns, device_work, durations, joins, marked):
         monkeypatch.setattr(module, "BLOCK", 3)
     assert told(ktrace.summary(paths)) == in_memory
     assert any(path.is_relative_to(temporary) for path in made)

@@ -13,8 +13,7 @@ from conftest import SAMPLES, SHARED
 from real_traces import NSYS, at_hand, decoded_names, kineto
 
 import ktrace
-from ktrace.analysis.work.keys import OTHER
-from ktrace.analysis.work.model import DeviceUse, Group, Spread
+from ktrace.analysis.work.groups import OTHER, DeviceUse, Group, Spread
 
 KINETO = [
     SAMPLES / "kineto/one-step-of-training.pt.trace.json",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import ktrace
-from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.keys import BY, OTHER
+from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.work.groups import BY, OTHER
 from ktrace.errors import InputError, UsageError
 
 Row = dict[str, Any]

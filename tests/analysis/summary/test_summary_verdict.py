@@ -11,10 +11,10 @@ from idle_traces import host, work, written
 from real_traces import NSYS, at_hand, kineto
 
 import ktrace
-from ktrace.analysis.collectives.model import CollectivesAnswer, RankUse
-from ktrace.analysis.idle.model import DeviceIdle, HostSpan, IdleAnswer, IdleCause
-from ktrace.analysis.summary.model import Summary
-from ktrace.analysis.work.model import DeviceUse, Group, Spread
+from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
+from ktrace.analysis.idle.causes import DeviceIdle, HostSpan, IdleAnswer, IdleCause
+from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.work.groups import DeviceUse, Group, Spread
 
 GROUPS = [Group("gemm", 600_000.0, 6), Group("collective", 300_000.0, 3), Group("other", 100_000.0, 1)]
 KERNELS = [Group("sgemm", 500_000.0, 5), Group("AllReduce", 300_000.0, 3), Group("mine", 200_000.0, 2)]

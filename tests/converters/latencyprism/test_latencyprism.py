@@ -12,7 +12,7 @@ import pytest
 from conftest import SAMPLES
 
 from ktrace.converters.latencyprism.reader import _kind
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 NORMAL, ABNORMAL = "normal_pid_805580", "abnormal_pid_842126"

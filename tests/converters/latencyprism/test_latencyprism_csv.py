@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conftest import SAMPLES
 
-from ktrace.trace.read import read
+from ktrace.trace import read
 
 FOLDER = SAMPLES / "latencyprism-csv"
 PERFORMANCE = FOLDER / "epoch-below-a-nanosecond_perf_data.csv"

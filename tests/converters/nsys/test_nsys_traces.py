@@ -22,7 +22,7 @@ from ktrace.input.source import Sample, Source
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 FOLDER = SAMPLES / "nsys-stats"

@@ -12,7 +12,7 @@ from conftest import SAMPLES
 from ktrace.input.detection import detect_sample
 from ktrace.input.format import Score, builtin_formats
 from ktrace.input.source import Sample
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 NS = {"s": Decimal(10**9), "ms": Decimal(10**6), "μs": Decimal(1000), "ns": Decimal(1)}

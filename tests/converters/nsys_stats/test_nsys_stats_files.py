@@ -17,7 +17,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
 from ktrace.kit.text import window
-from ktrace.trace.read import read
+from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 FOLDER = SAMPLES / "nsys-stats"

@@ -20,7 +20,7 @@ from conftest import SHARED
 from nvidia import VARIABLE, programs
 
 from ktrace.errors import DamagedInput, UnknownFormat
-from ktrace.trace.read import read
+from ktrace.trace import read
 
 DATABASES = {path.stem: path for path in sorted((SHARED / "corpus" / "nsys_sqlite").glob("*.sqlite"))}
 NSYS = programs("nsys")

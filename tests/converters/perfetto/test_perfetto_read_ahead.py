@@ -11,7 +11,7 @@ from perfetto_samples import FOLDER
 from ktrace.errors import DamagedInput, KtraceError, StrictFailure
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
-from ktrace.parallel.write_behind import WriteBehind
+from ktrace.parallel.threads import WriteBehind
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 

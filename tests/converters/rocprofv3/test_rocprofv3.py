@@ -17,7 +17,7 @@ from ktrace.input.detection import choose
 from ktrace.input.source import Source
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.info import inspect
-from ktrace.trace.read import read
+from ktrace.trace import read
 
 FOLDER = SAMPLES / "rocprofv3" / "a-folder-of-one-process"
 CORPUS = SHARED / "corpus" / "rocprofv3"

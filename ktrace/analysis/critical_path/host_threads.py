@@ -1,0 +1,239 @@
+"""What the threads of the host did at each moment, and where the work of a thread goes on in another one.
+
+spans       [ aten::linear                        ]
+               [ aten::addmm          ]
+                  [ cudaLaunchKernel ]
+segments    [1][2][3                 ][2          ]        the innermost span, -1 where there is none
+
+forward     [ loss ]                        [ step ]       does nothing while the backward thread works
+backward             [ LossBackward ][ ... ]               its operators are joined by arrows: the path goes there
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.analysis.work.durations import by_group
+from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.spans import KINDS, Ranges, innermost
+from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, Integers
+from ktrace.stages.order.nesting import around
+from ktrace.stages.select.marks import step_of
+from ktrace.store.joins import find, positions
+
+#: How PyTorch names what its autograd engine runs.
+_ENGINE = "autograd::engine::evaluate_function"
+
+_RANGE = KINDS.index("range")
+
+
+class Segments(NamedTuple):
+    """Pieces of the time of threads, sorted by thread and time, without holes; `row` is -1 where nothing is open."""
+
+    thread: Int32
+    begin: Int64
+    end: Int64
+    row: Int64
+
+
+def segments(thread: Int32, begin: Int64, end: Int64) -> Segments:
+    """The innermost of some slices at each moment between the first and the last of their thread."""
+    lasting = np.flatnonzero(end > begin)
+    rows_of = by_group(thread[lasting], int(thread.max(initial=0)) + 1)
+    parts = [Segments(thread[:0], begin[:0], end[:0], np.zeros(0, np.int64))]
+    for number in np.unique(thread[lasting]).tolist():
+        mine = lasting[rows_of(number)]
+        mine = mine[np.lexsort((-end[mine], begin[mine]))]
+        since, until, inside = _innermost(begin[mine], end[mine])
+        row = np.where(inside >= 0, mine[inside], -1)
+        parts.append(Segments(np.full(len(row), number, np.int32), since, until, row))
+    return Segments(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _innermost(begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
+    """Begin, end and the innermost slice (-1: none) of each piece of a thread; slices are sorted, outer ones first."""
+    here = np.zeros(len(begin), np.int32)
+    outer, crossed = around(here, begin, end)
+    # In one nanosecond the inner slices end before the outer ones, and all before others begin.
+    times = np.concatenate([end[::-1], begin])
+    inside = np.concatenate([outer[::-1], np.arange(len(begin))])
+    if len(crossed):
+        points = np.zeros(3 * len(begin), np.int32)
+        inside = innermost(points, np.concatenate([begin, times]), np.concatenate([end, times]))[len(begin) :]
+    order = np.argsort(times, kind="stable")
+    times, inside = times[order], inside[order]
+    kept = np.flatnonzero(times[1:] > times[:-1])
+    return times[kept], times[kept + 1], inside[kept]
+
+
+class Threads:
+    """The calls and operators on the threads of a source."""
+
+    def __init__(self, gathered: SummaryInput, source: str) -> None:
+        self._columns = gathered.spans.of(source)
+        self._gathered, self._source = gathered, source
+        self.names: Int32 = self._columns["name"]
+        self.kind: AnyArray = self._columns["kind"]
+        self.ts: Int64 = self._columns["ts"]
+        self.end: Int64 = self.ts + np.maximum(self._columns["dur"], 0)
+        self.thread: Int32 = self._columns["thread"]
+        self.rows: Int64 = np.flatnonzero(self.kind != _RANGE)
+        mine = self.rows
+        found = segments(self.thread[mine], self.ts[mine], self.end[mine])
+        row = np.where(found.row >= 0, mine[found.row], -1) if len(mine) else found.row
+        self.segments = found._replace(row=row)
+
+    def place(self, thread: int) -> slice:
+        """Where the segments of a thread are."""
+        low, high = np.searchsorted(self.segments.thread, [thread, thread + 1])
+        return slice(int(low), int(high))
+
+    def row_of(self, ids: Int64) -> Int64:
+        """The rows with these ids, -1 where there is none."""
+        known = self._columns["id"]
+        order = np.argsort(known, kind="stable")
+        at = positions(ids, known[order])
+        return np.where(at >= 0, order[at], -1) if len(order) else at
+
+    def calls_of(self, correlation: Int64, begin: Int64, end: Int64) -> Int64:
+        """The row of the call with each correlation that is open in an interval; -1 where there is none."""
+        calls = self.rows[self._columns["correlation"][self.rows] != 0]
+        at = find((correlation,), (self._columns["correlation"][calls],))
+        if not len(calls):
+            return at
+        row = np.where(at >= 0, calls[at], -1)
+        meets = (self.ts[row] <= end) & (self.end[row] >= begin)
+        return np.where((row >= 0) & (correlation != 0) & meets, row, -1)
+
+    def range_around(self, thread: Int32, at: Int64) -> Int64:
+        """The row of the innermost range around each time on a thread, except steps; -1 where there is none."""
+        step = np.array([step_of(name) is not None for name in self._gathered.spans.names], np.bool_)
+        mine = np.flatnonzero((self.kind == _RANGE) & np.isin(self.thread, np.unique(thread)))
+        rows = mine[~step[self.names[mine]]]
+        found = Ranges(self.thread[rows], self.ts[rows], self.end[rows]).around(thread, at)
+        return np.where(found >= 0, rows[found], -1) if len(rows) else found
+
+    def own_times(self, begin: Int64, end: Int64, threads: Integers) -> Int64:
+        """The time of each name in some intervals, which rise, on some threads, without that of spans inside it."""
+        found = self.segments
+        mine = np.flatnonzero((found.row >= 0) & np.isin(found.thread, threads))
+        times = covered(begin, end, found.end[mine]) - covered(begin, end, found.begin[mine])
+        return np.bincount(
+            self.names[found.row[mine]], weights=times, minlength=len(self._gathered.spans.names)
+        ).astype(np.int64)
+
+    def hops(self) -> dict[int, list[tuple[int, int]]]:
+        """For each thread the moments at which the path comes from another thread, and that thread, rising."""
+        found: dict[int, set[tuple[int, int]]] = {}
+        for forward, backward in sorted(self._joined() or self._by_name()):
+            here, there = self._activity(forward), self._activity(backward)
+            if here is None or there is None:
+                continue
+            found.setdefault(forward, set()).update((time, backward) for time in _ends_in_gaps(here, there))
+            found.setdefault(backward, set()).update((time, forward) for time in self._resumed(forward, there))
+        return {thread: sorted(moments) for thread, moments in found.items()}
+
+    def _joined(self) -> set[tuple[int, int]]:
+        """The pairs of threads from whose operators arrows lead to backward operators on the other one."""
+        number = {
+            (one["host"], one["pid"], one["tid"]): place
+            for place, one in enumerate(self._gathered.threads.all())
+            if one["source"] == self._source
+        }
+        out: dict[str, int] = {}
+        into: list[tuple[str, int]] = []
+        for batch in self._gathered.waits.links(self._source):
+            rows = pa.table(batch).filter(pc.equal(batch["link"].cast(pa.string()), "fwdbwd"))
+            ids = _column(rows, "event")
+            at = self.row_of(np.array([-1 if one is None else one for one in ids], np.int64))
+            places = zip(*(_column(rows, name) for name in ("host", "pid", "tid")), strict=True)
+            ends = zip(_column(rows, "key"), _column(rows, "role"), at.tolist(), places, strict=True)
+            for key, role, row, place in ends:
+                thread = int(self.thread[row]) if row >= 0 else number.get(place)
+                if thread is not None and role == "out":
+                    out[key] = thread
+                elif thread is not None:
+                    into.append((key, thread))
+        pairs = {(out[key], thread) for key, thread in into if key in out}
+        return {(forward, backward) for forward, backward in pairs if forward != backward}
+
+    def _by_name(self) -> set[tuple[int, int]]:
+        """The threads of PyTorch's autograd engine, each with the busiest other thread of its process.
+
+        An engine's thread mostly runs what is named after it; `backward` blocks the thread that calls it until then.
+        Where operators are ranges (NVTX), so is what the engine runs.
+        """
+        engine = np.array([name.startswith(_ENGINE) for name in self._gathered.spans.names], np.bool_)
+        found = self.segments
+        if np.any(engine[self.names[self.kind == _RANGE]]):
+            found = segments(self.thread, self.ts, self.end)
+        open_ = found.row >= 0
+        first = open_ & ~np.append(False, open_[:-1] & (found.thread[1:] == found.thread[:-1]))
+        threads = self._gathered.threads.all()
+        outer = np.bincount(found.thread[first], minlength=len(threads))
+        named = first.copy()
+        named[first] = engine[self.names[found.row[first]]]
+        backward = np.flatnonzero(np.bincount(found.thread[named], minlength=len(threads)) * 2 > outer).tolist()
+        busy = np.bincount(self.thread[self.rows], minlength=len(threads))
+        pairs = set()
+        for one in backward:
+            process = {name: threads[one][name] for name in ("host", "pid")}
+            others = [
+                number
+                for number in np.flatnonzero(busy).tolist()
+                if number not in backward and process.items() <= threads[number].items()
+            ]
+            if others:
+                pairs.add((max(others, key=lambda number: int(busy[number])), one))
+        return pairs
+
+    def _activity(self, thread: int) -> tuple[Int64, Int64] | None:
+        """The intervals in which a thread has calls or operators."""
+        mine = self.place(thread)
+        if mine.start == mine.stop:
+            return None
+        begin, end, open_ = self.segments.begin[mine], self.segments.end[mine], self.segments.row[mine] >= 0
+        first = open_ & ~np.append(False, open_[:-1])
+        last = open_ & ~np.append(open_[1:], False)
+        return begin[first], end[last]
+
+    def _resumed(self, forward: int, there: tuple[Int64, Int64]) -> list[int]:
+        """When a backward thread began to work after a pause in which its forward thread did something."""
+        begin, end = there
+        mine = self.segments.begin[self.place(forward)]
+        last = np.searchsorted(mine, begin, "right") - 1
+        before = np.append(begin[0] - 1, end[:-1])
+        moved: Bools = (last >= 0) & (mine[np.maximum(last, 0)] > before)
+        moved[0] = last[0] >= 0
+        found: list[int] = begin[moved].tolist()
+        return found
+
+
+def _ends_in_gaps(here: tuple[Int64, Int64], there: tuple[Int64, Int64]) -> list[int]:
+    """When the backward thread ends its last work in each gap of the forward one."""
+    gap_begin, gap_end = here[1], np.append(here[0][1:], np.iinfo(np.int64).max)
+    at = np.searchsorted(there[1], gap_end, "right") - 1
+    ends = there[1][np.maximum(at, 0)]
+    after = there[0][np.minimum(at + 1, len(there[0]) - 1)]
+    goes_on = (at + 1 < len(there[0])) & (after < gap_end)  # it works when the forward thread resumes
+    found: list[int] = ends[(at >= 0) & (ends > gap_begin) & ~goes_on].tolist()
+    return found
+
+
+def covered(begin: Int64, end: Int64, at: Int64) -> Int64:
+    """How much of some disjoint intervals, which rise, lies before each time."""
+    total = np.concatenate([[0], np.cumsum(end - begin)])
+    place = np.searchsorted(begin, at, "right")
+    last = np.maximum(place - 1, 0)
+    over = np.maximum(end[last] - at, 0) if len(begin) else 0
+    found: Int64 = total[place] - np.where(place > 0, over, 0)
+    return found
+
+
+def _column(rows: pa.Table, name: str) -> list[Any]:
+    """The values of a column, None for all if there isn't one."""
+    return rows[name].to_pylist() if name in rows.column_names else [None] * rows.num_rows

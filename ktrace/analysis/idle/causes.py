@@ -1,0 +1,355 @@
+"""Answers why devices are idle: the causes of their gaps, and what the host did in them; as figures and as slices.
+
+IdleAnswer
+  devices   DeviceIdle("device 0", idle 131,005, causes [IdleCause("host late", 98,210, gaps 9, host [...]), ...])
+
+All times are ns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.work.device_work import Events, Work, natural
+from ktrace.analysis.work.gaps import (
+    BY_HOST,
+    CAUSES,
+    DEPENDENCY,
+    NOTES,
+    Gaps,
+    HostActivity,
+    causes_of,
+    gaps_of,
+    names_of_calls,
+)
+from ktrace.analysis.work.launching import SAMPLES, launching_of
+from ktrace.analysis.work.question import Answer, Labels
+from ktrace.model.arrays import Int8, Int64
+from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.store.joins import group_start_mask
+from ktrace.tables.figures import Cell, Column, Table, percent
+from ktrace.tables.figures import brief as short
+
+#: The units of columns.
+_UNITS = {"time": "ns", "average": "ns", "longest": "ns", "of idle": "%", "of span": "%", "gaps": "count"}
+
+#: What the brief form of a table leaves out if it has a column for the device.
+_WIDE = {"idle": ("average",), "idle host": ("longest",), "idle queued": ("longest",)}
+
+
+@dataclass(frozen=True)
+class HostSpan:
+    """What the host did during the gaps of one cause.
+
+    `name` is that of the innermost call, operator or range on the launching thread, `kind` is api, op or range. Outside
+    of all of them, and after the launching call has returned, `kind` is "" and `name` a phrase that says so. `gaps` are
+    those in which it occurs, `longest` is its longest time in one of them.
+    """
+
+    name: str
+    kind: str
+    time: int
+    gaps: int
+    longest: int
+
+
+@dataclass(frozen=True)
+class QueuedWork:
+    """Work that was queued during gaps, and began after them: its name, and the name of its call, if that is known."""
+
+    name: str
+    launched_by: str | None
+    time: int
+    gaps: int
+    longest: int
+
+
+@dataclass(frozen=True)
+class IdleCause:
+    """The gaps of a device with one cause, a key of `ktrace.analysis.work.gaps.CAUSES`.
+
+    `host` is how the host spent the time, heaviest first; it adds up to `time`. It is empty for causes that the host
+    doesn't decide. `queued` is the work that waited, heaviest first, if the cause is "dependency"; it adds up to `time`
+    as well.
+    """
+
+    cause: str
+    time: int
+    gaps: int
+    longest: int
+    host: tuple[HostSpan, ...] = ()
+    queued: tuple[QueuedWork, ...] = ()
+
+
+@dataclass(frozen=True)
+class DeviceIdle:
+    """Why a device was idle between its first and its last work, `span` ns.
+
+    `causes` are the heaviest first; they add up to `idle`, which is that of `DeviceUse`. `latency` is the median time
+    in ns from the return of a call to its work, if the device was idle then, of so many `launches`; None if these are
+    too few to tell.
+    """
+
+    label: str
+    source: str
+    device: int | None
+    span: int
+    idle: int
+    causes: tuple[IdleCause, ...]
+    latency: int | None = None
+    launches: int = 0
+
+
+@dataclass
+class IdleAnswer:
+    """Why the devices of a trace are idle."""
+
+    devices: list[DeviceIdle] = field(default_factory=list)
+
+    def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
+        """The tables of causes, of what the host did, and of queued work, with at most `top` rows of each cause."""
+        causes = [(one, cause) for one in self.devices for cause in one.causes]
+        notes = [] if causes else ["No device is idle between its first and its last work."]
+        if any(cause.cause == "unknown" for _, cause in causes):
+            notes.append(
+                "A cause is unknown where the work after the gap has no known call, or nothing tells why it began late."
+            )
+        there = {cause.cause for _, cause in causes}
+        notes += [note for cause, note in NOTES.items() if list(CAUSES)[cause] in there]
+        if any(cause.cause in ("dependency", "launch overhead") for _, cause in causes):
+            notes.append(self._latency())
+        title = "why devices are idle" if len(self.devices) > 1 else f"why {self.devices[0].label} is idle"
+        names: tuple[str, ...] = ("device", "cause", "time", "of idle", "of span", "gaps", "average", "longest")
+        rows: list[tuple[Cell, ...]] = [
+            (
+                *(one.label, cause.cause, cause.time, percent(cause.time, one.idle), percent(cause.time, one.span)),
+                *(cause.gaps, cause.time / cause.gaps, cause.longest),
+            )
+            for one, cause in causes
+        ]
+        tables = [self._table("idle", title, names, rows, brief, notes)]
+        names = ("device", "cause", "the host was in", "kind", "time", "of idle", "gaps", "longest")
+        rows = [
+            (
+                one.label,
+                cause.cause,
+                span.name,
+                span.kind,
+                span.time,
+                percent(span.time, one.idle),
+                span.gaps,
+                span.longest,
+            )
+            for one, cause in causes
+            for span in cause.host[:top]
+        ]
+        more = sum(len(cause.host) for _, cause in causes) - len(rows)
+        tables.append(self._table("idle host", "what the host did meanwhile", names, rows, brief, [], more))
+        names = ("device", "work", "launched by", "time", "of idle", "gaps", "longest")
+        rows = [
+            (one.label, work.name, work.launched_by, work.time, percent(work.time, one.idle), work.gaps, work.longest)
+            for one, cause in causes
+            for work in cause.queued[:top]
+        ]
+        more = sum(len(cause.queued) for _, cause in causes) - len(rows)
+        tables.append(self._table("idle queued", "what was queued, and waited", names, rows, brief, [], more))
+        return [table for table in tables if table.rows or table.name == "idle"]
+
+    def _latency(self) -> str:
+        """What the launch of work is taken to need, and where from."""
+        known = sorted(one.latency for one in self.devices if one.latency is not None)
+        if len(known) < len(self.devices):
+            return "Launch latency: 10 us, assumed; too few launches on an idle device."
+        times = " to ".join(short(time) for time in dict.fromkeys((known[0], known[-1])))
+        return (
+            f"Launch latency: {times}, the median of {sum(one.launches for one in self.devices):,} on an idle device."
+        )
+
+    def _table(
+        self,
+        name: str,
+        title: str,
+        names: tuple[str, ...],
+        rows: list[tuple[Cell, ...]],
+        brief: bool,
+        notes: list[str],
+        more: int = 0,
+    ) -> Table:
+        """A table of these rows; the brief form has the columns that fit 80 characters."""
+        several = len(self.devices) > 1
+        dropped = ("kind", *(_WIDE[name] if several else ("device",))) if brief else ()
+        kept = [place for place, column in enumerate(names) if column not in dropped]
+        columns = tuple(Column(names[place], _UNITS.get(names[place], "")) for place in kept)
+        return Table(name, title, columns, [tuple(row[place] for place in kept) for row in rows], notes, more)
+
+
+#: The name of the question, as `--by` takes it.
+NAME = "idle"
+
+
+class Idle:
+    """The question why devices are idle. What it needs is in the work, its calls and the spans."""
+
+    spans = True
+
+    def see(self, batch: Batch) -> None:
+        """Needs nothing else."""
+
+    def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
+        """The answer, if there is device work."""
+        if work.rows is not work.gathered.work or not len(work):
+            return {}
+        found = [one for events in work.each() if len(events) for one in _devices(work, events, labels)]
+        return {NAME: IdleAnswer(sorted(found, key=lambda one: natural(one.label)))}
+
+
+def _devices(work: Work, events: Events, labels: Labels) -> list[DeviceIdle]:
+    """The answer for each device of a source."""
+    which, places = events.places
+    gaps = gaps_of(events, which, len(places))
+    launching = launching_of(work, events)
+    cause, meanwhile = causes_of(gaps, work, events, launching)
+    host, queued = _host(gaps, cause, meanwhile), _queued(work, events, gaps, cause)
+    end = events.ts + events.dur
+    found = []
+    for number, place in enumerate(places.tolist()):
+        source, _, device = key = work.devices[place]
+        rows = which == number
+        span = int(end[rows].max() - events.ts[rows].min())
+        mine = gaps.place == number
+        causes = [_cause(word, gaps.length[mine & (cause == word)], host(number, word)) for word in range(len(CAUSES))]
+        causes[DEPENDENCY] = replace(causes[DEPENDENCY], queued=queued[number])
+        heaviest = sorted((one for one in causes if one.gaps), key=lambda one: -one.time)
+        idle, samples = int(gaps.length[mine].sum()), int(launching.samples[number])
+        latency = int(launching.latency[number]) if samples >= SAMPLES else None
+        found.append(DeviceIdle(labels.device(key), source, device, span, idle, tuple(heaviest), latency, samples))
+    return found
+
+
+def _cause(word: int, times: Int64, host: tuple[HostSpan, ...]) -> IdleCause:
+    """The gaps with these times, and what the host did in them."""
+    return IdleCause(list(CAUSES)[word], int(times.sum()), len(times), int(times.max(initial=0)), host)
+
+
+#: What the host did in the gaps of a device (by index) with a cause.
+_Host = Callable[[int, int], tuple[HostSpan, ...]]
+
+
+def _host(gaps: Gaps, cause: Int8, meanwhile: HostActivity) -> _Host:
+    """A function that returns what the host did in the gaps of a device with a cause."""
+    gap, label, time = meanwhile.times(np.flatnonzero(np.isin(cause, BY_HOST)))
+    group = gaps.place[gap].astype(np.int64) * len(CAUSES) + cause[gap]
+    order = np.lexsort((label, group))
+    group, label, time = group[order], label[order], time[order]
+    first = np.flatnonzero(group_start_mask((group, label)))
+    found: defaultdict[int, list[HostSpan]] = defaultdict(list)
+    if len(first):
+        columns = group[first], label[first], np.add.reduceat(time, first), np.diff([*first, len(time)])
+        longest = np.maximum.reduceat(time, first)
+        for one, number, total, count, most in zip(*map(np.ndarray.tolist, (*columns, longest)), strict=True):
+            span = HostSpan(meanwhile.labels[number], meanwhile.kinds[number], total, count, most)
+            found[one].append(span)
+    return lambda place, word: tuple(sorted(found[place * len(CAUSES) + word], key=lambda span: -span.time))
+
+
+def _queued(work: Work, events: Events, gaps: Gaps, cause: Int8) -> defaultdict[int, tuple[QueuedWork, ...]]:
+    """The work after the gaps that a dependency caused, by the index of the device."""
+    rows = np.flatnonzero(cause == DEPENDENCY)
+    words = work.gathered.spans.names
+    call = names_of_calls(gaps.call[rows], events, work.gathered).tolist()
+    shapes = events.shape[gaps.after[rows]].tolist()
+    times: defaultdict[tuple[int, str, str | None], list[int]] = defaultdict(list)
+    for place, shape, number, time in zip(
+        gaps.place[rows].tolist(), shapes, call, gaps.length[rows].tolist(), strict=True
+    ):
+        name = work.shapes[shape]["short_name"] or work.shapes[shape]["name"]
+        times[place, name, words[number] if number >= 0 else None].append(time)
+    found: defaultdict[int, tuple[QueuedWork, ...]] = defaultdict(tuple)
+    for (place, name, launched), some in sorted(times.items(), key=lambda item: -sum(item[1])):
+        found[place] += (QueuedWork(name, launched, sum(some), len(some), max(some)),)
+    return found
+
+
+#: The text key of the track, which a viewer shows below the device.
+TRACK = "idle"
+
+_ROWS = 65_536
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+def slices(work: Work) -> Iterator[pa.RecordBatch]:
+    """Yields the gaps of the devices of each source, in the order of their times."""
+    if work.rows is not work.gathered.work:
+        return
+    for events in work.each():
+        if len(events):
+            yield from _of_source(work, events)
+
+
+def _of_source(work: Work, events: Events) -> Iterator[pa.RecordBatch]:
+    which, places = events.places
+    gaps = gaps_of(events, which, len(places))
+    cause, meanwhile = causes_of(gaps, work, events, launching_of(work, events))
+    names, labels = [shape.get("short_name") or shape["name"] for shape in work.shapes], meanwhile.labels
+    host, call = _mostly(meanwhile), names_of_calls(gaps.call, events, work.gathered)
+    tracks = [_place(work, events.source, place) for place in places.tolist()]
+    schema = arrow_schema("events")
+    for first in range(0, len(cause), _ROWS):
+        rows = slice(first, first + _ROWS)
+        place = gaps.place[rows]
+        columns: dict[str, Any] = {
+            name: pa.array([track[name] for track in tracks], schema.field(name).type.value_type)
+            if pa.types.is_dictionary(schema.field(name).type)
+            else pa.array([track[name] for track in tracks], schema.field(name).type)
+            for name in TRACK_COLUMNS
+        }
+        columns = {name: _taken(values, place) for name, values in columns.items() if values.null_count < len(values)}
+        queued = pa.array((gaps.end - gaps.launched)[rows], mask=gaps.call[rows] < 0)
+        columns |= {"ts": pa.array(gaps.begin[rows]), "dur": pa.array(gaps.length[rows])}
+        columns |= {"kind": _taken(pa.array(["range"]), 0 * place), "name": _taken(pa.array(list(CAUSES)), cause[rows])}
+        columns |= {"timing": _taken(pa.array(["derived"]), 0 * place)}
+        columns |= {"args.host_was_in": _words(labels, host[rows])}
+        columns |= {"args.launched_by": _words(meanwhile.names, call[rows]), "args.queued_ns": queued}
+        columns |= {"args.work_before": _words(names, events.shape[gaps.before[rows]])}
+        columns |= {"args.work_after": _words(names, events.shape[gaps.after[rows]])}
+        columns |= {"args.derived_by": _taken(pa.array(["ktrace"]), 0 * place)}
+        yield pa.RecordBatch.from_pydict(
+            {name: column for name, column in columns.items() if column.null_count < len(column)}
+        )
+
+
+def _place(work: Work, source: str, place: int) -> dict[str, Any]:
+    """The columns of the track of a device: those of its work, without a process if several use it."""
+    shapes = [shape for shape, mine in zip(work.shapes, work.device.tolist(), strict=True) if mine == place]
+    processes = {shape["pid"] for shape in shapes}
+    _, host, device = work.devices[place]
+    known = {"source": source, "host": host, "device": device, "track": TRACK}
+    return dict.fromkeys(TRACK_COLUMNS) | known | {"pid": processes.pop() if len(processes) == 1 else None}
+
+
+def _mostly(meanwhile: HostActivity) -> Int64:
+    """The label in which the host spent the most time of each gap, -1 where it isn't known."""
+    found = np.full(len(meanwhile.first), -1, np.int64)
+    gap, label, time = meanwhile.times(np.unique(meanwhile.gap))
+    order = np.lexsort((time, gap))
+    found[gap[order]] = label[order]  # the last one, the longest, remains
+    return found
+
+
+def _words(words: list[str], numbers: Any) -> pa.Array:
+    """A column of words by their numbers, null for -1; its dictionary has only those that occur."""
+    used, codes = np.unique(numbers, return_inverse=True)
+    texts = pa.array([words[number] if number >= 0 else None for number in used.tolist()], pa.string())
+    return texts.take(pa.array(codes)).dictionary_encode().cast(_TEXT)
+
+
+def _taken(values: pa.Array, rows: Any) -> pa.Array:
+    """The values of these rows; texts as a dictionary without repetitions."""
+    found = values.take(pa.array(rows))
+    return found.dictionary_encode().cast(_TEXT) if pa.types.is_string(values.type) else found

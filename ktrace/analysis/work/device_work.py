@@ -1,0 +1,259 @@
+"""Device work from events, source by source, with what it is grouped by: names, labels, tracks, calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Place, by_group, device_use
+from ktrace.analysis.work.gather import WORK, SummaryInput, durations, kinds_in
+from ktrace.analysis.work.groups import LACKS, DeviceUse
+from ktrace.analysis.work.spans import innermost, linked
+from ktrace.analysis.work.stored_columns import BLOCK, Shapes, StoredColumns
+from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
+from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
+from ktrace.store.joins import Correlated, find_launches
+
+Shape = dict[str, Any]
+
+#: An id that no arrow leads to.
+_NOTHING = -1
+
+
+class Work:
+    """The work of all sources, without the `unfinished` slices that have no end.
+
+    Attributes of shapes are lists and arrays by the number of the shape; `each` yields the work of each source.
+    """
+
+    def __init__(self, gathered: SummaryInput, rows: StoredColumns, shapes: Shapes) -> None:
+        self.gathered, self.rows = gathered, rows
+        self.is_on_devices = rows is gathered.work
+        self.unfinished = sum(int(np.count_nonzero(rows.of(source)["dur"] < 0)) for source in rows.sources)
+        self.shapes = shapes.all()
+        self.threads = gathered.threads.all()
+        self.roles = np.array([_role(shape) for shape in self.shapes], np.uint8)
+        self.device, self.devices = self.by_shape(lambda shape: (shape["source"], shape["host"], shape["device"]))
+        numbers: dict[Any, int] = {}
+        self.thread_places = _Places.of(self.threads, numbers)
+        self.work_places = _Places.of(self.shapes, numbers).completed(self.thread_places)
+
+    @classmethod
+    def of_devices(cls, gathered: SummaryInput) -> Work:
+        """Device work."""
+        return cls(gathered, gathered.work, gathered.shapes)
+
+    @classmethod
+    def of_host(cls, gathered: SummaryInput) -> Work:
+        """Calls and operators, else ranges, each with its own time: without the time of those inside it."""
+        shapes, rows = Shapes(gathered.shapes.names), StoredColumns(gathered.spill, "host_work", **WORK)
+        for source in gathered.host.sources:
+            found = _of_host(gathered, source, shapes)
+            if found is not None:
+                rows.add(source, **found, correlation=0, occupancy=np.nan, id=_NOTHING)
+        return cls(gathered, rows, shapes)
+
+    def __len__(self) -> int:
+        return len(self.rows) - self.unfinished
+
+    def each(self) -> Iterator[Events]:
+        """The work of each source."""
+        return (Events(self, source) for source in self.rows.sources)
+
+    def by_shape(self, value: Callable[[Shape], Any]) -> tuple[Int32, list[Any]]:
+        """A number for each shape, and the values with these numbers."""
+        known: dict[Any, int] = {}
+        numbers = [known.setdefault(value(shape), len(known)) for shape in self.shapes]
+        return np.array(numbers, np.int32), list(known)
+
+
+def _of_host(gathered: SummaryInput, source: str, shapes: Shapes) -> dict[str, Any] | None:
+    """What the host did in one source."""
+    threads = Shapes(TRACK_COLUMNS)
+    parts: list[tuple[AnyArray, ...]] = []
+    for columns in gathered.host.of(source):
+        (mine,) = kinds_in(Batch("events", columns), HOST_KINDS)
+        batch = Batch("events", columns.filter(pa.array(mine if gathered.has_calls else ~mine)))
+        if len(batch):
+            every = np.arange(len(batch))
+            numbers = shapes.number(batch, every), threads.number(batch, every)
+            parts.append((batch.column("ts").to_numpy(), durations(batch), *numbers))
+    if not parts:
+        return None
+    ts, dur, shape, thread = map(np.concatenate, zip(*parts, strict=True))
+    own = np.maximum(dur, 0)
+    around = innermost(thread, ts, ts + own)
+    inside = np.zeros(len(own), np.int64)
+    np.add.at(inside, around[around >= 0], own[around >= 0])
+    return {"ts": ts, "dur": np.where(dur < 0, dur, np.maximum(dur - inside, 0)), "shape": shape}
+
+
+#: Work that waits longer than this, in ns, and longer than its device works at all, can't have waited: clocks differ.
+_LEAST_SPAN = 1_000_000_000
+
+
+class Events:
+    """The work of one source as columns, without slices that have no end."""
+
+    def __init__(self, work: Work, source: str) -> None:
+        self.source, self._all = source, work
+        columns = work.rows.of(source)
+        done = columns["dur"] >= 0
+        if not done.all():
+            columns = {name: column[done] for name, column in columns.items()}
+        self.ts: Int64 = columns["ts"]
+        self.dur: Int64 = columns["dur"]
+        self.ids: Int64 = columns["id"]
+        self.shape: Int32 = columns["shape"]
+        self._columns = columns
+        self.unlikely: list[str] = []  # devices whose work begins later after its calls than the device worked at all
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    @cached_property
+    def roles(self) -> UInt8:
+        """The role of each piece of work for the use of its device."""
+        return self._all.roles[self.shape]
+
+    @cached_property
+    def places(self) -> tuple[Int32, Int32]:
+        """The index of the device of each piece of work among those of the source, and the numbers of these devices."""
+        devices = self._all.device[self.shape]
+        mine = np.flatnonzero(np.bincount(devices)).astype(np.int32)
+        return np.searchsorted(mine, devices).astype(np.int32), mine
+
+    @cached_property
+    def calls(self) -> dict[str, Any]:
+        """The calls that may have launched work."""
+        return self._all.gathered.calls.of(self.source)
+
+    @cached_property
+    def call(self) -> Int64:
+        """The index of the call that launched each piece of work, -1 where it isn't known."""
+        calls, correlation = self.calls, self._columns["correlation"]
+        found = find_launches(
+            self._all.work_places.correlated(correlation, self.shape),
+            self._all.thread_places.correlated(calls["correlation"], calls["thread"]),
+            lambda: (-np.maximum(calls["dur"], 0), calls["ts"]),
+        )
+        links = list(self._all.gathered.links.of(self.source))
+        if links:
+            unjoined = np.flatnonzero(correlation == 0)
+            found[unjoined] = linked(links, self.ids[unjoined], calls["id"])
+        return found
+
+    @property
+    def is_correlated(self) -> bool:
+        """Whether each piece of work names its call, in the trace or not."""
+        return bool(np.all((self._columns["correlation"] != 0) | (self.call >= 0)))
+
+    @cached_property
+    def waits(self) -> Int64:
+        """The time from the return of its call to each piece of work, -1 where it isn't known.
+
+        Of the work of one call, such as the kernels of a graph, only the first waits for the call; the others run after
+        one another.
+        """
+        found = np.full(len(self), -1, np.int64)
+        ts, dur = self.calls["ts"], self.calls["dur"]
+        for first in range(0, len(self) if len(ts) else 0, BLOCK):
+            block = slice(first, first + BLOCK)
+            call = self.call[block]
+            wait = np.maximum(self.ts[block] - ts[call] - dur[call], 0)
+            found[block] = np.where((call >= 0) & (dur[call] >= 0), wait, -1)
+        found[self.followers()] = -1
+        return found
+
+    def lacking(self) -> list[str]:
+        """Says how much work lacks its call, although most has one, and it would be among those by its number.
+
+        Their records are lost. Work from before the recording has a lower number than all calls.
+        """
+        launched, correlation = self.call >= 0, self._columns["correlation"]
+        if 2 * np.count_nonzero(launched) <= len(self):
+            return []
+        known = correlation[launched]
+        lost = int(np.count_nonzero(~launched & (correlation > known.min()) & (correlation < known.max())))
+        said = (
+            f"{self.source}{LACKS}{lost:,} of {len(self):,} pieces of work have no call, though those around them do."
+        )
+        return [f"{said} Work may be lost, too, so times and counts may be too low."] if lost else []
+
+    def followers(self) -> Int64:
+        """The indices of work that began after other work of the same call."""
+        launched = np.flatnonzero(self.call >= 0)
+        order = launched[np.lexsort((self.ts[launched], self.call[launched]))]
+        call = self.call[order]
+        found: Int64 = order[1:][call[1:] == call[:-1]]
+        return found
+
+    def devices(self, label: Callable[[tuple[Any, ...]], str], rank: Callable[[str], int | None]) -> list[DeviceUse]:
+        """The use of each device."""
+        which, found = self.places
+        rows_of = by_group(which, len(found)) if len(found) > 1 else lambda number: slice(None)
+        end = self.ts + self.dur
+        uses = []
+        for number, key in enumerate(self._all.devices[place] for place in found.tolist()):
+            rows = rows_of(number)
+            source, host, device = key
+            waits = self.waits[rows]
+            entry = self._all.gathered.catalog.get("device", source=source, host=host, device=device)
+            place = Place(label(key), source, device, rank(source), entry.name if entry else None)
+            occupancy = self._columns["occupancy"][rows]
+            known = waits[waits >= 0]
+            span = int(end[rows].max() - self.ts[rows].min())
+            if len(known) and known.min() > max(span, _LEAST_SPAN):
+                self.unlikely.append(place.label)
+                known = known[:0]
+            uses.append(device_use(place, self.ts[rows], end[rows], self.roles[rows], known, occupancy))
+        return uses
+
+
+def _role(shape: Shape) -> int:
+    if shape["operation"] == "collective" or shape["comm"] is not None:
+        return COMMUNICATION
+    return COPY if shape["kind"] == "memcpy" else COMPUTE
+
+
+class _Places(NamedTuple):
+    """The numbers of the process and the machine of each shape, and whether the process is known."""
+
+    process: Int32
+    machine: Int32
+    known: Bools
+
+    @classmethod
+    def of(cls, shapes: list[Shape], numbers: dict[Any, int]) -> _Places:
+        """The places of shapes; `numbers` has the numbers so far, and is extended."""
+        machine = [numbers.setdefault((one["source"], one["host"]), len(numbers)) for one in shapes]
+        process = [numbers.setdefault((one["source"], one["host"], one["pid"]), len(numbers)) for one in shapes]
+        known = [one["pid"] is not None for one in shapes]
+        return cls(np.array(process, np.int32), np.array(machine, np.int32), np.array(known, np.bool_))
+
+    def completed(self, others: _Places) -> _Places:
+        """Fills in unknown processes where all others on the machine have the same process."""
+        processes: dict[int, set[int]] = {}
+        for machine, process in zip(others.machine.tolist(), others.process.tolist(), strict=True):
+            processes.setdefault(machine, set()).add(process)
+        only = {machine: found.pop() for machine, found in processes.items() if len(found) == 1}
+        there = np.array([machine in only for machine in self.machine.tolist()], np.bool_)
+        theirs = np.array([only.get(machine, -1) for machine in self.machine.tolist()], np.int32)
+        return _Places(
+            np.where(there & ~self.known, theirs, self.process).astype(np.int32), self.machine, self.known | there
+        )
+
+    def correlated(self, correlation: Int64, shape: Int32) -> Correlated:
+        """Rows with these correlations and shapes."""
+        return Correlated(correlation, self.process[shape], self.machine[shape], self.known[shape])
+
+
+def natural(text: str) -> list[tuple[int, int, str]]:
+    """A sort key that puts L2 before L10."""
+    parts = (part for part in re.split(r"([0-9]+)", text) if part)
+    return [(0, len(part.lstrip("0")), part.lstrip("0")) if part.isdigit() else (1, 0, part) for part in parts]

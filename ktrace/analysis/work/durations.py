@@ -1,0 +1,326 @@
+"""Figures of groups of durations, and what devices did with their time.
+
+    group      0   1   0   0   1
+    duration   5   9   1   3   7     ──►   0: count 3, total 9, median 3;  1: count 2, total 16, median 8
+
+A percentile between two durations is interpolated linearly (type 7 of Hyndman and Fan, as in numpy, pandas and
+spreadsheets): the median of 7 and 9 is 8.
+
+stream 7    [ gemm        ]      [ norm ]          compute
+stream 20          [ all_reduce      ]             communication; exposed        ██████
+stream 21                        [ copy   ]        copies; exposed                     ███
+busy        ███████████████████████████████
+
+Compute, exposed communication, exposed copies and idle time divide the span: no ns is in two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ktrace.analysis.work.groups import DeviceUse, Group, Spread
+from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, new_column
+from ktrace.model.arrays import AnyArray, Float64, Floats, Int32, Int64, Integers
+from ktrace.stages.select.intervals import Intervals
+from ktrace.store.spill import Spill
+
+#: Returns the number of the group of each row, from columns.
+Number = Callable[[dict[str, Any]], Int32]
+
+#: numpy uses radix sort for 16-bit numbers, which is many times faster.
+_SHORT = 1 << 16
+
+
+def sorted_by(group: Integers, groups: int) -> Int64:
+    """The indices of rows sorted by group; rows of one group keep their order."""
+    short = group.astype(np.uint16) if groups <= _SHORT else group
+    return np.argsort(short, kind="stable")
+
+
+def by_group(group: Integers, groups: int) -> Callable[[int], Int64]:
+    """A function that returns the indices of the rows of a group."""
+    order = sorted_by(group, groups)
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=groups))])
+    return lambda number: order[bounds[number] : bounds[number + 1]]
+
+
+class Durations:
+    """Durations of work, from which groups are made.
+
+    They are kept source by source, rising, with the number of their `shape`, and if there are any, of their `step` and
+    `layer` (-1: none). Large columns are in files; the groups remain usable after the folder has been removed.
+    """
+
+    def __init__(self, spill: Spill, steps: int = 0, layers: int = 0, name: str = "durations") -> None:
+        """`steps` and `layers` are the numbers of steps and layers; `name` is that of the files."""
+        self._spill, self._steps = spill, steps
+        self._names = ["dur", "shape", *(["step"] if steps else []), *(["layer"] if layers else [])]
+        self._rows = StoredColumns(spill, name, **{column: "i8" if column == "dur" else "i4" for column in self._names})
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, source: str, **columns: AnyArray) -> None:
+        """Adds all work of a source."""
+        order = np.argsort(columns["dur"])
+        for first in range(0, len(order), BLOCK):
+            block = order[first : first + BLOCK]
+            self._rows.add(source, **{name: columns[name][block] for name in self._names})
+
+    def groups(
+        self, by: str, number: Number, keys: Sequence[str], names: Sequence[str | None] | None = None
+    ) -> list[Group]:
+        """A group for each key that any row has, heaviest first; `number` returns the indices of the keys of rows.
+
+        `names` are the whole names of the keys.
+        """
+        counts, steps = np.zeros(len(keys), np.int64), np.zeros((len(keys), self._steps))
+        inside = np.zeros((len(keys), self._steps), np.int64)
+        for rows in self._blocks():
+            own = number(rows)
+            counts += np.bincount(own, minlength=len(keys))
+            if self._steps:
+                _add_steps(steps, inside, own, rows)
+        every = self._rising(f"by.{by}", number, counts)
+        within = every
+        if self._steps and int(inside.sum()) < len(self):
+            within = self._rising(f"by.{by}.inside", number, inside.sum(axis=1), inside=True)
+        found = []
+        for place in np.flatnonzero(counts).tolist():
+            mine = every(place)
+            total = int(mine.sum())
+            median, p95, p99 = percentiles(mine, (50, 95, 99))
+            found.append(
+                Group(
+                    keys[place],
+                    total,
+                    len(mine),
+                    total / len(mine),
+                    median,
+                    p95,
+                    p99,
+                    int(mine[0]),
+                    int(mine[-1]),
+                    name=names[place] if names else None,
+                    durations=mine,
+                    steps=steps[place] if self._steps else None,
+                    step_counts=inside[place] if self._steps else None,
+                    inside=within(place) if self._steps else None,
+                )
+            )
+        return sorted(found, key=lambda one: -one.total)
+
+    def totals(self, number: Int32, keys: Sequence[str]) -> list[Group]:
+        """A group with its total and count for each key that any row has; `number` is the key of each shape."""
+        counts, totals = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+        for rows in self._blocks():
+            own = number[rows["shape"]]
+            counts += np.bincount(own, minlength=len(keys))
+            np.add.at(totals, own, rows["dur"])
+        there = np.flatnonzero(counts).tolist()
+        return [Group(keys[place], int(totals[place]), int(counts[place])) for place in there]
+
+    def _blocks(self, *, inside: bool = False) -> Iterator[dict[str, Any]]:
+        """Yields the rows, those of each source in rising order; with `inside` only those in steps."""
+        for source in self._rows.sources:
+            rows = self._rows.of(source)
+            for first in range(0, len(rows["dur"]), BLOCK):
+                block = {name: column[first : first + BLOCK] for name, column in rows.items()}
+                mine = block["step"] >= 0 if inside else slice(None)
+                yield {name: column[mine] for name, column in block.items()}
+
+    def _rising(self, name: str, number: Number, counts: Int64, *, inside: bool = False) -> Callable[[int], Int64]:
+        """A function that returns the durations of a group, rising; with `inside` only those in steps."""
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        found = new_column(self._spill, name, int(bounds[-1]))
+        free = bounds[:-1].copy()
+        for rows in self._blocks(inside=inside):
+            own = number(rows)
+            counts = np.bincount(own, minlength=len(free))
+            durations = rows["dur"][sorted_by(own, len(free))]
+            there, first = np.flatnonzero(counts), 0
+            for count, at in zip(counts[there].tolist(), free[there].tolist(), strict=True):
+                found[at : at + count] = durations[first : first + count]
+                first += count
+            free += counts
+
+        def rising(place: int) -> Int64:
+            mine = found[bounds[place] : bounds[place + 1]]
+            if len(self._rows.sources) > 1:
+                mine.sort()
+            return mine
+
+        return rising
+
+
+def _add_steps(totals: Float64, counts: Int64, own: Int32, rows: dict[str, Any]) -> None:
+    """Adds the time and the number of rows of each group in each step.
+
+    Sums of whole ns below 2^53 (104 days) are exact.
+    """
+    inside = rows["step"] >= 0
+    cell = own[inside].astype(np.int64) * totals.shape[1] + rows["step"][inside]
+    totals += np.bincount(cell, weights=rows["dur"][inside], minlength=totals.size).reshape(totals.shape)
+    counts += np.bincount(cell, minlength=counts.size).reshape(counts.shape)
+
+
+def percentiles(rising: Int64, which: Sequence[float]) -> list[float]:
+    """Percentiles of some numbers in rising order."""
+    place = np.asarray(which, np.float64) / 100 * (len(rising) - 1)
+    low = np.floor(place).astype(np.int64)
+    high = np.minimum(low + 1, len(rising) - 1)
+    found: list[float] = (rising[low] + (rising[high] - rising[low]) * (place - low)).tolist()
+    return found
+
+
+def spread(times: Int64) -> Spread | None:
+    """Median and extremes of some times, None if there are none."""
+    if not len(times):
+        return None
+    rising = np.sort(times)
+    median, p95 = percentiles(rising, (50, 95))
+    return Spread(len(rising), int(rising.sum()), median, p95, int(rising[-1]))
+
+
+#: The role of a piece of work for the use of a device.
+COMPUTE, COMMUNICATION, COPY = 0, 1, 2
+
+#: The greatest time on a line.
+_GREATEST = 1 << 61
+
+
+class Usage(NamedTuple):
+    """The gaps between work, and the times of `DeviceUse`, in ns."""
+
+    gaps: Int64
+    busy: int
+    compute: int
+    communication: int
+    copies: int
+    exposed_communication: int
+    exposed_copies: int
+
+
+def usage(begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Usage:
+    """The use of a device by some work; `role` is COMPUTE, COMMUNICATION or COPY for each piece.
+
+    Computed in windows of time with the starts of `block` pieces each; work that lasts longer continues in the next.
+    """
+    order = None if np.all(begin[1:] >= begin[:-1]) else np.argsort(begin, kind="stable")
+    times, gaps, reached = np.zeros(6, np.int64), [np.zeros(0, np.int64)], None
+    open_ = begin[:0], end[:0], role[:0]
+    for first in range(0, len(begin), block):
+        rows = slice(first, first + block) if order is None else order[first : first + block]
+        here = begin[rows], end[rows], role[rows]
+        begins, ends, roles = (np.concatenate(pair) for pair in zip(open_, here, strict=True))
+        if first + block < len(begin):
+            until = begin[first + block if order is None else order[first + block]]
+            open_ = _beyond(until, ends, roles)
+            ends = np.minimum(ends, until)
+        busy = Intervals.union(begins, ends)
+        if len(busy.begin):
+            between = busy.gaps() if reached is None else busy.begin - np.append(reached, busy.end[:-1])
+            gaps.append(between[between > 0])
+            reached = busy.end[-1]
+        times += _times(begins, ends, roles, busy)
+    return Usage(np.concatenate(gaps), *times.tolist())
+
+
+def _beyond(until: np.int64, end: Int64, role: Integers) -> tuple[Int64, Int64, Integers]:
+    """The work of each role that lasts beyond a time, as one piece from that time on."""
+    lasts = end > until
+    roles = np.unique(role[lasts])
+    ends = np.array([end[lasts & (role == one)].max() for one in roles], np.int64)
+    return np.full(len(roles), until, np.int64), ends, roles
+
+
+def _times(begin: Int64, end: Int64, role: Integers, busy: Intervals) -> list[int]:
+    """The times of `Usage`."""
+    compute, communication, copies = (
+        Intervals.union(begin[role == one], end[role == one]) for one in (COMPUTE, COMMUNICATION, COPY)
+    )
+    exposed = communication.without(compute)
+    rest = busy.length - compute.length - exposed
+    return [busy.length, compute.length, communication.length, copies.length, exposed, rest]
+
+
+def parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Int64:
+    """A row for each group of work: busy, compute, communication, copies, exposed communication and exposed copies.
+
+    `group` is -1 for work without a group. Groups with together about `block` pieces are computed at once.
+    """
+    order = sorted_by(group + 1, groups + 1)
+    bounds = np.cumsum(np.bincount(group + 1, minlength=groups + 1))
+    found = np.zeros((groups, 6), np.int64)
+    first = 0
+    while first < groups:
+        last = max(first + 1, int(np.searchsorted(bounds, bounds[first] + block, "right")) - 1)
+        rows = order[bounds[first] : bounds[last]]
+        if len(rows):
+            found[first:last] = _parts_of(group[rows] - first, last - first, begin[rows], end[rows], role[rows])
+        first = last
+    return found
+
+
+def _parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Integers) -> Int64:
+    compute, communication, copies = ((role == one) for one in (COMPUTE, COMMUNICATION, COPY))
+    every = np.ones(len(role), np.bool_)
+    busy, alone, sent, moved, sending = (
+        _lengths(group[mine], groups, begin[mine], end[mine])
+        for mine in (every, compute, communication, copies, compute | communication)
+    )
+    return np.stack([busy, alone, sent, moved, sending - alone, busy - sending], axis=1)
+
+
+def _lengths(group: Int64, groups: int, begin: Int64, end: Int64) -> Int64:
+    """The total time of the intervals of each group; computed at once, with the groups one after another on a line."""
+    found = np.zeros(groups, np.int64)
+    if not len(group):
+        return found
+    low = int(begin.min())
+    stride = int(end.max()) - low + 1
+    block = max(1, _GREATEST // stride)  # how many groups the line has space for
+    for first in range(0, groups, block):
+        mine = slice(None) if block >= groups else (group >= first) & (group < first + block)
+        start = (group[mine] - first) * stride - low
+        line = Intervals.union(begin[mine] + start, end[mine] + start)
+        np.add.at(found, first + line.begin // stride, line.end - line.begin)
+    return found
+
+
+class Place(NamedTuple):
+    """A device."""
+
+    label: str
+    source: str
+    device: int | None
+    rank: int | None
+    name: str | None
+
+
+def device_use(
+    place: Place,
+    begin: Int64,
+    end: Int64,
+    role: Integers,
+    waits: Int64,
+    occupancy: Floats,
+) -> DeviceUse:
+    """The use of a device by this work.
+
+    `waits` are the known times between the return of a call and the start of the work that it launched; `occupancy` is
+    in percent, NaN if it isn't known.
+    """
+    found = usage(begin, end, role)
+    known = ~np.isnan(occupancy) & (end > begin)
+    weights = (end - begin)[known]
+    return DeviceUse(
+        **place._asdict(),
+        **(found._asdict() | {"gaps": spread(found.gaps)}),
+        span=int(end.max() - begin.min()),
+        queueing=spread(waits),
+        occupancy=float(np.average(occupancy[known], weights=weights)) if len(weights) else None,
+    )

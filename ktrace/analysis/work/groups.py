@@ -1,0 +1,106 @@
+"""Groups of work and the use of devices, and the keys by which work is grouped. All times are ns.
+
+Group("gemm", count 1,200, total 1.2 s, average, median, p95, ..., durations, steps)
+DeviceUse("cuda:0", busy, idle, compute, communication, exposed communication, gaps, ...)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ktrace.model.arrays import Float64, Int64
+
+#: What work can be grouped by.
+BY = ("kernel", "operation", "library", "precision", "layer", "stream", "device", "rank", "step", "source", "run")
+
+#: Groups kernels without an operation by their whole names; in `groups` only if asked for.
+UNCLASSIFIED = "unclassified"
+
+#: Groups by kernel and grid, for `ktrace diff`, which tests launches of one grid; in `groups` only if asked for. What
+#: stands between both in a key.
+GRID, OF_GRID = "grid", " grid "
+
+#: The key of work whose column isn't known.
+OTHER = "other"
+
+#: The key of work that has an operation or needs none, when grouping by UNCLASSIFIED.
+CLASSIFIED = ""
+
+#: The start of a note on criteria that an input has no values of.
+NOT_KNOWN = "This input has no "
+
+#: What a note says of a source whose calls, and perhaps work, are lost.
+LACKS = " lacks records: "
+
+
+@dataclass(frozen=True)
+class Group:
+    """Work with the same `key`, such as the short name of the kernel.
+
+    `name` is the whole name of a kernel, None if several have the same short name, and for other groups.
+    The figures of events are exact. Those of statistics are the figures in the source, None if it doesn't have them:
+    medians can't be combined. `durations` are those of the events, rising; None for statistics. `steps` is the total in
+    each step, in the order of the steps, `step_counts` the number of events in each, and `inside` the durations of
+    those in any step, rising; None without steps.
+    """
+
+    key: str
+    total: float
+    count: int | None = None
+    average: float | None = None
+    median: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    min: float | None = None
+    max: float | None = None
+    name: str | None = None
+    durations: Int64 | None = field(default=None, repr=False, compare=False)
+    steps: Float64 | None = field(default=None, repr=False, compare=False)
+    step_counts: Int64 | None = field(default=None, repr=False, compare=False)
+    inside: Int64 | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and extremes of some times: gaps between work, or waits before it."""
+
+    count: int
+    total: int
+    median: float
+    p95: float
+    max: int
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """What a device did between the start of its first and the end of its last work, `span` ns.
+
+    Each time is that of a union of intervals, so that nothing counts twice: `busy` is any work, `compute` kernels
+    that aren't collectives (and memsets, graphs), `communication` collectives, `copies` copies. Exposed communication
+    is the time of communication without compute at the same time, exposed copies that of copies without compute and
+    communication, so that `span` = `compute` + `exposed_communication` + `exposed_copies` + `idle`.
+    `gaps` are the times without work, `idle` their sum. `queueing` is the time from the return of the call that
+    launched work to the start of the work, 0 if the work began before, None if launches aren't known. `occupancy` is
+    the mean of kernels that have one, weighted by time, in percent. `name` is the name of the device in the source.
+    """
+
+    label: str
+    source: str
+    device: int | None
+    rank: int | None
+    span: int
+    busy: int
+    compute: int
+    communication: int
+    copies: int
+    exposed_communication: int
+    exposed_copies: int
+    gaps: Spread | None = None
+    queueing: Spread | None = None
+    occupancy: float | None = None
+    name: str | None = None
+
+    @property
+    def idle(self) -> int:
+        """Time of the span without work."""
+        return self.span - self.busy
