@@ -154,7 +154,7 @@ def test_the_container_runs_ktrace_as_a_user() -> None:
 
 
 def test_workflows_run_ci_and_have_only_the_rights_that_they_need() -> None:
-    assert WORKFLOWS.keys() == {"ci", "release", "audit"}
+    assert WORKFLOWS.keys() == {"ci", "release", "audit", "nightly"}
     for name, workflow in WORKFLOWS.items():
         assert workflow["permissions"] in ({}, {"contents": "read"})
         runs = [step.get("run") for job in workflow["jobs"].values() for step in job["steps"]]
