@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import nightly
 import pytest
 from hypothesis import settings
 
@@ -21,6 +22,10 @@ sys.dont_write_bytecode = False
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
 SHARED = ROOT.parent / "shared"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    nightly.selected = config.option.markexpr in ("", "nightly")
 
 
 def seed_path(number: int) -> Path | None:

@@ -245,7 +245,7 @@ def _run(fmt: str, name: str, args: list[str], order: dict[str, float], answer: 
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
-    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *args], plugins=[Observer(order, outcome)])
+    code = pytest.main(["-x", "-q", "-m", "", "-p", "no:cacheprovider", *args], plugins=[Observer(order, outcome)])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and not outcome.failed:
         outcome.failed = "the tests can't be collected"
     answer.send(outcome)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -70,9 +71,18 @@ def module_name(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(file: Path, *, for_types: bool = False) -> Iterator[Import]:
+@cache
+def imports(file: Path, *, for_types: bool = False) -> tuple[Import, ...]:
     """The imports of a file, with those below TYPE_CHECKING if wanted; relative ones are made absolute."""
-    tree = ast.parse(file.read_text("utf-8"))
+    return tuple(_imports(file, tree_of(file), for_types=for_types))
+
+
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
+
+
+def _imports(file: Path, tree: ast.Module, *, for_types: bool) -> Iterator[Import]:
     typing_only = {
         id(inner)
         for node in ast.walk(tree)
@@ -210,7 +220,7 @@ def test_a_room_imports_its_own_modules_relatively_and_all_else_absolutely() -> 
     wrong = []
     for file in ROOMS:
         own, depth = ".".join(module_name(file).split(".")[:3]), len(file.relative_to(ROOT / "converters").parts) - 1
-        found = [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+        found = [node for node in ast.walk(tree_of(file)) if isinstance(node, ast.ImportFrom)]
         for node in found:
             place = f"{file.relative_to(ROOT)}:{node.lineno}"
             if not node.level and f"{node.module}.".startswith(f"{own}."):

@@ -21,6 +21,7 @@ import engine
 import pyarrow.parquet as pq
 import pytest
 from conftest import SHARED
+from nightly import few, is_small
 from real_traces import decoded_names
 from wire import repeats
 
@@ -53,7 +54,7 @@ class Reading(NamedTuple):
         return sum(dur * count for (_, _, dur), count in self.slices.items())
 
 
-@pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)
+@pytest.fixture(scope="module", params=few(FILES, is_small), ids=lambda path: path.name)
 def path(request: pytest.FixtureRequest) -> Path:
     found: Path = request.param
     return found

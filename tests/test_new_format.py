@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from nightly import few
 
 from ktrace.cli.new_format import LIKES
 
@@ -55,7 +56,7 @@ def checkout(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.parametrize("like", LIKES)
+@pytest.mark.parametrize("like", few(LIKES, 2))
 def test_a_new_format_passes_the_contract_at_once(checkout: Path, like: str) -> None:
     done = run("-m", "ktrace", "new-format", NAME, "--like", like, folder=checkout, path=checkout)
     assert done.returncode == 0, done.stderr

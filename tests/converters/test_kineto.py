@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from conftest import SAMPLES, SHARED
 from engine import errors, query
+from nightly import few, is_small
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 from plain_events import events_of, load, nanoseconds
 
@@ -54,7 +55,7 @@ def blocks(event: dict[str, Any]) -> list[Any]:
     return [-(-items // threads) for items, threads in zip(*sizes, strict=True)] or [None] * 3
 
 
-@pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)
+@pytest.fixture(scope="module", params=few(FILES, is_small), ids=lambda path: path.name)
 def both(request: pytest.FixtureRequest) -> tuple[list[dict[str, Any]], ktrace.Trace]:
     """The events by json, and the trace."""
     return events_of(load(request.param)), ktrace.read(request.param)

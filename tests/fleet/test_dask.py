@@ -92,6 +92,7 @@ def test_a_broken_file_is_listed(cluster: Any, tmp_path: Path) -> None:
     assert ["no format knows this input" in reason for reason in report.failed.values()] == [True]
 
 
+@pytest.mark.nightly
 def test_a_file_that_kills_every_worker_is_listed(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from conftest import SAMPLES
 from fleet_traces import nanoseconds, write_big_trace, write_trace
+from nightly import few
 
 import ktrace
 from ktrace.cli import cli
@@ -111,8 +112,9 @@ def _run(*arguments: object) -> Result:
     return CliRunner().invoke(cli, list(map(str, arguments)))
 
 
-@pytest.mark.parametrize("named", ["s3://traces/i*/a b/rank[02].json", "s3://traces/ranks/", "s3://traces/ranks"])
+@pytest.mark.parametrize("named", few(["i*/a b/rank[02].json", "ranks/", "ranks"], 1))
 def test_every_command_takes_patterns_and_folders(store: Any, tmp_path: Path, named: str) -> None:
+    named = f"s3://traces/{named}"
     for rank in (0, 2):
         store.copy(f"traces/in/a b/rank{rank}.json", f"traces/ranks/rank{rank}.json")
     info = _run("info", named)
@@ -153,7 +155,7 @@ def test_validate_takes_them_too(store: Any, tmp_path: Path) -> None:
     assert _run("validate", "s3://traces/checked/").exit_code == 1
 
 
-@pytest.mark.parametrize("command", ["info", "summary", "validate", "convert"])
+@pytest.mark.parametrize("command", few(["convert", "info", "summary", "validate"], 1))
 @pytest.mark.parametrize("wrong", ["s3://traces/nothing*/x.json", "s3://traces/nothing.json", "s3://traces/nothing/"])
 def test_a_wrong_url_is_an_error_everywhere(store: Any, tmp_path: Path, command: str, wrong: str) -> None:
     done = _run(command, wrong, *(["-o", tmp_path / "o.csv"] if command == "convert" else []))

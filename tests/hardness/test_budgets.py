@@ -27,6 +27,7 @@ SOURCES = [source for several in sources().values() for source in several]
 ROW = sources()["kineto"][0]
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs the anonymous memory of Linux")
 def test_the_selection_keeps_to_the_budget() -> None:
     """In a process of its own, whose children have no locks of a test's threads. about 150 s of CPU time."""

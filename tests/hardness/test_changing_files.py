@@ -94,6 +94,7 @@ def test_a_file_that_grows_is_read_up_to_its_end(events: Path, tmp_path: Path, m
     assert ktrace.convert(path, tmp_path / "out.csv", jobs=1).reader.taken > ROWS
 
 
+@pytest.mark.nightly
 def test_a_perfetto_trace_cut_while_two_processes_read_it_ends_in_an_error(events: Path, tmp_path: Path) -> None:
     """In a process of its own: a mapped file would kill it with SIGBUS."""
     path = of_the_form(events, "run.perfetto", tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SAMPLES
+from nightly import few
 from world import count_into, listing, run, signal_at
 
 pytestmark = [
@@ -44,8 +45,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in listing(folder) if (folder / name).is_file()}
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize("name", OUTPUTS)
+@pytest.mark.parametrize(
+    ("name", "how"),
+    few(
+        [(name, how) for name in OUTPUTS for how in (signal.SIGKILL, signal.SIGINT)],
+        lambda values: values in (("run.parquet/", signal.SIGKILL), ("run.jsonl", signal.SIGINT)),
+    ),
+)
 def test_a_run_that_is_stopped_leaves_all_or_nothing(
     tmp_path: Path, temporary: Path, name: str, how: signal.Signals
 ) -> None:

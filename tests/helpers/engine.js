@@ -1,19 +1,21 @@
-// Loads a trace into Perfetto's trace processor (WebAssembly) and answers SQL; see engine.py, which calls it.
+// Loads traces into Perfetto's trace processor (WebAssembly), one after the other, and answers SQL; see engine.py, which
+// calls it with the folder of the engine.
 //
-//   stdin    {"dist": folder of the engine, "trace": path, "queries": [sql, ...]}
-//   stdout   [{"columns": [name, ...], "rows": [[cell, ...], ...]} or {"error": text}, ...]
+//   each line of stdin    {"trace": path, "queries": [sql, ...]}
+//   its line of stdout    [{"columns": [name, ...], "rows": [[cell, ...], ...]} or {"error": text}, ...]
+//                         or {"error": text} where the trace can't be loaded
 //
+// Between two traces the engine is reset: to start it costs a second, of which most is to compile it.
 // The engine is made for a browser's worker thread: it wants a global `self`, requests its .wasm by name and
 // talks in protobuf messages over a port. Here the port is a plain object, so that every call is synchronous.
 'use strict';
 const fs = require('fs');
 const path = require('path');
+const readline = require('readline');
 const vm = require('vm');
 
-const APPEND = 1, FINALIZE = 2, QUERY = 3;  // TraceProcessorRpc.TraceProcessorMethod
+const APPEND = 1, FINALIZE = 2, QUERY = 3, RESET = 11;  // TraceProcessorRpc.TraceProcessorMethod
 const CHUNK = 16 << 20;
-
-const job = JSON.parse(fs.readFileSync(0, 'utf8'));
 
 // ---- protobuf: just enough of the wire format
 
@@ -94,6 +96,7 @@ function call(port, method, body = Buffer.alloc(0)) {
 }
 
 function load(port, trace) {
+  call(port, RESET);
   const bytes = fs.readFileSync(trace);
   for (let at = 0; at < bytes.length; at += CHUNK) {
     const answers = call(port, APPEND, bytesField(101, bytes.subarray(at, at + CHUNK)));
@@ -151,11 +154,18 @@ function text(value) {
   return JSON.stringify(value);
 }
 
-start(job.dist).then(port => {
-  load(port, job.trace);
-  fs.writeSync(1, text(job.queries.map(sql => query(port, sql))));
+function answer(port, job) {
+  try {
+    load(port, job.trace);
+    return text(job.queries.map(sql => query(port, sql)));
+  } catch (error) {
+    return text({error: error.message});
+  }
+}
+
+start(process.argv[2]).then(async port => {
+  for await (const line of readline.createInterface({input: process.stdin})) {
+    fs.writeSync(1, answer(port, JSON.parse(line)) + '\n');
+  }
   process.exit(0);
-}).catch(error => {
-  console.error(error.message);
-  process.exit(1);
 });

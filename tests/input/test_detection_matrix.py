@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from conftest import SAMPLES, SHARED
 from ktrace.errors import KtraceError
 from ktrace.input.detection import choose, detect_sample
 from ktrace.input.format import Score, builtin_formats
-from ktrace.input.source import Source
+from ktrace.input.source import Sample, Source
 
 #: Path below ../shared -> format; the longest begin counts. "" is no format: a description, or facts about a file.
 CORPUS = {
@@ -113,19 +114,19 @@ def test_one_format_is_surest_of_a_file_of_the_corpus(path: Path) -> None:
 
 
 @cache
-def every_sample() -> tuple[Path, ...]:
-    return tuple(SAMPLES.glob("*/*"))
+def every_sample() -> list[tuple[Path, Sample]]:
+    """What a probe sees of all samples and of the corpus."""
+    found = []
+    for path in [*SAMPLES.glob("*/*"), *FILES]:
+        with suppress(KtraceError):
+            found.append((path, Source(str(path)).sample()))
+    return found
 
 
 @pytest.mark.parametrize("fmt", [fmt for fmt in builtin_formats() if fmt.words], ids=lambda fmt: fmt.name)
 def test_the_words_of_a_format_leave_out_no_file_that_its_probe_accepts(fmt: object) -> None:
     """Words spare the import of a probe; they may not decide in its place."""
-    files = [*every_sample(), *FILES]
-    for path in files:
-        try:
-            sample = Source(str(path)).sample()
-        except KtraceError:
-            continue
+    for path, sample in every_sample():
         match = fmt.function("probe")(sample)  # type: ignore[attr-defined]
         if match is not None and match.score > Score.NEAR:
             assert sample.listing is not None or sample.has_any(fmt.words), path  # type: ignore[attr-defined]

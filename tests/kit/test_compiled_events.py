@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nightly import examples
 
 from ktrace.kit.trace_json import compiled_events
 from ktrace.kit.trace_json.decode import Decoder
@@ -281,7 +282,7 @@ def _event(draw: st.DrawFn) -> str:
     return braced(f'"{key}" : {members[key]}' for key in keys if members[key] is not None)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(st.lists(_event(), min_size=1, max_size=4), min_size=1, max_size=3))
 def test_any_events_are_read_alike(lists: list[list[str]]) -> None:
     same([listed(*TEACHING), *(listed(*events) for events in lists), listed(*TEACHING)])

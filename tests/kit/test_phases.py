@@ -11,6 +11,7 @@ import pytest
 from conftest import SAMPLES, SHARED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nightly import examples, few, is_small
 from plain_events import events_of, load, plain_events
 
 import ktrace
@@ -82,7 +83,7 @@ def events(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dialect", [KINETO, CHROME], ids=["kineto", "chrome"])
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(found=st.lists(events(), min_size=1, max_size=12))
 def test_every_event_is_accounted_for_and_ids_are_unique(dialect: Dialect, found: list[dict[str, Any]]) -> None:
     report = Report()
@@ -99,7 +100,7 @@ def test_every_event_is_accounted_for_and_ids_are_unique(dialect: Dialect, found
     assert not [number for number, count in ids.items() if count > 1]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", few(FILES, is_small), ids=lambda path: path.name)
 def test_the_decoder_gives_the_rows_that_json_gives(path: Path) -> None:
     """The same phases over columns made by json and a loop, and over those of the decoder."""
     document = load(path)

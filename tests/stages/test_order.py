@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nightly import examples
 from timeline_reference import Flat, Row, check_last, check_launched, check_peers, expected, flatten, key, walk
 
 from ktrace.errors import StrictFailure
@@ -108,7 +109,7 @@ def shown(row: Row) -> Row:
     }
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(50))
 @given(event_rows(), link_rows(), st.integers(1, 9), st.integers(1, 9))
 def test_same_as_the_reference(events: list[Row], links: list[Row], size: int, range_rows: int) -> None:
     timeline, flat, report = run(events, links, size=size, range_rows=range_rows)
@@ -143,7 +144,7 @@ def renumbered(flat: Flat) -> Flat:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(15))
 @given(event_rows(), link_rows(), st.integers(1, 9), st.integers(1, 9))
 def test_spilled_the_same_as_in_memory(events: list[Row], links: list[Row], size: int, range_rows: int) -> None:
     whole = run(events, links, size=100)

@@ -15,6 +15,7 @@ from canonical_rows import GPU, HOST, Row, event, link, steps_of_two_ranks
 from click.testing import CliRunner
 from conftest import SAMPLES
 from engine import FAULTS, query
+from nightly import few
 
 import ktrace
 from ktrace.cli import cli
@@ -61,7 +62,7 @@ def where(parts: list[list[Row]]) -> dict[tuple[str, int], int]:
     return {key: number for number, part in enumerate(parts) for key in keys(part)}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(8), 1))
 @pytest.mark.parametrize("by", ["time=700ns", "time=10us", "time=1s", "step", "size=6kB", "size=40kB"])
 def test_every_row_is_in_one_part_unchanged(tmp_path: Path, by: str, seed: int) -> None:
     rows = steps_of_two_ranks(random.Random(seed))
@@ -73,7 +74,7 @@ def test_every_row_is_in_one_part_unchanged(tmp_path: Path, by: str, seed: int) 
         assert used <= {row["source"] for row in part if row["record"] == "catalog"}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(8), 1))
 @pytest.mark.parametrize("length", [700, 3000, 10_000])
 def test_a_row_is_in_the_part_where_it_begins_and_figures_with_their_row(
     tmp_path: Path, length: int, seed: int

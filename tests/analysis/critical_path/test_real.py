@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from conftest import SAMPLES, SHARED
+from nightly import few, is_small
 from path_timelines import Timeline, pieces
 from real_traces import at_hand
 
@@ -144,7 +145,7 @@ BOTH = [
 ]
 
 
-@pytest.mark.parametrize("path", BOTH, ids=lambda path: path.name[:24])
+@pytest.mark.parametrize("path", few(BOTH, is_small), ids=lambda path: path.name[:24])
 def test_a_gap_has_the_same_cause_as_the_delay_on_the_path(path: Path) -> None:
     gaps: dict[tuple[object, object], list[dict[str, Any]]] = {}
     for gap in sorted(rows_of(at_hand(path), idle.explain), key=lambda one: one["ts"]):

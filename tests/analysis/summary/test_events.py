@@ -10,6 +10,7 @@ from pathlib import Path
 import plain
 import pytest
 from conftest import SAMPLES, SHARED
+from nightly import few, is_small
 from real_traces import NSYS, at_hand, decoded_names, kineto
 
 import ktrace
@@ -43,7 +44,7 @@ def same_spread(found: Spread | None, times: list[int]) -> None:
     assert found.p95 == pytest.approx(plain.percentile(times, 95), rel=1e-12)
 
 
-@pytest.mark.parametrize("path", KINETO, ids=lambda path: path.name[:20])
+@pytest.mark.parametrize("path", few(KINETO, is_small), ids=lambda path: path.name[:20])
 def test_totals_and_percentiles_of_kineto(path: Path) -> None:
     work, _ = plain.kineto(at_hand(path))
     summary = ktrace.summary(path, by=["kernel", "stream", "device"])
@@ -100,7 +101,7 @@ def same_use(use: DeviceUse, work: list[plain.Work]) -> None:
     same_spread(use.queueing, waits)
 
 
-@pytest.mark.parametrize("path", KINETO, ids=lambda path: path.name[:20])
+@pytest.mark.parametrize("path", few(KINETO, is_small), ids=lambda path: path.name[:20])
 def test_use_of_devices_of_kineto(path: Path) -> None:
     work, _ = plain.kineto(at_hand(path))
     summary = ktrace.summary(path, by=[])
@@ -120,7 +121,7 @@ def test_use_of_devices_of_kineto(path: Path) -> None:
             assert use.occupancy is None
 
 
-@pytest.mark.parametrize("path", KINETO, ids=lambda path: path.name[:20])
+@pytest.mark.parametrize("path", few(KINETO, is_small), ids=lambda path: path.name[:20])
 def test_steps_of_kineto(path: Path) -> None:
     work, steps = plain.kineto(at_hand(path))
     summary = ktrace.summary(path, by=["step", "kernel"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from canonical import batches
 from hypothesis import HealthCheck, given, settings
+from nightly import examples
 
 from ktrace.input.detection import by_name
 from ktrace.input.format import Score
@@ -36,7 +37,7 @@ def read(path: Path, name: str, batch_rows: int = 65_536) -> Trace:
 
 
 @pytest.mark.parametrize(("name", "file"), FILES)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(found=batches())
 def test_what_is_written_comes_back_equal(name: str, file: str, found: list[Batch]) -> None:
     trace = Trace(found)

@@ -15,6 +15,7 @@ import engine
 import nsys_samples as made
 import pytest
 from conftest import SAMPLES, SHARED
+from nightly import few, is_small
 
 import ktrace
 from ktrace.converters.nsys.reader import about
@@ -76,7 +77,7 @@ def args(row: dict[str, Any]) -> dict[str, Any]:
     return json.loads(row["args"]) if row["args"] else {}
 
 
-@pytest.fixture(scope="module", params=FILES, ids=lambda path: path.stem)
+@pytest.fixture(scope="module", params=few(FILES, is_small), ids=lambda path: path.stem)
 def both(request: pytest.FixtureRequest) -> tuple[Sql, ktrace.Trace]:
     return Sql(request.param), ktrace.read(request.param)
 

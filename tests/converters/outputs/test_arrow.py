@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 from conftest import SAMPLES
+from nightly import few
 
 import ktrace
 from ktrace.errors import DamagedInput
@@ -82,10 +83,11 @@ def test_another_arrow_file_is_refused(tmp_path: Path) -> None:
         rows_of(path, format="arrow")
 
 
-def test_a_damaged_length_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", few([7_993, 997], 1))
+def test_a_damaged_length_is_reported(apart: int, tmp_path: Path) -> None:
     data = bytearray(written(tmp_path).read_bytes())
     path = tmp_path / "bad.arrow"
-    for place in range(len(data) // 2, len(data) - 300, 997):
+    for place in range(len(data) // 2, len(data) - 300, apart):
         damaged = data.copy()
         damaged[place : place + 4] = b"\xff\xff\xff\x7f"
         path.write_bytes(damaged)

@@ -13,6 +13,7 @@ import pytest
 from conftest import SAMPLES, SHARED
 from engine import errors
 from google.protobuf import message_factory, text_format
+from nightly import few, is_small
 from perfetto_rows import Row, events, write
 
 import ktrace
@@ -53,11 +54,10 @@ def is_number(row: Row) -> bool:
     return "value" in row and abs(row["value"]) < float("inf")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for folder in sorted(SAMPLES.glob("*/")) for path in golden.samples_of(folder.name)],
-    ids=lambda path: path.name,
-)
+EVERY_SAMPLE = [path for folder in sorted(SAMPLES.glob("*/")) for path in golden.samples_of(folder.name)]
+
+
+@pytest.mark.parametrize("path", few(EVERY_SAMPLE, 1, by=lambda path: path.parent), ids=lambda path: path.name)
 def test_every_sample_comes_back_equal(path: Path, tmp_path: Path) -> None:
     """Except counters that are no number, durations of counters, ids of metrics, and what `layout` makes of tables."""
     name = path.parent.name
@@ -95,7 +95,7 @@ CORPUS = [
 ]
 
 
-@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", few(CORPUS, is_small), ids=lambda path: path.name)
 def test_links_of_the_corpus_come_back_equal(path: Path, tmp_path: Path) -> None:
     """Kind, key, role, row and place of each end; also where no arrow could be drawn, and no others."""
     try:
@@ -106,13 +106,14 @@ def test_links_of_the_corpus_come_back_equal(path: Path, tmp_path: Path) -> None
     assert links(tmp_path / "again.perfetto") == before
 
 
-def test_what_is_left_of_a_cut_trace_comes_back_equal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", few([601, 61], 1))
+def test_what_is_left_of_a_cut_trace_comes_back_equal(apart: int, tmp_path: Path) -> None:
     (source,) = SAMPLES.glob("kineto/base-after-the-events*.json")
     whole, cut = tmp_path / "whole.perfetto", tmp_path / "cut.perfetto"
     convert(source, whole)
     before, data = comparable(whole), whole.read_bytes()
     most = 0
-    for size in range(len(data) // 2, len(data), 61):
+    for size in [*range(len(data) // 2, len(data), apart), len(data) - 1]:
         cut.write_bytes(data[:size])
         report = ktrace.read(cut).report
         assert report.issues["cut"]

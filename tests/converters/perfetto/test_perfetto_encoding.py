@@ -12,6 +12,7 @@ import pytest
 from conftest import SHARED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nightly import examples
 from perfetto_reference import (
     BEGIN,
     COUNTER,
@@ -295,7 +296,7 @@ def check_stages(trace: list[dict[str, Any]], found: Decoded) -> None:
     assert not by_id
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(trace=traces(), start=st.sampled_from([0, EPOCH]))
 def test_bytes_are_those_messages(
     tmp_path_factory: pytest.TempPathFactory, trace: list[dict[str, Any]], start: int

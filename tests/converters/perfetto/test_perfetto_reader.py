@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from conftest import SAMPLES, SHARED
+from nightly import few
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as trace
 from perfetto_rows import NAMES, arrows, by_name, events, random_trace, write
 from perfetto_samples import BEGIN, END, FOLDER, INSTANT
@@ -308,7 +309,8 @@ def test_metrics_of_kernels_come_back_to_their_kernels(tmp_path: Path) -> None:
     assert before == after
 
 
-def test_damaged_bytes_are_reported_or_a_clear_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cases", few([100, 1_000], 1))
+def test_damaged_bytes_are_reported_or_a_clear_error(cases: int, tmp_path: Path) -> None:
     """Bytes changed, lost and added anywhere: no other error than our own, and accounts that add up."""
     dice = random.Random(8)
     scene_path = tmp_path / "own.perfetto"
@@ -316,7 +318,7 @@ def test_damaged_bytes_are_reported_or_a_clear_error(tmp_path: Path) -> None:
     traces = [path.read_bytes() for path in (*sorted(FOLDER.glob("*")), scene_path)]
     path = tmp_path / "damaged.pftrace"
     outcomes = Counter[str]()
-    for _ in range(400):
+    for _ in range(cases):
         data = bytearray(dice.choice(traces))
         for _ in range(dice.choice([1, 2, 20])):
             at = dice.randrange(len(data))
@@ -330,7 +332,7 @@ def test_damaged_bytes_are_reported_or_a_clear_error(tmp_path: Path) -> None:
         else:
             assert report.balanced()
             outcomes["issues" if report.issues else "fine"] += 1
-    assert min(outcomes["issues"], outcomes["fine"]) > 10  # both ways are taken
+    assert min(outcomes["issues"], outcomes["fine"]) > 5  # both ways are taken
 
 
 def test_of_a_packet_with_its_data_twice_the_last_counts(tmp_path: Path) -> None:
