@@ -13,5 +13,5 @@ and `messages` write them as text, as a database or a table of Arrow, and as mes
 is doubled until a conversion takes long enough to be compared. `judge` compares an input with one of twice its size;
 what is over the budget is measured again with the double of that, so that neither noise nor a step that ends (such as
 a buffer that fills up) counts. `held` lists what conversions hold in memory by their nature, with figures and reasons:
-the only exceptions. `selection` is what the suite measures (`--selection`).
+the only exceptions. `selection` is what the nightly run measures (`--selection`).
 """

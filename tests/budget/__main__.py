@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=Effort.rows, help="the most rows of the smaller input")
     parser.add_argument("--length", type=int, default=Effort.length, help="the most bytes of a long value")
     parser.add_argument("--runs", type=int, default=Effort.runs, help="runs of a size, of which the least counts")
-    parser.add_argument("--selection", action="store_true", help="the cases of the suite, with sizes of their own")
+    parser.add_argument("--selection", action="store_true", help="the nightly cases, with sizes of their own")
     asked = parser.parse_args()
     effort = Effort(cpu=asked.cpu, rows=asked.rows, length=asked.length, runs=asked.runs, size=asked.size)
     warm()

@@ -1,4 +1,4 @@
-"""The cases that the suite measures: one of each shape, and what was once over the budget. Cheap, with fixed sizes."""
+"""What the nightly run measures: a case of each shape, and what was once over the budget. Cheap, with fixed sizes."""
 
 from __future__ import annotations
 

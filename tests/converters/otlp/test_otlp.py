@@ -417,10 +417,11 @@ def test_a_request_and_its_kernels_meet_in_one_timeline(tmp_path: Path) -> None:
     assert found["gemm"]["kind"] == "kernel"
 
 
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_requests(tmp_path: Path) -> None:
     """One list of spans that is longer than what is decoded at once: 48 bytes a span are kept, and no text."""
     peaks = []
-    for count in (1_000, 1_000, 16_000):
+    for count in (2_000, 2_000, 40_000):
         spans = ",".join(json.dumps(span(n, n * 10, n * 10 + 15, n % 3 and n - n % 3)) for n in range(1, count))
         path = tmp_path / f"{count}.json"
         path.write_text(json.dumps(document("MARK")).replace('"MARK"', spans))
@@ -429,5 +430,5 @@ def test_memory_does_not_grow_with_the_requests(tmp_path: Path) -> None:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert rows >= count - 1
-    assert path.stat().st_size > 2 << 20
-    assert peaks[2] < peaks[1] + (5 << 20), peaks
+    assert path.stat().st_size > 6 << 20
+    assert peaks[2] < peaks[1] + (12 << 20), peaks

@@ -332,7 +332,7 @@ def test_damaged_bytes_are_reported_or_a_clear_error(cases: int, tmp_path: Path)
         else:
             assert report.balanced()
             outcomes["issues" if report.issues else "fine"] += 1
-    assert min(outcomes["issues"], outcomes["fine"]) > 5  # both ways are taken
+    assert min(outcomes["issues"], outcomes["fine"]) > cases // 40  # both ways are taken
 
 
 def test_of_a_packet_with_its_data_twice_the_last_counts(tmp_path: Path) -> None:
