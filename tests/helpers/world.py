@@ -77,10 +77,10 @@ def _preload() -> None:
     import pyarrow.parquet  # noqa: F401
 
     for name in (
-        *("cli.convert", "cli.merge", "cli.info", "cli.batch", "cli.summary", "pipeline.convert", "pipeline.merge"),
-        *("pipeline.info", "fleet.batch", "stages.align.stage", "analysis.summary", "output.archive"),
+        *("cli.convert", "cli.merge", "cli.info", "cli.batch", "cli.summary", "pipeline.convert"),
+        *("pipeline.info", "fleet.batch", "stages.align.stage", "analysis.summary", "output.write"),
         *(f"converters.{room}.reader" for room in ("kineto", "doppler", "jsonl", "csv", "parquet")),
-        *(f"converters.{room}.writer" for room in ("perfetto", "jsonl", "csv", "parquet")),
+        *(f"converters.{room}.writer" for room in ("perfetto", "parquet")),
     ):
         import_module(f"ktrace.{name}")
 
