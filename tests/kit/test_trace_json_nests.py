@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nightly import few
 from test_trace_json import Reading, assert_events, dumped, exact, write
 from test_trace_json_ranges import account, in_order, read
 
@@ -146,7 +147,7 @@ def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.forks
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.usefixtures("_small_ranges")
-@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("container", few(CONTAINERS, 2))
 @pytest.mark.parametrize("damaged", [False, True])
 def test_ranges_within_nested_events(tmp_path: Path, container: str, *, damaged: bool) -> None:
     """A range that begins within an event, at what seems one, isn't believed."""
