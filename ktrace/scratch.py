@@ -4,7 +4,7 @@
     .run.perfetto.5f0c81a2b3c4d5e6.ktrace-tmp          an unfinished output, next to its target
 
 The process that makes one keeps it locked (`flock`), and the lock ends with the process, however it ends. So one that
-isn't locked belongs to nobody any more. Without locks (Windows, some network file systems) nothing is removed.
+isn't locked is no longer in use. Without locks (Windows, some network file systems) nothing is removed.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Reading:
         column = block.take(*names)
         if column is not None and pa.types.is_string(column.type):
             return pc.fill_null(column, "[no name]") if required else column
-        return self.text_of(block, whole(column), required=required)
+        return self.text_of(block, as_int64(column), required=required)
 
     def text_of(self, block: Block, ids: pa.Array | None, *, required: bool = False) -> pa.Array | None:
         """The texts with these ids. An id without a text is reported and becomes "[string 1234]"."""
@@ -146,7 +146,7 @@ class Reading:
         return {number: str(name) for number, name in rows if isinstance(number, int) and name is not None}
 
 
-def whole(column: pa.Array | None) -> pa.Array | None:
+def as_int64(column: pa.Array | None) -> pa.Array | None:
     """A column as int64: PYTORCH_API has its times as texts, NUMERIC columns may be reals. Null for others."""
     if column is None or pa.types.is_int64(column.type):
         return column
@@ -165,18 +165,18 @@ def none_as_null(column: pa.Array | None) -> pa.Array | None:
 
 def known(block: Block, *names: str) -> pa.Array | None:
     """Takes a column of whole numbers, null for "none"."""
-    return none_as_null(whole(block.take(*names)))
+    return none_as_null(as_int64(block.take(*names)))
 
 
 def with_whole(block: Block, *names: str) -> Block:
     """The block with these columns as whole numbers."""
-    found = {name: whole(column) for name in names if (column := block.get(name)) is not None}
+    found = {name: as_int64(column) for name in names if (column := block.get(name)) is not None}
     return block.without(*found).replaced(found)
 
 
 def thread(block: Block) -> dict[str, pa.Array]:
     """Process and thread of globalTid, which is pid << 32 | tid."""
-    column = whole(block.take("globalTid"))
+    column = as_int64(block.take("globalTid"))
     if column is None:
         return {}
     return {"pid": pc.shift_right(column, 32), "tid": pc.bit_wise_and(column, 0xFFFFFFFF)}

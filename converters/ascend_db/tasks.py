@@ -23,7 +23,7 @@ from ktrace.kit.sqlite.lookup import Children, Lookup
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
-from .reading import Reading, arguments, first_rows, known, named, none_as_null, whole, with_whole
+from .reading import Reading, arguments, as_int64, first_rows, known, named, none_as_null, with_whole
 
 _TEXTS = (
     *("opType", "inputFormats", "inputDataTypes", "inputShapes", "outputFormats", "outputDataTypes", "outputShapes"),
@@ -67,7 +67,7 @@ def _subtasks(database: Database, table: str) -> TaskIndex:
 
 def _filled(block: Block, name: str) -> Int64:
     """A column of whole numbers, -1 for "none"."""
-    column = none_as_null(whole(block.get(name)))
+    column = none_as_null(as_int64(block.get(name)))
     filled: Int64 = np.full(len(block), -1) if column is None else pc.fill_null(column, -1).to_numpy()
     return filled
 
@@ -127,7 +127,7 @@ class Tasks:
         kinds = pc.if_else(pc.and_(encloses, _absent(compute.get("name"), len(block))), "range", kinds)
         blocks = _either(compute.get("blockNum"), compute.get("blockDim"))
         others = {key: self._either(block, compute.get(key), None) for key in _TEXTS}
-        others |= {key: none_as_null(whole(compute.get(key))) for key in ("mixBlockNum", "mixBlockDim")}
+        others |= {key: none_as_null(as_int64(compute.get(key))) for key in ("mixBlockNum", "mixBlockDim")}
         others |= self._of_communication(block, communication)
         others |= {"contextId": contexts, "modelId": known(block, "modelId")}
         others |= {"taskId": known(block, "taskId"), "globalTaskId": task}
@@ -145,7 +145,7 @@ class Tasks:
             device=reading.device(block),
             stream=known(block, "streamId"),
             correlation=connections,
-            grid_x=nonzero(whole(blocks)),
+            grid_x=nonzero(as_int64(blocks)),
             bytes=size,
             copy_kind=way,
             **arguments(others | self._metrics(block, keys)),
@@ -156,7 +156,7 @@ class Tasks:
         """The texts with these ids, else the other ones."""
         texts = None if ids is None else ids
         if ids is not None and not pa.types.is_string(ids.type):
-            texts = self._reading.text_of(block, whole(ids))
+            texts = self._reading.text_of(block, as_int64(ids))
         if texts is None or other is None:
             return other if texts is None else texts
         return pc.coalesce(texts, other)
@@ -167,11 +167,13 @@ class Tasks:
             if key in ("name", "taskType", "globalTaskId"):
                 continue
             if key in _ENUMS:
-                found[key] = named(none_as_null(whole(column)), self._enums[key], key) if column is not None else None
+                found[key] = (
+                    named(none_as_null(as_int64(column)), self._enums[key], key) if column is not None else None
+                )
             elif key == "groupName":
                 found[key] = self._either(block, column, None)
             else:
-                found[key] = none_as_null(whole(column))
+                found[key] = none_as_null(as_int64(column))
         for key in _ENUMS:
             column = found.get(key)
             if column is not None:
@@ -180,13 +182,13 @@ class Tasks:
 
     def _copied(self, rows: dict[str, pa.Array]) -> tuple[pa.Array | None, pa.Array | None]:
         """Direction and size of copies."""
-        operation = whole(rows.get("memcpyOperation"))
+        operation = as_int64(rows.get("memcpyOperation"))
         if operation is None:
-            return None, whole(rows.get("size"))
+            return None, as_int64(rows.get("size"))
         words = {number: way for number, word in self._operations.items() if (way := DIRECTIONS.get(word))}
         coded = operation.dictionary_encode()
         ways = pa.array([words.get(value) for value in coded.dictionary.to_pylist()], pa.string())
-        return ways.take(coded.indices), whole(rows.get("size"))
+        return ways.take(coded.indices), as_int64(rows.get("size"))
 
     def _metrics(self, block: Block, keys: pa.Array) -> dict[str, Any]:
         """Counters of the cores by their name; of equal names of a task the last one counts."""
@@ -195,7 +197,7 @@ class Tasks:
         found = self._counters.of(keys)
         if not len(found.of) or not {"name", "value"} <= found.columns.keys():
             return {}
-        ids, values = whole(found.columns["name"]), found.columns["value"]
+        ids, values = as_int64(found.columns["name"]), found.columns["value"]
         numbers = pc.cast(values, pa.float64(), safe=False) if not pa.types.is_string(values.type) else None
         if ids is None or numbers is None:
             return {}

@@ -23,7 +23,7 @@ from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.trace_json.repair import decode_mended
 from ktrace.model.batch import Batch
-from ktrace.model.fitting import shown, whole
+from ktrace.model.fitting import as_int64, shown
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 
@@ -101,7 +101,7 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
     used = [column for column in range(1, min(widths)) if any(row[column] for row in given if row is not None)]
     for number, (time, row) in enumerate(zip(times, given, strict=True), 1):
         report.record()
-        if whole(time, -_LATEST, _LATEST) is None or row is None or row[0]:
+        if as_int64(time, -_LATEST, _LATEST) is None or row is None or row[0]:
             report.issue("bad-record", f"row {number}", f"time {shown(time)}, sizes {shown(sizes[number - 1])}")
             continue
         for column in used:
@@ -113,7 +113,7 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
 
 
 def _are_sizes(row: Any) -> bool:
-    return isinstance(row, list) and all(whole(size) is not None for size in row)
+    return isinstance(row, list) and all(as_int64(size) is not None for size in row)
 
 
 def _row_texts(source: Source, account: ByteAccount) -> Iterator[tuple[int, bytes]]:

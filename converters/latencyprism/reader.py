@@ -9,7 +9,7 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.text.headings import cell_quantity, heading, own_key, plain, to_base, whole
+from ktrace.kit.text.headings import as_int64, cell_quantity, heading, own_key, plain, to_base
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import is_missing
 from ktrace.kit.text.tables import Row, Text, read_tables
@@ -95,7 +95,7 @@ class _Reading:
         unit, value = to_base(time.number, time.unit or heads[1].unit)
         pid = row.text("pid")
         place |= {"run": row.text("role"), "pid": int(pid) if re.fullmatch(r"[0-9]{1,18}", pid) else None}
-        count = whole(cycles.number)
+        count = as_int64(cycles.number)
         self.rows.summary("metric", heads[0].text, metric=heads[0].name, unit="count", value=count, args=args, **place)
         self.rows.summary("total", heads[1].text, unit=unit, value=float(value), count=count, **place)
         self.lines.used()
@@ -141,7 +141,7 @@ class _Reading:
                 continue
             unit, value = to_base(found.number, found.unit or head.unit)
             columns: dict[str, Any] = {"name": head.text, "unit": unit or None, "value": float(value)}
-            if head.name.casefold() == _CYCLES and (cycles := whole(value)) is not None:
+            if head.name.casefold() == _CYCLES and (cycles := as_int64(value)) is not None:
                 self.cycles[run.name] = cycles
                 columns["unit"] = "count"
             if unit == "ns":

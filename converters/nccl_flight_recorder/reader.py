@@ -57,12 +57,12 @@ class Collective(NamedTuple):
 
 def collective(entry: dict[str, Any]) -> Collective | None:
     """The collective of an entry, None without a name or a time."""
-    name, start = entry.get("profiling_name"), whole(entry.get("time_created_ns"))
+    name, start = entry.get("profiling_name"), as_int64(entry.get("time_created_ns"))
     if type(name) is not str or not name or start is None or start <= 0:
         return None
-    end = whole(entry.get("time_discovered_completed_ns"))
+    end = as_int64(entry.get("time_discovered_completed_ns"))
     group, description = _group(entry)
-    number = whole(entry.get("collective_seq_id", entry.get("seq_id")))
+    number = as_int64(entry.get("collective_seq_id", entry.get("seq_id")))
     return Collective(
         name,
         start,
@@ -83,7 +83,7 @@ def _is_argument(key: Any, value: Any) -> bool:
     return type(key) is str and key not in _COLUMNS and not is_unknown
 
 
-def whole(value: Any) -> int | None:
+def as_int64(value: Any) -> int | None:
     """A whole number that can be used, None for another value."""
     return value if type(value) is int and -_LIMIT < value < _LIMIT else None
 
@@ -93,7 +93,7 @@ def _group(entry: dict[str, Any]) -> tuple[str | None, str]:
     found: Any = entry.get("process_group")
     if type(found) in (tuple, list) and len(found) == 2 and all(type(one) is str for one in found):
         return found[0], "" if found[1] == "undefined" else found[1]
-    number = whole(entry.get("pg_id"))
+    number = as_int64(entry.get("pg_id"))
     return (None if number is None else str(number)), ""
 
 
@@ -113,7 +113,7 @@ def _bytes(sizes: Any, types: Any) -> int | None:
         if width is None or type(size) not in (list, tuple) or len(size) > 64:
             return None
         for extent in size:
-            if whole(extent) is None or extent < 0:
+            if as_int64(extent) is None or extent < 0:
                 return None
             width *= extent
             if width >= _LIMIT:

@@ -9,7 +9,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
-from ktrace.model.fitting import whole
+from ktrace.model.fitting import as_int64
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder
 
@@ -115,4 +115,4 @@ def _member(record: Any, key: str) -> dict[str, Any]:
 
 def _whole(value: Any) -> int | None:
     """A whole number that can be used, also one written as 17.0; None for another value."""
-    return whole(int(value) if isinstance(value, float) and value.is_integer() else value, 0, _LIMIT - 1)
+    return as_int64(int(value) if isinstance(value, float) and value.is_integer() else value, 0, _LIMIT - 1)

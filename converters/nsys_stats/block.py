@@ -43,7 +43,7 @@ from ktrace.kit.columnar.text_cells import (
     times,
     whole_numbers,
 )
-from ktrace.kit.text.headings import Heading, cell_quantity, own_key, whole
+from ktrace.kit.text.headings import Heading, as_int64, cell_quantity, own_key
 from ktrace.kit.text.numbers import BYTES
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.masks import present
@@ -125,7 +125,7 @@ def _size(text: str, unit: str) -> int | None:
     if not unit and "." in text:
         return None  # a unit such as MB or KB, which nsys prints with decimals, but the heading doesn't name it
     factor = _WHOLE_BYTES.get(unit) or DECIMAL_BYTES.get(unit)
-    size = None if factor is None else whole((figure.number * factor).to_integral_value())
+    size = None if factor is None else as_int64((figure.number * factor).to_integral_value())
     return None if unit in DECIMAL_BYTES and size == 0 else size
 
 
@@ -134,7 +134,7 @@ def _is_rounded(text: str, unit: str) -> bool:
     if not figure or not figure.number.is_finite():
         return True
     factor = None if not (figure.unit or unit) and "." in text else _WHOLE_BYTES.get(figure.unit or unit)
-    return factor is None or whole(figure.number * Decimal(factor)) is None
+    return factor is None or as_int64(figure.number * Decimal(factor)) is None
 
 
 #: The rows of a line have ids from IDS times the line's number on.

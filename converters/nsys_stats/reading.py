@@ -17,7 +17,7 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.text.headings import FIGURES, cell_quantity, own_key, plain, to_base, whole
+from ktrace.kit.text.headings import FIGURES, as_int64, cell_quantity, own_key, plain, to_base
 from ktrace.kit.text.line_account import LineAccount
 from ktrace.kit.text.numbers import is_missing
 from ktrace.kit.text.tables import Row, Table
@@ -109,7 +109,7 @@ def _implied(row: Row, contents: Report, implied: ImpliedUnit) -> str:
 def _place(row: Row) -> dict[str, Any]:
     """Returns process, thread, device and context, for reports that have them."""
     figures = {field: cell_quantity(row.text(field)) for field in ("pid", "tid", "device", "context")}
-    return {field: whole(figure.number) for field, figure in figures.items() if figure}
+    return {field: as_int64(figure.number) for field, figure in figures.items() if figure}
 
 
 def _launch(row: Row, args: dict[str, Any]) -> dict[str, Any]:

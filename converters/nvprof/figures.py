@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.kit.columnar.text_cells import BINARY_BYTES
-from ktrace.kit.text.headings import Heading, cell_quantity, heading, plain, read_figures, whole
+from ktrace.kit.text.headings import Heading, as_int64, cell_quantity, heading, plain, read_figures
 from ktrace.kit.text.numbers import Quantity, is_missing, nanoseconds
 from ktrace.model.row_builder import RowBuilder
 
@@ -244,7 +244,7 @@ def _in_base(number: Decimal, unit: str, factors: Mapping[str, int]) -> Quantity
 
 def _count(text: str) -> int | None:
     figure = cell_quantity(text) if not is_missing(text) else None
-    return whole(figure.number) if figure and not figure.unit else None
+    return as_int64(figure.number) if figure and not figure.unit else None
 
 
 def _bytes(text: str, unit: str, factors: Mapping[str, int]) -> float | None:

@@ -14,7 +14,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.device_names import device_work
-from ktrace.kit.text.headings import cell_quantity, is_total, own_key, plain, whole
+from ktrace.kit.text.headings import as_int64, cell_quantity, is_total, own_key, plain
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import TIME_NS, is_missing, to_ns
 from ktrace.kit.text.tables import Row, Table, read_tables
@@ -82,7 +82,7 @@ def _time(row: Row, field: str) -> tuple[int, bool] | None:
 
 def _number(text: str) -> int | None:
     figure = cell_quantity(text)
-    return whole(figure.number) if figure and not figure.unit else None
+    return as_int64(figure.number) if figure and not figure.unit else None
 
 
 def _arguments(row: Row, shown: set[int]) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def read_snapshot(source: Source, report: Report) -> Snapshot:
     )
 
 
-def whole(value: Any) -> int | None:
+def as_int64(value: Any) -> int | None:
     """A whole number that can be used, None for another value."""
     return value if type(value) is int and -_LIMIT < value < _LIMIT else None
 
@@ -135,9 +135,9 @@ def _entry(value: Any) -> Entry | None:
     return Entry(
         action,
         get("addr") if type(get("addr")) is int else None,
-        whole(get("size")),
-        whole(get("stream")),
-        whole(get("time_us")),
+        as_int64(get("size")),
+        as_int64(get("stream")),
+        as_int64(get("time_us")),
         frames if type(frames) in (list, tuple) and frames else None,
         rest or None,
     )
@@ -222,7 +222,7 @@ class _Reading:
         for segment in self._snapshot.segments:
             if isinstance(segment, dict) and segment.get("device", 0) == device:
                 for counter, field in _AT_END.items():
-                    values[counter] += whole(segment.get(field)) or 0
+                    values[counter] += as_int64(segment.get(field)) or 0
         for entry in trace:
             if entry is not None and entry.size is not None:
                 for counter, sign in _COUNTERS.get(entry.action, {}).items():
@@ -261,7 +261,7 @@ class _Reading:
         """Adds the starts and ends of ranges that a program marked."""
         for number, found in enumerate(self._snapshot.annotations):
             self._report.record()
-            time = whole(found.get("time_us")) if isinstance(found, dict) else None
+            time = as_int64(found.get("time_us")) if isinstance(found, dict) else None
             if time is None or abs(time) >= 1 << 52:
                 self._report.issue("bad-record", f"annotation {number}", "it has no time")
                 continue
@@ -278,7 +278,7 @@ class _Reading:
         names: dict[str | None, str] = {}
         for number, segment in enumerate(self._snapshot.segments):
             self._report.record()
-            size = whole(segment.get("total_size")) if isinstance(segment, dict) else None
+            size = as_int64(segment.get("total_size")) if isinstance(segment, dict) else None
             if size is None:
                 self._report.issue("bad-record", f"segment {number}", "it has no size")
                 continue
@@ -289,7 +289,7 @@ class _Reading:
             args |= {"address": f"{address:#x}"} if type(address) is int else {}
             if stack := self._stacks.key(segment.get("frames")):
                 args["stack"] = stack
-            place = {"device": device, "stream": whole(segment.get("stream")), "scope": ["segments"], "table": 0}
+            place = {"device": device, "stream": as_int64(segment.get("stream")), "scope": ["segments"], "table": 0}
             self.rows.summary("alloc", "segment", metric="bytes", unit="B", value=float(size), args=args, **place)
             blocks = segment.get("blocks")
             for block in blocks if isinstance(blocks, list) else ():
@@ -310,7 +310,7 @@ class _Reading:
     ) -> None:
         """Adds a block to the group of its state and stack."""
         self._report.record()
-        size = whole(block.get("size")) if isinstance(block, dict) else None
+        size = as_int64(block.get("size")) if isinstance(block, dict) else None
         if size is None:
             self._report.issue("bad-record", f"segment {segment}", "a block has no size")
             return
@@ -320,7 +320,7 @@ class _Reading:
             names[stack] = self._stacks.name(block["frames"])
         key = device, state if isinstance(state, str) and state else "block", stack
         group = groups.setdefault(key, [0, 0, 0])
-        for place, number in enumerate((1, size, whole(block.get("requested_size")) or 0)):
+        for place, number in enumerate((1, size, as_int64(block.get("requested_size")) or 0)):
             group[place] += number
         self._report.used()
 

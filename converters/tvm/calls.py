@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from ktrace.kit.text.headings import cell_quantity, whole
+from ktrace.kit.text.headings import as_int64, cell_quantity
 from ktrace.kit.text.json_items import plain_value
 from ktrace.model.row_builder import RowBuilder
 
@@ -47,7 +47,7 @@ class Calls:
         if percent is not None:
             place["percent"] = float(percent)
             del args["Percent"]
-        if count is not None and (number := whole(count)) is not None:
+        if count is not None and (number := as_int64(count)) is not None:
             place["count"] = number
             del args["Count"]
         device = self._device(args)

@@ -167,7 +167,7 @@ def batch(
     >>> len(report.done), len(report.failed)
     (2, 0)
     """
-    wanted = selected(selection, options).but(limits=current())  # workers are other processes
+    wanted = selected(selection, options).replace(limits=current())  # workers are other processes
     keys = folder_keys(by)
     wanted.require_unset("a batch", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export")
     if dask is not None and wanted.jobs is not None:
@@ -175,9 +175,9 @@ def batch(
             "jobs are processes on this machine, but Dask has its own workers", remedy="leave out --jobs or --dask"
         )
     if wanted.rules is not None:
-        wanted = wanted.but(rules=_absolute(str(wanted.rules)))
+        wanted = wanted.replace(rules=_absolute(str(wanted.rules)))
     if wanted.map is not None:
-        wanted = wanted.but(map=mapping_of(wanted.map).text())  # workers may not have the file
+        wanted = wanted.replace(map=mapping_of(wanted.map).text())  # workers may not have the file
     paths = paths_of(patterns)
     store = open_store(_absolute(str(dst)))
     finding = Report()
@@ -290,7 +290,7 @@ def _selection_for(selection: Selection, place: Place) -> Selection | None:
     if place.rank not in filter.ranks:
         return None
     rest = replace(filter, ranks=())
-    return selection.but(filter=None if rest == type(filter)() else rest)
+    return selection.replace(filter=None if rest == type(filter)() else rest)
 
 
 @contextmanager

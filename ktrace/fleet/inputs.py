@@ -174,7 +174,7 @@ def divided(task: Task) -> list[Task]:
             parts = ranges(source, task.stamp.size or 0, STEP) if ranges else []
     except (KtraceError, OSError):  # reported when the input is read
         return []
-    selection = selection.but(from_=known.name)
+    selection = selection.replace(from_=known.name)
     stem = f"{RANGES}{file_stem(task.path)}"
     return [
         replace(task, selection=selection, part=part, staged=f"{stem}.{number}", old=())

@@ -60,7 +60,7 @@ class Limits:
     ratio: int = 500
     depth: int = 4
 
-    def but(self, text: str) -> Limits:
+    def replace(self, text: str) -> Limits:
         """Returns these limits with those that a text names: `line=1GiB,ratio=none`. Raises UsageError."""
         known = {one.name for one in fields(self)}
         found: dict[str, int] = {}
@@ -166,7 +166,7 @@ def limits_of(given: Limits | Mapping[str, Any] | str) -> Limits:
     if isinstance(given, Limits):
         return given
     text = given if isinstance(given, str) else ",".join(f"{name}={value}" for name, value in given.items())
-    return current().but(text)
+    return current().replace(text)
 
 
 @contextmanager

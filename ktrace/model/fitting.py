@@ -100,11 +100,11 @@ LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
 _DIGITS = re.compile(r"\s*[+-]?0*[0-9]{1,19}\s*")
 
 
-def whole(value: object, least: int = LEAST, greatest: int = GREATEST) -> int | None:
+def as_int64(value: object, least: int = LEAST, greatest: int = GREATEST) -> int | None:
     """Returns the value if it is an integer, not a bool, between these bounds; else None."""
     return value if type(value) is int and least <= value <= greatest else None
 
 
 def whole_of(text: str, least: int = LEAST, greatest: int = GREATEST) -> int | None:
     """Returns the decimal integer in a text if it is between these bounds; else None."""
-    return whole(int(text), least, greatest) if len(text) < 4300 and _DIGITS.fullmatch(text) else None
+    return as_int64(int(text), least, greatest) if len(text) < 4300 and _DIGITS.fullmatch(text) else None

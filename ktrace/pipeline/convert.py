@@ -219,7 +219,7 @@ def convert(
     if fmt.timeline and wanted.align is None and names_several(paths, wanted.from_):
         from ktrace.stages.align import Align
 
-        wanted = wanted.but(align=Align("auto"))
+        wanted = wanted.replace(align=Align("auto"))
     with writing_to(str(dst), fmt, wanted.split_by, overwrite=overwrite) as write:
         write(read_selected(paths, report, wanted, progress=progress), conversion)
         report.require_balance()
@@ -290,7 +290,7 @@ def merge(
     """
     chosen = selected(selection, options)
     wanted = _alignment(align if align is not None else chosen.align or "auto", offsets, keep_shift)
-    chosen = chosen.but(align=wanted)
+    chosen = chosen.replace(align=wanted)
     inputs = paths_of(src)
     if not inputs:
         raise UsageError("there is nothing to merge", expected="files, patterns or folders")

@@ -156,7 +156,7 @@ def read_selected(
         and not selection.explain
         and (known := _columnar(paths, selection.from_))
     ):
-        cropped = _cropped_twice(paths, report, selection.but(from_=known), progress, columns)
+        cropped = _cropped_twice(paths, report, selection.replace(from_=known), progress, columns)
         return cropped if filter is None else _select(cropped, None, filter, report)
     each_alone = (
         crop is None and align is None and metrics is None and not selection.explain

@@ -69,7 +69,7 @@ class Selection:
     --------
     >>> from ktrace import Filter, Selection
     >>> only_gemm = Selection(filter=Filter(names=["*gemm*"]), jobs=1)
-    >>> only_gemm.but(jobs=2).jobs
+    >>> only_gemm.replace(jobs=2).jobs
     2
     """
 
@@ -104,7 +104,7 @@ class Selection:
         if self.launch_skip is not None and self.metrics is None:
             raise UsageError("--launch-skip needs --metrics", remedy="leave it out, or name the file of metrics")
 
-    def but(self, **options: Any) -> Selection:
+    def replace(self, **options: Any) -> Selection:
         """Returns the same selection with some fields replaced."""
         return replace(self, **options)
 

@@ -17,7 +17,7 @@ from ktrace.kit.text.json_items import plain_value
 from ktrace.kit.text.numbers import quantity
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.fitting import whole, whole_of
+from ktrace.model.fitting import as_int64, whole_of
 from ktrace.model.json_text import decode_document, dump_json, load_json, load_object
 from ktrace.model.row_builder import RowBuilder, to_batch, to_rows
 from ktrace.report import Report
@@ -28,11 +28,11 @@ from ktrace.stages.order.timeline import order
 
 
 def test_whole_numbers_fit_64_bits_or_are_none() -> None:
-    assert [whole(value) for value in (0, -(2**63), 2**63 - 1)] == [0, -(2**63), 2**63 - 1]
-    assert [whole(value) for value in (2**63, -(2**63) - 1, True, 1.0, "1", None)] == [None] * 6
+    assert [as_int64(value) for value in (0, -(2**63), 2**63 - 1)] == [0, -(2**63), 2**63 - 1]
+    assert [as_int64(value) for value in (2**63, -(2**63) - 1, True, 1.0, "1", None)] == [None] * 6
     assert [whole_of(text) for text in ("7", "-7", "0" * 300 + "7")] == [7, -7, 7]
     assert [whole_of(text) for text in (DIGITS, "²", "1e3", "", "9223372036854775808")] == [None] * 5
-    assert whole(5, 0, 4) is None
+    assert as_int64(5, 0, 4) is None
 
 
 def test_json_with_numbers_that_python_refuses_is_read() -> None:

@@ -1,7 +1,7 @@
 """When things happen: moments, each as late as the last thing that it waits for, plus what that takes.
 
     moment   waits for                          lag
-    3        1 (the call has returned)          2,400 ns on its way to the device
+    3        1 (the call has returned)          2,400 ns until the device gets it
              2 (the kernel before has ended)      900 ns between kernels
 
 Nothing is decided while time passes, so the same graph with other lags is the same run with faster or slower parts.

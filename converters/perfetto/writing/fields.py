@@ -34,7 +34,7 @@ _CONSTANT, _VARINT, _NUMBER, _FIXED, _CODED, _TEXT, _MESSAGE = range(7)
 Step = tuple[int, bytes, bytes, int, int, int, int, list[Any]]
 
 
-class Kept:
+class BufferPins:
     """Addresses of arrays, which it keeps."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Field(Protocol):
     def row(self, at: int) -> bytes:
         """The field of a row that has it."""
 
-    def step(self, kept: Kept) -> Step:
+    def step(self, pins: BufferPins) -> Step:
         """Describes the field to compiled code."""
 
 
@@ -80,9 +80,9 @@ class ConstantField:
         """The field of a row."""
         return self.data
 
-    def step(self, kept: Kept) -> Step:
+    def step(self, pins: BufferPins) -> Step:
         """Describes the field to compiled code."""
-        return _CONSTANT, self.data, b"", 0, 0, 0, kept.valid(self.valid), []
+        return _CONSTANT, self.data, b"", 0, 0, 0, pins.valid(self.valid), []
 
 
 @dataclass
@@ -100,9 +100,9 @@ class NumberField:
         body = self.head + varint(int(self.values[at]))
         return self.tag + varint(len(body)) + body
 
-    def step(self, kept: Kept) -> Step:
+    def step(self, pins: BufferPins) -> Step:
         """Describes the field to compiled code."""
-        return _NUMBER, self.tag, self.head, kept.array(self.values, "<u8"), 0, 0, kept.valid(self.valid), []
+        return _NUMBER, self.tag, self.head, pins.array(self.values, "<u8"), 0, 0, pins.valid(self.valid), []
 
 
 @dataclass
@@ -118,9 +118,9 @@ class FixedField:
         """The field of a row."""
         return self.prefix + int(self.values[at]).to_bytes(8, "little")
 
-    def step(self, kept: Kept) -> Step:
+    def step(self, pins: BufferPins) -> Step:
         """Describes the field to compiled code."""
-        return _FIXED, self.prefix, b"", kept.array(self.values, "<u8"), 0, 0, kept.valid(self.valid), []
+        return _FIXED, self.prefix, b"", pins.array(self.values, "<u8"), 0, 0, pins.valid(self.valid), []
 
 
 @dataclass
@@ -136,9 +136,9 @@ class VarintField:
         """The field of a row."""
         return self.prefix + varint(int(self.values[at]))
 
-    def step(self, kept: Kept) -> Step:
+    def step(self, pins: BufferPins) -> Step:
         """Describes the field to compiled code."""
-        return _VARINT, self.prefix, b"", kept.array(self.values, "<u8"), 0, 0, kept.valid(self.valid), []
+        return _VARINT, self.prefix, b"", pins.array(self.values, "<u8"), 0, 0, pins.valid(self.valid), []
 
 
 class PieceTable:
@@ -172,10 +172,10 @@ class CodedField:
         """The field of a row."""
         return self.table.pieces[int(self.codes[at])]
 
-    def step(self, kept: Kept) -> Step:
+    def step(self, pins: BufferPins) -> Step:
         """Describes the field to compiled code, for which -1 is enough to know that there is none."""
         offsets, data = self.table.joined()
-        return _CODED, b"", b"", kept.array(self.codes, "<i4"), kept.array(offsets, "<i8"), kept.buffer(data), 0, []
+        return _CODED, b"", b"", pins.array(self.codes, "<i4"), pins.array(offsets, "<i8"), pins.buffer(data), 0, []
 
 
 class TextField:
@@ -194,12 +194,12 @@ class TextField:
         text: bytes = self.texts[at].as_py()
         return text
 
-    def step(self, kept: Kept) -> Step:
+    def step(self, pins: BufferPins) -> Step:
         """Describes the field to compiled code."""
         _, offsets, data = self.texts.buffers()
         first, last = self.texts.offset, self.texts.offset + len(self.texts) + 1
         bounds = np.frombuffer(offsets, "<i8")[first:last] if offsets else np.zeros(1)
-        return _TEXT, b"", b"", 0, kept.array(bounds, "<i8"), kept.buffer(data), kept.valid(self.valid), []
+        return _TEXT, b"", b"", 0, pins.array(bounds, "<i8"), pins.buffer(data), pins.valid(self.valid), []
 
 
 class MessageField:
@@ -215,9 +215,9 @@ class MessageField:
         body = self.head + row_bytes(self.fields, at)
         return self.tag + varint(len(body)) + body
 
-    def step(self, kept: Kept) -> Step:
+    def step(self, pins: BufferPins) -> Step:
         """Describes the field to compiled code."""
-        return _MESSAGE, self.tag, self.head, 0, 0, 0, kept.valid(self.valid), [each.step(kept) for each in self.fields]
+        return _MESSAGE, self.tag, self.head, 0, 0, 0, pins.valid(self.valid), [each.step(pins) for each in self.fields]
 
 
 def in_order(fields: Sequence[Field]) -> list[Field]:
@@ -246,15 +246,15 @@ def encoder(parts: Sequence[Part], count: int) -> Callable[[], memoryview]:
 
 
 def _compiled(parts: Sequence[Part], count: int) -> Callable[[], memoryview]:
-    kept = Kept()
+    pins = BufferPins()
     order = np.empty(count, np.int64)
     described = []
     for number, (fields, positions) in enumerate(parts):
         order[positions] = np.arange(len(positions)) + (number << 32)
-        described.append((len(positions), [field.step(kept) for field in in_order(fields)]))
-    at = kept.array(order, "<i8")
+        described.append((len(positions), [field.step(pins) for field in in_order(fields)]))
+    at = pins.array(order, "<i8")
 
-    def encode(kept: Kept = kept) -> memoryview:
+    def encode(pins: BufferPins = pins) -> memoryview:
         return memoryview(compiled.encode(described, at, count)).toreadonly()
 
     return encode

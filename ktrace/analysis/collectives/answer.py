@@ -50,7 +50,7 @@ class CollectiveUse:
 
 @dataclass(frozen=True)
 class RankUse:
-    """What a rank did, and what it has to do with the others.
+    """What a rank did, and how long it and the others waited for each other.
 
     `joint` is the number of its collectives that were found on other ranks, too, and at which ranks wait for each
     other. In `last` of these it began last. `others_waited` are the times that each other rank waited for it then,
@@ -77,8 +77,8 @@ class RankUse:
 class CollectivesAnswer:
     """The collectives of a trace.
 
-    `clocks` is how the ranks came into one clock: "one" (there is only one), "unix", "collective" (by the ends of
-    collectives), or "unknown": then nothing is known about skew and waiting. `ends` is the median of how much the ends
+    `clocks` is how the clocks of the ranks were aligned: "one" (there is only one), "unix", "collective" (by the ends
+    of collectives), or "unknown": then nothing is known about skew and waiting. `ends` is the median of how much the ends
     of the same collective differ between ranks: a smaller skew may be a difference of the clocks. `joint` is the
     number of collectives found on several ranks, `alone` the number of rows without a counterpart.
     """

@@ -34,7 +34,7 @@ _GUESSES = ("begin", "as it is")
 
 
 class Clocks(NamedTuple):
-    """How the ranks came into one clock, or why they didn't.
+    """How the clocks of the ranks were aligned, or why they weren't.
 
     `rule` is "one" (a single clock), "unix", "collective", or "unknown"; `ends` is the median of how much the ends of
     the same collective differ, in ns; `moved` is the greatest correction by collectives, and `source` the one

@@ -32,7 +32,7 @@ from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, source_of
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.model.batch import Batch
-from ktrace.model.fitting import whole
+from ktrace.model.fitting import as_int64
 from ktrace.model.json_text import NOT_JSON, encoded
 from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.naming.taxonomy import SENDS, is_collective, is_send, operation_in
@@ -136,7 +136,7 @@ def _text(args: dict[str, Any], *keys: str) -> str | None:
 
 
 def _whole(value: Any) -> int | None:
-    return whole(value, 0, _LIMIT - 1)
+    return as_int64(value, 0, _LIMIT - 1)
 
 
 def _width(args: dict[str, Any], *keys: str) -> int | None:

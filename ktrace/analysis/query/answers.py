@@ -239,7 +239,7 @@ def overview(
     spill = Spill(SPILL_BYTES)
     try:
         counts, launches, catalog = _Counts(), Launches(spill), Catalog()
-        labelled = selection.but(classify=selection.classify or True)
+        labelled = selection.replace(classify=selection.classify or True)
         batches = read_selected(paths_of(src), report, labelled, progress=progress)
         for batch in by_source(pair_halves(batches, report)):
             launches.know(batch)

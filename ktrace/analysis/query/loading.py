@@ -212,7 +212,7 @@ def loaded(
     batches = read_selected(
         paths,
         report,
-        selection.but(
+        selection.replace(
             classify=selection.classify or missing.labels,
             filter=Filter(ranks=filter.ranks) if filter and filter.ranks else None,
         ),

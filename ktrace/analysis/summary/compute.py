@@ -123,7 +123,7 @@ def read_summary(
     batches = read_selected(
         paths_of(src),
         report,
-        wanted.but(
+        wanted.replace(
             classify=True,
             filter=Filter(ranks=filter.ranks) if filter and filter.ranks else None,
         ),

@@ -102,7 +102,7 @@ def form_of(path: str) -> str | None:
 
 
 def _is_profile(found: dict[str, list[str]]) -> bool:
-    """Whether at least one name is only Ascend's: `task_time_1.csv` alone may be anybody's."""
+    """Whether at least one name is only Ascend's: `task_time_1.csv` alone may come from another tool."""
     sure = (
         "kernel_details",
         "op_summary",

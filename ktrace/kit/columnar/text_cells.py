@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.kit.text.headings import Heading, cell_quantity, plain, whole
+from ktrace.kit.text.headings import Heading, as_int64, cell_quantity, plain
 from ktrace.kit.text.numbers import BYTES, TIME_NS, nanoseconds, to_ns
 from ktrace.model.arrays import Bools
 from ktrace.model.json_text import dump_json
@@ -106,7 +106,7 @@ def integers(cells: pa.StringArray, greatest: int | None = None) -> pa.Int64Arra
 
 def _integer(text: str) -> int | None:
     figure = cell_quantity(text)
-    return whole(figure.number) if figure and not figure.unit else None
+    return as_int64(figure.number) if figure and not figure.unit else None
 
 
 def floats(cells: pa.StringArray) -> pa.DoubleArray:
@@ -224,12 +224,12 @@ def _in_bytes(text: str, unit: str, factors: Mapping[str, int]) -> Decimal | Non
 
 def _size(text: str, unit: str, factors: Mapping[str, int]) -> int | None:
     size = _in_bytes(text, unit, factors)
-    return None if size is None else whole(size.to_integral_value())
+    return None if size is None else as_int64(size.to_integral_value())
 
 
 def _is_whole(text: str, unit: str, factors: Mapping[str, int]) -> bool:
     size = _in_bytes(text, unit, factors)
-    return size is not None and whole(size) is not None
+    return size is not None and as_int64(size) is not None
 
 
 def argument(cells: pa.StringArray, head: Heading | None = None) -> pa.Array:

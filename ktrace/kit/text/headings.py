@@ -198,7 +198,7 @@ def read_figures(
             figure
             and field == "count"
             and not figure.unit
-            and (count := whole(figure.number)) is not None
+            and (count := as_int64(figure.number)) is not None
             and count >= 0
         ):
             columns["count"] = count
@@ -242,7 +242,7 @@ def cell_quantity(cell: str) -> Quantity | None:
     )
 
 
-def whole(number: Decimal) -> int | None:
+def as_int64(number: Decimal) -> int | None:
     """Returns the number as an int64; None if it isn't a whole number or is too large."""
     if not number.is_finite() or abs(number) >= 1 << 63 or number != number.to_integral_value():
         return None
