@@ -78,8 +78,8 @@ class CollectivesAnswer:
     """The collectives of a trace.
 
     `clocks` is how the clocks of the ranks were aligned: "one" (there is only one), "unix", "collective" (by the ends
-    of collectives), or "unknown": then nothing is known about skew and waiting. `ends` is the median of how much the ends
-    of the same collective differ between ranks: a smaller skew may be a difference of the clocks. `joint` is the
+    of collectives), or "unknown": then nothing is known about skew and waiting. `ends` is the median of how much the
+    ends of the same collective differ between ranks: a smaller skew may be a difference of the clocks. `joint` is the
     number of collectives found on several ranks, `alone` the number of rows without a counterpart.
     """
 
