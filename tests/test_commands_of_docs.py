@@ -54,6 +54,7 @@ NOT_RUN = {
     "/shared/": "a folder of a cluster",
     "~/": "a folder of the user",
     "ktrace new-format": "writes into the repository; tests/test_new_format.py",
+    "check-format NAME": "placeholders; the page runs it for a format",
     "run.beep": "a plug-in's; tests/test_plugins.py",
     "grep beeper": "a plug-in's; tests/test_plugins.py",
 }

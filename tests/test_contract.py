@@ -127,13 +127,7 @@ def test_every_byte_of_a_text_has_an_owner(name: str, path: Path) -> None:
     assert account.skipped < account.size
 
 
-#: Of these, some stray bytes are repaired again and again, up to the limit: ten seconds and more.
-LONG_REPAIRS = ("openvino", "nccl-flight-recorder", "proton", "tensorrt", "torch-memory")
-
-
-@pytest.mark.parametrize(
-    ("name", "path"), few(TEXTS, lambda values: values[0] not in LONG_REPAIRS and is_first(*values))
-)
+@pytest.mark.parametrize(("name", "path"), few(TEXTS, lambda values: is_first(*values)))
 def test_bytes_in_the_middle_of_a_text_are_accounted_for(name: str, path: Path, tmp_path: Path) -> None:
     """Refused, or counted: the sum of the account is the size of the damaged file."""
     text = text_of(path)

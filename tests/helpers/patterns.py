@@ -31,6 +31,9 @@ _FUNCTIONS = {
 _KNOWN = {
     "converters/closed/unread.py _JSON": {"match"},
     "converters/ncu/marks.py _SUMMARISED": {"fullmatch"},
+    "ktrace/kit/trace_json/walk.py _KEY_END": {"match"},
+    "ktrace/kit/trace_json/walk.py _VALUE_END": {"match"},
+    "ktrace/kit/trace_json/walk.py _ELEMENT_END": {"match"},
     r"converters/onnxruntime/reader.py .*_fence_(?:before|after)\Z": {"match"},
 }
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ktrace.input.compression import mark_size, text_encoding, utf8
 from ktrace.input.source import Source
-from ktrace.kit.trace_json.repair import MOST_AGAIN, mended_at
+from ktrace.kit.trace_json.repair import A_REPAIR, MOST_AGAIN, mended_at
 from ktrace.model.json_text import deeper_stack
 from ktrace.report import Report
 
@@ -115,15 +115,17 @@ class _Text(TextWindow):
 
         Bare nan and inf, as C++ writes them, become the texts "NaN" and "Infinity"; what can't be read becomes null.
         """
-        spent = 0
+        spent, before = 0, math.inf
         if self.at > CHUNK:  # an error of the decoder counts the lines above it
             self.drop()
         while True:
             try:
                 value, end = _DECODER.raw_decode(self.text, self.at)
             except json.JSONDecodeError as error:
-                spent += error.pos - self.at + (len(self.text) >> 6) + 1
-                if spent < MOST_AGAIN and self._repair(error.pos):
+                spent += error.pos - self.at + (len(self.text) >> 6) + A_REPAIR
+                behind = len(self.text) - error.pos
+                if behind < before and spent < MOST_AGAIN and self._repair(error.pos):
+                    before = behind
                     continue
             except RecursionError:
                 if self.flatten():
@@ -138,6 +140,7 @@ class _Text(TextWindow):
             if self.ended or left >= LONGEST:
                 return False, None
             self.more(left)
+            before = math.inf
 
     def _repair(self, at: int) -> bool:
         """Repairs the fault at which the decoder stopped; returns whether there is a repair."""

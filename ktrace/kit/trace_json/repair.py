@@ -55,15 +55,18 @@ _WORDS = {b"true": b"true", b"false": b"false", b"null": b"null", b"none": b"nul
 
 #: What stands where a value should be or go on; what follows the quote of a key; the end of a text without its quote.
 _STRAY = re.compile(r"[^\s,:\[\]{}\"]+(?:[ \t]+[^\s,:\[\]{}\"]+)*")
-_VALUE_BEGIN = re.compile(r"(?:[^\s,:\[\]{}\"]+[ \t]*)?\Z")
 _KEY_REST = re.compile(r'[^"\n]{0,400}"\s*:')
-_NO_QUOTE = re.compile(r"[\s{}\[\]]*(?:,[\s{}\[\]]*)?\Z")
+_BRACKETS = "{}[] \t\r\n"
+
+#: What no bare word contains.
+_BORDERS = ' \t\r\n,:[]{}"'
 
 #: Characters before a fault that are looked at.
 _BEFORE = 400
 
-#: The most characters that are decoded again because of faults; a copy of the text takes a 64th of that time.
-MOST_AGAIN = 1 << 26
+#: The most characters that are decoded again because of faults; a copy of the text takes a 64th of that time, a repair
+#: that of so many.
+MOST_AGAIN, A_REPAIR = 1 << 26, 4096
 _PARSER = json.JSONDecoder(strict=False, parse_int=str, parse_float=str, parse_constant=str)
 
 _BARE_QUOTE = re.compile(rb'(\\.)|(")', re.DOTALL)
@@ -150,16 +153,18 @@ def mend_document(text: bytes) -> tuple[bytes, list[Repair]]:
 def _without_faults(text: bytes) -> tuple[bytes, list[Repair]]:
     """Repairs a document where the parser stops, again and again; no repairs if that doesn't make it JSON."""
     found, repairs, spent = text.decode(errors="replace"), [], 0
+    left = len(found) + 1
     while spent < MOST_AGAIN:
         try:
             _PARSER.decode(found)
         except json.JSONDecodeError as error:
-            change = mended_at(found, error.pos)
+            change = mended_at(found, error.pos) if len(found) - error.pos < left else None
             if change is None:
                 break
+            left = len(found) - error.pos
             repairs.append(Repair("json-repair", len(found[: change.start].encode()), change.detail))
             found = change.of(found)
-            spent += error.pos + (len(found) >> 6) + 1
+            spent += error.pos + (len(found) >> 6) + A_REPAIR
         except RecursionError:
             break
         else:
@@ -194,8 +199,9 @@ def mended_at(text: str, at: int) -> Change | None:
         return found if found and "," in text[found.start : end] else None
     if text[at : at + 1] == "\\":
         return Change(at, at, "\\", "a backslash that doesn't begin an escape")
-    part = _VALUE_BEGIN.search(before)
-    start = at - len(before) + part.start() if part else at
+    trimmed = before.rstrip(" \t")
+    word = next((size for size, one in enumerate(reversed(trimmed)) if one in _BORDERS), len(trimmed))
+    start = at - (len(before) - len(trimmed)) - word if word else at
     stray = _STRAY.match(text, start)
     if not stray or stray.end() <= at:
         return None
@@ -209,13 +215,13 @@ def mended_at(text: str, at: int) -> Change | None:
 
 def _missing_quote(text: str, begin: int, end: int) -> Change | None:
     """The quote after a text that seems to end at `end`: before the brackets and commas there that aren't its own."""
-    tail = _NO_QUOTE.search(text, max(begin, end - _BEFORE), end)
-    if not tail:
-        return None
-    comma = text.find(",", tail.start(), end)
-    own = text[max(begin, end - _BEFORE) : comma]
+    least = max(begin, end - _BEFORE)
+    tail = text[least:end].rstrip(_BRACKETS)
+    tail = tail[:-1].rstrip(_BRACKETS) if tail.endswith(",") else tail
+    comma = text.find(",", least + len(tail), end)
+    own = text[least:comma]
     balanced = comma >= 0 and all(own.count(one) == own.count(other) for one, other in ("[]", "{}"))
-    at = begin + len(text[begin:comma].rstrip()) if balanced else tail.start()
+    at = begin + len(text[begin:comma].rstrip()) if balanced else least + len(tail)
     return Change(at, at, '"', "a text without its end")
 
 

@@ -50,6 +50,8 @@ _MARK = re.compile(rb'["{}\[\]]')
 _REST = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _AFTER_TEXT = re.compile(rb"\s*[:,}\]]")
 _KEY_END = re.compile(rb"\s*:")
+_VALUE_END = re.compile(rb'\s*(?:\}|,\s*(?:"[^"\\]*"\s*:|\})|\Z)')
+_ELEMENT_END = re.compile(rb"\s*[,\]]")
 
 #: How an object continues after a value.
 GOES_ON = re.compile(rb'\s*,\s*"[^"\\]*"\s*:')
@@ -60,8 +62,8 @@ _MOST_ODD = 2
 #: What follows the quote that ends a key, a value of an object, an element of a list.
 _AFTER = {
     "key": _KEY_END,
-    "value": re.compile(rb'\s*(?:\}|,\s*(?:"[^"\\]*"\s*:|\})|\Z)'),
-    "element": re.compile(rb"\s*[,\]]"),
+    "value": _VALUE_END,
+    "element": _ELEMENT_END,
 }
 
 #: The start of an event: an object whose first key is one of events.
