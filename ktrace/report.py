@@ -82,9 +82,7 @@ KINDS: dict[str, Kind] = {
     "no-trace": Kind(Severity.NOTE, "A file in the folder isn't a trace that ktrace can read; it was left out."),
     "empty-table": Kind(Severity.NOTE, "A table in the source has no rows."),
     "same-run": Kind(Severity.NOTE, "An input that repeats another's data, by another name or format, was left out."),
-    "no-whole": Kind(
-        Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source doesn't state what they are shares of."
-    ),
+    "no-whole": Kind(Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source states no total."),
     "begin-guessed": Kind(
         Severity.NOTE,
         "Nothing relates the clock of a source to the clock of the first one; as a guess, both sources begin together.",
