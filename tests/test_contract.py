@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 import tracemalloc
 from collections.abc import Callable
 from functools import cache, partial
@@ -20,7 +19,7 @@ import ktrace.input.detection
 from ktrace.converters.formats import listed
 from ktrace.errors import InputError, KtraceError
 from ktrace.input.format import FUNCTIONS, Detected, Format, builtin_formats
-from ktrace.input.source import MAPPING_SUFFIX, Sample, Source
+from ktrace.input.source import Sample, Source
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
@@ -78,13 +77,6 @@ NOT_GROWN = {
 }
 
 
-def with_mapping(path: Path, copy: Path) -> Path:
-    """The path of a copy of a sample, next to which the sample's mapping is put, if it has one."""
-    if mapping := Source(str(path)).mapping:
-        shutil.copy(mapping, str(copy) + MAPPING_SUFFIX)
-    return copy
-
-
 #: Formats whose bytes aren't divided among records, structure and what is skipped -> why not.
 _BINARY = "not a text: its records have lengths or pages, and a byte more makes another file of it"
 NO_BYTES = {
@@ -132,7 +124,7 @@ def test_bytes_in_the_middle_of_a_text_are_accounted_for(name: str, path: Path, 
     """Refused, or counted: the sum of the account is the size of the damaged file."""
     text = text_of(path)
     middle = len(text) // 2
-    damaged = with_mapping(path, tmp_path / path.name.removesuffix(".gz"))
+    damaged = contract.with_mapping(path, tmp_path / path.name.removesuffix(".gz"))
     for place in (middle, text.find(b"\n", middle) + 1):
         for garbage in GARBAGE:
             damaged.write_bytes(text[:place] + garbage + text[place:])
@@ -322,7 +314,7 @@ def test_memory_does_not_grow_with_the_file(name: str, path: Path, tmp_path: Pat
     data = data if data.endswith(b"\n") else data + b"\n"
     peaks = []
     for times in (4, 20, 150):  # the first time imports and fills caches
-        long = with_mapping(path, tmp_path / f"{times}{path.suffix}")
+        long = contract.with_mapping(path, tmp_path / f"{times}{path.suffix}")
         long.write_bytes(data * (1 + times * 2000 // max(2000, len(data))))
         tracemalloc.start()
         for _ in read_batches([str(long)], Report(), format=name, batch_rows=64):

@@ -41,8 +41,8 @@ from ktrace.model.row_builder import RowBuilder
 from .launches import Details, Launches, arguments, links, nonempty, numbered, strings
 
 
-class Ops:
-    """The rows of rocpd_op."""
+class _Table:
+    """A table of rows that launch, or are launched."""
 
     def __init__(
         self, database: Database, table: str, ids: FirstId, launches: Launches, conversion: Conversion
@@ -53,6 +53,15 @@ class Ops:
         self._launches = launches
         self._conversion = conversion
         self._texts = strings(database, conversion)
+
+
+class Ops(_Table):
+    """The rows of rocpd_op."""
+
+    def __init__(
+        self, database: Database, table: str, ids: FirstId, launches: Launches, conversion: Conversion
+    ) -> None:
+        super().__init__(database, table, ids, launches, conversion)
         self._details = [Details(database), Details(database, of="op")]
         calls = next(iter(database.like("rocpd_api")), None)
         self._calls = Lookup(database, calls, "id", ["pid", "apiName_id"]) if calls else None
@@ -147,18 +156,13 @@ def read_waits(
 _MARKER = "UserMarker"
 
 
-class Calls:
+class Calls(_Table):
     """The rows of rocpd_api."""
 
     def __init__(
         self, database: Database, table: str, ids: FirstId, launches: Launches, conversion: Conversion
     ) -> None:
-        self._database = database
-        self._table = table
-        self._ids = ids
-        self._launches = launches
-        self._conversion = conversion
-        self._texts = strings(database, conversion)
+        super().__init__(database, table, ids, launches, conversion)
         self._details = Details(database)
 
     def read(self) -> Iterator[Batch]:

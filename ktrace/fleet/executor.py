@@ -154,7 +154,7 @@ def _done(futures: Iterable[Future[Outcome]], client: Any) -> Iterator[Future[Ou
     while left:
         done, left = wait(left, timeout=_BETWEEN, return_when=FIRST_COMPLETED)
         yield from done
-        if client.nthreads():
+        if done or client.nthreads():  # what is done was done by a worker
             seen = time.monotonic()
         elif time.monotonic() - seen > PATIENCE:
             for future in left:

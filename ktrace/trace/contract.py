@@ -44,10 +44,8 @@ def whole(path: Path, name: str, batch_rows: int = 65_536) -> Trace:
     return Trace(read_batches([str(path)], report, format=name, batch_rows=batch_rows), report)
 
 
-def copied(path: Path, folder: Path) -> Path:
-    """A copy of a sample in a folder, with the mapping beside it, if there is one."""
-    copy = folder / path.name
-    shutil.copy(path, copy)
+def with_mapping(path: Path, copy: Path) -> Path:
+    """The path of a copy of a sample, next to which the sample's mapping is put, if it has one."""
     if mapping := Source(str(path)).mapping:
         shutil.copy(mapping, str(copy) + MAPPING_SUFFIX)
     return copy
@@ -112,7 +110,8 @@ def survives_cuts(path: Path, name: str) -> None:
         return
     rows = sum(whole(path, name).report.rows.values())
     with tempfile.TemporaryDirectory() as folder:
-        cut = copied(path, Path(folder))
+        cut = with_mapping(path, Path(folder) / path.name)
+        shutil.copy(path, cut)
         data = len(path.read_bytes())
         sizes = sorted({*range(1, data, max(1, data // CUTS)), data - 1}, reverse=True)
         for number, size in enumerate(sizes):  # from long to short: cutting a file costs less than writing it
