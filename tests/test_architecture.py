@@ -65,7 +65,7 @@ class Import(NamedTuple):
 
 
 def module_name(file: Path) -> str:
-    """The installed name of a source file: converters/mlc/probe.py is ktrace.converters.mlc."""
+    """The installed name of a source file: converters/mlc/reader.py is ktrace.converters.mlc.reader."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     parts = parts if parts[0] == "ktrace" else ("ktrace", *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -11,7 +11,7 @@ from ktrace.tables.figures import escape_controls
 @click.command("formats")
 def command() -> None:
     """List the formats that ktrace reads and writes, their usual file names, and where they come from."""
-    from ktrace.input.format import all_formats, package_of, plugin_failures
+    from ktrace.input.format import all_formats, plugin_failures
 
     rows = [
         (
@@ -20,7 +20,7 @@ def command() -> None:
             "write" if fmt.writes else "",
             escape_controls(fmt.title),
             escape_controls(" ".join(fmt.patterns)),
-            escape_controls(package_of(fmt.name)),
+            escape_controls(fmt.origin),
         )
         for fmt in all_formats()
         if fmt.via or not fmt.closed

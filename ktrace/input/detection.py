@@ -23,7 +23,6 @@ from ktrace.input.format import (
     Score,
     all_formats,
     builtin_formats,
-    package_of,
     plugin_failures,
     plugin_formats,
 )
@@ -64,7 +63,7 @@ def _probed(fmt: Format, sample: Sample) -> Detected | None:
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
-        why = f"its probe, of {package_of(fmt.name)}, raised {error_text(error)}"
+        why = f"its probe, of {fmt.origin}, raised {error_text(error)}"
         return Detected(fmt.name, Score.NEAR, why, failed=True)
     return Detected(fmt.name, match.score, match.reason, match.remedy) if match else None
 

@@ -180,6 +180,13 @@ class Format:
         """Whether it is written."""
         return self.writer is not None
 
+    @property
+    def origin(self) -> str:
+        """The package and the version that it comes from."""
+        from ktrace import __version__
+
+        return self.package or f"ktrace {__version__}"
+
     def function(self, field: str) -> Any:
         """The function of a field, imported where it is given as text; None if the format lacks it.
 
@@ -334,13 +341,6 @@ def guarded(
             path=source.path,
             remedy="report it to the authors of that package, or name another format",
         )
-
-
-def package_of(name: str) -> str:
-    """The package and the version that a format comes from."""
-    from ktrace import __version__
-
-    return next((fmt.package for fmt in plugins().formats if fmt.name == name), f"ktrace {__version__}")
 
 
 def plugin_formats() -> tuple[Format, ...]:

@@ -8,7 +8,7 @@
 Rows are never cut. Which ones stay is known when the source has ended, since its first time, ranges and launches may
 come last; until then rows wait in a temporary folder, as in the stage `order`.
 
-Formats whose columns and rows can be read separately (`Format.columnar`) are read twice: first the columns that decide
+Formats whose columns and rows can be read separately (`Format.read_part`) are read twice: first the columns that decide
 which rows stay, then all columns of these rows. The same code as otherwise decides.
 
     1   id  ts   dur  kind ...         all rows     ──►   the crop   ──►   id 3, 4
