@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from ktrace.pipeline.validate import Validation, validate
     from ktrace.report import Report
     from ktrace.stages.align import Align
-    from ktrace.stages.select.crop_bounds import Crop
-    from ktrace.stages.select.filter import Filter
+    from ktrace.stages.select.wanted import Crop, Filter
     from ktrace.trace import read
     from ktrace.trace.trace import Trace
     from ktrace.viewer import view
@@ -83,7 +82,7 @@ _HOME = {
     "classify": "ktrace.naming.taxonomy",
     "Labels": "ktrace.naming.taxonomy",
     "Crop": "ktrace.stages.select.crop",
-    "Filter": "ktrace.stages.select.filter",
+    "Filter": "ktrace.stages.select.wanted",
     **dict.fromkeys(
         (
             "AmbiguousFormat",

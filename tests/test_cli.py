@@ -19,6 +19,9 @@ from conftest import SAMPLES
 from nightly import few
 
 from ktrace.cli import COMMANDS
+from ktrace.input.options import keyword, options_of
+from ktrace.pipeline.selection import Selection
+from ktrace.stages.select.wanted import Crop, Filter
 
 LOG = SAMPLES / "doppler" / "prefill-and-three-decodes.log"
 RANKS = [SAMPLES / "kineto" / f"collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
@@ -323,19 +326,26 @@ def test_info_of_several_inputs_and_of_a_pipe_gives_no_reason_that_is_none(tmp_p
 
 
 def test_options_that_commands_share_are_called_and_ordered_alike() -> None:
-    first = ["output", "format_", "from_", "map_", "to"]
-    last = ["rules", "classify", "explain", "split_by", "gpu", "strict", "report", "overwrite", "jobs", "limits"]
-    said: dict[str, str] = {}
+    first, last = ["output", "format_", "to"], ["gpu", "strict", "report", "overwrite"]
+    selected = [field.name for field, its in options_of(Selection) if its.flag]
+    part = [field.name for cls in (Crop, Filter) for field, _ in options_of(cls)]
     for name in COMMANDS:
         command = import_module(f"ktrace.cli.{name.replace('-', '_')}").command
-        options = [option for option in command.params if option.param_type_name == "option"]
-        names = [option.name for option in options]
-        part = names.index("time") if "time" in names else len(names)
-        own = [option for option in names[:part] if option not in [*first, *last]]
-        shared = [option for option in [*first, *last] if option in names]
-        assert names[:part] == [n for n in shared if n in first] + own + [n for n in shared if n in last], name
-        for option in options[part:]:
-            assert said.setdefault(option.name, option.help) == option.help
+        names = [option.name for option in command.params if option.param_type_name == "option"]
+        known = [*first, *last, *selected, *part]
+        own = [option for option in names if option not in known]
+        assert names == [n for n in first if n in names] + own + [n for n in known[len(first) :] if n in names], name
+
+
+def test_help_says_what_a_field_says() -> None:
+    command = import_module("ktrace.cli.convert").command
+    said = {option.name: option.help for option in command.params if option.param_type_name == "option"}
+    for cls in (Selection, Crop, Filter):
+        entries = " ".join(cls.__doc__.split())
+        for field, its in options_of(cls):
+            text = re.sub(r"--([a-z-]+)", lambda found: keyword(found[1]), its.help)
+            assert re.search(rf"\b{field.name} : [^:]*{re.escape(text)}", entries), field.name
+            assert said.get(field.name) == (its.help if its.flag else None)
 
 
 def test_figures_never_replace_the_trace_that_they_are_made_of(tmp_path: Path) -> None:

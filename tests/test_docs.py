@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,11 @@ def test_every_command_has_a_page_and_a_row_in_the_readme() -> None:
     assert {path.stem for path in (ROOT / "docs/commands").glob("*.md")} == set(COMMANDS)
     for command in COMMANDS:
         assert f"](docs/commands/{command}.md)" in README
+
+
+def test_generated_pages_say_what_the_code_says() -> None:
+    for path, text in runpy.run_path(str(ROOT / "docs/generate.py"))["pages"]().items():
+        assert path.read_text("utf-8") == text, f"{path}: run python docs/generate.py"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

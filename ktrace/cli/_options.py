@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import Field
+from functools import wraps
+from importlib import import_module
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from ktrace.errors import UsageError
+from ktrace.input.options import Option, options_of
+from ktrace.pipeline.selection import Selection
+from ktrace.stages.select.wanted import Crop, Filter
 
-if TYPE_CHECKING:
-    from ktrace.pipeline.selection import Selection
-    from ktrace.stages.select.crop_bounds import Crop
-    from ktrace.stages.select.filter import Filter
-
-
-def complete_input_format(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the names of the formats that ktrace reads."""
-    return _complete(incomplete, reads=True)
-
-
-def complete_output_format(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the names of the formats that ktrace writes."""
-    return _complete(incomplete, reads=False)
-
-
-def complete_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the kinds of rows; of a list the last item is completed."""
-    from ktrace.stages.select.filter import KINDS
-
-    return _listed(incomplete, KINDS)
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def complete_by(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -49,23 +34,11 @@ def complete_alignment(ctx: click.Context, param: click.Parameter, incomplete: s
     return _listed(incomplete, RULES)
 
 
-def complete_split(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the ways to split an output."""
-    return _listed(incomplete, ("time=", "size=", "step"))
-
-
 def complete_folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns what the folders of a dataset can be by; of a list the last item is completed."""
     from ktrace.input.dataset_manifest import FOLDERS
 
     return _listed(incomplete, FOLDERS)
-
-
-def complete_explanation(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns what can be explained; of a list the last item is completed."""
-    from ktrace.pipeline.explain import EXPLANATIONS
-
-    return _listed(incomplete, EXPLANATIONS)
 
 
 def _listed(incomplete: str, values: Iterable[str]) -> list[CompletionItem]:
@@ -75,11 +48,17 @@ def _listed(incomplete: str, values: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(before + comma + value) for value in values if value.startswith(last) and value not in given]
 
 
-def _complete(incomplete: str, *, reads: bool) -> list[CompletionItem]:
-    from ktrace.input.format import all_formats
+def _complete_words(place: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Completes with the words at "module:name", a sequence or a function that returns them or pairs with a help."""
 
-    able = [fmt for fmt in all_formats() if (fmt.reads if reads else fmt.writes) and (fmt.via or not fmt.closed)]
-    return [CompletionItem(fmt.name, help=fmt.title) for fmt in able if fmt.name.startswith(incomplete)]
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        module, _, name = place.partition(":")
+        words = getattr(import_module(module), name)
+        if not callable(words):
+            return _listed(incomplete, words)
+        return [CompletionItem(word, help=text) for word, text in words() if word.startswith(incomplete)]
+
+    return complete
 
 
 Callback = Callable[[click.Context, click.Parameter, str | None], tuple[str | int, ...]]
@@ -100,91 +79,97 @@ def listed(item: type[str] | type[int]) -> Callback:
     return items
 
 
-#: The title of these options in the help.
+#: The title of the options of `Crop` and `Filter` in the help.
 PART = "A part of the trace"
 
-_OPTIONS = (
-    click.option(
-        "--time",
-        metavar="FROM..TO",
-        help="Events overlapping this interval, counted from the start: 1.5s..2.0s, ..2s, 1s..",
-    ),
-    click.option("--around", metavar="NAME", help="Events around each row with this name."),
-    click.option("--margin", metavar="TIME", help="With --around: time before and after each row; the default is 1ms."),
-    click.option(
-        "--step",
-        metavar="N",
-        help="A step (3, or ProfilerStep#3), or several (3..5), with what is launched in it.",
-    ),
-    click.option(
-        "--range", metavar="NAME", help="Ranges (NVTX, annotations) with this name: what begins or is launched in them."
-    ),
-    click.option("--overlapping", is_flag=True, help="With --step or --range: also what overlaps them."),
-    click.option(
-        "--kind",
-        "kinds",
-        metavar="KIND,...",
-        shell_complete=complete_kinds,
-        callback=listed(str),
-        help="Only rows of these kinds: kernel, memcpy, op, ...",
-    ),
-    click.option(
-        "--name", "names", metavar="GLOB", multiple=True, help="Only events whose name matches: '*gemm*'. Repeatable."
-    ),
-    click.option("--device", "devices", metavar="N,...", callback=listed(int), help="Only rows on these devices."),
-    click.option("--stream", "streams", metavar="N,...", callback=listed(int), help="Only rows on these streams."),
-    click.option("--rank", "ranks", metavar="N,...", callback=listed(int), help="Only the sources of these ranks."),
-    click.option("--min-dur", metavar="TIME", help="Leave out shorter slices: 10us."),
-    click.option("--only-gpu", is_flag=True, help="Only device work and other rows on devices."),
-    click.option("--drop-args", is_flag=True, help="Leave out the source's arguments."),
-)
+
+def _joined(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Returns what an option was given several times as one text, None if it wasn't given."""
+    return ",".join(values) if values else None
 
 
-def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options; the command receives them as `**part` and passes them to `crop_of` and `filter_of`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+def _under_limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> None:
+    """Puts the limits in force until the command ends. Raises UsageError."""
+    if values:
+        from ktrace.input.limits import in_force
+
+        ctx.with_resource(in_force(",".join(values)))
 
 
-def filter_of(part: dict[str, Any]) -> Filter | None:
-    """Returns the filter that the options define, None if they define none. Raises UsageError as `Filter` does."""
-    from ktrace.stages.select.filter import Filter
+def _click_option(field: Field[Any], its: Option) -> Decorator:
+    """Makes an option of a declared field: a switch, a number, a list or a text, by the field's type."""
+    how: dict[str, Any] = {"metavar": its.metavar or None, "help": its.help}
+    if not its.metavar:
+        how["is_flag"] = True
+    elif its.is_list:
+        how["callback"] = listed(int if "int" in str(field.type) else str)
+    elif its.repeatable:
+        how |= {"multiple": True} if "Sequence" in str(field.type) else {"multiple": True, "callback": _joined}
+    elif field.type == "int | None":
+        how["type"] = click.IntRange(its.least)
+    if its.words:
+        how["shell_complete"] = _complete_words(its.words)
+    if field.name == "limits":  # for all that the command reads; it receives none
+        how |= {"callback": _under_limits, "expose_value": False}
+    return click.option(its.flag, field.name, **how)
 
-    given = {name: value for name, value in part.items() if value and name in Filter.__dataclass_fields__}
-    return Filter(**given) if given else None
+
+def _options_of(cls: type, names: Iterable[str] | None = None) -> list[Decorator]:
+    wanted = None if names is None else set(names)
+    return [
+        _click_option(field, its)
+        for field, its in options_of(cls)
+        if its.flag and (wanted is None or field.name in wanted)
+    ]
 
 
-def crop_of(part: dict[str, Any]) -> Crop | None:
-    """Returns the crop that the options define, None if they define none. Raises UsageError as `Crop` does."""
-    from ktrace.stages.select.crop_bounds import Crop
+def selection_options(*groups: type | str) -> Decorator:
+    """Adds the options of fields of a `Selection`: those of a TypedDict, or of one name.
 
-    given = {name: part[name] for name in Crop.__dataclass_fields__ if part[name] not in (None, False)}
-    if "margin" in given and "around" not in given:
-        raise UsageError("--margin needs --around", remedy="leave it out, or add --around NAME")
-    return Crop(**given) if given else None
+    The command receives what they say as `selection`. With `crop` or `filter` come the options of their fields.
+    """
+    names = [name for one in groups for name in ([one] if isinstance(one, str) else one.__annotations__)]
+    parts = [cls for name, cls in (("crop", Crop), ("filter", Filter)) if name in names]
+    options = [*_options_of(Selection, names), *(option for cls in parts for option in _options_of(cls))]
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_selection(*arguments: Any, **given: Any) -> Any:
+            fields = {name: given.pop(name) for name in [*names, *_PART] if name in given}
+            return command(*arguments, selection=_selection(fields), **given)
+
+        decorated: Callable[..., Any] = with_selection
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
 
 
-def selection_of(part: dict[str, Any], **options: Any) -> Selection:
+#: The names of the fields of a crop and a filter.
+_PART = {field.name: cls for cls in (Crop, Filter) for field, _ in options_of(cls)}
+
+
+def _selection(fields: dict[str, Any]) -> Selection:
     """The selection that the options of a command say. Raises UsageError as `Crop` and `Filter` do."""
-    from ktrace.pipeline.selection import Selection
-
-    if all(value in (None, (), False) for value in part.values()):  # nothing to import for
-        return Selection(**options)
-    return Selection(crop=crop_of(part), filter=filter_of(part), **options)
+    given = {name: value for name, value in fields.items() if value not in (None, (), False)}
+    for name, cls in (("crop", Crop), ("filter", Filter)):
+        part = {field: given.pop(field) for field in [*given] if _PART.get(field) is cls}
+        if part:
+            given[name] = cls(**part)
+    return Selection(**given)
 
 
 class Grouped(click.Command):
-    """A command whose help lists the options of `part_options` under a separate title."""
+    """A command whose help lists the options of `Crop` and `Filter` under a separate title."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options, with those of `part_options` last."""
-        mine = {option.name for option in click.command()(part_options(lambda: None)).params}
+        """Writes the options, with those of a part of the trace last."""
         parts: dict[str, list[tuple[str, str]]] = {"Options": [], PART: []}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None and isinstance(param, click.Option):
-                parts[PART if param.name in mine else "Options"].append(record)
+                parts[PART if param.name in _PART else "Options"].append(record)
         for title, records in parts.items():
             with formatter.section(title):
                 formatter.write_dl(records)
@@ -198,73 +183,14 @@ output_option = click.option(
     "-o", "--output", metavar="OUT", required=True, help="Where to write; '-' is standard output."
 )
 
-#: For one input, and for several that all have this format.
-from_option = click.option(
-    "--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="Format of the input."
-)
-from_all_option = click.option(
-    "--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="Format of the inputs."
-)
-
-
-def _joined(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
-    """Returns the pairs of all `--map` as one text, None if there are none."""
-    return ",".join(values) if values else None
-
-
-#: A mapping of columns, which the commands receive as `map_` and pass on as `map` of a `Selection`.
-map_option = click.option(
-    "--map",
-    "map_",
-    metavar="FIELD=COLUMN,...",
-    multiple=True,
-    callback=_joined,
-    help="Read a table (CSV, TSV, JSON Lines) with these columns: name=Kernel,start=t0:us,dur=dt:us; or a TOML file.",
-)
-
-
-def _under_limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> None:
-    """Puts the limits in force until the command ends. Raises UsageError."""
-    if values:
-        from ktrace.input.limits import in_force
-
-        ctx.with_resource(in_force(",".join(values)))
-
-
-#: Limits other than the defaults; they are in force, and no command receives them.
-limits_option = click.option(
-    "--limits",
-    metavar="NAME=SIZE,...",
-    multiple=True,
-    expose_value=False,
-    callback=_under_limits,
-    help="Allow more, or less, in an input: line=1GiB, value=2GiB, unpacked=4GiB, ratio=none, depth=8.",
-)
+#: Of commands that make no selection. The limits are in force, and no command receives them.
+limits_option = _options_of(Selection, ["limits"])[0]
 
 to_option = click.option(
     "--to",
     metavar="FORMAT",
-    shell_complete=complete_output_format,
+    shell_complete=_complete_words("ktrace.input.format:writable"),
     help="Format to write; by default the name of OUT decides.",
-)
-
-classify_option = click.option(
-    "--classify", is_flag=True, help="Label device work with operation, library, precision, layer and short name."
-)
-
-explain_option = click.option(
-    "--explain",
-    metavar="WHAT,...",
-    callback=listed(str),
-    shell_complete=complete_explanation,
-    help="Add what explains the trace, as slices of its own: idle (the gaps of devices by cause), critical-path.",
-)
-
-split_by_option = click.option(
-    "--split-by",
-    metavar="WAY",
-    shell_complete=complete_split,
-    help="Write numbered parts: time=10s, size=500MB or step.",
 )
 
 gpu_option = click.option(
@@ -279,11 +205,3 @@ strict_option = click.option(
 )
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace an existing output.")
-
-jobs_option = click.option(
-    "--jobs", type=click.IntRange(1), metavar="N", help="Number of processes; the default is the number of cores."
-)
-
-rules_option = click.option(
-    "--rules", metavar="FILE", help="Label device work by your own rules first, from this file."
-)

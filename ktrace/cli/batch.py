@@ -10,17 +10,12 @@ import click
 from ktrace.cli._console import account_file, has_rich, is_terminal, tell, tell_issues
 from ktrace.cli._options import (
     Grouped,
-    classify_option,
     complete_folders,
-    from_all_option,
-    limits_option,
-    map_option,
-    part_options,
-    rules_option,
-    selection_of,
+    selection_options,
 )
 from ktrace.cli._start import INTERRUPTION, import_pyarrow
 from ktrace.errors import InputError
+from ktrace.pipeline.selection import Reading, Selection
 
 if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport
@@ -30,8 +25,6 @@ if TYPE_CHECKING:
 @click.command("batch", cls=Grouped)
 @click.argument("inputs", metavar="IN...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="OUT/", required=True, help="The folder of the dataset: a path or a URL.")
-@from_all_option
-@map_option
 @click.option(
     "--by",
     metavar="KEY,...",
@@ -40,35 +33,24 @@ if TYPE_CHECKING:
     help="Keys of the dataset's folders, outermost first: run, host, rank; the default is run,host,rank.",
 )
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of a Dask cluster: tcp://host:8786.")
-@rules_option
-@classify_option
 @click.option(
     "--strict", is_flag=True, help="Fail an input if anything in it has to be repaired or skipped, or if it is cut off."
 )
 @click.option(
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the result of each input to this file."
 )
-@click.option(
-    "--jobs", type=click.IntRange(1), metavar="N", help="Number of processes; the default is the number of cores."
-)
-@limits_option
-@part_options
+@selection_options(Reading)
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     inputs: tuple[str, ...],
     output: str,
-    from_: str | None,
-    map_: str | None,
     by: str,
-    jobs: int | None,
     dask: str | None,
-    rules: str | None,
-    classify: bool,
     strict: bool,
     report: str | None,
-    **part: Any,
+    selection: Selection,
 ) -> None:
     """Convert many traces into one dataset: Parquet files in folders by run, host and rank.
 
@@ -85,7 +67,6 @@ def command(
     import_pyarrow()
     from ktrace.fleet.batch import batch
 
-    selection = selection_of(part, from_=from_, map=map_, jobs=jobs, classify=classify, rules=rules)
     try:
         with account_file(report, inputs) as write_account, _Telling() as telling:
             account = batch(

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ktrace.cli._console import Progress, account_file, tell_account, tell_labels
 from ktrace.cli._options import (
     Grouped,
-    classify_option,
-    explain_option,
-    from_option,
     gpu_option,
     inputs_argument,
-    jobs_option,
-    limits_option,
-    map_option,
     output_option,
     overwrite_option,
-    part_options,
-    rules_option,
-    selection_of,
-    split_by_option,
+    selection_options,
     strict_option,
     to_option,
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.pipeline.selection import Selection, Unaligned
 
 
 @click.command("convert", cls=Grouped)
 @inputs_argument
 @output_option
-@from_option
-@map_option
 @to_option
 @click.option(
     "--table",
@@ -45,58 +33,24 @@ from ktrace.cli._start import import_pyarrow, keep_freed_memory
     is_flag=True,
     help="Write texts of a CSV that begin with = + - @ as they are; by default an apostrophe precedes them.",
 )
-@click.option(
-    "--metrics", metavar="FILE", help="Metrics of launches (Nsight Compute) to attach to the same kernels of IN."
-)
-@click.option(
-    "--launch-skip",
-    metavar="N",
-    type=click.IntRange(0),
-    help="With --metrics: number of launches of IN before the first one with metrics.",
-)
-@click.option(
-    "--execution-trace",
-    metavar="FILE",
-    help="An execution trace (PyTorch) of the same run, to attach the arguments of operators to the rows of IN.",
-)
-@click.option(
-    "--keep-export", is_flag=True, help="Keep the nsys export next to the report (run.sqlite), or use an existing one."
-)
-@rules_option
-@classify_option
-@explain_option
-@split_by_option
 @gpu_option
 @strict_option
 @click.option(
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write a report of the conversion to this file."
 )
 @overwrite_option
-@jobs_option
-@limits_option
-@part_options
+@selection_options(Unaligned)
 def command(
     inputs: tuple[str, ...],
     output: str,
-    from_: str | None,
-    map_: str | None,
     to: str | None,
     table: str | None,
     formulas: bool,
-    metrics: str | None,
-    launch_skip: int | None,
-    execution_trace: str | None,
-    keep_export: bool,
-    rules: str | None,
-    classify: bool,
-    explain: tuple[str, ...],
-    split_by: str | None,
     gpu: str,
     strict: bool,
     report: str | None,
     overwrite: bool,
-    jobs: int | None,
-    **part: Any,
+    selection: Selection,
 ) -> None:
     """Convert logs, tables and traces into a timeline or a table.
 
@@ -122,20 +76,7 @@ def command(
         account = convert(
             list(inputs),
             output,
-            selection=selection_of(
-                part,
-                from_=from_,
-                map=map_,
-                jobs=jobs,
-                classify=classify,
-                rules=rules,
-                metrics=metrics,
-                launch_skip=launch_skip,
-                execution_trace=execution_trace,
-                explain=explain,
-                split_by=split_by,
-                keep_export=keep_export,
-            ),
+            selection=selection,
             to=to,
             table=table,
             formulas=formulas,

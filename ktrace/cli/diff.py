@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ktrace.cli._console import (
@@ -19,17 +17,12 @@ from ktrace.cli._console import (
 from ktrace.cli._options import (
     Grouped,
     complete_by,
-    from_all_option,
-    jobs_option,
-    limits_option,
     listed,
-    map_option,
     overwrite_option,
-    part_options,
-    rules_option,
-    selection_of,
+    selection_options,
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.pipeline.selection import Asking, Selection
 
 #: The exit code where --fail-over finds a regression.
 REGRESSION = 3
@@ -66,8 +59,6 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 @click.argument("b", metavar="[B]", required=False, type=click.Path(allow_dash=True, readable=False))
 @figures_option
 @format_option
-@from_all_option
-@map_option
 @click.option(
     "--by",
     metavar="WHAT,...",
@@ -93,11 +84,8 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
     callback=_percent,
     help="Exit with 3 if a row of the first table got slower by more than P%.",
 )
-@rules_option
 @overwrite_option
-@jobs_option
-@limits_option
-@part_options
+@selection_options(Asking)
 def command(
     a: str,
     b: str | None,
@@ -109,12 +97,8 @@ def command(
     runs: tuple[str, str] | None,
     fail_over: float | None,
     fail_over_each: float | None,
-    from_: str | None,
-    map_: str | None,
-    rules: str | None,
     overwrite: bool,
-    jobs: int | None,
-    **part: Any,
+    selection: Selection,
 ) -> None:
     """Show what changed from A to B (kernels, operations, layers, devices), and which changes exceed noise.
 
@@ -134,7 +118,6 @@ def command(
     inputs = [a] if b is None else [a, b]
     check_output(output, inputs)
     form = format_ or format_of(output)
-    selection = selection_of(part, from_=from_, map=map_, jobs=jobs, rules=rules)
     with Progress(inputs) as progress:
         diff = compare(
             a,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ktrace.cli._console import heading, print_table, tell, tell_cut
-from ktrace.cli._options import complete_input_format, limits_option, map_option
+from ktrace.cli._options import selection_options
 from ktrace.cli._start import import_pyarrow
+from ktrace.pipeline.selection import Selection
 from ktrace.tables.figures import duration, escape_controls, shortened_apart
 
 if TYPE_CHECKING:
@@ -29,17 +30,15 @@ _MEMBERS = 12
 
 @click.command("info")
 @click.argument("path", metavar="IN", type=click.Path(allow_dash=True, readable=False))
-@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="Format of the input.")
-@map_option
-@limits_option
-def command(path: str, from_: str | None, map_: str | None) -> None:
+@selection_options("from_", "map", "limits")
+def command(path: str, selection: Selection) -> None:
     """Show the format of IN and how it was detected, its contents, devices, time span and heaviest kernels."""
     import_pyarrow()
     from ktrace.pipeline.info import inspect
 
-    info = inspect(path, from_=from_, map=map_)
+    info = inspect(path, from_=selection.from_, map=selection.map)
     heading(f"{path}: {', '.join(dict.fromkeys(one['format'] for one in info.report.inputs))}")
-    _tell_why(info, from_, map_)
+    _tell_why(info, selection)
     _tell_sources(info)
     if info.span:
         tell(f"  span: {duration(info.span[1] - info.span[0])}")
@@ -63,16 +62,16 @@ def command(path: str, from_: str | None, map_: str | None) -> None:
         print_table(("time", "count", "name"), work, right=[0, 1])
 
 
-def _tell_why(info: Info, from_: str | None, map_: str | None) -> None:
+def _tell_why(info: Info, selection: Selection) -> None:
     """Prints why the input was read as this format, and the traces of a folder or pattern."""
     inputs = info.report.inputs
     chosen = inputs[0]["format"]
     reasons = {match.format: match.reason for match in info.matches}
-    if map_:
+    if selection.map:
         tell("  because --map maps its columns")
     elif chosen in reasons:
         tell(f"  because it {reasons[chosen]}")
-    elif from_:
+    elif selection.from_:
         tell("  because --from names it")
     if len(inputs) > 1:
         shown = ", ".join(one["source"] for one in inputs[:5])

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ktrace.cli._console import heading, print_table, tell, tell_issues
-from ktrace.cli._options import limits_option, map_option, overwrite_option
+from ktrace.cli._options import overwrite_option, selection_options
 from ktrace.cli._start import import_pyarrow
 from ktrace.errors import KtraceError, UsageError
+from ktrace.pipeline.selection import Selection
 from ktrace.tables.figures import duration, escape_controls, shortened
 
 if TYPE_CHECKING:
@@ -27,13 +28,12 @@ _HIDDEN = frozenset({"source", "timing", "metric", "table", "copy_kind"})
 @click.command("map")
 @click.argument("path", metavar="FILE", type=click.Path(readable=False))
 @click.option("-o", "--output", metavar="OUT.toml", help="Keep the mapping in this file, for --map.")
-@map_option
 @click.option(
     "--write", is_flag=True, help="Keep the mapping next to FILE (FILE.ktrace.toml), where it is found again."
 )
 @overwrite_option
-@limits_option
-def command(path: str, map_: str | None, write: bool, output: str | None, overwrite: bool) -> None:
+@selection_options("map", "limits")
+def command(path: str, write: bool, output: str | None, overwrite: bool, selection: Selection) -> None:
     """Guess which column of a table (CSV, TSV, JSON Lines) is which field, and show the first rows read that way.
 
     Nothing is written without --write or -o. --map replaces single guesses.
@@ -47,6 +47,7 @@ def command(path: str, map_: str | None, write: bool, output: str | None, overwr
         raise UsageError("--write and -o name two places", remedy="leave out one of them")
     if path == "-":
         raise UsageError("standard input can be read only once", remedy="save it to a file first")
+    map_ = None if selection.map is None else str(selection.map)
     import_pyarrow()
     from ktrace.pipeline.propose import completed, known_as, propose, tried, write_mapping
 

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ktrace.cli._console import Progress, account_file, tell_account
 from ktrace.cli._options import (
     Grouped,
-    classify_option,
     complete_alignment,
-    explain_option,
-    from_all_option,
     gpu_option,
     inputs_argument,
-    jobs_option,
-    limits_option,
-    map_option,
     output_option,
     overwrite_option,
-    part_options,
-    rules_option,
-    selection_of,
-    split_by_option,
+    selection_options,
     strict_option,
     to_option,
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import UsageError
+from ktrace.pipeline.selection import Reading, Selection
 
 
 class Merging(Grouped):
@@ -46,8 +36,6 @@ class Merging(Grouped):
 @click.command("merge", cls=Merging)
 @inputs_argument
 @output_option
-@from_all_option
-@map_option
 @to_option
 @click.option(
     "--align",
@@ -66,38 +54,25 @@ class Merging(Grouped):
 @click.option(
     "--keep-shift", is_flag=True, help="Keep a manual shift of the times made at export (nsys export --ts-shift)."
 )
-@rules_option
-@classify_option
-@explain_option
-@split_by_option
 @gpu_option
 @strict_option
 @click.option(
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write a report of the merge to this file."
 )
 @overwrite_option
-@jobs_option
-@limits_option
-@part_options
+@selection_options(Reading, "explain", "split_by")
 def command(
     inputs: tuple[str, ...],
     output: str,
     align: str,
     offsets: tuple[str, ...],
     keep_shift: bool,
-    from_: str | None,
-    map_: str | None,
     to: str | None,
-    rules: str | None,
-    classify: bool,
-    explain: tuple[str, ...],
-    split_by: str | None,
     gpu: str,
     strict: bool,
     report: str | None,
     overwrite: bool,
-    jobs: int | None,
-    **part: Any,
+    selection: Selection,
 ) -> None:
     """Merge inputs of any formats into one timeline, with all times in the clock of the first.
 
@@ -123,16 +98,7 @@ def command(
             align=align,
             offsets=_offsets(offsets),
             keep_shift=keep_shift,
-            selection=selection_of(
-                part,
-                from_=from_,
-                map=map_,
-                jobs=jobs,
-                classify=classify,
-                rules=rules,
-                explain=explain,
-                split_by=split_by,
-            ),
+            selection=selection,
             to=to,
             gpu=gpu,
             strict=strict,

@@ -14,17 +14,12 @@ import click
 from ktrace.cli._console import Progress, check_output, colour, figures_option, is_terminal, put, tell_issues, width
 from ktrace.cli._options import (
     Grouped,
-    from_all_option,
-    jobs_option,
-    limits_option,
-    map_option,
     overwrite_option,
-    part_options,
-    rules_option,
-    selection_of,
+    selection_options,
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import UsageError
+from ktrace.pipeline.selection import Asking, Selection
 from ktrace.tables.figures import escape_controls
 
 if TYPE_CHECKING:
@@ -45,31 +40,22 @@ _FORMATS = ("table", "csv", "tsv", "json", "jsonl", "md", "parquet")
     type=click.Choice((*_FORMATS, "nl")),
     help="Output format; by default the extension of OUT decides, else table. nl is jsonl.",
 )
-@from_all_option
-@map_option
 @click.option("-p", "--param", "params", metavar="NAME VALUE", nargs=2, multiple=True, help="The value of $NAME.")
 @click.option("--no-headers", is_flag=True, help="Leave out the headings of a table, of CSV and TSV.")
 @click.option("-r", "--raw", is_flag=True, help="Print only the first column of the first row.")
 @click.option("--schema", is_flag=True, help="Show all columns of all views, with type, unit and meaning.")
-@rules_option
 @overwrite_option
-@jobs_option
-@limits_option
-@part_options
+@selection_options(Asking)
 def command(
     arguments: tuple[str, ...],
     output: str,
     format_: str | None,
-    from_: str | None,
-    map_: str | None,
     params: tuple[tuple[str, str], ...],
     no_headers: bool,
     raw: bool,
     schema: bool,
-    rules: str | None,
     overwrite: bool,
-    jobs: int | None,
-    **part: Any,
+    selection: Selection,
 ) -> None:
     """Answer a question in SQL about any input; needs ktrace[sql].
 
@@ -93,7 +79,6 @@ def command(
     from ktrace.analysis.query.answers import schema as all_columns
     from ktrace.report import Report
 
-    selection = selection_of(part, from_=from_, map=map_, jobs=jobs, rules=rules)
     rows: Rows
     with ExitStack() as stack:
         if schema:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ktrace.cli._console import (
@@ -18,18 +16,13 @@ from ktrace.cli._console import (
 from ktrace.cli._options import (
     Grouped,
     complete_by,
-    from_option,
     inputs_argument,
-    jobs_option,
-    limits_option,
     listed,
-    map_option,
     overwrite_option,
-    part_options,
-    rules_option,
-    selection_of,
+    selection_options,
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.pipeline.selection import Asking, Selection
 
 #: The tables shown without --by, and those of inputs that may be several; a page shows all.
 _BY = ("idle", "operation", "kernel")
@@ -44,8 +37,6 @@ _TOP_OF_TREE = 30
 @inputs_argument
 @figures_option
 @format_option
-@from_option
-@map_option
 @click.option(
     "--by",
     metavar="WHAT,...",
@@ -67,11 +58,8 @@ _TOP_OF_TREE = 30
     metavar="FILE",
     help="With --by roofline: a table of peak rates of devices; it precedes the built-in one.",
 )
-@rules_option
 @overwrite_option
-@jobs_option
-@limits_option
-@part_options
+@selection_options(Asking)
 def command(
     inputs: tuple[str, ...],
     by: tuple[str, ...],
@@ -81,12 +69,8 @@ def command(
     format_: str | None,
     output: str,
     overwrite: bool,
-    rules: str | None,
     peaks: str | None,
-    from_: str | None,
-    map_: str | None,
-    jobs: int | None,
-    **part: Any,
+    selection: Selection,
 ) -> None:
     """Show where the time went: by kernel, operation, layer, device, step, operator, range; why devices were idle.
 
@@ -120,7 +104,7 @@ def command(
             by=wanted,
             tree=tree,
             peaks=peaks,
-            selection=selection_of(part, from_=from_, map=map_, jobs=jobs, rules=rules),
+            selection=selection,
             progress=progress.callback,
         )
     if not by:  # only what was asked for and isn't there is worth a note, and one rank waits for none

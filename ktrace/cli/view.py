@@ -5,26 +5,20 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ktrace.cli._console import Progress, tell, tell_alignment, tell_issues
 from ktrace.cli._options import (
     Grouped,
-    classify_option,
-    explain_option,
-    from_option,
     gpu_option,
     inputs_argument,
-    limits_option,
-    map_option,
-    part_options,
-    rules_option,
-    selection_of,
+    selection_options,
 )
 from ktrace.cli._start import INTERRUPTION, import_pyarrow, keep_freed_memory
 from ktrace.errors import KtraceError
+from ktrace.pipeline.selection import Reading, Selection
 
 if TYPE_CHECKING:
     from ktrace.viewer import View
@@ -35,8 +29,6 @@ TIMEOUT = 600
 
 @click.command("view", cls=Grouped)
 @inputs_argument
-@from_option
-@map_option
 @click.option("--offline", is_flag=True, help="Serve the Perfetto UI from this machine, too; needs ktrace[viewer].")
 @click.option("--no-browser", is_flag=True, help="Print the link without opening a browser.")
 @click.option(
@@ -45,24 +37,15 @@ TIMEOUT = 600
     type=click.FloatRange(0, min_open=True),
     help=f"Stop after this time; the default is {TIMEOUT}, or no limit with --offline.",
 )
-@rules_option
-@classify_option
-@explain_option
 @gpu_option
-@limits_option
-@part_options
+@selection_options(Reading, "explain")
 def command(
     inputs: tuple[str, ...],
-    from_: str | None,
-    map_: str | None,
     offline: bool,
     no_browser: bool,
     timeout: float | None,
-    rules: str | None,
-    classify: bool,
-    explain: tuple[str, ...],
     gpu: str,
-    **part: Any,
+    selection: Selection,
 ) -> None:
     """Open traces in the Perfetto UI.
 
@@ -78,7 +61,6 @@ def command(
     import_pyarrow()
     from ktrace.viewer import served
 
-    selection = selection_of(part, from_=from_, map=map_, rules=rules, classify=classify, explain=explain)
     with ExitStack() as stack:
         with Progress(inputs) as progress:
             view = stack.enter_context(

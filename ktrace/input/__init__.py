@@ -2,6 +2,7 @@
 
 expand             files, patterns and folders become inputs with labels
 source             an input as a stream: a file, a folder, standard input or a URL
+options            a field of a selection that is an option of the commands, declared once
 limits             what an input may make ktrace hold, and copies in the temporary folder, which they never fill
 snapshot           files that may change while they are read
 compression        gzip, zstd and zip archives, and text in another encoding

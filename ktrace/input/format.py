@@ -353,6 +353,16 @@ def plugin_failures() -> tuple[Detected, ...]:
     return plugins().failures
 
 
+def readable() -> list[tuple[str, str]]:
+    """Name and title of each format that ktrace reads, from an export at least."""
+    return [(fmt.name, fmt.title) for fmt in all_formats() if fmt.reads and (fmt.via or not fmt.closed)]
+
+
+def writable() -> list[tuple[str, str]]:
+    """Name and title of each format that ktrace writes."""
+    return [(fmt.name, fmt.title) for fmt in all_formats() if fmt.writes]
+
+
 def all_formats() -> tuple[Format, ...]:
     """Lists every format, those of other packages after ours.
 

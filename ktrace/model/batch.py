@@ -34,6 +34,8 @@ SLICE_KINDS = (*DEVICE_KINDS, *HOST_KINDS, "range", "sync", "alloc", "overhead")
 #: Kinds whose events are slices even without a duration (`masks.slice_mask`).
 ALWAYS_SLICES = tuple(kind for kind in SLICE_KINDS if kind != "alloc")
 POINT_KINDS = ("instant", "log", "sample", "counter")
+#: Kinds of events and summaries; kinds that other packages add begin with "x_".
+KINDS = (*SLICE_KINDS, *POINT_KINDS, "metric", "note", "total")
 
 #: The columns that identify the track of a row.
 TRACK_COLUMNS = ("source", "host", "pid", "tid", "device", "context", "stream", "track")

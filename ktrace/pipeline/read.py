@@ -34,8 +34,7 @@ from ktrace.stages.order.pairing import pair_halves
 
 if TYPE_CHECKING:
     from ktrace.model.arrays import Int64
-    from ktrace.stages.select.crop_bounds import Crop
-    from ktrace.stages.select.filter import Filter
+    from ktrace.stages.select.wanted import Crop, Filter
 
 Progress = Callable[[int], None]
 

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from ktrace.errors import UsageError
 from ktrace.input.limits import Limits, limits_of
 from ktrace.input.mapping import FORMAT, mapping_of
+from ktrace.input.options import documented, option
 
 if TYPE_CHECKING:
     from ktrace.stages.align import Align
-    from ktrace.stages.select.crop_bounds import Crop
-    from ktrace.stages.select.filter import Filter
+    from ktrace.stages.select.wanted import Crop, Filter
 
 
+#: The ways to write numbered parts.
+WAYS_TO_SPLIT = ("time=", "size=", "step")
+
+
+@documented
 @dataclass(frozen=True)
 class Selection:
     """Which rows of the inputs are wanted, and what is added to them.
@@ -26,44 +31,7 @@ class Selection:
     All functions that read inputs (`convert`, `merge`, `summarise`, `compare`, `batch`, `ktrace.viewer.served`) take
     one as `selection`, and its fields as keywords of their own; a keyword overrides the field.
 
-    Parameters
-    ----------
-    from_ : str, optional
-        Format of the inputs. By default it is detected from the content of each.
-    map : str or Path, optional
-        Which columns of a table (CSV, TSV, JSON Lines) are which fields: "name=Kernel,start=t0:us,dur=dt:us", or a TOML
-        file with that. The format of the inputs is then "mapped".
-    jobs : int, optional
-        Number of processes that may work, by default as many as there are cores.
-    classify : bool
-        Label device work with operation, library, precision, layer and short name where the source doesn't.
-    rules : str or Path, optional
-        A file of rules for these labels that come before those of ktrace; it includes `classify`.
-    crop : Crop, optional
-        The part of the time to keep.
-    filter : Filter, optional
-        The rows to keep, by kind, name, device and more.
-    metrics : str or Path, optional
-        A table of launches, such as a report of Nsight Compute. Its metrics become counters of the same kernels.
-    launch_skip : int, optional
-        Number of launches in the inputs before the first one that has metrics, where not all have.
-    execution_trace : str or Path, optional
-        An execution trace of PyTorch, recorded in the same run. The arguments of its operators are added to their rows.
-    align : Align, optional
-        How times of several inputs come into one clock. By default `merge`, and what makes a timeline of several
-        inputs, use "auto"; otherwise times stay as they are.
-    explain : str or sequence of str
-        What to add to the trace as slices of its own: "idle", why devices are idle. Its rows are found before a crop or
-        filter, which then treats them like all others.
-    split_by : str, optional
-        Write numbered parts (run.000.perfetto, ...) of a duration ("time=10s"), a size ("size=500MB") or one step each
-        ("step").
-    keep_export : bool
-        Keep what a vendor's program exports from a report next to it (run.sqlite for run.nsys-rep), or use the export
-        that is there.
-    limits : str or mapping, optional
-        Limits of what an input may contain that differ from the defaults: "line=1GiB,ratio=none", or a dict of them
-        (`ktrace.input.limits`). They end the conversion with an error, and change nothing in what is read.
+    {parameters}
 
     Examples
     --------
@@ -73,21 +41,111 @@ class Selection:
     2
     """
 
-    from_: str | None = None
-    jobs: int | None = None
-    classify: bool = False
-    crop: Crop | None = None
-    filter: Filter | None = None
-    metrics: str | Path | None = None
-    launch_skip: int | None = None
-    execution_trace: str | Path | None = None
-    align: Align | None = None
-    explain: str | Sequence[str] = ()
-    split_by: str | None = None
-    keep_export: bool = False
-    map: str | Path | None = None
-    rules: str | Path | None = None
-    limits: str | Mapping[str, str | int] | Limits | None = None
+    from_: str | None = option(
+        None,
+        "--from",
+        "FORMAT",
+        "Format of the inputs; by default the content of each decides.",
+        more="`ktrace formats` lists the names.",
+        words="ktrace.input.format:readable",
+    )
+    map: str | Path | None = option(
+        None,
+        "--map",
+        "FIELD=COLUMN,...",
+        "Read a table (CSV, TSV, JSON Lines) with these columns: name=Kernel,start=t0:us,dur=dt:us; or a TOML file.",
+        more="The format of the inputs is then 'mapped'.",
+        link="[More](../formats/mapped.md)",
+        repeatable=True,
+    )
+    rules: str | Path | None = option(
+        None,
+        "--rules",
+        "FILE",
+        "Label device work by your own rules first, from this file.",
+        more="This includes --classify.",
+        link="[More](../operations.md)",
+    )
+    classify: bool = option(
+        False,
+        "--classify",
+        "",
+        "Label device work with operation, library, precision, layer and short name.",
+        more="Labels of the source stay.",
+        link="[More](../operations.md)",
+    )
+    jobs: int | None = option(
+        None,
+        "--jobs",
+        "N",
+        "Number of processes; the default is the number of cores.",
+        more="Several read JSON from 32 MB on, and compressed JSON from 4 MB on. Results don't depend on their number.",
+    )
+    limits: str | Mapping[str, str | int] | Limits | None = option(
+        None,
+        "--limits",
+        "NAME=SIZE,...",
+        "Allow more, or less, in an input: line=1GiB, value=2GiB, unpacked=4GiB, ratio=none, depth=8.",
+        more="An input beyond them is an error; they change nothing in what is read.",
+        link="[More](../limits.md)",
+        repeatable=True,
+    )
+    crop: Crop | None = option(None, "", "", "The part of the time to keep.")
+    filter: Filter | None = option(None, "", "", "The rows to keep, by kind, name, device and more.")
+    metrics: str | Path | None = option(
+        None,
+        "--metrics",
+        "FILE",
+        "Metrics of launches (Nsight Compute) to attach to the same kernels of the inputs.",
+        more="They become counters of the kernels.",
+        link="[More](convert.md#metrics-of-another-tool-on-a-timeline)",
+    )
+    launch_skip: int | None = option(
+        None,
+        "--launch-skip",
+        "N",
+        "With --metrics: number of launches in the inputs before the first one with metrics.",
+        least=0,
+    )
+    execution_trace: str | Path | None = option(
+        None,
+        "--execution-trace",
+        "FILE",
+        "An execution trace (PyTorch) of the same run, to attach the arguments of operators to their rows.",
+        link="[More](../formats/execution-trace.md#on-a-timeline)",
+    )
+    explain: str | Sequence[str] = option(
+        (),
+        "--explain",
+        "WHAT,...",
+        "Add what explains the trace, as slices of its own: idle (the gaps of devices by cause), critical-path.",
+        more="They are found before a crop or filter, which then treats them like all other rows.",
+        link="[More](convert.md#the-gaps-of-devices-on-the-timeline)",
+        words="ktrace.pipeline.explain:EXPLANATIONS",
+    )
+    split_by: str | None = option(
+        None,
+        "--split-by",
+        "WAY",
+        "Write numbered parts (run.000.perfetto, ...): time=10s, size=500MB or step.",
+        link="[More](convert.md#parts-for-the-viewer)",
+        words="ktrace.pipeline.selection:WAYS_TO_SPLIT",
+    )
+    keep_export: bool = option(
+        False,
+        "--keep-export",
+        "",
+        "Keep the nsys export next to the report (run.sqlite for run.nsys-rep), or use an existing one.",
+        link="[More](../formats/nsys-rep.md)",
+    )
+    align: Align | None = option(
+        None,
+        "",
+        "",
+        "How times of several inputs come into one clock.",
+        more="By default `merge`, and what makes a timeline of several inputs, use 'auto'; otherwise times stay as "
+        "they are.",
+    )
 
     def __post_init__(self) -> None:
         if self.limits is not None:
@@ -144,17 +202,22 @@ def mapped_format(from_: str | None) -> str:
     return FORMAT
 
 
-class Reading(TypedDict, total=False):
-    """Fields of a `Selection` as keywords: those that every function takes."""
+class Asking(TypedDict, total=False):
+    """Fields of a `Selection` as keywords: those of every function and command that reads inputs."""
 
     from_: str | None
     map: str | Path | None
     jobs: int | None
-    classify: bool
     rules: str | Path | None
     crop: Crop | None
     filter: Filter | None
     limits: str | Mapping[str, str | int] | Limits | None
+
+
+class Reading(Asking, total=False):
+    """Those of what writes rows, too; answers label the rows that they need by themselves."""
+
+    classify: bool
 
 
 class Unaligned(Reading, total=False):

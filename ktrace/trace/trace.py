@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
     from ktrace.analysis.summary.summary import Summary
     from ktrace.stages.align import Align
-    from ktrace.stages.select.crop_bounds import Crop
-    from ktrace.stages.select.filter import Filter
+    from ktrace.stages.select.wanted import Crop, Filter
 
 
 class Trace:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import runpy
-
 import pyarrow as pa
 import pytest
-from conftest import ROOT
 from jsonschema import Draft202012Validator
 
 from ktrace.model.batch import RECORDS, VERSION, arrow_schema, fields, is_required, json_schema, union_schema
@@ -72,8 +69,3 @@ def test_source_and_id_are_never_null(record: str) -> None:
 
 def test_every_entity_has_its_reserved_facts() -> None:
     assert list(json_schema()["x-facts"]) == fields("catalog")["entity"]["enum"]
-
-
-def test_the_page_of_the_model_is_what_the_schema_says() -> None:
-    page = runpy.run_path(str(ROOT / "docs" / "generate_model.py"))["page"]()
-    assert (ROOT / "docs" / "model.md").read_text("utf-8") == page, "run python docs/generate_model.py"

@@ -21,11 +21,9 @@ from ktrace.errors import InputError, UsageError
 from ktrace.report import Report
 from ktrace.stages.select import crop as stage
 from ktrace.stages.select.crop import cropped
-from ktrace.stages.select.crop_bounds import Crop
 from ktrace.stages.select.dependents import Dependents
-from ktrace.stages.select.filter import Filter
 from ktrace.stages.select.intervals import Intervals
-from ktrace.stages.select.marks import step_of
+from ktrace.stages.select.wanted import Crop, Filter, step_of
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 

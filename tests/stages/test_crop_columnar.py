@@ -15,8 +15,7 @@ from nightly import few
 import ktrace
 from ktrace.converters.parquet import reader
 from ktrace.errors import InputError
-from ktrace.stages.select.crop_bounds import Crop
-from ktrace.stages.select.filter import Filter
+from ktrace.stages.select.wanted import Crop, Filter
 
 #: Rows of a row group: there are many, most of which a part has nothing in.
 GROUP = 40

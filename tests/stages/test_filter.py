@@ -18,7 +18,8 @@ from ktrace.cli import cli
 from ktrace.errors import InputError, UsageError
 from ktrace.report import Report
 from ktrace.stages.select import dependents
-from ktrace.stages.select.filter import Filter, filtered
+from ktrace.stages.select.filter import filtered
+from ktrace.stages.select.wanted import Filter
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 

@@ -22,7 +22,7 @@ from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.spans import KINDS, Ranges, innermost
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, Integers
 from ktrace.stages.order.nesting import around
-from ktrace.stages.select.marks import step_of
+from ktrace.stages.select.wanted import step_of
 from ktrace.store.joins import find, positions
 
 #: How PyTorch names what its autograd engine runs.

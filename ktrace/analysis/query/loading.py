@@ -36,7 +36,8 @@ from ktrace.model.json_text import encoded
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.report import Report
 from ktrace.stages.order.pairing import pair_halves
-from ktrace.stages.select.filter import Filter, filtered
+from ktrace.stages.select.filter import filtered
+from ktrace.stages.select.wanted import Filter
 from ktrace.store.events import values
 from ktrace.store.spill import Spill
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ktrace.analysis.work.question import Question
     from ktrace.pipeline.read import Progress
     from ktrace.pipeline.selection import Options, Selection
-    from ktrace.stages.select.filter import Filter
+    from ktrace.stages.select.wanted import Filter
 
 
 @limited
@@ -115,7 +115,7 @@ def read_summary(
     Without `proved` the verdict lacks what only answers prove that nobody asked for.
     """
     from ktrace.pipeline.read import read_selected
-    from ktrace.stages.select.filter import Filter
+    from ktrace.stages.select.wanted import Filter
 
     wanted.require_unset("a summary", "explain", "split_by")
     filter = wanted.filter

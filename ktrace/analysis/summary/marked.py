@@ -25,7 +25,7 @@ from ktrace.analysis.work.spans import Ranges
 from ktrace.analysis.work.stored_columns import BLOCK
 from ktrace.model.arrays import Bools, Int32, Int64, UInt8
 from ktrace.stages.select.dependents import queued_until
-from ktrace.stages.select.marks import step_of
+from ktrace.stages.select.wanted import step_of
 
 Shape = dict[str, Any]
 

@@ -27,7 +27,7 @@ from ktrace.model.json_text import encoded
 from ktrace.model.masks import truth, words_in
 from ktrace.naming.taxonomy import Taxonomy
 from ktrace.stages.launch_tables import is_sampled
-from ktrace.stages.select.marks import step_of
+from ktrace.stages.select.wanted import step_of
 from ktrace.store.events import LIMIT, values
 from ktrace.store.spill import Spill
 

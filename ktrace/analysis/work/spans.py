@@ -45,7 +45,7 @@ from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import truth, words_in
 from ktrace.stages.order.nesting import around, around_crossing
-from ktrace.stages.select.marks import step_of
+from ktrace.stages.select.wanted import step_of
 from ktrace.store.events import values
 from ktrace.store.joins import find
 from ktrace.store.spill import Spill

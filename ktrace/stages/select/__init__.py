@@ -1,5 +1,6 @@
 """The stages that select a part of a trace.
 
+wanted          the crop and the filter that a user asks for
 crop            by time: an interval, around a name, a step, a range; some formats are read twice for it
 crop_bounds     what is selected, and which time that means, for each source
 marks           the rows that name the part: ranges, steps

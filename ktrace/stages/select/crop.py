@@ -31,9 +31,10 @@ from ktrace.model.catalog import Catalog
 from ktrace.model.masks import rows_where, truth, words_in
 from ktrace.report import Report, Severity
 from ktrace.stages.order.links import LinkStore
-from ktrace.stages.select.crop_bounds import Bounds, Crop, CropBounds
+from ktrace.stages.select.crop_bounds import Bounds, CropBounds
 from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
+from ktrace.stages.select.wanted import Crop
 from ktrace.store.events import GONE, SLICE, WORK, EventStore, values
 from ktrace.store.joins import isin_sorted
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktrace.errors import InputError, UsageError
+from ktrace.errors import InputError
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
@@ -23,92 +23,12 @@ from ktrace.model.json_text import decoded
 from ktrace.model.tracks import Track
 from ktrace.report import Report
 from ktrace.stages.select.intervals import ALWAYS, NEVER, Intervals
-from ktrace.stages.select.marks import Marks, Process, called, no_such, step_of
-from ktrace.tables.figures import parse_interval, parse_time, time_text
+from ktrace.stages.select.marks import Marks, Process, called, no_such
+from ktrace.stages.select.wanted import Crop, step_head, step_of, steps_of
+from ktrace.tables.figures import parse_interval, time_text
 
 #: How many steps an error lists.
 _MOST = 8
-
-
-def steps_of(text: int | str) -> tuple[int, int, str | None]:
-    """The first and last step, and what their names begin with where they are named. Raises UsageError.
-
-    3, 3..5, ProfilerStep#3, ProfilerStep#3..5
-    """
-    first, dots, last = str(text).partition("..")
-    named = step_of(first)
-    try:
-        begin = int(first) if named is None else named
-        end = begin if not dots else int(last.strip().lower().removeprefix(_head(first) if named is not None else ""))
-    except ValueError:
-        raise UsageError(
-            f"'{text}' isn't a step", expected="a number, two (3..5), or a name such as ProfilerStep#3"
-        ) from None
-    return begin, end, None if named is None else _head(first)
-
-
-def _head(name: str) -> str:
-    """What the name of a step begins with: "profilerstep#" of ProfilerStep#3."""
-    return name.strip().lower().rstrip("0123456789")
-
-
-@dataclass(frozen=True)
-class Crop:
-    """The part of the time to keep: what lies in everything that is given.
-
-    Parameters
-    ----------
-    time : str, optional
-        "1.5s..2.0s", "..2s" or "1s..": counted from the first event. Where the trace has no such time but has it by its
-        own clock, or by the time of day, that is meant.
-    around : str, optional
-        The time of each row with this name (a name or a pattern) in any source, with `margin` before and after it.
-    margin : int or str
-        ns, or text such as "5ms".
-    step : int or str, optional
-        Steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", "3..5" with both ends, or
-        the name, "ProfilerStep#3", which leaves out steps that are called otherwise.
-    range : str, optional
-        Ranges (NVTX, annotations) with this name: a name or a pattern.
-
-    overlapping : bool
-        Of a step or range, also what overlaps it: work of earlier steps that still runs, calls that began before.
-
-    Each process has its own steps, or else those of its source. A row belongs to the step in which it begins; device
-    work belongs to the step in which its call begins, whenever it runs, and if its call isn't known, to that in which
-    it begins itself, or to none if it was queued before the recording. The same goes for ranges. `ktrace.summary` by
-    step counts so, too.
-
-    Raises
-    ------
-    UsageError
-        A time isn't written like this, nothing is given, or `overlapping` without a step or range.
-
-    Examples
-    --------
-    >>> import ktrace
-    >>> ktrace.Crop(time="1.5s..2s")
-    Crop(time='1.5s..2s', around=None, margin=1000000, step=None, range=None, overlapping=False)
-    """
-
-    time: str | None = None
-    around: str | None = None
-    margin: int | str = 1_000_000
-    step: int | str | None = None
-    range: str | None = None
-    overlapping: bool = False
-
-    def __post_init__(self) -> None:
-        if self.time is None and self.around is None and self.step is None and self.range is None:
-            raise UsageError("no part is selected", expected="a time, a name to crop around, a step or a range")
-        if self.time is not None:
-            parse_interval(self.time)
-        if isinstance(self.margin, str):
-            object.__setattr__(self, "margin", parse_time(self.margin))
-        if self.step is not None:
-            steps_of(self.step)
-        if self.overlapping and self.step is None and self.range is None:
-            raise UsageError("only steps and ranges are also taken overlapping", remedy="add --step or --range")
 
 
 class Bounds:
@@ -124,7 +44,7 @@ class Bounds:
     def _is_step(self, name: str) -> bool:
         first, last, head = steps_of(self._wanted.step or 0)
         step = step_of(name)
-        return step is not None and first <= step <= last and head in (None, _head(name))
+        return step is not None and first <= step <= last and head in (None, step_head(name))
 
     def add(self, batch: Batch) -> None:
         """Collects from events."""
@@ -143,8 +63,7 @@ class Bounds:
         if self._around is not None:
             if not self._around:
                 raise no_such("event", str(wanted.around), self._around.names)
-            assert isinstance(wanted.margin, int)
-            common = common.intersection(self._around.around(wanted.margin))
+            common = common.intersection(self._around.around(wanted.margin_ns()))
         part = self._own(common)
         spans = [pair for found in part.all() for pair in found.pairs()]
         if not any(begin <= end and stop > start for begin, stop in spans):
@@ -174,7 +93,7 @@ class Bounds:
         if steps_of(self._wanted.step or 0)[2] is None:
             steps = list(map(str, sorted(set(known.values()))))
         else:
-            steps = sorted(known, key=lambda name: (_head(name), known[name]))
+            steps = sorted(known, key=lambda name: (step_head(name), known[name]))
         some = ", ".join(steps[:_MOST]) + (f", ... {steps[-1]}" if len(steps) > _MOST else "")
         remedy = None if steps else "use --range NAME or --time: the trace has no ProfilerStep#N or Iteration N"
         expected = f"one of the steps {some}" if steps else None

@@ -17,24 +17,24 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.errors import InputError, UsageError
+from ktrace.errors import InputError
 from ktrace.model.arrays import Bools
-from ktrace.model.batch import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
+from ktrace.model.batch import DEVICE_KINDS, POINT_KINDS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import NameTest, rows_where, truth, words_in
 from ktrace.naming.alike import near
 from ktrace.report import Ledger, Report
 from ktrace.stages.select.dependents import Dependents, are_figures
+from ktrace.stages.select.wanted import Filter
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
-from ktrace.tables.figures import parse_time, time_text
+from ktrace.tables.figures import time_text
 
 #: How many names are remembered, and how many of them a message lists.
 _REMEMBERED, _SHOWN = 20_000, 8
@@ -131,65 +131,7 @@ _WORDS: dict[str, _Words] = {
 }
 
 
-#: Kinds of events and summaries; kinds that other packages add begin with "x_".
-KINDS = (*SLICE_KINDS, *POINT_KINDS, "metric", "note", "total")
-
 WITH_ROW, WITH_EVENT = "their row", "the event of an arrow"
-
-
-@dataclass(frozen=True)
-class Filter:
-    """The events and summaries to keep: those that pass everything that is given.
-
-    Parameters
-    ----------
-    kinds : sequence of str
-        Kinds of the model: kernel, memcpy, api, ...
-    names : sequence of str
-        Patterns for the whole `name` or `short_name`; * is any text, ? any character, [ab] one of these.
-    devices, streams : sequence of int
-        Numbers that the source gives devices and streams. A row without a device doesn't pass.
-    ranks : sequence of int
-        Ranks of sources, from their facts.
-    min_dur : int or str, optional
-        ns, or text such as "10us". Shorter slices go; points, counters and slices without an end stay.
-    only_gpu : bool
-        Keep device work and whatever else is on a device or stream; the calls that launched it go.
-    drop_args : bool
-        Keep rows without the arguments of the source.
-
-    Raises
-    ------
-    UsageError
-        A kind doesn't exist, or a duration has no unit.
-
-    Examples
-    --------
-    >>> import ktrace
-    >>> ktrace.Filter(kinds=["kernel"], min_dur="10us").min_dur
-    10000
-    """
-
-    kinds: Sequence[str] = ()
-    names: Sequence[str] = ()
-    devices: Sequence[int] = ()
-    streams: Sequence[int] = ()
-    ranks: Sequence[int] = ()
-    min_dur: int | str | None = None
-    only_gpu: bool = False
-    drop_args: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("kinds", "names"):
-            given = getattr(self, name)
-            object.__setattr__(self, name, (given,) if isinstance(given, str) else tuple(given))
-        for kind in self.kinds:
-            if kind not in KINDS and not kind.startswith("x_"):
-                alike = near(kind, KINDS)
-                remedy = f"use {' or '.join(alike)}" if alike else None
-                raise UsageError(f"there is no kind '{kind}'", expected=", ".join(KINDS), remedy=remedy)
-        if isinstance(self.min_dur, str):
-            object.__setattr__(self, "min_dur", parse_time(self.min_dur))
 
 
 class _Tests:

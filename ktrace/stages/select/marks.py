@@ -28,19 +28,8 @@ Test = Callable[[str], bool]
 #: Source, host and pid.
 Process = tuple[str, str | None, int | None]
 
-#: Names of steps in profilers and training loops: ProfilerStep#3, Iteration 3, train_step_3.
-_STEP = re.compile(
-    r"(?:profiler\s?step|iteration|iter|(?:train(?:ing)?[ _]?)?step)\s*(?:[#:=_]\s*)?(\d{1,18})", re.IGNORECASE
-)
-
 #: The most names that are remembered, to suggest similar ones for a name that isn't there.
 _NAMES = 20_000
-
-
-def step_of(name: str) -> int | None:
-    """The number of the step in a name, None if it isn't the name of a step."""
-    found = _STEP.fullmatch(name.strip())
-    return int(found.group(1)) if found else None
 
 
 def called(pattern: str) -> Test:

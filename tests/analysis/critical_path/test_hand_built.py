@@ -257,7 +257,7 @@ def test_work_before_its_call_is_noted(line: Timeline, tmp_path: Path) -> None:
 def test_a_filter_is_noted(line: Timeline, tmp_path: Path) -> None:
     launched(line, 1, 0, 100, ("a", 200, 5_000, 7))
     launched(line, 2, 100, 200, ("b", 5_500, 9_000, 7))
-    from ktrace.stages.select.filter import Filter
+    from ktrace.stages.select.wanted import Filter
 
     notes = line.answer(tmp_path, filter=Filter(names=("b",))).notes
     assert notes[0] == "A filter leaves out 1 piece of device work, so the path may be another one."

@@ -276,7 +276,7 @@ def test_without_device_work_the_time_is_that_of_the_host(tmp_path: Path) -> Non
 
 
 def test_a_filter_keeps_the_spans(tmp_path: Path) -> None:
-    from ktrace.stages.select.filter import Filter
+    from ktrace.stages.select.wanted import Filter
 
     summary = nested().summary(tmp_path, by=["op"], filter=Filter(kinds=("kernel",), min_dur=10))
     costs = summary.answers["op"]

@@ -15,7 +15,7 @@ from ktrace.kit.canonical.unique_ids import MOST_RANGES, _Known, with_unique_ids
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Report
-from ktrace.stages.select.crop_bounds import Crop
+from ktrace.stages.select.wanted import Crop
 
 
 def event(number: int, source: str = "run", **columns: object) -> dict[str, object]:
