@@ -35,7 +35,7 @@ from ktrace.converters.perfetto.writing.fields import (
     encoder,
 )
 from ktrace.input.format import builtin_formats
-from ktrace.native import address, compiled
+from ktrace.native import compiled
 from ktrace.pipeline.convert import convert
 from ktrace.stages.order import nesting
 
@@ -83,12 +83,6 @@ def test_it_can_be_left_out(tmp_path: Path) -> None:
     code = "from ktrace.native import compiled; assert compiled is None"
     environment = os.environ | {"KTRACE_NATIVE": "0"}
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=environment)
-
-
-@built
-def test_an_array_with_gaps_has_no_address() -> None:
-    with pytest.raises(ValueError, match="gaps"):
-        address(np.arange(10)[::2])
 
 
 _SLICES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=40)

@@ -1,7 +1,8 @@
 """What is compiled, where it could be built: `compiled` is the extension module, or None.
 
 Everything in it has an equal in Python that gives the same results and runs where there was no compiler, or where
-`KTRACE_NATIVE=0` is set.
+`KTRACE_NATIVE=0` is set. It raises TypeError or ValueError, with the name of the argument, for arrays of another type
+or length, with gaps or not aligned, and for numbers that point outside of others.
 """
 
 from __future__ import annotations
@@ -9,9 +10,6 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 
 def _compiled() -> Any:
@@ -24,11 +22,3 @@ def _compiled() -> Any:
 
 
 compiled: Any = _compiled()
-
-
-def address(array: npt.NDArray[np.generic]) -> int:
-    """Where the values of an array begin in memory. The caller keeps the array until they were used."""
-    if not array.flags.c_contiguous:
-        raise ValueError("values with gaps between them")
-    found: int = array.__array_interface__["data"][0]
-    return found

@@ -201,7 +201,8 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Moves move
         } else {
             while (moved < moves.count && moves.from[moved] <= offset)
                 moved++;
-            shape->ats[shape->rows++] = byte + offset + (moved ? moves.by[moved - 1] : 0);
+            uint64_t place = (uint64_t)byte + (uint64_t)offset + (uint64_t)(moved ? moves.by[moved - 1] : 0);
+            shape->ats[shape->rows++] = (int64_t)place;
         }
         at = skip_blank(at);
         if (*at == ']') {
@@ -214,19 +215,23 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Moves move
     }
 }
 
+/* take(text, byte, offsets, by): a list that is UTF-8, and where it is in the document, as `Moves` in Python says it. */
 static PyObject *take(Events *events, PyObject *args) {
-    PyObject *text;
+    PyObject *text, *offsets, *moved;
     long long byte;
-    char *start, *from, *by;
-    Py_ssize_t size, from_size, by_size, count = 0, folded = 0;
-    if (!PyArg_ParseTuple(args, "SLy#y#:take", &text, &byte, &from, &from_size, &by, &by_size) ||
-        PyBytes_AsStringAndSize(text, &start, &size) < 0)
+    char *start;
+    Py_ssize_t size, count = 0, folded = 0;
+    Array from, by;
+    if (!PyArg_ParseTuple(args, "SLOO:take", &text, &byte, &offsets, &moved) ||
+        PyBytes_AsStringAndSize(text, &start, &size) < 0 ||
+        !read_array(offsets, "offsets", SIGNED, sizeof(int64_t), &from) ||
+        !read_array(moved, "by", SIGNED, sizeof(int64_t), &by))
         return NULL;
-    if (from_size != by_size) {
-        PyErr_SetString(PyExc_ValueError, "moves have another length");
+    if (from.count != by.count) {
+        PyErr_Format(PyExc_ValueError, "by: %zd values for %zd offsets", by.count, from.count);
         return NULL;
     }
-    Moves moves = {(const int64_t *)from, (const int64_t *)by, from_size / (Py_ssize_t)sizeof(int64_t)};
+    Moves moves = {from.values, by.values, from.count};
     for (int number = 0; number < events->count; number++)
         begin_text(&events->shapes[number]);
     Text end = (Text)start + size;
@@ -330,7 +335,17 @@ static int add_column(Column *column, PyObject *pair) {
     const char *key;
     Py_ssize_t size;
     int kind;
-    if (!PyArg_ParseTuple(pair, "y#i", &key, &size, &kind) || !(column->key = copied(key, size)))
+    if (!PyTuple_Check(pair)) {
+        PyErr_SetString(PyExc_TypeError, "column: not a tuple");
+        return 0;
+    }
+    if (!PyArg_ParseTuple(pair, "y#i:column", &key, &size, &kind))
+        return 0;
+    if (kind < RAW || kind > CLOCK) {
+        PyErr_Format(PyExc_ValueError, "kind: %d", kind);
+        return 0;
+    }
+    if (!(column->key = copied(key, size)))
         return 0;
     column->size = (size_t)size;
     column->kind = (Kind)kind;
@@ -342,15 +357,23 @@ static int add_shape(Shape *shape, PyObject *given) {
     const char *tag;
     Py_ssize_t size;
     PyObject *members, *args;
-    if (!PyArg_ParseTuple(given, "iy#pO!O!", &shape->tag_field, &tag, &size, &shape->folded, &PyList_Type, &members,
-                          &PyList_Type, &args))
-        return 0;
-    shape->members = (int)PyList_Size(members);
-    int count = shape->members + (int)PyList_Size(args);
-    if (count > MOST_COLUMNS) {
-        PyErr_SetString(PyExc_ValueError, "too many columns");
+    if (!PyTuple_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "shapes: not a tuple");
         return 0;
     }
+    if (!PyArg_ParseTuple(given, "iy#pO!O!:shape", &shape->tag_field, &tag, &size, &shape->folded, &PyList_Type,
+                          &members, &PyList_Type, &args))
+        return 0;
+    if (shape->tag_field < 0 || shape->tag_field >= TAGS) {
+        PyErr_Format(PyExc_ValueError, "tag: member %d", shape->tag_field);
+        return 0;
+    }
+    if (PyList_Size(members) > MOST_COLUMNS || PyList_Size(args) > MOST_COLUMNS - PyList_Size(members)) {
+        PyErr_Format(PyExc_ValueError, "shapes: %zd members and %zd args", PyList_Size(members), PyList_Size(args));
+        return 0;
+    }
+    shape->members = (int)PyList_Size(members);
+    int count = shape->members + (int)PyList_Size(args);
     shape->tag_size = (size_t)size;
     shape->phase = -1;
     if (!(shape->tag = copied(tag, size)))

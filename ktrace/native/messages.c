@@ -2,13 +2,15 @@
 
 #include "module.h"
 
-#include <stdint.h>
 #include <string.h>
 
 /* Bytes that may be written, or read from a piece, beyond the end: short copies are of a fixed size. */
 #define SURPLUS 16
 
-enum { CONSTANT, VARINT, NUMBER, FIXED, CODED, TEXT, MESSAGE };
+/* Messages in messages. */
+#define MOST_DEEP 16
+
+enum { CONSTANT, VARINT, NUMBER, FIXED, CODED, TEXT, MESSAGE, KINDS };
 
 /* Bytes that all rows have; short ones are in `start`, too. */
 typedef struct {
@@ -21,7 +23,7 @@ typedef struct Field {
     int kind;
     Constant first, second; /* the tag or prefix, and what begins the field's content */
     const uint64_t *values;  /* of numbers */
-    const int32_t *codes;    /* of coded pieces; -1 is none */
+    const int32_t *codes;    /* of coded pieces; negative is none */
     const int64_t *offsets;  /* of pieces by code, of texts by row */
     const unsigned char *data;
     const uint8_t *valid; /* NULL: all rows have the field */
@@ -35,65 +37,155 @@ static void free_fields(Field *fields, Py_ssize_t count) {
     PyMem_Free(fields);
 }
 
-static int read_fields(PyObject *list, Field **fields, Py_ssize_t *count);
+/* ---- what Python hands over: 0 is an exception, for what can't be right ---- */
 
-/* (kind, first, second, address of values or codes, of offsets, of data, of valid, fields of a message) */
-static int read_field(PyObject *tuple, Field *field) {
-    long long values, offsets, data, valid;
-    PyObject *inner;
-    Constant *first = &field->first, *second = &field->second;
-    if (!PyArg_ParseTuple(tuple, "iy#y#LLLLO!", &field->kind, &first->bytes, &first->size, &second->bytes,
-                          &second->size, &values, &offsets, &data, &valid, &PyList_Type, &inner))
-        return 0;
-    memcpy(first->start, first->bytes, (size_t)(first->size < SURPLUS ? first->size : SURPLUS));
-    memcpy(second->start, second->bytes, (size_t)(second->size < SURPLUS ? second->size : SURPLUS));
-    field->values = (const uint64_t *)(intptr_t)values;
-    field->codes = (const int32_t *)(intptr_t)values;
-    field->offsets = (const int64_t *)(intptr_t)offsets;
-    field->data = (const unsigned char *)(intptr_t)data;
-    field->valid = (const uint8_t *)(intptr_t)valid;
-    return read_fields(inner, &field->inner, &field->inner_count);
+static void begin_constant(Constant *constant) {
+    memcpy(constant->start, constant->bytes, (size_t)(constant->size < SURPLUS ? constant->size : SURPLUS));
 }
 
-static int read_fields(PyObject *list, Field **fields, Py_ssize_t *count) {
-    *count = PyList_Size(list);
-    *fields = PyMem_Calloc((size_t)*count + 1, sizeof(Field));
-    if (!*fields) {
+/* As `read_array`, an array of so many values. */
+static int read_values(PyObject *object, const char *name, const char *formats, Py_ssize_t width, Py_ssize_t count,
+                       const void **values) {
+    Array array;
+    if (!read_array(object, name, formats, width, &array))
+        return 0;
+    if (array.count != count) {
+        PyErr_Format(PyExc_ValueError, "%s: %zd values for %zd rows", name, array.count, count);
+        return 0;
+    }
+    *values = array.values;
+    return 1;
+}
+
+/* Pieces of data, each from one offset to the next: `least` offsets at least, `surplus` bytes after the last piece. */
+static int read_pieces(Field *field, PyObject *offsets, PyObject *data, Py_ssize_t least, Py_ssize_t surplus) {
+    Array bounds, bytes;
+    if (!read_array(offsets, "offsets", SIGNED, sizeof(int64_t), &bounds) ||
+        !read_array(data, "data", "B", 1, &bytes))
+        return 0;
+    field->offsets = bounds.values;
+    field->data = bytes.values;
+    if (bounds.count < least) {
+        PyErr_Format(PyExc_ValueError, "offsets: %zd, and %zd are needed", bounds.count, least);
+        return 0;
+    }
+    int64_t before = 0;
+    for (Py_ssize_t number = 0; number < bounds.count; before = field->offsets[number++])
+        if (field->offsets[number] < before) {
+            PyErr_Format(PyExc_ValueError, "offsets: %lld after %lld", (long long)field->offsets[number],
+                         (long long)before);
+            return 0;
+        }
+    if (before > bytes.count - surplus) {
+        PyErr_Format(PyExc_ValueError, "data: %zd bytes, and %lld are needed", bytes.count,
+                     (long long)before + surplus);
+        return 0;
+    }
+    return 1;
+}
+
+/* The codes of pieces, each below the number of pieces. */
+static int read_codes(Field *field, PyObject *codes, PyObject *offsets, PyObject *data, Py_ssize_t rows) {
+    int32_t most = -1;
+    if (!read_values(codes, "codes", "il", sizeof(int32_t), rows, (const void **)&field->codes))
+        return 0;
+    for (Py_ssize_t row = 0; row < rows; row++)
+        most = field->codes[row] > most ? field->codes[row] : most;
+    return read_pieces(field, offsets, data, (Py_ssize_t)most + 2, SURPLUS);
+}
+
+static int read_fields(PyObject *list, Py_ssize_t rows, int depth, Field **fields, Py_ssize_t *count);
+
+/* (kind, first, second, values or codes, offsets, data, valid, fields of a message); what a kind doesn't have is None */
+static int read_field(PyObject *tuple, Py_ssize_t rows, int depth, Field *field) {
+    PyObject *values, *offsets, *data, *valid, *inner;
+    Constant *first = &field->first, *second = &field->second;
+    if (!PyTuple_Check(tuple)) {
+        PyErr_SetString(PyExc_TypeError, "fields: not a tuple");
+        return 0;
+    }
+    if (!PyArg_ParseTuple(tuple, "iy#y#OOOOO!:field", &field->kind, &first->bytes, &first->size, &second->bytes,
+                          &second->size, &values, &offsets, &data, &valid, &PyList_Type, &inner) ||
+        (valid != Py_None && !read_values(valid, "valid", "?B", 1, rows, (const void **)&field->valid)))
+        return 0;
+    begin_constant(first);
+    begin_constant(second);
+    switch (field->kind) {
+    case CONSTANT:
+        return 1;
+    case VARINT:
+    case NUMBER:
+    case FIXED:
+        return read_values(values, "values", UNSIGNED, sizeof(uint64_t), rows, (const void **)&field->values);
+    case CODED:
+        return read_codes(field, values, offsets, data, rows);
+    case TEXT:
+        return read_pieces(field, offsets, data, rows + 1, 0);
+    case MESSAGE:
+        return read_fields(inner, rows, depth + 1, &field->inner, &field->inner_count);
+    }
+    PyErr_Format(PyExc_ValueError, "kind: %d", field->kind);
+    return 0;
+}
+
+static int read_fields(PyObject *list, Py_ssize_t rows, int depth, Field **fields, Py_ssize_t *count) {
+    if (depth > MOST_DEEP) {
+        PyErr_SetString(PyExc_ValueError, "fields: nested too deeply");
+        return 0;
+    }
+    Py_ssize_t length = PyList_Size(list);
+    if (!(*fields = PyMem_Calloc((size_t)length + 1, sizeof(Field)))) {
         PyErr_NoMemory();
         return 0;
     }
-    for (Py_ssize_t number = 0; number < *count; number++)
-        if (!read_field(PyList_GetItem(list, number), *fields + number))
+    *count = length;
+    for (Py_ssize_t number = 0; number < length; number++)
+        if (!read_field(PyList_GetItem(list, number), rows, depth, *fields + number))
             return 0;
     return 1;
 }
+
+/* ---- sizes ---- */
 
 static Py_ssize_t rows_with(const Field *field, Py_ssize_t rows) {
     if (!field->valid)
         return rows;
     Py_ssize_t count = 0;
     for (Py_ssize_t row = 0; row < rows; row++)
-        count += field->valid[row];
+        count += field->valid[row] != 0;
     return count;
 }
 
-/* At least as many bytes as the fields take in all rows together. */
-static Py_ssize_t most_bytes(const Field *fields, Py_ssize_t count, Py_ssize_t rows) {
-    static const Py_ssize_t of_numbers[MESSAGE + 1] = {[VARINT] = 10, [NUMBER] = 20, [FIXED] = 8, [MESSAGE] = 10};
-    Py_ssize_t most = 0;
-    for (const Field *field = fields; field < fields + count; field++) {
-        most += rows_with(field, rows) * (field->first.size + field->second.size + of_numbers[field->kind]);
-        if (field->kind == MESSAGE)
-            most += most_bytes(field->inner, field->inner_count, rows);
-        if (field->kind == TEXT)
-            most += (Py_ssize_t)(field->offsets[rows] - field->offsets[0]);
-        if (field->kind == CODED)
-            for (Py_ssize_t row = 0; row < rows; row++)
-                if (field->codes[row] >= 0)
-                    most += field->offsets[field->codes[row] + 1] - field->offsets[field->codes[row]];
-    }
-    return most;
+/* Adds so many times a size. Returns 0 if that is beyond all memory. */
+static int add_bytes(Py_ssize_t *most, Py_ssize_t times, Py_ssize_t size) {
+    if (size && times > (PY_SSIZE_T_MAX - *most) / size)
+        return 0;
+    *most += times * size;
+    return 1;
 }
+
+/* Adds at least as many bytes as the fields take in all rows together. Returns 0 if that is beyond all memory. */
+static int add_most(const Field *fields, Py_ssize_t count, Py_ssize_t rows, Py_ssize_t *most) {
+    static const Py_ssize_t of_numbers[KINDS] = {[VARINT] = 10, [NUMBER] = 20, [FIXED] = 8, [MESSAGE] = 10};
+    for (const Field *field = fields; field < fields + count; field++) {
+        Py_ssize_t times = rows_with(field, rows);
+        if (!add_bytes(most, times, field->first.size) || !add_bytes(most, times, field->second.size) ||
+            !add_bytes(most, times, of_numbers[field->kind]))
+            return 0;
+        if (field->kind == MESSAGE && !add_most(field->inner, field->inner_count, rows, most))
+            return 0;
+        if (field->kind == TEXT && !add_bytes(most, 1, (Py_ssize_t)(field->offsets[rows] - field->offsets[0])))
+            return 0;
+        for (Py_ssize_t row = 0; field->kind == CODED && row < rows; row++) {
+            int32_t code = field->codes[row];
+            if (code >= 0 && !add_bytes(most, 1, (Py_ssize_t)(field->offsets[code + 1] - field->offsets[code])))
+                return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- bytes ---- */
 
 static inline unsigned char *put_varint(unsigned char *at, uint64_t value) {
     while (value > 127) {
@@ -185,12 +277,27 @@ static unsigned char *put_row(const Field *fields, Py_ssize_t count, Py_ssize_t 
 typedef struct {
     Field *fields;
     Py_ssize_t count, rows;
+    char *seen; /* which rows `order` has */
 } Part;
+
+/* Whether the order has every row of every part once; else 0 with an exception. */
+static int check_order(const Part *parts, Py_ssize_t count, const int64_t *order, Py_ssize_t length) {
+    for (Py_ssize_t at = 0; at < length; at++) {
+        uint64_t number = (uint64_t)order[at] >> 32, row = (uint64_t)order[at] & 0xFFFFFFFF;
+        if (number >= (uint64_t)count || row >= (uint64_t)parts[number].rows || parts[number].seen[row]++) {
+            PyErr_Format(PyExc_ValueError, "order: row %llu of part %llu is unknown, or comes twice",
+                         (unsigned long long)row, (unsigned long long)number);
+            return 0;
+        }
+    }
+    return 1;
+}
 
 static PyObject *encoded(const Part *parts, Py_ssize_t count, const int64_t *order, Py_ssize_t length) {
     Py_ssize_t most = SURPLUS;
     for (Py_ssize_t number = 0; number < count; number++)
-        most += most_bytes(parts[number].fields, parts[number].count, parts[number].rows);
+        if (!add_most(parts[number].fields, parts[number].count, parts[number].rows, &most))
+            return PyErr_NoMemory();
     PyObject *bytes = PyByteArray_FromStringAndSize(NULL, most);
     if (!bytes)
         return NULL;
@@ -206,27 +313,48 @@ static PyObject *encoded(const Part *parts, Py_ssize_t count, const int64_t *ord
     return bytes;
 }
 
-/* encode([(rows, [field])], address of order, length) -> bytearray: the bytes of all messages. */
+/* (rows, [field]); `left` are the rows that order has for this part and those after it. */
+static int read_part(PyObject *tuple, Part *part, Py_ssize_t *left) {
+    PyObject *fields;
+    if (!PyTuple_Check(tuple)) {
+        PyErr_SetString(PyExc_TypeError, "parts: not a tuple");
+        return 0;
+    }
+    if (!PyArg_ParseTuple(tuple, "nO!:part", &part->rows, &PyList_Type, &fields))
+        return 0;
+    if (part->rows < 0 || part->rows > *left) {
+        PyErr_Format(PyExc_ValueError, "rows: %zd, and order has %zd", part->rows, *left);
+        return 0;
+    }
+    *left -= part->rows;
+    if (!(part->seen = PyMem_Calloc((size_t)part->rows + 1, 1))) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    return read_fields(fields, part->rows, 0, &part->fields, &part->count);
+}
+
+/* encode([(rows, [field])], order: array of int64) -> bytearray: the bytes of all messages. */
 PyObject *encode(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *list, *fields, *bytes = NULL;
-    long long order;
-    Py_ssize_t length;
-    if (!PyArg_ParseTuple(args, "O!Ln:encode", &PyList_Type, &list, &order, &length))
+    PyObject *list, *entries, *bytes = NULL;
+    Array order;
+    if (!PyArg_ParseTuple(args, "O!O:encode", &PyList_Type, &list, &entries) ||
+        !read_array(entries, "order", SIGNED, sizeof(int64_t), &order))
         return NULL;
-    Py_ssize_t count = PyList_Size(list), number = 0;
+    Py_ssize_t count = PyList_Size(list), number = 0, left = order.count;
     Part *parts = PyMem_Calloc((size_t)count + 1, sizeof(Part));
     if (!parts)
         return PyErr_NoMemory();
-    for (; number < count; number++) {
-        Part *part = &parts[number];
-        if (!PyArg_ParseTuple(PyList_GetItem(list, number), "nO!", &part->rows, &PyList_Type, &fields) ||
-            !read_fields(fields, &part->fields, &part->count))
-            break;
-    }
-    if (number == count)
-        bytes = encoded(parts, count, (const int64_t *)(intptr_t)order, length);
-    for (number = 0; number < count; number++)
+    while (number < count && read_part(PyList_GetItem(list, number), &parts[number], &left))
+        number++;
+    if (number == count && left)
+        PyErr_Format(PyExc_ValueError, "order: %zd rows more than the parts have", left);
+    else if (number == count && check_order(parts, count, order.values, order.count))
+        bytes = encoded(parts, count, order.values, order.count);
+    for (number = 0; number < count; number++) {
         free_fields(parts[number].fields, parts[number].count);
+        PyMem_Free(parts[number].seen);
+    }
     PyMem_Free(parts);
     return bytes;
 }

@@ -7,6 +7,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdint.h>
+
 /* Makes room for so many items. Returns 0 if there is no memory; then they are where they were. */
 static inline int grow(void **items, size_t count, size_t size) {
     void *grown = count > PY_SSIZE_T_MAX / size ? NULL : PyMem_Realloc(*items, count * size);
@@ -14,6 +16,20 @@ static inline int grow(void **items, size_t count, size_t size) {
         *items = grown;
     return grown != NULL;
 }
+
+/* The values of an array of one dimension, which stay where they are while `object` lives. */
+typedef struct {
+    const void *values;
+    Py_ssize_t count;
+} Array;
+
+/* `formats` are the letters that the array's values may have in Python's `struct`, `width` their bytes. Returns 0 with a
+   TypeError or ValueError that begins with `name`. */
+int read_array(PyObject *object, const char *name, const char *formats, Py_ssize_t width, Array *array);
+
+/* Whole numbers, signed or not: the letters of 64 bits differ between platforms. */
+#define SIGNED "lq"
+#define UNSIGNED "LQ"
 
 int add_events(PyObject *module);
 PyObject *encode(PyObject *module, PyObject *args);

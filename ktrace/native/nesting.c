@@ -100,7 +100,7 @@ static int fill(Lanes *all, const int64_t *begin, const int64_t *end, int32_t *l
     if (!make_lanes(all, 1))
         return 0;
     for (Py_ssize_t row = 0; row < first; row++) /* open slices, which have a lane */
-        if (lane[row] < 0 || !make_lanes(all, (size_t)lane[row] + 1) || !push(all, (size_t)lane[row], end[row]))
+        if (!make_lanes(all, (size_t)lane[row] + 1) || !push(all, (size_t)lane[row], end[row]))
             return 0;
     for (Py_ssize_t row = first; row < count; row++) {
         if ((row & BETWEEN_LOOKS) == 0 && PyErr_CheckSignals() < 0)
@@ -113,15 +113,38 @@ static int fill(Lanes *all, const int64_t *begin, const int64_t *end, int32_t *l
     return 1;
 }
 
-/* lanes(begin, end, lane, first, count): addresses of int64, int64 and int32; fills lane[first:count]. */
+/* Whether the arrays are of one length, and the open slices have lanes; else 0 with an exception. */
+static int check_slices(const Array *begin, const Array *end, const Array *lane, PyObject *lanes, Py_ssize_t first) {
+    PyObject *view = PyMemoryView_FromObject(lanes), *readonly = view ? PyObject_GetAttrString(view, "readonly") : NULL;
+    if (readonly && PyObject_IsTrue(readonly))
+        PyErr_SetString(PyExc_ValueError, "lane: an array that can't be written");
+    Py_XDECREF(readonly);
+    Py_XDECREF(view);
+    if (PyErr_Occurred())
+        return 0;
+    if (begin->count != lane->count || end->count != lane->count)
+        PyErr_Format(PyExc_ValueError, "%s: %zd values for %zd lanes", begin->count != lane->count ? "begin" : "end",
+                     begin->count != lane->count ? begin->count : end->count, lane->count);
+    else if (first < 0 || first > lane->count)
+        PyErr_Format(PyExc_ValueError, "first: %zd of %zd slices", first, lane->count);
+    for (Py_ssize_t row = 0; row < first && !PyErr_Occurred(); row++)
+        if (((const int32_t *)lane->values)[row] < 0)
+            PyErr_Format(PyExc_ValueError, "lane: %d, of slice %zd", (int)((const int32_t *)lane->values)[row], row);
+    return !PyErr_Occurred();
+}
+
+/* lanes(begin, end, lane, first): arrays of int64, int64 and int32; fills lane[first:]. */
 PyObject *lanes(PyObject *Py_UNUSED(module), PyObject *args) {
-    long long begin, end, lane;
-    Py_ssize_t first, count;
-    if (!PyArg_ParseTuple(args, "LLLnn:lanes", &begin, &end, &lane, &first, &count))
+    PyObject *starts, *stops, *numbers;
+    Array begin, end, lane;
+    Py_ssize_t first;
+    if (!PyArg_ParseTuple(args, "OOOn:lanes", &starts, &stops, &numbers, &first) ||
+        !read_array(starts, "begin", SIGNED, sizeof(int64_t), &begin) ||
+        !read_array(stops, "end", SIGNED, sizeof(int64_t), &end) ||
+        !read_array(numbers, "lane", "il", sizeof(int32_t), &lane) || !check_slices(&begin, &end, &lane, numbers, first))
         return NULL;
     Lanes all = {NULL, NULL, NULL, 0};
-    int filled = fill(&all, (const int64_t *)(intptr_t)begin, (const int64_t *)(intptr_t)end,
-                      (int32_t *)(intptr_t)lane, first, count);
+    int filled = fill(&all, begin.values, end.values, (int32_t *)(uintptr_t)lane.values, first, lane.count);
     for (size_t number = 0; all.lanes && number < all.room; number++)
         PyMem_Free(all.lanes[number].ends);
     PyMem_Free(all.lanes);

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from ktrace.model.arrays import Bools, Int32, Int64, UInt64
 from ktrace.model.masks import present
-from ktrace.native import address, compiled
+from ktrace.native import compiled
 
 from ..proto.wire import varint
 
@@ -30,29 +30,13 @@ _SURPLUS = 16
 #: The kinds of steps, as in messages.c.
 _CONSTANT, _VARINT, _NUMBER, _FIXED, _CODED, _TEXT, _MESSAGE = range(7)
 
-#: kind, two constant parts, addresses of values or codes, of offsets, of data, of `valid`, and steps of a message
-Step = tuple[int, bytes, bytes, int, int, int, int, list[Any]]
+#: kind, two constant parts, values or codes, offsets, data, which rows have the field, and steps of a message
+Step = tuple[int, bytes, bytes, Any, Any, Any, Any, list[Any]]
 
 
-class BufferPins:
-    """Addresses of arrays, which it keeps."""
-
-    def __init__(self) -> None:
-        self._arrays: list[Any] = []
-
-    def array(self, values: Any, kind: str) -> int:
-        """The address of values of a kind of numbers."""
-        array = np.ascontiguousarray(values, kind)
-        self._arrays.append(array)
-        return address(array)
-
-    def buffer(self, data: Any) -> int:
-        """The address of bytes."""
-        return self.array(np.frombuffer(data or b"\0", np.uint8), "u1")
-
-    def valid(self, valid: Bools | None) -> int:
-        """The address of which rows have a field; 0 for all."""
-        return 0 if valid is None else self.array(valid.view(np.uint8), "u1")
+def _array(values: Any, kind: str) -> Any:
+    """Values as compiled code takes them: of a kind of numbers, aligned, without gaps; None stays None."""
+    return None if values is None else np.require(values, kind, ("C", "A"))
 
 
 class Field(Protocol):
@@ -64,7 +48,7 @@ class Field(Protocol):
     def row(self, at: int) -> bytes:
         """The field of a row that has it."""
 
-    def step(self, pins: BufferPins) -> Step:
+    def step(self) -> Step:
         """Describes the field to compiled code."""
 
 
@@ -80,9 +64,9 @@ class ConstantField:
         """The field of a row."""
         return self.data
 
-    def step(self, pins: BufferPins) -> Step:
+    def step(self) -> Step:
         """Describes the field to compiled code."""
-        return _CONSTANT, self.data, b"", 0, 0, 0, pins.valid(self.valid), []
+        return _CONSTANT, self.data, b"", None, None, None, _array(self.valid, "?"), []
 
 
 @dataclass
@@ -100,9 +84,9 @@ class NumberField:
         body = self.head + varint(int(self.values[at]))
         return self.tag + varint(len(body)) + body
 
-    def step(self, pins: BufferPins) -> Step:
+    def step(self) -> Step:
         """Describes the field to compiled code."""
-        return _NUMBER, self.tag, self.head, pins.array(self.values, "<u8"), 0, 0, pins.valid(self.valid), []
+        return _NUMBER, self.tag, self.head, _array(self.values, "<u8"), None, None, _array(self.valid, "?"), []
 
 
 @dataclass
@@ -118,9 +102,9 @@ class FixedField:
         """The field of a row."""
         return self.prefix + int(self.values[at]).to_bytes(8, "little")
 
-    def step(self, pins: BufferPins) -> Step:
+    def step(self) -> Step:
         """Describes the field to compiled code."""
-        return _FIXED, self.prefix, b"", pins.array(self.values, "<u8"), 0, 0, pins.valid(self.valid), []
+        return _FIXED, self.prefix, b"", _array(self.values, "<u8"), None, None, _array(self.valid, "?"), []
 
 
 @dataclass
@@ -136,9 +120,9 @@ class VarintField:
         """The field of a row."""
         return self.prefix + varint(int(self.values[at]))
 
-    def step(self, pins: BufferPins) -> Step:
+    def step(self) -> Step:
         """Describes the field to compiled code."""
-        return _VARINT, self.prefix, b"", pins.array(self.values, "<u8"), 0, 0, pins.valid(self.valid), []
+        return _VARINT, self.prefix, b"", _array(self.values, "<u8"), None, None, _array(self.valid, "?"), []
 
 
 class PieceTable:
@@ -172,10 +156,10 @@ class CodedField:
         """The field of a row."""
         return self.table.pieces[int(self.codes[at])]
 
-    def step(self, pins: BufferPins) -> Step:
+    def step(self) -> Step:
         """Describes the field to compiled code, for which -1 is enough to know that there is none."""
         offsets, data = self.table.joined()
-        return _CODED, b"", b"", pins.array(self.codes, "<i4"), pins.array(offsets, "<i8"), pins.buffer(data), 0, []
+        return _CODED, b"", b"", _array(self.codes, "<i4"), offsets, data, None, []
 
 
 class TextField:
@@ -194,12 +178,13 @@ class TextField:
         text: bytes = self.texts[at].as_py()
         return text
 
-    def step(self, pins: BufferPins) -> Step:
+    def step(self) -> Step:
         """Describes the field to compiled code."""
         _, offsets, data = self.texts.buffers()
+        data = np.frombuffer(data or b"\0", np.uint8)
         first, last = self.texts.offset, self.texts.offset + len(self.texts) + 1
         bounds = np.frombuffer(offsets, "<i8")[first:last] if offsets else np.zeros(1)
-        return _TEXT, b"", b"", 0, pins.array(bounds, "<i8"), pins.buffer(data), pins.valid(self.valid), []
+        return _TEXT, b"", b"", None, _array(bounds, "<i8"), data, _array(self.valid, "?"), []
 
 
 class MessageField:
@@ -215,9 +200,18 @@ class MessageField:
         body = self.head + row_bytes(self.fields, at)
         return self.tag + varint(len(body)) + body
 
-    def step(self, pins: BufferPins) -> Step:
+    def step(self) -> Step:
         """Describes the field to compiled code."""
-        return _MESSAGE, self.tag, self.head, 0, 0, 0, pins.valid(self.valid), [each.step(pins) for each in self.fields]
+        return (
+            _MESSAGE,
+            self.tag,
+            self.head,
+            None,
+            None,
+            None,
+            _array(self.valid, "?"),
+            [each.step() for each in self.fields],
+        )
 
 
 def in_order(fields: Sequence[Field]) -> list[Field]:
@@ -246,18 +240,12 @@ def encoder(parts: Sequence[Part], count: int) -> Callable[[], memoryview]:
 
 
 def _compiled(parts: Sequence[Part], count: int) -> Callable[[], memoryview]:
-    pins = BufferPins()
     order = np.empty(count, np.int64)
     described = []
     for number, (fields, positions) in enumerate(parts):
         order[positions] = np.arange(len(positions)) + (number << 32)
-        described.append((len(positions), [field.step(pins) for field in in_order(fields)]))
-    at = pins.array(order, "<i8")
-
-    def encode(pins: BufferPins = pins) -> memoryview:
-        return memoryview(compiled.encode(described, at, count)).toreadonly()
-
-    return encode
+        described.append((len(positions), [field.step() for field in in_order(fields)]))
+    return lambda: memoryview(compiled.encode(described, order)).toreadonly()
 
 
 def _by_rows(parts: Sequence[Part], count: int) -> memoryview:

@@ -66,7 +66,7 @@ class CompiledEvents:
         """
         if self._refused == _MOST_REFUSED:
             return None
-        found: tuple[int, int] | None = self._events.take(text, moves.byte, moves.offsets.tobytes(), moves.by.tobytes())
+        found: tuple[int, int] | None = self._events.take(text, moves.byte, moves.offsets, moves.by)
         self._refused = self._refused + 1 if found is None else 0
         return found
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.model.arrays import Bools, Int32, Int64
-from ktrace.native import address, compiled
+from ktrace.native import compiled
 
 
 def around(track: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int32]:
@@ -76,7 +76,7 @@ def around_crossing(begin: Int64, end: Int64) -> Int64:
 def lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
     """Fills `lane` for the slices of one track from position `first` on; those before are open and have one."""
     if compiled:
-        compiled.lanes(address(begin), address(end), address(lane), first, len(lane))
+        compiled.lanes(begin, end, lane, first)
     else:
         _lanes(begin, end, lane, first)
 
