@@ -1,1 +1,1 @@
-"""Rooms: one folder per format, each with its probe, reader and writer side by side."""
+"""One package per format, each with its probe, reader and writer side by side."""

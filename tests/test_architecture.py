@@ -18,7 +18,7 @@ LIGHT_CORE = {
     *(f"ktrace.input.{name}" for name in ("format", "source", "detection", "compression")),
 }
 
-#: The rooms of the core, the lowest storey first. A room imports only what stands on a lower storey.
+#: The packages of the core, the lowest storey first. A package imports only what stands on a lower storey.
 STOREYS = (
     ("errors", "byte_account", "native", "scratch"),
     ("report", "model", "naming"),
@@ -37,7 +37,7 @@ STOREYS = (
     ("__main__",),
 )
 
-#: What a room of converters/ may import of the core.
+#: What a package of converters/ may import of the core.
 FOR_ROOMS = {
     *("errors", "byte_account", "native", "scratch", "report", "conversion"),
     *("model", "naming", "parallel", "store", "input", "output", "stages", "kit"),
@@ -119,18 +119,18 @@ def sources(folder: str) -> list[Path]:
 ALL = [file for folder in ("ktrace", "converters") for file in sources(folder) if not file.is_symlink()]
 MODULES = {module_name(file): file for file in ALL}
 CORE = [file for file in ALL if "converters" not in file.parts]
-ROOMS = [file for file in sources("converters") if file.parent != ROOT / "converters"]
+FORMATS = [file for file in sources("converters") if file.parent != ROOT / "converters"]
 
 
-def room(module: str) -> str:
-    """The room of a module: ktrace.stages.order.sweep is in stages.order, ktrace.model.batch in model."""
+def package(module: str) -> str:
+    """The package of a module: ktrace.stages.order.sweep is in stages.order, ktrace.model.batch in model."""
     parts = module.split(".")[1:]
     return ".".join(parts[:2]) if parts[:1] in (["stages"], ["analysis"]) else ".".join(parts[:1])
 
 
 def test_something_is_looked_at() -> None:
     assert len(CORE) > 10
-    assert len(ROOMS) > 10
+    assert len(FORMATS) > 10
 
 
 def test_the_root_has_few_entries() -> None:
@@ -138,23 +138,23 @@ def test_the_root_has_few_entries() -> None:
     assert len(entries) <= 28, sorted(entries)
 
 
-def test_every_room_of_the_core_has_its_storey() -> None:
+def test_every_package_of_the_core_has_its_storey() -> None:
     placed = [name for storey in STOREYS for name in storey]
     assert len(placed) == len(set(placed))
-    assert {room(module_name(file)) for file in CORE} - {"", "stages", "analysis"} == set(placed)
+    assert {package(module_name(file)) for file in CORE} - {"", "stages", "analysis"} == set(placed)
     assert len(STOREYS) <= 15
 
 
 def test_no_import_goes_up() -> None:
-    """A room imports lower storeys; `ktrace` itself gives its version to all."""
+    """A package imports lower storeys; `ktrace` itself gives its version to all."""
     storey = {name: number for number, names in enumerate(STOREYS) for name in names}
     wrong = []
     for file in CORE:
-        mine = room(module_name(file))
+        mine = package(module_name(file))
         if module_name(file) in ("ktrace", "ktrace.stages", "ktrace.analysis"):
             continue
         for found in imports(file):
-            other = room(found.module)
+            other = package(found.module)
             foreign = not found.module.startswith("ktrace") or other in (mine, "", "schema", "proto")
             if not foreign and storey.get(other, len(STOREYS)) >= storey[mine]:
                 wrong.append(found)
@@ -203,7 +203,7 @@ def test_few_modules_know_how_to_read_and_how_to_write() -> None:
 
 def test_a_format_imports_its_own_modules_the_kit_and_the_core_below_it() -> None:
     wrong = []
-    for file in ROOMS:
+    for file in FORMATS:
         mine = module_name(file).split(".")[2]
         for found in imports(file):
             parts = found.module.split(".")
@@ -215,18 +215,18 @@ def test_a_format_imports_its_own_modules_the_kit_and_the_core_below_it() -> Non
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_a_room_imports_its_own_modules_relatively_and_all_else_absolutely() -> None:
-    """So the text of a room is the same inside ktrace and in a package of its own."""
+def test_a_format_imports_its_own_modules_relatively_and_all_else_absolutely() -> None:
+    """So the text of a package is the same inside ktrace and in a package of its own."""
     wrong = []
-    for file in ROOMS:
+    for file in FORMATS:
         own, depth = ".".join(module_name(file).split(".")[:3]), len(file.relative_to(ROOT / "converters").parts) - 1
         found = [node for node in ast.walk(tree_of(file)) if isinstance(node, ast.ImportFrom)]
         for node in found:
             place = f"{file.relative_to(ROOT)}:{node.lineno}"
             if not node.level and f"{node.module}.".startswith(f"{own}."):
-                wrong.append(f"{place}: imports {node.module}, which is in its own room")
+                wrong.append(f"{place}: imports {node.module}, which is in its own package")
             elif node.level > depth:
-                wrong.append(f"{place}: leaves its room by dots")
+                wrong.append(f"{place}: leaves its package by dots")
     assert not wrong, "\n".join(wrong)
 
 
@@ -245,7 +245,7 @@ def test_what_runs_at_start_is_light(part: str) -> None:
     """--help, the list of formats and the probes import nothing heavy."""
     files = {
         "cli": sources("ktrace/cli"),
-        "probes": [file for file in ROOMS if file.name == "__init__.py"],
+        "probes": [file for file in FORMATS if file.name == "__init__.py"],
         "formats": [ROOT / "converters/listed.py", *(MODULES[name] for name in LIGHT_CORE)],
     }[part]
     assert files
@@ -258,7 +258,7 @@ def test_what_runs_at_start_is_light(part: str) -> None:
 def test_the_core_that_probes_use_is_light() -> None:
     used = {
         found.module
-        for file in ROOMS
+        for file in FORMATS
         if file.name == "__init__.py"
         for found in imports(file)
         if found.at_start

@@ -115,7 +115,7 @@ def test_the_map_of_the_house_has_every_folder(page: str) -> None:
     assert [name for name in folders if not re.search(rf"\b{name}/", text)] == []
 
 
-#: The rooms of the core: its packages, and those of the stages and of the analysis.
+#: The packages of the core: its packages, and those of the stages and of the analysis.
 CORE_ROOMS = sorted(
     str(path.parent.relative_to(ROOT / "ktrace"))
     for pattern in ("*/__init__.py", "stages/*/__init__.py", "analysis/*/__init__.py")
@@ -126,9 +126,11 @@ CORE_ROOMS = sorted(
 
 @pytest.mark.parametrize("folder", CORE_ROOMS)
 def test_the_maps_of_folders_name_their_modules(folder: str) -> None:
-    room = ROOT / "ktrace" / folder
-    tree = ast.get_docstring(ast.parse((room / "__init__.py").read_text("utf-8"))) or ""
-    modules = {path.stem for path in room.glob("*.py")} | {path.parent.name for path in room.glob("*/__init__.py")}
+    package = ROOT / "ktrace" / folder
+    tree = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
+    modules = {path.stem for path in package.glob("*.py")} | {
+        path.parent.name for path in package.glob("*/__init__.py")
+    }
     assert [name for name in sorted(modules - {"__init__"}) if not re.search(rf"\b{name}\b", tree)] == []
 
 
@@ -161,7 +163,7 @@ def test_the_trace_shown_in_the_readme_is_that_of_the_sample() -> None:
     assert [line for line in shown if not any(re.search(line, event) for event in lines)] == []
 
 
-def test_the_reader_shown_in_contributing_is_that_of_the_room() -> None:
+def test_the_reader_shown_in_contributing_is_that_of_the_format() -> None:
     def without_docstring(text: str) -> str:
         return re.sub(r'^ +"""[^"]*"""\n', "", text, flags=re.M)
 

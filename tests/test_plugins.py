@@ -24,7 +24,7 @@ from ktrace.input.format import Format, Plugins
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.info import inspect
 
-ROOM = {
+PACKAGE = {
     "__init__.py": """
 from ktrace.kit import Format
 
@@ -78,7 +78,7 @@ def install(site: Path, modules: dict[str, str], *, name: str = "beeper", value:
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """A folder with a package that offers a format, as pip would lay it down."""
-    return install(tmp_path / "site", ROOM)
+    return install(tmp_path / "site", PACKAGE)
 
 
 def ktrace(site: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -108,53 +108,53 @@ def probe(sample):
 #: What is broken -> the modules of the package, its entry point, what a user reads about it.
 BROKEN = {
     "import error at load": (
-        ROOM | {"__init__.py": "import nowhere_to_be_found\n"},
+        PACKAGE | {"__init__.py": "import nowhere_to_be_found\n"},
         "",
         "can't be loaded from broken-ktrace 1.0: ModuleNotFoundError: No module named 'nowhere_to_be_found'",
     ),
     "error of another kind at load": (
-        ROOM | {"__init__.py": "1 / 0\n"},
+        PACKAGE | {"__init__.py": "1 / 0\n"},
         "",
         "can't be loaded from broken-ktrace 1.0: ZeroDivisionError: division by zero",
     ),
-    "no such object": (ROOM, "broken_ktrace:NOTHING", "can't be loaded from broken-ktrace 1.0: AttributeError"),
+    "no such object": (PACKAGE, "broken_ktrace:NOTHING", "can't be loaded from broken-ktrace 1.0: AttributeError"),
     "not a format": (
-        ROOM | {"__init__.py": "FORMAT = {'name': 'broken'}\n"},
+        PACKAGE | {"__init__.py": "FORMAT = {'name': 'broken'}\n"},
         "",
         "can't be loaded from broken-ktrace 1.0: TypeError: it is a dict, not a ktrace.kit.Format",
     ),
-    "no such room": (
-        ROOM | {"__init__.py": ROOM["__init__.py"].replace("beeper_ktrace.reader", "broken_elsewhere.reader")},
+    "no such module": (
+        PACKAGE | {"__init__.py": PACKAGE["__init__.py"].replace("beeper_ktrace.reader", "broken_elsewhere.reader")},
         "",
         "can't be loaded from broken-ktrace 1.0: ModuleNotFoundError: No module named 'broken_elsewhere'",
     ),
     "no reader": (
-        {name: text for name, text in ROOM.items() if name != "reader.py"},
+        {name: text for name, text in PACKAGE.items() if name != "reader.py"},
         "",
         "from broken-ktrace 1.0: ImportError: its read is broken_ktrace.reader:read, and there is no such module",
     ),
     "no probe": (
-        {name: text for name, text in ROOM.items() if name != "probe.py"},
+        {name: text for name, text in PACKAGE.items() if name != "probe.py"},
         "",
         "from broken-ktrace 1.0: ImportError: its probe is broken_ktrace.probe:probe, and there is no such module",
     ),
     "the name of another format": (
-        ROOM | {"__init__.py": ROOM["__init__.py"].replace('    "beeper",', '    "doppler",')},
+        PACKAGE | {"__init__.py": PACKAGE["__init__.py"].replace('    "beeper",', '    "doppler",')},
         "",
         "can't be loaded from broken-ktrace 1.0: ValueError: the name doppler belongs to another format",
     ),
     "the probe raises": (
-        ROOM | {"probe.py": RAISING},
+        PACKAGE | {"probe.py": RAISING},
         "",
         "its probe, of broken-ktrace 1.0, raised ValueError: no digits",
     ),
     "the probe can't be imported": (
-        ROOM | {"probe.py": "import nowhere_to_be_found\n"},
+        PACKAGE | {"probe.py": "import nowhere_to_be_found\n"},
         "",
         "of broken-ktrace 1.0, raised KtraceError: broken_ktrace.probe:probe of the format broken can't be imported",
     ),
     "the probe returns something else": (
-        ROOM | {"probe.py": "def probe(sample):\n    return True\n"},
+        PACKAGE | {"probe.py": "def probe(sample):\n    return True\n"},
         "",
         "its probe, of broken-ktrace 1.0, raised TypeError: the probe returned a bool, not a Match or None",
     ),
@@ -250,25 +250,25 @@ def test_a_probe_of_ours_that_raises_is_named_and_the_others_go_on(
 
 #: Further faults of packages -> the modules that have them, and what is read about it. One run has all of them at once.
 ALSO_BROKEN = {
-    "leaving": (ROOM | {"__init__.py": "raise SystemExit(3)\n"}, "leaving-ktrace 1.0: SystemExit: 3"),
+    "leaving": (PACKAGE | {"__init__.py": "raise SystemExit(3)\n"}, "leaving-ktrace 1.0: SystemExit: 3"),
     "typed": (
-        ROOM | {"__init__.py": ROOM["__init__.py"].replace('("*.beep",)', '"*.beep"')},
+        PACKAGE | {"__init__.py": PACKAGE["__init__.py"].replace('("*.beep",)', '"*.beep"')},
         "typed-ktrace 1.0: TypeError: its patterns is a str",
     ),
     "quitter": (
-        ROOM | {"probe.py": "def probe(sample):\n    raise SystemExit('no')\n"},
+        PACKAGE | {"probe.py": "def probe(sample):\n    raise SystemExit('no')\n"},
         "its probe, of quitter-ktrace 1.0, raised SystemExit: no",
     ),
     "misspelt": (
-        ROOM | {"__init__.py": ROOM["__init__.py"].replace("    read=", "    reed=")},
+        PACKAGE | {"__init__.py": PACKAGE["__init__.py"].replace("    read=", "    reed=")},
         "misspelt-ktrace 1.0: TypeError: Format.__init__() got an unexpected keyword argument 'reed'",
     ),
     "halved": (
-        ROOM | {"__init__.py": ROOM["__init__.py"].replace("    probe=", "    about=")},
+        PACKAGE | {"__init__.py": PACKAGE["__init__.py"].replace("    probe=", "    about=")},
         "halved-ktrace 1.0: ValueError: it has 'read' without 'probe'",
     ),
     "twin": (
-        ROOM | {"__init__.py": ROOM["__init__.py"].replace('    "beeper",', '    "beep" + "er",')},
+        PACKAGE | {"__init__.py": PACKAGE["__init__.py"].replace('    "beeper",', '    "beep" + "er",')},
         "twin-ktrace 1.0: ValueError: the name beeper belongs to another format",
     ),
 }
@@ -315,7 +315,7 @@ def test_a_reader_that_fails_is_named_with_its_package(tmp_path: Path, monkeypat
     log.write_text("BEEP gemm 100 20\n")
     for number, (body, words) in enumerate(READERS.values()):
         name = f"faulty{number}"
-        install(tmp_path / "site", ROOM | {"reader.py": f"def read(source, conversion):\n{body}"}, name=name)
+        install(tmp_path / "site", PACKAGE | {"reader.py": f"def read(source, conversion):\n{body}"}, name=name)
         monkeypatch.syspath_prepend(str(tmp_path / "site"))
         found = Format(
             name, name, probe=f"{name}_ktrace.probe:probe", read=f"{name}_ktrace.reader:read", package="p 1.0"
@@ -331,7 +331,7 @@ def test_a_reader_that_fails_is_named_with_its_package(tmp_path: Path, monkeypat
 def test_info_goes_on_where_a_package_cannot_tell_about_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path / "site", ROOM | {"about.py": "def about(source):\n    return {}['x']\n"}, name="mute")
+    install(tmp_path / "site", PACKAGE | {"about.py": "def about(source):\n    return {}['x']\n"}, name="mute")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     functions = {"probe": "mute_ktrace.probe:probe", "read": "mute_ktrace.reader:read"}
     found = Format("mute", "Mute", about="mute_ktrace.about:about", package="p 1.0", **functions)  # type: ignore[arg-type]

@@ -5,33 +5,33 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_plugins import ROOM, install, ktrace
+from test_plugins import PACKAGE, install, ktrace
 
 #: Name of the package -> its modules, and what is read about it. Those below LOADED are asked only about an input.
 AT_LOAD = {
     "missing": (
-        ROOM | {"__init__.py": "import nowhere_to_be_found\n"},
+        PACKAGE | {"__init__.py": "import nowhere_to_be_found\n"},
         "ModuleNotFoundError: No module named 'nowhere",
     ),
-    "raising": (ROOM | {"__init__.py": "raise RuntimeError('not today')\n"}, "RuntimeError: not today"),
-    "leaving": (ROOM | {"__init__.py": "raise SystemExit(0)\n"}, "SystemExit: 0"),
-    "endless": (ROOM | {"__init__.py": "def f(): f()\nf()\n"}, "RecursionError"),
-    "misspelt": (ROOM | {"__init__.py": "FORMAT = Format(\n"}, "SyntaxError"),
+    "raising": (PACKAGE | {"__init__.py": "raise RuntimeError('not today')\n"}, "RuntimeError: not today"),
+    "leaving": (PACKAGE | {"__init__.py": "raise SystemExit(0)\n"}, "SystemExit: 0"),
+    "endless": (PACKAGE | {"__init__.py": "def f(): f()\nf()\n"}, "RecursionError"),
+    "misspelt": (PACKAGE | {"__init__.py": "FORMAT = Format(\n"}, "SyntaxError"),
 }
 WHEN_ASKED = {
     "probing": (
-        ROOM | {"probe.py": "def probe(sample):\n    raise ValueError('no digits')\n"},
+        PACKAGE | {"probe.py": "def probe(sample):\n    raise ValueError('no digits')\n"},
         "ValueError: no digits",
     ),
-    "quitter": (ROOM | {"probe.py": "def probe(sample):\n    raise SystemExit(0)\n"}, "SystemExit: 0"),
-    "unread": (ROOM | {"probe.py": "import nowhere_to_be_found\n"}, "nowhere_to_be_found"),
+    "quitter": (PACKAGE | {"probe.py": "def probe(sample):\n    raise SystemExit(0)\n"}, "SystemExit: 0"),
+    "unread": (PACKAGE | {"probe.py": "import nowhere_to_be_found\n"}, "nowhere_to_be_found"),
 }
 
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
     """A folder with a package that works and all the broken ones, and a file for the one that works."""
-    site = install(tmp_path / "site", ROOM)
+    site = install(tmp_path / "site", PACKAGE)
     for name, (modules, _) in (AT_LOAD | WHEN_ASKED).items():
         install(site, modules, name=name)
     (tmp_path / "run.log").write_text("BEEP gemm 100 20\n")
@@ -59,7 +59,9 @@ def test_every_broken_package_is_named_and_stops_nothing(broken: Path, tmp_path:
     "fault", ["raise ValueError('no digits')", "raise SystemExit(0)", "import nowhere_to_be_found"]
 )
 def test_a_reader_that_fails_is_named_and_the_exit_code_tells(tmp_path: Path, fault: str) -> None:
-    site = install(tmp_path / "site", ROOM | {"reader.py": f"def read(source, conversion):\n    {fault}\n    yield\n"})
+    site = install(
+        tmp_path / "site", PACKAGE | {"reader.py": f"def read(source, conversion):\n    {fault}\n    yield\n"}
+    )
     log, out = tmp_path / "run.log", tmp_path / "run.jsonl"
     log.write_text("BEEP gemm 100 20\n")
     for command in (["info", log], ["convert", log, "-o", out]):

@@ -7,7 +7,7 @@
     %cRelu             	%c6.10ms	%c2D 32,64         	%c2048	%cx: 2D 32,64 	%c font-weight:bold color:red
     │ (index) │ name     │ ms   │                           console.table
 
-`figures` reads lines, `boxes` tables. Programs whose own words are known have rooms of their own: this one comes last.
+`figures` reads lines, `boxes` tables. Programs whose words are known have formats of their own: this one comes last.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST = 10_000
 
 _WORD = "(index)"
 
-#: What onnxruntime-web prints, whose room is another one.
+#: What onnxruntime-web prints, whose format is another one.
 _OTHERS = '[profiling] kernel "'
 
 _INDEX = re.compile(r"^[^\S\n]*│ \(index\)[^\S\n]*│|^\(index\)\t", re.MULTILINE)

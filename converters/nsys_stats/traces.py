@@ -237,7 +237,7 @@ def _dimensions(block: TraceBlock, field: str) -> dict[str, pa.Array]:
 
 
 def _keep_tree(block: TraceBlock, names: pa.DictionaryArray) -> None:
-    """Keeps the name in the tree of ranges only if it isn't simply the name after dashes for the level."""
+    """Keeps the name in the tree of ranges only if it isn't just the name after dashes for the level."""
     if block.has("tree"):
         tree = block.cells("tree")
         other = pc.not_equal(pc.utf8_ltrim(tree, "-"), pc.utf8_ltrim(names.dictionary_decode(), "-"))

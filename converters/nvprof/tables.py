@@ -135,10 +135,10 @@ def shifted(table: CsvTable, text: str) -> dict[str, str] | None:
     if abs(len(cells) - len(names)) != 1 or device(cells[last])[0] is None or not cells[0][:1].isdecimal():
         return None
     filled = [cell for cell in inner if cell]
-    room = len(names) + last - first
-    if len(filled) > room:
+    most = len(names) + last - first
+    if len(filled) > most:
         return None
-    whole = [*cells[:first], *filled, *[""] * (room - len(filled)), *cells[last:]]
+    whole = [*cells[:first], *filled, *[""] * (most - len(filled)), *cells[last:]]
     return {
         name: cell + unit if cell else "" for name, cell, unit in zip(table.headings, whole, table.units, strict=True)
     }

@@ -184,7 +184,7 @@ def varint(data: bytes, pos: int) -> tuple[int, int]:
 def framing(head: bytes) -> str:
     """How the file begins: "message", "length" (4 bytes), "varint", or "" for text.
 
-    A message has control characters, such as the tag 12 of its second field; text hasn't, unless it is damaged.
+    A message has control characters, such as the tag 12 of its second field; text has none, unless it is damaged.
     """
     if not _CONTROL.search(head) or _JSON.match(head):
         return ""

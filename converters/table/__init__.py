@@ -1,6 +1,6 @@
 """Any table in text with a column of names and a column of times: Markdown, TSV, CSV or fixed width.
 
-Users' scripts, and tools without a room of their own, write them:
+Users' scripts, and tools without a format of their own, write them:
 
     | Kernel   | Time (ms) | Calls |
     |----------|----------:|------:|

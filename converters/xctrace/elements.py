@@ -90,7 +90,7 @@ def _parse(text: bytes, rows: _Rows) -> None:
 
 
 class RowsRead(NamedTuple):
-    """The codes of the cells of rows; why rows are damaged, by their index; begins and ends of text between rows."""
+    """The codes of the cells of rows; why rows are damaged, by their index; starts and ends of text between rows."""
 
     codes: Int64
     damage: dict[int, str]

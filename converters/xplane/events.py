@@ -54,7 +54,7 @@ _COLUMNS = {"correlation_id": "correlation", "theoretical_occupancy_pct": "occup
 
 
 class Found(NamedTuple):
-    """Some events: the index of each one's line, begin and end of its message."""
+    """Some events: the index of each one's line, start and end of its message."""
 
     line: Int64
     begin: Int64

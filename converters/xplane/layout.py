@@ -43,7 +43,7 @@ _TEXTS = {2: "name", 11: "display_name"}
 #: Longer names of planes and lines are cut.
 _LONGEST_NAME = 4096
 
-#: A field: number, wire type, begin and end of its value.
+#: A field: number, wire type, start and end of its value.
 Place = tuple[int, int, int, int]
 
 
@@ -172,7 +172,7 @@ def _fields(data: Data, at: int, stop: int) -> Iterator[Place]:
 
 
 def _field(data: Data, at: int) -> Place:
-    """Returns number, wire type, begin and end of the field there. Raises IndexError and ValueError."""
+    """Returns number, wire type, start and end of the field there. Raises IndexError and ValueError."""
     tag, at = varint(data, at)  # type: ignore[arg-type]
     wire, begin = tag & 7, at
     if wire == VARINT:
@@ -190,7 +190,7 @@ def _field(data: Data, at: int) -> Place:
 
 
 def events_of(data: Data, line: Line) -> Iterator[tuple[Int64, Int64]]:
-    """Yields begins and ends of the events of a line, those of some bytes at a time. Raises Broken.
+    """Yields starts and ends of the events of a line, those of some bytes at a time. Raises Broken.
 
     Completes what the line states about itself.
     """

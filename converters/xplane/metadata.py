@@ -79,7 +79,7 @@ def field_texts(data: UInt8, fields: Fields, number: int) -> list[str | None]:
 
 
 def _entries(data: UInt8, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
-    """Returns key, begin and end of the message of each entry."""
+    """Returns key, start and end of the message of each entry."""
     found = parse(data, begin, end)
     key = signed(found.get(1, VARINT).last(len(begin)))
     value = found.get(2, LENGTH)

@@ -6,7 +6,7 @@ idle/           why devices are idle
 collectives/    size, bandwidth, skew and stragglers of collectives
 roofline/       how near the work is to what the machine can do
 critical_path/  the calls and kernels that decide how long a step takes
-summary/        where the time went, with the answers of the rooms above
+summary/        where the time went, with the answers of the packages above
 query/          SQL on a trace, with DuckDB
 diff/           what changed
 """

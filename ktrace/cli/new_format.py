@@ -1,7 +1,7 @@
 """`ktrace new-format`: the files of a format, filled so that its tests pass at once.
 
 The templates are in _templates/<kind>/, those of every kind in _templates/common/. In the repository of ktrace a format
-is a room in converters/; in a package of its own the same room is the package.
+is a package in converters/; in a distribution of its own the same package stands alone.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class NewFormat:
 
     @property
     def module(self) -> str:
-        """The name of its room."""
+        """The name of its package."""
         return self.name.replace("-", "_")
 
     @property
@@ -128,7 +128,7 @@ def in_repository(fmt: NewFormat, root: Path) -> list[Path]:
             remedy="run it there, or use --package DIR for a package of your own",
         )
     suffix = LIKES[fmt.like].suffix
-    made = _room(fmt, root / "converters" / fmt.module, f"ktrace.converters.{fmt.module}")
+    made = _package(fmt, root / "converters" / fmt.module, f"ktrace.converters.{fmt.module}")
     made[root / f"samples/{fmt.name}/first-run{suffix}"] = fmt.sample()
     test = fmt.text("common/test_head.txt", up=".parent.parent") + fmt.text(f"{fmt.like}/test.py.txt")
     made[root / f"tests/converters/test_{fmt.module}.py"] = test.encode()
@@ -161,17 +161,17 @@ def in_repository(fmt: NewFormat, root: Path) -> list[Path]:
 
 def in_package(fmt: NewFormat, folder: Path) -> list[Path]:
     """Lays the format as a package of its own and returns what was made. Raises UsageError where a file is there."""
-    package, room = f"ktrace-{fmt.name}", f"ktrace_{fmt.module}"
-    made = _room(fmt, folder / "src" / room, room)
+    distribution, package = f"ktrace-{fmt.name}", f"ktrace_{fmt.module}"
+    made = _package(fmt, folder / "src" / package, package)
     made[folder / f"samples/{fmt.name}/first-run{LIKES[fmt.like].suffix}"] = fmt.sample()
     parts = [fmt.text("common/test_head.txt", up=".parent"), fmt.text("common/test_package.txt")]
     made[folder / f"tests/test_{fmt.module}.py"] = "".join([*parts, fmt.text(f"{fmt.like}/test.py.txt")]).encode()
     for name, template in (("pyproject.toml", "pyproject.toml.txt"), ("README.md", "README.md")):
-        made[folder / name] = fmt.text(f"common/{template}", package=package, room=room).encode()
+        made[folder / name] = fmt.text(f"common/{template}", distribution=distribution, package=package).encode()
     return _write(made, {})
 
 
-def _room(fmt: NewFormat, folder: Path, package: str) -> dict[Path, bytes]:
+def _package(fmt: NewFormat, folder: Path, package: str) -> dict[Path, bytes]:
     """The modules of a format: what declares and recognises it, and its reader."""
     names = ("__init__.py", "reader.py")
     return {folder / name: fmt.text(f"{fmt.like}/{name}.txt", package=package).encode() for name in names}

@@ -264,7 +264,7 @@ def _without_halves(batches: Iterable[Batch]) -> Iterator[Batch]:
     """Yields the batches. Raises _NotDivisible at a half of a slice, since the other half may be in another range."""
     for batch in batches:
         if batch.has("half") and batch.column("half").null_count < len(batch):
-            raise _NotDivisible("it records begins and ends of slices separately")
+            raise _NotDivisible("it records starts and ends of slices separately")
         yield batch
 
 

@@ -206,9 +206,9 @@ def require_disk_space(size: int, folder: str, path: str) -> None:
     total, _, free = shutil.disk_usage(folder)
     if free - size < min(_LEFT_FREE, total // _PART_LEFT_FREE):
         raise InputError(
-            f"has no room for its copy: {folder} has {sized(free)} left",
+            f"is too small for its copy: {folder} has {sized(free)} left",
             path=path,
-            expected="room for the decompressed input in the folder of temporary files",
+            expected="disk space for the decompressed input in the folder of temporary files",
             remedy="set TMPDIR to a folder on a larger disk, or decompress it yourself",
         )
 

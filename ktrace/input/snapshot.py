@@ -81,7 +81,7 @@ class FileBytes:
 def snapshot_bytes(source: Source) -> Iterator[bytes | mmap.mmap]:
     """Yields all bytes of an input, as they were when they were read, at a cost in memory of at most `IN_MEMORY`.
 
-    Raises InputError if there is no room for a copy.
+    Raises InputError if the disk is too full for a copy.
     """
     with source.local_path() as path, path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size

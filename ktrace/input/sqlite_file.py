@@ -137,7 +137,7 @@ Tables = Mapping[str, tuple[str, ...]]
 def readonly_uri(path: Path) -> Iterator[str]:
     """Yields a URI of the database with all of its changes, to be read by any SQLite.
 
-    Raises OSError, InputError if there is no room for a copy, DamagedInput for a journal that can't be undone.
+    Raises OSError, InputError if the disk is too full for a copy, DamagedInput for a journal that can't be undone.
     """
     path = path.resolve()  # SQLite, too, looks for its files next to the file that a link names
     beside = _beside(path)

@@ -64,7 +64,7 @@ def roofline(points: Sequence[Point], ceilings: dict[str, float], gb_per_s: floa
 
 
 class _Axis:
-    """A logarithmic axis that has room for all values."""
+    """A logarithmic axis that takes in all values."""
 
     def __init__(self, values: Sequence[float]) -> None:
         known = [value for value in values if value > 0]

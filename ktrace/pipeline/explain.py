@@ -1,9 +1,9 @@
 """What ktrace finds out about a trace, as slices in it: `ktrace convert --explain idle`.
 
 batches ──┬──────────────────────────────────────────► batches ──► rows of the explanations
-          └─► analysis.work ──► explain() of each room ───────────────┘
+          └─► analysis.work ──► explain() of each package ───────────────┘
 
-A room of `ktrace.analysis` that explains has `explain(work, labels)`, which yields events with columns of the model
+A package of `ktrace.analysis` that explains has `explain(work, labels)`, which yields events with columns of the model
 without `id`, and SPANS, whether it needs `SummaryInput.spans`.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ktrace.analysis.work.gather import SummaryInput
     from ktrace.report import Report
 
-#: What can be explained -> the room that does it.
+#: What can be explained -> the package that does it.
 EXPLANATIONS = {"idle": "ktrace.analysis.idle", "critical-path": "ktrace.analysis.critical_path"}
 
 
@@ -40,15 +40,15 @@ def explained(batches: Iterable[Batch], names: Sequence[str], report: Report) ->
 
 
 def room_of(name: str) -> ModuleType:
-    """The room that explains `name`. Raises UsageError if there is none."""
-    rooms = {known: import_module(room) for known, room in EXPLANATIONS.items()}
-    rooms = {known: room for known, room in rooms.items() if hasattr(room, "explain")}
-    if name not in rooms:
-        raise UsageError(f"'{name}' can't be explained", expected=", ".join(rooms))
-    return rooms[name]
+    """The package that explains `name`. Raises UsageError if there is none."""
+    packages = {known: import_module(package) for known, package in EXPLANATIONS.items()}
+    packages = {known: package for known, package in packages.items() if hasattr(package, "explain")}
+    if name not in packages:
+        raise UsageError(f"'{name}' can't be explained", expected=", ".join(packages))
+    return packages[name]
 
 
-def _explained(batches: Iterable[Batch], rooms: dict[str, ModuleType], report: Report) -> Iterator[Batch]:
+def _explained(batches: Iterable[Batch], packages: dict[str, ModuleType], report: Report) -> Iterator[Batch]:
     from ktrace.analysis.work.device_work import Work
     from ktrace.analysis.work.gather import SummaryInput
     from ktrace.analysis.work.question import Labels
@@ -57,7 +57,7 @@ def _explained(batches: Iterable[Batch], rooms: dict[str, ModuleType], report: R
 
     spill = Spill(SPILL_BYTES)
     try:
-        gathered = SummaryInput(taxonomy(None), spill, spans=any(room.SPANS for room in rooms.values()))
+        gathered = SummaryInput(taxonomy(None), spill, spans=any(package.SPANS for package in packages.values()))
         greatest: defaultdict[str, int] = defaultdict(int)
         passed = 0
         for batch in batches:
@@ -68,8 +68,8 @@ def _explained(batches: Iterable[Batch], rooms: dict[str, ModuleType], report: R
         ledger.taken = ledger.given = passed
         work = Work.of_devices(gathered)
         labels = Labels(gathered.catalog, {(row["source"], row["host"], row["device"]) for row in work.shapes})
-        for name, room in rooms.items():
-            for columns in room.explain(work, labels) if len(work) else ():
+        for name, package in packages.items():
+            for columns in package.explain(work, labels) if len(work) else ():
                 rows = Batch("events", columns)
                 ledger.added[name] += len(rows)
                 ledger.given += len(rows)

@@ -59,7 +59,7 @@ _BOLD, _DIM, _RED, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m"
 def as_text(tables: Iterable[Table], *, width: int | None = None, colour: bool = False) -> str:
     """Returns the tables, with an empty line between them.
 
-    `width` is the width of the terminal: names are shortened to it, and columns without room follow below the others.
+    `width` is the width of the terminal: names are shortened to it, and columns that don't fit follow below the others.
     Piped, names have at most 100 characters. `colour` makes headings bold, increases red and decreases green.
     """
     return "\n".join(_table(table, width, colour) for table in tables)
@@ -87,7 +87,7 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
 
 
 def _wrapped(sentence: str, width: int | None) -> list[str]:
-    """The sentence in lines that a terminal has room for."""
+    """The sentence in lines as wide as a terminal."""
     from textwrap import wrap
 
     return [sentence] if width is None else wrap(sentence, max(width, _NARROW), break_on_hyphens=False)
@@ -107,7 +107,7 @@ def _line(
 
 
 def _column_widths(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> list[int]:
-    """The widths of the columns; columns of text are narrowed until a row has room, where that is possible."""
+    """The widths of the columns; columns of text are narrowed until a row fits, where that is possible."""
     texts = [place for place, column in enumerate(columns) if not column.unit]
     if width is None:
         return [min(wide, _WIDE) if place in texts else wide for place, wide in enumerate(natural)]

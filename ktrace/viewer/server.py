@@ -66,7 +66,7 @@ STALL_SECONDS = 30
 #: Connections served at a time. A further one replaces the one that has waited longest without asking, if there is one.
 CONNECTIONS = 64
 
-#: Seconds within which a connection that has to make room ends.
+#: Seconds within which a connection ends that gives way to a new one.
 _ROOM_SECONDS = 2
 
 #: Sent with every answer: no caching, no content sniffing, no embedding, no referrer.
@@ -154,7 +154,7 @@ class Server(socketserver.ThreadingTCPServer):
             self._silent.pop(request, None)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answers, then makes room for the next connection."""
+        """Answers, then gives way to the next connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:

@@ -153,7 +153,7 @@ def test_slices_in_halves_are_read_as_a_whole(tmp_path: Path, tasks: list[Task],
     report = ktrace.batch(source, tmp_path / "out")
     [manifest] = report.done
     assert len(manifest.shards) == 1
-    told = {str(source): "it records begins and ends of slices separately"}
+    told = {str(source): "it records starts and ends of slices separately"}
     assert report.as_whole == (told if middle else {})
     assert ("as_whole" in report.to_dict()["inputs"][0]) == middle
     assert len(tasks) == (source.stat().st_size // MIB + 1 if middle else 1)

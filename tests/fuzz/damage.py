@@ -35,7 +35,7 @@ _EXTREMES = (
 
 
 def _span(data: bytes, rng: Random) -> tuple[int, int]:
-    """Returns begin and end of a piece of the data: mostly short, sometimes as long as all of it."""
+    """Returns start and end of a piece of the data: mostly short, sometimes as long as all of it."""
     begin = rng.randrange(len(data) + 1)
     longest = rng.choice((1, 4, 16, 64, 1024, len(data)))
     return begin, min(len(data), begin + rng.randint(1, max(1, longest)))

@@ -165,8 +165,8 @@ def lines(data: bytes, rng: Random) -> bytes:
             case 1:
                 del found[one : one + rng.choice((1, 1, 3, 20))]
             case 2:
-                room = _MOST_REPEATED // (len(found[one]) + 1)
-                found[one:one] = [found[one]] * min(rng.choice((1, 2, 50)), max(room, 1))
+                most = _MOST_REPEATED // (len(found[one]) + 1)
+                found[one:one] = [found[one]] * min(rng.choice((1, 2, 50)), max(most, 1))
             case 3:
                 found[one] = found[one].rstrip(b"\r\n")
             case 4:

@@ -202,14 +202,14 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 BROKEN = """
 import sys
-import ktrace.converters.doppler.reader as room
+import ktrace.converters.doppler.reader as module
 from ktrace.cli import main
 
 def read(source, conversion):
     raise ValueError("no digits")
     yield
 
-room.read = read
+module.read = read
 main()
 """
 

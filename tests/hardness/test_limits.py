@@ -193,7 +193,7 @@ def test_a_packed_database_does_not_fill_the_temporary_folder(tmp_path: Path, mo
     assert not list(temporary.iterdir())
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(total=10**9, free=60 * 10**6))
-    with pytest.raises(ktrace.InputError, match=r"has no room for its copy: .* left") as raised:
+    with pytest.raises(ktrace.InputError, match=r"is too small for its copy: .* left") as raised:
         ktrace.convert(path, folder / "out.csv")
     assert "TMPDIR" in str(raised.value)
     assert not list(temporary.iterdir())

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ktrace.kit.trace_json.events import MEMBERS, Events
 
 #: Ids between an event and the next.
-ROOM = 64
+STEP = 64
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _JSON = pa.dictionary(pa.int32(), pa.binary())
@@ -75,7 +75,7 @@ def _columns(found: list[dict[str, Any]], start: int) -> Events:
                 cells[name] = [None] * len(found)
             cells[name][number] = (value,)
     return Events(
-        ROOM * np.arange(start, start + len(found)), {name: _column(name, values) for name, values in cells.items()}
+        STEP * np.arange(start, start + len(found)), {name: _column(name, values) for name, values in cells.items()}
     )
 
 

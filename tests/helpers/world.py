@@ -79,8 +79,8 @@ def _preload() -> None:
     for name in (
         *("cli.convert", "cli.merge", "cli.info", "cli.batch", "cli.summary", "pipeline.convert"),
         *("pipeline.info", "fleet.batch", "stages.align.stage", "analysis.summary", "output.write"),
-        *(f"converters.{room}.reader" for room in ("kineto", "doppler", "jsonl", "csv", "parquet")),
-        *(f"converters.{room}.writer" for room in ("perfetto", "parquet")),
+        *(f"converters.{package}.reader" for package in ("kineto", "doppler", "jsonl", "csv", "parquet")),
+        *(f"converters.{package}.writer" for package in ("perfetto", "parquet")),
     ):
         import_module(f"ktrace.{name}")
 

@@ -146,7 +146,7 @@ def test_copies_and_hard_links_are_files_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_file_within_a_folder_that_is_one_trace(tmp_path: Path) -> None:
-    """A folder of rocprofv3 is one trace: the file in it has nothing that the folder hasn't, in whatever order."""
+    """A folder of rocprofv3 is one trace: the file in it has nothing that isn't in the folder, in whatever order."""
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "1_hip_api_trace.csv").write_text(

@@ -189,7 +189,7 @@ def test_a_long_list_becomes_json_text_in_perfetto_and_comes_back(
 
 
 @pytest.mark.parametrize(
-    ("room", "name", "old"),
+    ("folder", "name", "old"),
     [
         ("rocprofv3-json", "records-before-the-names-two-processes_results.json", '"node-a"'),
         ("nsys-stats", "json-of-three-reports-amid-nsys-own-words.json", "75.0"),
@@ -201,17 +201,17 @@ def test_a_long_list_becomes_json_text_in_perfetto_and_comes_back(
 @pytest.mark.parametrize(
     "new", ['"a\\ud800"', "[" * 3000 + "]" * 3000, b'"a\xff"'], ids=["surrogate", "nested", "bytes"]
 )
-def test_one_odd_value_costs_itself(tmp_path: Path, room: str, name: str, old: str, new: str | bytes) -> None:
+def test_one_odd_value_costs_itself(tmp_path: Path, folder: str, name: str, old: str, new: str | bytes) -> None:
     """As before, but for what the value was needed for; and it is reported with its place."""
-    raw = (SAMPLES / room / name).read_bytes()
+    raw = (SAMPLES / folder / name).read_bytes()
     start = re.search(r'("[^"]*"|[0-9.]+)$', old)
     assert start
     assert old.encode() in raw
     path = tmp_path / name
     odd = new if isinstance(new, bytes) else new.encode()
     path.write_bytes(raw.replace(old.encode(), old[: start.start()].encode() + odd, 1))
-    rows = sum(ktrace.read(SAMPLES / room / name, from_=room).report.rows.values())
-    report = ktrace.read(path, from_=room).report
+    rows = sum(ktrace.read(SAMPLES / folder / name, from_=folder).report.rows.values())
+    report = ktrace.read(path, from_=folder).report
     assert rows - sum(report.rows.values()) <= 1
     assert report.issues.keys() & {"json-repair", "encoding", "bad-record"}
     assert report.balanced()

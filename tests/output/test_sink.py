@@ -140,13 +140,13 @@ def test_the_longest_name_that_the_disk_takes_is_written(tmp_path: Path) -> None
 class _Full:
     """A disk that is full after some bytes."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, capacity: int) -> None:
         self.data = b""
-        self.room = room
+        self.capacity = capacity
         self.closed = False
 
     def write(self, data: bytes) -> int:
-        if len(self.data) + len(data) > self.room:
+        if len(self.data) + len(data) > self.capacity:
             raise OSError(28, "No space left on device")
         self.data += bytes(data)
         return len(data)

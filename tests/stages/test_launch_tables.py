@@ -50,7 +50,7 @@ def test_launches_follow_one_another_on_their_streams() -> None:
     assert report.stages[0].balanced()
 
 
-def test_one_of_unknown_length_is_a_point_with_room_around() -> None:
+def test_one_of_unknown_length_is_a_point_with_a_margin() -> None:
     made = rows()
     for total in (None, float("nan"), 1e300):
         made.summary("kernel", "k", unit="ns", total=total, **GPU)

@@ -15,7 +15,7 @@ ROWS = [("gemm", 1_000_000, 1_200_000, 200_000, "clear"), ("norm", 1_000_000, 1_
 TABLE = Table("kernel", "", COLUMNS, list(ROWS))
 
 
-def test_it_is_next_to_the_name_where_there_is_no_room_for_all() -> None:
+def test_it_is_next_to_the_name_where_not_all_fit() -> None:
     lines = as_text([TABLE], width=44).splitlines()
     assert lines[0].split() == ["kernel", "noise", "a", "b"]
     assert lines[1].split() == ["gemm", "clear", "1.000", "ms", "1.200", "ms"]
@@ -23,7 +23,7 @@ def test_it_is_next_to_the_name_where_there_is_no_room_for_all() -> None:
     assert all(len(line) <= 44 for line in lines)
 
 
-def test_it_is_in_its_place_where_there_is_room() -> None:
+def test_it_is_in_its_place_where_all_fit() -> None:
     for width in (None, 160):
         assert as_text([TABLE], width=width).splitlines()[0].split() == ["kernel", "a", "b", "change", "noise"]
 

@@ -259,7 +259,7 @@ def test_names_are_shortened_to_the_terminal(width: int) -> None:
     assert ends == {width}, "figures stand below one another"
 
 
-def test_columns_without_room_stand_below_the_others() -> None:
+def test_columns_that_do_not_fit_stand_below_the_others() -> None:
     columns = (Column("device"), *(Column(f"figure {number}", "ns") for number in range(9)))
     wide = Table("use", "use", columns, [(f"device {at}", *range(at, 9000 + at, 1000)) for at in range(2)])
     assert len(as_text([wide]).splitlines()) == 4

@@ -211,7 +211,7 @@ def test_who_waits_without_asking_shuts_nobody_out(trace: Path, monkeypatch: pyt
             sock.sendall(b"GET / HT")
         for number in range(3):
             assert split(ask(server, GET))[2] == DATA, number
-        assert waiting[0].recv(10) == b"", "the one that has waited longest made room"
+        assert waiting[0].recv(10) == b"", "the one that has waited longest gave way"
         for sock in waiting:
             sock.close()
     finally:

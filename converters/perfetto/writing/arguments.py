@@ -35,7 +35,7 @@ from ktrace.model.json_text import decoded, dump_json
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, varint
 
-#: Bytes of texts of one kind that are kept in order to intern them; further texts are spelled out.
+#: Bytes of texts of one kind that are kept to intern them; further texts are spelled out.
 REMEMBERED = 16 << 20
 
 # The field numbers are the same in EventName, EventCategory, DebugAnnotationName, InternedString and the like.

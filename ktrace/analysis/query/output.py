@@ -129,9 +129,9 @@ def _for_people(rows: Rows, form: str, headers: bool, width: int | None, colour:
     for columns in _values(rows):
         filled = [was or any(one is not None for one in own) for was, own in zip(filled, columns, strict=True)]
         taken = list(zip(*columns, strict=True))
-        room = _ROWS - len(shown)
-        shown += [tuple(map(_cell, row)) for row in taken[:room]]
-        more += max(len(taken) - room, 0)
+        space = _ROWS - len(shown)
+        shown += [tuple(map(_cell, row)) for row in taken[:space]]
+        more += max(len(taken) - space, 0)
     places = [place for place, one in enumerate(filled) if one or len(filled) < _MANY or not shown]
     empty = [rows.schema.names[place] for place in range(len(filled)) if place not in places]
     notes = [f"Without a value: {', '.join(empty)}."] if empty else []

@@ -8,7 +8,7 @@ compute      makes the summary
 summary      the summary and its parts, as tables and in one line
 verdict      the summary in three sentences
 
-A summary answers questions besides the groups of work: `QUESTIONS` names the rooms that answer them.
+A summary answers questions besides the groups of work: `QUESTIONS` names the packages that answer them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ktrace.analysis.work.question import Question
 from ktrace.errors import UsageError
 from ktrace.store.spill import Spill
 
-#: The name of a question, as `--by` takes it -> the room that answers it.
+#: The name of a question, as `--by` takes it -> the package that answers it.
 QUESTIONS: dict[str, str] = {
     **dict.fromkeys(("op", "module", "range", "api"), "ktrace.analysis.hosts"),
     "idle": "ktrace.analysis.idle",
@@ -37,15 +37,15 @@ TREE = ("range", "module", "op", "kernel")
 
 def columns_of(names: Sequence[str] | None) -> frozenset[str]:
     """The columns of the model that the questions with these names look at; None are all questions."""
-    return frozenset[str]().union(*(import_module(room).COLUMNS for room in _rooms(names)))
+    return frozenset[str]().union(*(import_module(package).COLUMNS for package in _packages(names)))
 
 
 def asked(names: Sequence[str] | None, spill: Spill, levels: Sequence[str] = ()) -> list[Question]:
-    """The questions with these names, None for all; a room that answers several is asked once.
+    """The questions with these names, None for all; a package that answers several is asked once.
 
     `levels` are those of a call tree, which is one more question.
     """
-    found = [import_module(room).questions(tuple(mine), spill) for room, mine in _rooms(names).items()]
+    found = [import_module(package).questions(tuple(mine), spill) for package, mine in _packages(names).items()]
     return [*found, import_module(_TREE_ROOM).tree(levels, spill)] if levels else found
 
 
@@ -62,10 +62,10 @@ def split_tree(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return levels, [name for name in names if name not in TREE]
 
 
-def _rooms(names: Sequence[str] | None) -> dict[str, list[str]]:
-    """The names of questions by the room that answers them."""
-    rooms: dict[str, list[str]] = {}
+def _packages(names: Sequence[str] | None) -> dict[str, list[str]]:
+    """The names of questions by the package that answers them."""
+    packages: dict[str, list[str]] = {}
     for name in dict.fromkeys(QUESTIONS if names is None else names):
         if name in QUESTIONS:
-            rooms.setdefault(QUESTIONS[name], []).append(name)
-    return rooms
+            packages.setdefault(QUESTIONS[name], []).append(name)
+    return packages

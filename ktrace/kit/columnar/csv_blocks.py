@@ -1,11 +1,11 @@
 """CSV tables anywhere in a text, as columns: for formats with millions of rows.
 
-    ==12== Profiling result:                       text; skipped unless the room states an outcome
-    "Start","Duration","Name"                      headings, recognised by the room
+    ==12== Profiling result:                       text; skipped unless the format states an outcome
+    "Start","Duration","Name"                      headings, recognised by the format
     ms,us,                                         a row of units, part of the table
     0.963765,167.908,"void f(int, ""x"")"          rows, yielded as blocks of columns
 
-A room passes a function that recognises its headings and gets tables, rows and text:
+A format passes a function that recognises its headings and gets tables, rows and text:
 
     for item in CsvBlocks(source, conversion, recognise):
         if isinstance(item, CsvRows):
@@ -46,7 +46,7 @@ _WINDOW = 1 << 7
 class CsvTable:
     """A table: its position from 0, the line of its headings, these and the units below them ('' for none).
 
-    A repeated heading has '#2' appended, a blank one is '#' and its number. `what` is the room's answer for the
+    A repeated heading has '#2' appended, a blank one is '#' and its number. `what` is the format's answer for the
     headings.
     """
 
@@ -65,7 +65,7 @@ class CsvTable:
 
 @dataclass(frozen=True)
 class CsvRows:
-    """Rows of a table; the number of a row is that of its first line. The room reports them as used."""
+    """Rows of a table; the number of a row is that of its first line. The format reports them as used."""
 
     table: CsvTable
     block: Block
@@ -83,7 +83,7 @@ class _Other(NamedTuple):
 class CsvBlocks(LineAccount):
     """The tables of a source, their rows in blocks, and the lines outside of them, in the order of the text.
 
-    Every line is counted before it is parsed. Headings, units and blank lines are structure. The room states the
+    Every line is counted before it is parsed. Headings, units and blank lines are structure. The format states the
     outcome of a `Line` (`used()`, `structure()`, `skip()`), else it is skipped as unrecognised; a line between rows
     comes after the rows of its piece. `units` distinguishes a row of units from the first row of the table. `place`
     precedes line numbers in the report: "host/12_kernel_trace.csv: ". `bare_quotes`: the program doesn't double quotes

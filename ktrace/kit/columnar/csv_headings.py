@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ktrace.kit.text.headings import UNIT
 
-#: Recognises a room's tables by the cells of a line: None if they aren't headings, else anything (`CsvTable.what`).
+#: Recognises a format's tables by the cells of a line: None if they aren't headings, else anything (`CsvTable.what`).
 Recogniser = Callable[[Sequence[str]], Any]
 
 SEPARATORS = ",\t;"
@@ -50,14 +50,14 @@ def are_units(cells: Sequence[str]) -> bool:
 
 
 def find_csv(lines: Sequence[str], recognise: Recogniser) -> Iterator[tuple[int, Any]]:
-    """Yields the number of each line of headings, and the room's answer for it. For probes."""
+    """Yields the number of each line of headings, and the format's answer for it. For probes."""
     for number, line in enumerate(lines, 1):
         if found := headings_of(line, recognise):
             yield number, found[1]
 
 
 def headings_of(line: str, recognise: Recogniser) -> tuple[list[str], Any, Dialect] | None:
-    """Returns the headings in a line, the room's answer for them and the dialect; None for other lines."""
+    """Returns the headings in a line, the format's answer for them and the dialect; None for other lines."""
     for separator in SEPARATORS:
         if separator in line:
             dialect = Dialect(separator, separator != "\t" and bool(_SPACED.search(line)))

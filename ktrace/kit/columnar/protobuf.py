@@ -284,7 +284,7 @@ def _varints(words: UInt64, at: Int64) -> tuple[UInt64, Int64]:
 
 
 def _values(words: UInt64, at: Int64, wire: int) -> tuple[UInt64, Int64, Int64]:
-    """Reads value, begin and end of fields; for LENGTH the value is the length, the start that of the bytes."""
+    """Reads value, start and end of fields; for LENGTH the value is the length, the start that of the bytes."""
     at = np.minimum(at, len(words) - 1)
     if wire == VARINT:
         value, end = _varints(words, at)

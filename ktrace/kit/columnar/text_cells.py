@@ -5,7 +5,7 @@
     ""  "-"  "N/A"  "(null)"                                   null
 
 Plain cells are converted a column at a time, the others once for each distinct cell. A cell that can't be converted
-becomes null: the room keeps its text as an argument, or leaves the row out.
+becomes null: the format keeps its text as an argument, or leaves the row out.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def _with_misfits(cells: pa.StringArray, column: pa.Array) -> tuple[pa.Array, Bo
 def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Mapping[str, str] | None = None) -> Block:
     """Returns the rows with a column `<field>` for each field of the table, and the rest under the headings.
 
-    `$ts` and `$dur` keep the source's own number of a time that was rounded. `units` are the room's units for fields
+    `$ts` and `$dur` keep the source's own number of a time that was rounded. `units` are the format's units for fields
     without a unit in table or heading.
     """
     source, table = rows.block, rows.table

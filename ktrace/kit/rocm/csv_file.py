@@ -41,7 +41,7 @@ class RocmFile:
     remember: bool = False
 
 
-#: What a room does with a line outside of tables: it may make rows of lines.
+#: What a format does with a line outside of tables: it may make rows of lines.
 OnLine = Callable[[Line, CsvBlocks], Iterator[CsvRows]]
 
 

@@ -2,7 +2,7 @@
 
     Total Time (ns)   Total_Time_ms   TotalDurationNs   Duration [µs]   % of Total   Time (%)   β_run(%)
 
-A room declares its columns as spellings of fields; case, blanks, underscores and units don't matter:
+A format declares its columns as spellings of fields; case, blanks, underscores and units don't matter:
 
     COLUMNS = Columns({"name": ("kernel name", "name"), "total": ("total time",)}, required=("name", "total"))
 """
@@ -57,7 +57,7 @@ STATISTICS: dict[str, tuple[str, ...]] = {
     "p99": ("p99", "p99 time", "99th percentile"),
 }
 
-#: Fields whose cells are numbers. The room reads the cells of the other fields.
+#: Fields whose cells are numbers. The format reads the cells of the other fields.
 MEASURED = frozenset((*FIGURES, "count", "percent"))
 
 _SIZES = r"[KMGT]i?B|[KMG]Bi|[KMGT]?bytes?|B"
@@ -123,7 +123,7 @@ def spelling(name: str) -> str:
 class Columns:
     """Maps headings to fields.
 
-    A table belongs to the room if it has all `required` fields; of alternatives ("count|percent") one is enough.
+    A table belongs to the format if it has all `required` fields; of alternatives ("count|percent") one is enough.
     `others` are further known headings, whose cells go to args.
     """
 
@@ -178,7 +178,7 @@ def read_figures(
     """Returns the figures of a row in base units: ns for times, B for units of known size, else the source's unit.
 
     The unit of a figure is that in its cell, else that in its heading, else that of the table's other figures, else
-    `unit`. Cells without a field and cells that aren't numbers in the row's unit go to `args`. The room itself reads
+    `unit`. Cells without a field and cells that aren't numbers in the row's unit go to `args`. The format itself reads
     the cells of fields that aren't figures (a name, a device).
     """
     in_headings = (headings[fields[field]].unit for field in FIGURES if field in fields)

@@ -1,12 +1,12 @@
 """Tables anywhere in a text: several in a file, in several layouts, with any text around them.
 
     ### Kernel Statistics                      a title: the scope of what follows
-    | Kernel Name | Total Time (ms) | Calls |  headings of columns, recognised by the room
+    | Kernel Name | Total Time (ms) | Calls |  headings of columns, recognised by the format
     |-------------|----------------:|------:|  a rule, a row of units: structure
     | gemm        |           1,024 |     3 |  a row
-    some prose                                 text; skipped unless the room states an outcome
+    some prose                                 text; skipped unless the format states an outcome
 
-A room passes a function that recognises its headings, usually `Columns.match`, and gets rows and text:
+A format passes a function that recognises its headings, usually `Columns.match`, and gets rows and text:
 
     for item in read_tables(lines, COLUMNS.match):
         if isinstance(item, Row):
@@ -30,7 +30,7 @@ from .lines import Line, Lines
 from .numbers import Evidence, is_missing, may_have, with_point
 from .titles import Title, is_quoted, is_structure, title_of, without_prefix
 
-#: Recognises a room's tables by their headings and the cells of the first row (none if the table is empty). Returns
+#: Recognises a format's tables by their headings and the cells of the first row (none if the table is empty). Returns
 #: field -> index of the column, None for a table of another format.
 Recogniser = Callable[[Sequence[Heading], Sequence[str]], "dict[str, int] | None"]
 
@@ -49,7 +49,7 @@ _EXAMINED_BY_PROBES = 100
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its position in the source from 0, the titles above it, its headings, the room's fields."""
+    """A table: its position in the source from 0, the titles above it, its headings, the format's fields."""
 
     ordinal: int
     line: int

@@ -8,7 +8,7 @@
 
 The data flows through these modules; memory is bounded by the batch, whatever the size of the file:
 
-    document            what a room calls: a document to batches
+    document            what a format calls: a document to batches
     containers          bytes -> the members of the document (`member`) and the lists of events
     lists               a list -> chunks of its events; `chunks` reads the text through a window
     ranges              reads a list with several processes; `byte_ranges` are parts of a file read on their own

@@ -80,10 +80,10 @@ class Text:
             raise exceeded("value", what, where=f"byte {self.pos}")
         window = bytearray(filled + max(BLOCK, filled // 2))
         window[:filled] = rest
-        room = memoryview(window)
-        while filled < len(window) and (count := self._stream.readinto(room[filled:])):  # type: ignore[attr-defined]
+        space = memoryview(window)
+        while filled < len(window) and (count := self._stream.readinto(space[filled:])):  # type: ignore[attr-defined]
             filled += count
-        room.release()
+        space.release()
         self.ended = filled == len(rest)
         if not self.ended:
             del window[filled:]

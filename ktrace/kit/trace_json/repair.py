@@ -257,7 +257,7 @@ def shallow(text: bytes) -> tuple[bytes, list[Repair], bool]:
 
 
 def mend_quotes(text: bytes, bare: list[tuple[int, int]]) -> tuple[bytes, list[Repair]]:
-    """Escapes the bare quotes inside some of the texts (begin and end of each)."""
+    """Escapes the bare quotes inside some of the texts (start and end of each)."""
     repairs: list[Repair] = []
     pieces: list[bytes] = []
     after = 0

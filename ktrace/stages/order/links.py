@@ -207,9 +207,9 @@ class LinkStore:
             first = int(arrow[-1]) + 1
             columns = {name: rows[name] for name in ("event", "ts", "id", "kind", "out")}
             columns |= {"arrow": arrow, "source": source[rows["track"]], "track": track[rows["track"]]}
-            for by, room in ((EVENT, self.by_event), (ENCLOSING, self.enclosed), (NEXT, self.next)):
+            for by, ends in ((EVENT, self.by_event), (ENCLOSING, self.enclosed), (NEXT, self.next)):
                 which = rows["by"] == by
-                room.append(**{name: columns[name][which] for name in room.fields})
+                ends.append(**{name: columns[name][which] for name in ends.fields})
             self.unbound.add(rows["id"][rows["by"] == NOTHING].tolist())
 
 
@@ -258,8 +258,8 @@ class SliceAttacher:
 
     def __init__(self, links: LinkStore, ends: Runs, tracks: int) -> None:
         self.tracks = np.zeros(tracks, np.bool_)
-        for room in (links.enclosed, links.next):
-            known = room.rows["track"]
+        for runs in (links.enclosed, links.next):
+            known = runs.rows["track"]
             self.tracks[known[known >= 0]] = True
         self._links = links
         self._ends = ends

@@ -113,25 +113,25 @@ _NEVER = 1 << 63
 class _Lanes:
     """The ends of open slices by lane, innermost last, and a tree over the innermost ones, to find a lane in few steps.
 
-    Node n of the tree has the nodes 2n and 2n + 1 below it; the nodes from `room` on are lanes. Lane 0, where most
+    Node n of the tree has the nodes 2n and 2n + 1 below it; the nodes from `_capacity` on are lanes. Lane 0, where most
     slices are, isn't kept in the tree: the caller looks at it first.
     """
 
     def __init__(self) -> None:
         self.stacks: list[list[int]] = [[_NEVER]]
-        self._room = 1
+        self._capacity = 1
         self._least = [_NEVER, _NEVER]
         self._most = [0, 0]
 
     def push(self, number: int, stops: int) -> None:
         """Opens a slice on a lane."""
         while number >= len(self.stacks):
-            self.stacks += [[_NEVER] for _ in range(self._room)]
-            self._room *= 2
+            self.stacks += [[_NEVER] for _ in range(self._capacity)]
+            self._capacity *= 2
             ends = [stack[-1] for stack in self.stacks[1:]]
-            self._least = [0] * self._room + [_NEVER, *ends]
-            self._most = [0] * self._room + [0, *ends]
-            for node in range(self._room - 1, 0, -1):
+            self._least = [0] * self._capacity + [_NEVER, *ends]
+            self._most = [0] * self._capacity + [0, *ends]
+            for node in range(self._capacity - 1, 0, -1):
                 self._look_below(node)
         self.stacks[number].append(stops)
         if number:
@@ -141,14 +141,14 @@ class _Lanes:
         """The first lane but lane 0 in which a slice nests; the next one if there is none."""
         while self._may_have(1, starts, stops):
             node = 1
-            while node < self._room:
+            while node < self._capacity:
                 node = 2 * node if self._may_have(2 * node, starts, stops) else 2 * node + 1
             if self._least[node] > starts:
-                return node - self._room
-            stack = self.stacks[node - self._room]
+                return node - self._capacity
+            stack = self.stacks[node - self._capacity]
             while stack[-1] <= starts:
                 stack.pop()
-            self._tell(node - self._room)
+            self._tell(node - self._capacity)
         return len(self.stacks)
 
     def _may_have(self, node: int, starts: int, stops: int) -> bool:
@@ -156,7 +156,7 @@ class _Lanes:
         return self._most[node] >= stops or self._least[node] <= starts
 
     def _tell(self, number: int) -> None:
-        node = self._room + number
+        node = self._capacity + number
         self._least[node] = self._most[node] = self.stacks[number][-1]
         while node := node >> 1:
             self._look_below(node)

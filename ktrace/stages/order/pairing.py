@@ -42,7 +42,7 @@ class Matched(NamedTuple):
 def pair(store: EventStore, spill: Spill, size: int) -> tuple[Runs, Tally]:
     """Sets the end of each begin in `store.keys`, and marks the ends as gone.
 
-    Returns the pairs as runs (ts of the begin, place of the begin, place of the end),
+    Returns the pairs as runs (time and place of the half that begins, place of the one that ends),
     and the tally of the ends without a begin. Halves in one nanosecond keep the order of their ids.
     """
     pairs = Runs(spill, "pairs", [("ts", "i8"), ("begin", "i8"), ("end", "i8")])

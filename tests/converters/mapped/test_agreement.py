@@ -1,4 +1,4 @@
-"""Two independent readers agree: the room of a format, and a mapping of the same real table."""
+"""Two independent readers agree: the reader of a format, and a mapping of the same real table."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NVPROF = (
 
 
 class Real(NamedTuple):
-    """A real table: its room, its mapping, the record and the columns that both readers must agree on."""
+    """A real table: its format, its mapping, the record and the columns that both readers must agree on."""
 
-    room: str
+    from_: str
     mapping: str
     columns: tuple[str, ...]
     record: str = "events"
@@ -65,12 +65,12 @@ def test_a_mapping_gives_the_same_rows_as_the_format(file: str) -> None:
     path, real = CORPUS / file, REAL[file]
     if not path.exists():
         pytest.skip(f"no {path}")
-    by_room = values(path, real.columns, real.record, from_=real.room)
+    by_format = values(path, real.columns, real.record, from_=real.from_)
     by_mapping = values(path, real.columns, real.record, map=real.mapping)
-    if real.room == "nvprof":  # the room takes the number of the launch, which nvprof appends, as correlation
+    if real.from_ == "nvprof":  # the reader takes the number of the launch, which nvprof appends, as correlation
         by_mapping = sorted(((re.sub(r" \[\d+\]$", "", name), *rest) for name, *rest in by_mapping), key=str)
-    assert by_room
-    assert by_mapping == by_room
+    assert by_format
+    assert by_mapping == by_format
 
 
 def test_starts_and_durations_of_ascend_are_those_of_the_csv_module() -> None:

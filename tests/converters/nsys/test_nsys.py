@@ -173,7 +173,7 @@ def test_the_engine_takes_the_timeline(both: tuple[Sql, ktrace.Trace], tmp_path:
     ktrace.convert(sql.path, tmp_path / "out.perfetto")
     (counted,) = engine.query(tmp_path / "out.perfetto", "SELECT count(*) AS slices FROM slice")
     assert counted[0]["slices"] == len([row for row in rows(trace) if row["kind"] != "counter"])
-    # The engine of 2025 doesn't know two fields of kernels, as PERFETTO.md says.
+    # The engine of 2025 doesn't know two fields of kernels.
     assert {row["name"] for row in engine.errors(tmp_path / "out.perfetto")} <= {"unknown_extension_fields"}
 
 

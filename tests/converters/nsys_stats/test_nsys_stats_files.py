@@ -179,18 +179,18 @@ def test_a_pipe_in_a_name_of_a_table_with_corners(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "room", "constant"),
+    ("name", "module", "constant"),
     [
         ("json-of-three-reports-amid-nsys-own-words.json", window, "CHUNK"),
         ("page-and-raw-table-of-a-summary-and-a-trace.html", html_tables, "_CHUNK"),
     ],
 )
 def test_where_the_file_is_read_in_pieces_makes_no_difference(
-    name: str, room: object, constant: str, monkeypatch: pytest.MonkeyPatch
+    name: str, module: object, constant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = sample(name)
     for size in (64, 65, 71, 100, 333):
-        monkeypatch.setattr(room, constant, size)
+        monkeypatch.setattr(module, constant, size)
         part = sample(name)
         assert part.summaries.equals(whole.summaries) and part.events.equals(whole.events)
         assert not severe(part) and part.report.reader.taken == whole.report.reader.taken
