@@ -72,7 +72,7 @@ def test_a_new_format_passes_the_contract_at_once(checkout: Path, like: str) -> 
 
     own = f"tests/converters/test_{MODULE}.py"
     files = ("tests/test_contract.py", own, "tests/test_docs.py", "tests/test_architecture.py")
-    of_all = "declares or lists_every_format or index_of_the_docs or sample_has_a_row or test_a_format_imports or probes"
+    of_all = "declares or lists_every_format or index_of_the_docs or sample_has_a_row or format_imports or probes"
     wanted = f"[{NAME} or formats/{NAME} or test_the_figures or {of_all}"
     said = pytest_run(*files, "-k", wanted, folder=checkout, path=checkout)
     outcomes = said.split()[0]
