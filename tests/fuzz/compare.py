@@ -32,8 +32,8 @@ class Way(NamedTuple):
 
 
 #: Bytes of the first chunk and of a range, on which the order of arguments and of rows depends; 16 MB, as it is, would
-#: have no sample in several ranges.
-FIRST, RANGE = 700, 2100
+#: have no sample in several ranges. All grow with inputs above this size, which would take minutes in so small pieces.
+FIRST, RANGE, SMALL = 700, 2100, 40_000
 
 
 def ways(chunk: int, other: int) -> list[Way]:
@@ -59,9 +59,15 @@ def difference(path: Path, fmt: str, folder: Path, ways: list[Way]) -> str:
 
 def _outcome(path: Path, fmt: str, folder: Path, way: Way) -> Iterator[tuple[str, bytes]]:
     """Yields what a conversion writes and reports, or why it refuses."""
+    times = 1 + path.stat().st_size // SMALL
     with ExitStack() as stack:
-        settings: list[tuple[Any, str, Any]] = [(containers, "CHUNK", way.chunk), (chunks, "FIRST", FIRST)]
-        settings += [(chunks, "RANGE", RANGE), (containers, "LEAST", 1000), (document, "LEAST_STORED", 500)]
+        settings: list[tuple[Any, str, Any]] = [(containers, "CHUNK", times * way.chunk)]
+        settings += [
+            (chunks, "FIRST", times * FIRST),
+            (chunks, "RANGE", times * RANGE),
+            (containers, "LEAST", 1000),
+            (document, "LEAST_STORED", 500),
+        ]
         if not way.compiled:
             settings += [(module, "compiled", None) for module in (compiled_events, fields, nesting)]
         for module, name, value in settings:
