@@ -10,6 +10,7 @@ import pytest
 
 import ktrace
 from ktrace.analysis.diff.comparison import gate
+from ktrace.analysis.work.groups import Group
 from worlds import Truth, World, build, plants, write
 from worlds.comparisons import PLANTED, compared
 
@@ -57,6 +58,21 @@ def test_the_table_is_the_truth_to_the_ns(tmp_path: Path, seed: int) -> None:
     assert sum(change.total_b for change in diff.rows["kernel"]) == pytest.approx(diff.whole.total_b, abs=1e-3)
     assert diff.wall is not None
     assert diff.wall.total_b == pytest.approx(sum(one.end - one.begin for one in Truth(b).steps()) / number, abs=1e-3)
+    _places_are_true(b, diff.b.groups["kernel"])
     for group in diff.b.groups["kernel"]:
         mine = [one.dur for one in Truth(b).work if one.name == group.name]
         assert not mine or (group.total, group.count) == (sum(mine), len(mine))
+
+
+def _places_are_true(world: World, groups: list[Group]) -> None:
+    """Whether the first launch of a kernel in each step, the second and so on take what the schedule says."""
+    truth = Truth(world)
+    known = 0
+    for group in groups:
+        mine = [[one.dur for one in truth.work_of(step) if one.name == group.name] for step in truth.steps()]
+        alike = len({len(durs) for durs in mine}) == 1
+        assert (
+            group.places is None if not alike else group.places.tolist() == [sum(of) for of in zip(*mine, strict=True)]
+        )
+        known += alike
+    assert known > 3

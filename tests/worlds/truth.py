@@ -210,12 +210,19 @@ class Truth:
         for one in self.records:
             if one.kind != "step":
                 continue
-            mine = [work for work in self.work if one.begin <= self._called(work) < one.end]
+            mine = self._within(one.begin, one.end)
             begins, ends = [work.begin for work in mine], [work.end for work in mine]
             total = sum(work.dur for work in mine)
             bounds = min(begins, default=None), max(ends, default=None)
             found.append(Step(one.name, one.begin, one.end, *bounds, total, len(mine)))
         return found
+
+    def work_of(self, step: Step) -> list[Record]:
+        """The work of a step, in the order of its starts."""
+        return sorted(self._within(step.begin, step.end), key=lambda one: one.begin)
+
+    def _within(self, begin: int, end: int) -> list[Record]:
+        return [one for one in self.work if begin <= self._called(one) < end]
 
     def _called(self, work: Record) -> int:
         call = self.world.pieces[self.world.pieces[work.piece].call or 0]

@@ -42,6 +42,8 @@ _MEASURES = (
 #: Of these, and of "step", those of the first step that devices that lag behind begin with nothing before it.
 _UNLIKE_AT_FIRST = ("step", "span", "busy", "idle", "exposed communication", "exposed copies")
 
+_NAMED = ("idle", "exposed communication", "exposed copies")
+
 _NONE = np.zeros(0, np.int64)
 
 
@@ -253,7 +255,9 @@ def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse], devices: tuple[float, 
     """Returns the judged changes of the measured times of steps, in ns, averaged over the sources of a step.
 
     "step" is the time of a step where devices lag behind the host, that of the slower of both; the first step of such
-    devices isn't like the others, beside whose end the next one begins. `devices` are those of a source.
+    devices isn't like the others, beside whose end the next one begins. `devices` are those of a source. If the time of
+    a step is within noise, those that the verdict names beside it (`_NAMED`) are judged together, as each is a chance
+    more to err; else they explain its change, each by itself.
     """
     changes = []
     times = [_step_times(side, devices) for side, devices in ((a, devices[0]), (b, devices[1]))]
@@ -266,7 +270,13 @@ def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse], devices: tuple[float, 
         one, other = (np.array([getattr(use, name) / use.count for use in side], np.float64) for side in (a, b))
         if one.any() or other.any():
             changes.append(_measure(name.replace("_", " "), one, other))
-    return [one for of in changes for one in add_verdicts([of], by_step=True, fills=lag and of.key in _UNLIKE_AT_FIRST)]
+    fills = _UNLIKE_AT_FIRST if lag else ()
+    found = [one for of in changes for one in add_verdicts([of], by_step=True, fills=fills)]
+    if not found or found[0].verdict != NOISE:
+        return found
+    also = add_verdicts([of for of in changes if of.key in _NAMED], by_step=True, fills=fills)
+    judged = {one.key: one for one in also}
+    return [replace(judged.get(one.key, one), share=one.share) for one in found]
 
 
 def _per_source(side: Summary) -> float:

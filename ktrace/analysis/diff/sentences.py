@@ -26,7 +26,8 @@ _NAMED, _WIDTH = 3, 48
 #: devices, in percent.
 _IDLE = 1.0
 
-#: Changes of the median and of the average that are this far apart, in percent points, are both named.
+#: Changes of the median and of the average that are this far apart, in percent points, are both named, and so are
+#: changes of the time and of the work of which nothing is known.
 _UNLIKE = 5.0
 
 #: Changes of work that are named are at least this part of a change of the whole, in percent.
@@ -131,6 +132,8 @@ def _hidden(change: Change, time: Change) -> bool:
     if change is time or change.verdict == NOISE or _same(change):
         return False
     reversed_ = change.delta * time.delta < 0 and abs(change.percent or 0.0) >= _SAME
+    if change.verdict == time.verdict == UNKNOWN:  # as two samples always differ, they must do so by much
+        reversed_ &= abs((change.percent or 0.0) - (time.percent or 0.0)) >= _UNLIKE
     return _same(time) or time.verdict == NOISE or reversed_
 
 
@@ -238,11 +241,20 @@ def _work(diff: Diff) -> str:
 
 
 def _is_waiting(diff: Diff, changes: list[Change]) -> bool:
-    """Whether idle time is what changed the time, rather than any of these changes of work."""
+    """Whether idle time is what changed the time, rather than any of these changes of work.
+
+    Where the time is within noise, idle time must make it; else it may be the rest that less work leaves.
+    """
     idle, time = diff.idle, _decisive(diff)
-    if idle is None or time.verdict == NOISE:
+    if idle is None or idle.delta * time.delta <= 0:
         return False
-    return idle.delta * time.delta > 0 and abs(idle.delta) > max(abs(one.delta) for one in changes)
+    makes = 2 * abs(_of_devices(time, diff)) > abs(idle.delta)
+    return (makes or time.verdict != NOISE) and abs(idle.delta) > max(abs(one.delta) for one in changes)
+
+
+def _of_devices(time: Change, diff: Diff) -> float:
+    """The change of a time for all devices together, as idle time is counted."""
+    return max(len(diff.a.devices), 1) * time.delta
 
 
 def _idle(diff: Diff) -> str:
@@ -262,7 +274,7 @@ def _is_idle_named(diff: Diff) -> bool:
     idle, time = diff.idle, _decisive(diff)
     if idle is None or abs(diff.idle_percent or 0.0) < _IDLE:
         return False
-    whole = max(len(diff.a.devices), 1) * time.delta  # idle time is that of all devices
+    whole = _of_devices(time, diff)
     makes_most = time.verdict == CLEAR and idle.delta * whole > 0 and 2 * abs(idle.delta) > abs(whole)
     return idle.verdict != NOISE or makes_most
 

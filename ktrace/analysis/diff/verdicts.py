@@ -2,7 +2,7 @@
 
 steps      totals of steps are compared from three steps a side on
 launches   single launches are compared if there are no steps, or if these show nothing though their totals lie apart:
-           too few for the number of rows in the table
+           too few for the number of rows in the table; in parts of a step, too, with those at the same places
 neither    too few samples to test: within noise if the totals of steps overlap; else, and of statistics, not known
 
 A change of more than half is within noise only if each side by itself varies as much, so that neither few samples nor
@@ -21,7 +21,7 @@ work), so they count as at most `COUNTED`. No sample tells how much runs differ 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -42,6 +42,8 @@ FEWEST = 3
 CONFIDENCE = 0.95
 #: Samples of one side count as at most this number.
 COUNTED = 1000
+#: The launches of a step are compared in so many parts with those at the same places: neighbours may err alike.
+PARTS = 6
 #: Up to this number of samples of both sides, all ways to deal them are counted exactly.
 EXACT = 30
 
@@ -267,11 +269,11 @@ UNEVEN = "it is large, but the samples differ too much to test it"
 OVERLAP = "too few steps to test it, but their totals overlap"
 
 
-def add_verdicts(changes: Sequence[Change], *, by_step: bool, fills: bool = False) -> list[Change]:
+def add_verdicts(changes: Sequence[Change], *, by_step: bool, fills: Collection[str] = ()) -> list[Change]:
     """Returns the changes of one table with evidence, verdicts, and shares of all changes.
 
-    With `by_step` totals are averages per step, so the totals of steps may be tested; with `fills`, the first of them
-    has nothing before it.
+    With `by_step` totals are averages per step, so the totals of steps may be tested; in rows whose keys are in
+    `fills`, the first of them has nothing before it.
     """
     nothing: list[Evidence | None] = [None] * len(changes)
     found = _by_launches(changes, _by_steps(changes, fills) if by_step else nothing, by_step)
@@ -282,12 +284,13 @@ def add_verdicts(changes: Sequence[Change], *, by_step: bool, fills: bool = Fals
     ]
 
 
-def _by_steps(changes: Sequence[Change], fills: bool) -> list[Evidence | None]:
+def _by_steps(changes: Sequence[Change], fills: Collection[str]) -> list[Evidence | None]:
     """Returns the evidence of the totals of steps, None if there are too few steps to test them."""
     found: list[Evidence | None] = []
     for change in changes:
         a, b = _steps(change)
-        found.append(evidence_of_steps(a, b, fills=fills) if min(len(a), len(b)) >= FEWEST else None)
+        few = min(len(a), len(b)) < FEWEST
+        found.append(None if few else evidence_of_steps(a, b, fills=change.key in fills))
     qs = discoveries([seen.p if seen else 1.0 for seen in found], _weights(changes))
     return [seen and replace(seen, q=q) for seen, q in zip(found, qs, strict=True)]
 
@@ -299,14 +302,33 @@ def _by_launches(changes: Sequence[Change], found: list[Evidence | None], by_ste
     """
     more, ps = list(found), [1.0] * len(changes)
     for place, (change, seen) in enumerate(zip(changes, found, strict=True)):
-        if (by_step and not _apart(change)) or (seen and (seen.q is None or seen.q <= LEVEL)):
+        parts = _parts(change) if by_step else None
+        if (by_step and not parts and not _apart(change)) or (seen and (seen.q is None or seen.q <= LEVEL)):
             continue
         a, b = (_launches(group, by_step) for group in (change.a, change.b))
         if a is not None and b is not None and min(len(a), len(b)) >= FEWEST:
             launches = evidence("launches", a, b)
+            if parts:  # both together err as often as one
+                launches = replace(launches, p=min(1.0, 1.2 * _pairs_test(*parts), 6 * launches.p))
             more[place], ps[place] = launches, launches.p
     both = zip(more, discoveries(ps, _weights(changes)), strict=True)
     return [replace(seen, q=q) if seen and seen.samples == "launches" else seen for seen, q in both]
+
+
+def _parts(change: Change) -> tuple[Float64, Float64] | None:
+    """Returns the totals of the first launches of all steps, of those after these, and so on, in `PARTS` parts.
+
+    None unless both sides have equally many launches in equally many steps, and all steps of one exceed those at the
+    same places of the other.
+    """
+    (a, b), (one, other) = _steps(change), (group.places if group else None for group in (change.a, change.b))
+    if one is None or other is None or len(a) != len(b) or len(one) != len(other) or len(one) < FEWEST:
+        return None
+    if not (np.all(a < b) or np.all(b < a)):
+        return None
+    parts = min(len(one), PARTS)
+    first = np.arange(parts) * len(one) // parts
+    return np.add.reduceat(one.astype(np.float64), first), np.add.reduceat(other.astype(np.float64), first)
 
 
 def _weights(changes: Sequence[Change]) -> list[float]:

@@ -205,7 +205,8 @@ class _Summarised:
         rows = [*self._events.shapes, *(one.row for one in self._statistics)]
         self._labels = Labels(gathered.catalog, {(row["source"], row.get("host"), row.get("device")) for row in rows})
         self._marked = Marked(self._events)
-        self._durations = Durations(gathered.spill, len(self._marked.steps), len(self._marked.layers))
+        steps, layers = len(self._marked.steps), len(self._marked.layers)
+        self._durations = Durations(gathered.spill, steps, layers, turns=GRID in self._asked)
         self._time = 0
         self._devices = self._take_events()
 
@@ -251,7 +252,7 @@ class _Summarised:
         uses = []
         for events in self._events.each():
             step, layer = self._marked.steps_of(events), self._marked.layers_of(events)
-            self._durations.add(events.source, dur=events.dur, shape=events.shape, step=step, layer=layer)
+            self._durations.add(events.source, ts=events.ts, dur=events.dur, shape=events.shape, step=step, layer=layer)
             self._time += int(events.dur.sum())
             if self._work == "events":
                 uses += events.devices(self._labels.device, self._labels.rank)

@@ -156,6 +156,7 @@ def joined(one: Group, other: Group) -> Group:
         steps=None,
         step_counts=None,
         inside=None,
+        places=None,
     )
 
 

@@ -51,20 +51,26 @@ class Durations:
     """Durations of work, from which groups are made.
 
     They are kept source by source, rising, with the number of their `shape`, and if there are any, of their `step` and
-    `layer` (-1: none). Large columns are in files; the groups remain usable after the folder has been removed.
+    `layer` (-1: none), and with their `turn` if the places of steps are asked for: the order in which they start. Large
+    columns are in files; the groups remain usable after the folder has been removed.
     """
 
-    def __init__(self, spill: Spill, steps: int = 0, layers: int = 0, name: str = "durations") -> None:
+    def __init__(
+        self, spill: Spill, steps: int = 0, layers: int = 0, name: str = "durations", *, turns: bool = False
+    ) -> None:
         """`steps` and `layers` are the numbers of steps and layers; `name` is that of the files."""
         self._spill, self._steps = spill, steps
         self._names = ["dur", "shape", *(["step"] if steps else []), *(["layer"] if layers else [])]
+        self._names += ["turn"] if turns and steps else []
         self._rows = StoredColumns(spill, name, **{column: "i8" if column == "dur" else "i4" for column in self._names})
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def add(self, source: str, **columns: AnyArray) -> None:
-        """Adds all work of a source."""
+        """Adds all work of a source; `ts` is needed for turns alone."""
+        if "turn" in self._names:
+            columns["turn"] = len(self) + np.argsort(np.argsort(columns["ts"], kind="stable"))
         order = np.argsort(columns["dur"])
         for first in range(0, len(order), BLOCK):
             block = order[first : first + BLOCK]
@@ -84,13 +90,17 @@ class Durations:
             counts += np.bincount(own, minlength=len(keys))
             if self._steps:
                 _add_steps(steps, inside, own, rows)
-        every = self._rising(f"by.{by}", number, counts)
+        every = self._column(f"by.{by}", number, counts)
         within = every
         if self._steps and int(inside.sum()) < len(self):
-            within = self._rising(f"by.{by}.inside", number, inside.sum(axis=1), inside=True)
+            within = self._column(f"by.{by}.inside", number, inside.sum(axis=1), inside=True)
+        turns = None
+        if "turn" in self._names:
+            turns = self._column(f"by.{by}.turns", number, inside.sum(axis=1), inside=True, turns=True)
         found = []
         for place in np.flatnonzero(counts).tolist():
-            mine = every(place)
+            of_places = None if turns is None else _of_places(within(place), turns(place), inside[place])
+            mine = self._rising(every(place))
             total = int(mine.sum())
             median, p95, p99 = percentiles(mine, (50, 95, 99))
             found.append(
@@ -108,7 +118,8 @@ class Durations:
                     durations=mine,
                     steps=steps[place] if self._steps else None,
                     step_counts=inside[place] if self._steps else None,
-                    inside=within(place) if self._steps else None,
+                    inside=self._rising(within(place)) if self._steps else None,
+                    places=of_places,
                 )
             )
         return sorted(found, key=lambda one: -one.total)
@@ -132,28 +143,41 @@ class Durations:
                 mine = block["step"] >= 0 if inside else slice(None)
                 yield {name: column[mine] for name, column in block.items()}
 
-    def _rising(self, name: str, number: Number, counts: Int64, *, inside: bool = False) -> Callable[[int], Int64]:
-        """A function that returns the durations of a group, rising; with `inside` only those in steps."""
+    def _column(
+        self, name: str, number: Number, counts: Int64, *, inside: bool = False, turns: bool = False
+    ) -> Callable[[int], Int64]:
+        """A function that returns the durations of a group, or where they stand in the order of steps and turns.
+
+        With `inside` only those in steps. They rise within each source.
+        """
         bounds = np.concatenate([[0], np.cumsum(counts)])
         found = new_column(self._spill, name, int(bounds[-1]))
         free = bounds[:-1].copy()
         for rows in self._blocks(inside=inside):
             own = number(rows)
             counts = np.bincount(own, minlength=len(free))
-            durations = rows["dur"][sorted_by(own, len(free))]
+            values = rows["step"] * np.int64(len(self)) + rows["turn"] if turns else rows["dur"]
+            values = values[sorted_by(own, len(free))]
             there, first = np.flatnonzero(counts), 0
             for count, at in zip(counts[there].tolist(), free[there].tolist(), strict=True):
-                found[at : at + count] = durations[first : first + count]
+                found[at : at + count] = values[first : first + count]
                 first += count
             free += counts
+        return lambda place: found[bounds[place] : bounds[place + 1]]
 
-        def rising(place: int) -> Int64:
-            mine = found[bounds[place] : bounds[place + 1]]
-            if len(self._rows.sources) > 1:
-                mine.sort()
-            return mine
+    def _rising(self, durations: Int64) -> Int64:
+        """The durations of a group, which rise within each source."""
+        if len(self._rows.sources) > 1:
+            durations.sort()
+        return durations
 
-        return rising
+
+def _of_places(durations: Int64, turns: Int64, counts: Int64) -> Int64 | None:
+    """The total of the first event of all steps, of the second, and so on; None if steps have different `counts`."""
+    if not counts[0] or np.any(counts != counts[0]):
+        return None
+    total: Int64 = durations[np.argsort(turns)].reshape(len(counts), -1).sum(axis=0)
+    return total
 
 
 def _add_steps(totals: Float64, counts: Int64, own: Int32, rows: dict[str, Any]) -> None:

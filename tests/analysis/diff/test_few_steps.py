@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,6 +102,59 @@ def test_the_same_time_in_steps_of_any_length_is_a_change() -> None:
     assert "The greatest changes" not in " ".join(by_chance.verdict)
 
 
+def _launches(chance: np.random.Generator, longer: float, blocks: float) -> list[int]:
+    """Three steps, of which the second does less, of 48 launches of 10 to 40 us; 12 after another err alike."""
+    shapes = np.random.default_rng(1).uniform(10_000, 40_000, 48)
+    alike = np.repeat(chance.normal(1, blocks, 12), 12) * chance.normal(1, 0.02, 144)
+    return [round(ns * longer) for ns in (np.concatenate([shapes, 0.7 * shapes, shapes]) * alike).tolist()]
+
+
+def _of_launches(name: str, chance: np.random.Generator, longer: float = 1.0, blocks: float = 0.0) -> Summary:
+    others = [events(f"norm {row}", chance.normal(9_000, 200, 3).astype(int).tolist(), steps=3) for row in range(30)]
+    return side(name, [events("gemm", _launches(chance, longer, blocks), steps=3), *others])
+
+
+def test_launches_at_the_same_places_show_what_three_steps_of_two_kinds_hide() -> None:
+    chance = np.random.default_rng(3)
+    a, b = _of_launches("a", chance), _of_launches("b", chance, 1.03)
+    (gemm,) = (row for row in compared(a, b).rows["kernel"] if row.key == "gemm")
+    assert (gemm.verdict, gemm.why[:8]) == (CLEAR, "launches")
+    for one in (a, b):
+        one.groups["kernel"] = [replace(group, places=None) for group in one.groups["kernel"]]
+    (gemm,) = (row for row in compared(a, b).rows["kernel"] if row.key == "gemm")
+    assert (gemm.verdict, gemm.why[:5]) == (NOISE, "steps")
+
+
+@pytest.mark.parametrize("blocks", [0.0, 0.03])
+def test_launches_of_the_same_job_are_not_accused(blocks: float) -> None:
+    """Also where neighbours err alike, such as kernels beside one long collective."""
+    chance, wrong, runs = np.random.default_rng(5), 0, 150
+    for _ in range(runs):
+        sides = (_of_launches(name, chance, chance.normal(1, RUNS), blocks) for name in "ab")
+        wrong += any(row.verdict == CLEAR for row in compared(*sides).rows["kernel"])
+    assert wrong <= 0.03 * runs
+
+
+def test_idle_and_exposed_times_are_judged_together_where_the_time_is_within_noise() -> None:
+    """Two chances to err: what would be clear of one alone isn't, unless it explains a time that is known to differ."""
+
+    def of(name: str, idle: list[int], walls: tuple[int, ...], exposed: int) -> Summary:
+        made = side(name, [events("gemm", [2 * MS + place for place in range(4)], steps=4)])
+        times = zip(idle, walls, strict=True)
+        made.step_use = [
+            StepUse(f"step {place}", 1, wall * MS, 2 * MS, 2 * MS, 0, exposed, 0, exposed, 2 * MS + us * 1000)
+            for place, (us, wall) in enumerate(times)
+        ]
+        return made
+
+    a, b, uneven = [400, 410, 400, 410], [418, 420, 412, 421], (10, 12, 10, 12)
+    alone = compared(of("a", a, uneven, 0), of("b", b, uneven, 0)).idle
+    both = compared(of("a", a, uneven, MS), of("b", b, uneven, MS)).idle
+    explains = compared(of("a", a, uneven, MS), of("b", b, (20, 24, 20, 24), MS)).idle
+    assert alone and both and explains
+    assert [one.verdict for one in (alone, both, explains)] == [CLEAR, NOISE, CLEAR]
+
+
 def test_two_steps_are_too_few_to_test_and_their_spread_counts() -> None:
     apart = diff([10.0, 10.5], [20.0, 20.5])
     assert apart.wall is not None
@@ -141,6 +195,35 @@ def test_what_too_few_steps_tell_is_doubted_and_not_called_a_change() -> None:
     neither = sides(([200, 210], [230, 240]), ([10, 11], [12, 13]))
     assert "may be noise" not in " ".join(neither.verdict)  # the last sentence says it
     assert neither.verdict[-1] == "Whether the change exceeds noise isn't known: too few samples."
+
+
+@pytest.mark.parametrize(("work", "is_said"), [(312_000, False), (340_000, True)])
+def test_work_that_changed_the_other_way_in_one_step_is_said_from_5_points_on(work: int, *, is_said: bool) -> None:
+    """Nothing is known of one step; 1.3 % more work in 1.4 % less time may be chance."""
+    one = side("a", [events("gemm", [308_000] * 3, steps=3)], walls=[574_000, 577_000, 576_000])
+    found = compared(one, side("b", [events("gemm", [work], steps=1)], walls=[568_000]))
+    assert (found.wall and found.wall.verdict, found.whole.verdict) == (UNKNOWN, UNKNOWN)
+    assert ("but its work is" in found.verdict[0]) is is_said
+
+
+def test_idle_time_that_makes_the_time_is_named_before_a_kernel_where_both_are_within_noise() -> None:
+    """1.5 ms more idle time, of steps that vary by 3 ms; idle time that a slower kernel fills is said after it."""
+
+    def of(name: str, gemm: int, idle: list[int], rest: tuple[int, ...]) -> Summary:
+        made = side(name, [events("gemm", [gemm + place for place in range(4)], steps=4)])
+        made.step_use = [
+            StepUse(f"step {place}", 1, gemm + more + wait, gemm + more, gemm + more, 0, 0, 0, 0, gemm + more + wait)
+            for place, (wait, more) in enumerate(zip(idle, rest, strict=True))
+        ]
+        return made
+
+    uneven = (0, 6 * MS, 2 * MS, 5 * MS)
+    waits = compared(of("a", 2 * MS, [100_000] * 4, uneven), of("b", 2 * MS + 60_000, [1_600_000] * 4, uneven[::-1]))
+    assert (waits.time and waits.time.verdict, waits.idle and waits.idle.verdict) == (NOISE, CLEAR)
+    assert waits.verdict[1].startswith("Its device is idle for 1.60 ms instead of 100 us a step. ")
+    filled = compared(of("a", 2 * MS, [900_000] * 4, uneven), of("b", 2 * MS + 300_000, [500_000] * 4, uneven[::-1]))
+    assert (filled.time and filled.time.verdict, filled.idle and filled.idle.verdict) == (NOISE, CLEAR)
+    assert filled.verdict[1].startswith("The greatest changes by kernel: gemm +300 us.")
 
 
 def test_the_first_step_of_devices_that_lag_behind_has_nothing_before_it() -> None:
