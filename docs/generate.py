@@ -65,7 +65,7 @@ def _words(spec: dict[str, Any]) -> str:
 def command_page(name: str, text: str) -> str:
     """The text of the page of a command with its generated parts renewed."""
     command = import_module(f"ktrace.cli.{name.replace('-', '_')}").command
-    if command.params:
+    if any(isinstance(param, click.Option) for param in command.params):
         text = re.sub(
             r"```\nktrace .*?```", lambda _: f"```\n{_usage(name, command)}\n```", text, count=1, flags=re.DOTALL
         )

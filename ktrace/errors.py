@@ -98,7 +98,7 @@ def import_extra(
         return import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        raise error(f"{purpose} needs {package}", path=path, remedy=f"pip install 'ktrace[{extra}]'{hint}") from None
+        raise error(f"{purpose} needs {package}", path=path, remedy=f'pip install "ktrace[{extra}]"{hint}') from None
 
 
 def error_text(error: BaseException) -> str:

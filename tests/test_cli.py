@@ -382,9 +382,26 @@ def test_schema_prints_the_schema() -> None:
     assert json.loads(ktrace("schema").stdout)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_completion(shell: str) -> None:
-    assert "_KTRACE_COMPLETE" in ktrace("completion", shell).stdout.decode()
+    script = ktrace("completion", shell).stdout.decode()
+    assert "_KTRACE_COMPLETE" in script
+    assert "CommandName kt " in script if shell == "powershell" else re.search(r"\bkt\b", script)
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "wanted"),
+    [
+        ("kt conv", "conv", "convert\tConvert logs"),
+        ("ktrace.exe summary 'C:\\run 1.json' --by ke", "ke", "kernel\t"),
+        ("ktrace convert run.json -o ", "", ""),
+    ],
+)
+def test_powershell_completes(line: str, word: str, wanted: str) -> None:
+    done = ktrace(_KTRACE_COMPLETE="powershell_complete", COMP_LINE=line, COMP_WORD=word)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode().strip("\r\n").startswith(wanted)
+    assert bool(done.stdout.strip()) == bool(wanted)
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def test_there_are_as_many_rows_as_in_the_order(rows: int) -> None:
 
 
 def test_what_is_beyond_all_memory_is_refused() -> None:
-    """Sizes are added with care: an overflow would make room for a few bytes."""
+    """Sizes are added with care: an overflow would allocate a few bytes."""
     with pytest.raises((TypeError, ValueError, MemoryError)):
         compiled.encode([(1 << 40, [(CONSTANT, b"x" * (1 << 24), b"", None, None, None, None, [])])], int64(0))
 

@@ -47,6 +47,9 @@ def checkout(tmp_path: Path) -> Path:
         "samples/mlc",
     ):
         shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=leave)
+    for folder in ("converters", "schema", "proto"):  # a checkout without symbolic links has files there
+        (root / "ktrace" / folder).unlink()
+        (root / "ktrace" / folder).symlink_to(f"../{folder}")
     (root / "tests/converters").mkdir()
     (root / "benchmarks").mkdir()
     for file in ("README.md", "benchmarks/README.md", "CONTRIBUTING.md", "setup.cfg", "ruff.toml", "samples/README.md"):

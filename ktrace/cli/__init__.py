@@ -145,6 +145,8 @@ def _leave(code: int) -> NoReturn:
 
 def _run(arguments: list[str], debug: bool) -> int:
     """Runs the command and returns the exit code."""
+    if os.environ.get("_KTRACE_COMPLETE", "").startswith("powershell"):
+        import ktrace.cli.completion  # noqa: F401 (registers the shell, which click doesn't know)
     try:
         code = cli.main(arguments, prog_name="ktrace", standalone_mode=False)
         if sys.stdout:  # None where the caller closed it

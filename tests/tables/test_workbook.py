@@ -155,5 +155,5 @@ def test_openpyxl_is_named_where_it_is_missing(tmp_path: Path) -> None:
     done = ktrace("summary", STEP, "-o", tmp_path / "o.xlsx", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
     assert "a workbook (.xlsx) needs openpyxl" in done.stderr.decode()
-    assert "pip install 'ktrace[xlsx]'" in done.stderr.decode()
+    assert 'pip install "ktrace[xlsx]"' in done.stderr.decode()
     assert not (tmp_path / "o.xlsx").exists()

@@ -177,7 +177,7 @@ def test_without_the_package_the_remedy_is_told(tmp_path: Path) -> None:
     with viewing(tmp_path, TRACE, "--offline", "--no-browser", code=code) as view:
         found, out, err = view.ended()
         assert (found, out) == (1, "")
-        assert "pip install 'ktrace[viewer]'" in err
+        assert 'pip install "ktrace[viewer]"' in err
 
 
 @needs_ui
