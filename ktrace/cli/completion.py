@@ -57,7 +57,8 @@ add_completion_class(PowerShellComplete)
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish", "powershell"]))
-def command(shell: str) -> None:
+@click.pass_context
+def command(ctx: click.Context, /, shell: str) -> None:
     """Print the completion script for a shell.
 
     \b
@@ -66,8 +67,7 @@ def command(shell: str) -> None:
     fish:        ktrace completion fish | source         in ~/.config/fish/config.fish
     PowerShell:  ktrace completion powershell | Out-String | Invoke-Expression     in $PROFILE
     """
-    from ktrace.cli import cli
-
+    cli = ctx.find_root().command
     completer = get_completion_class(shell)
     if completer is None:
         raise click.UsageError(f"no completion for {shell}")
