@@ -215,7 +215,8 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Moves move
     }
 }
 
-/* take(text, byte, offsets, by): a list that is UTF-8, and where it is in the document, as `Moves` in Python says it. */
+/* take(text, byte, offsets, by): a list that is UTF-8, and where it is in the document, as `Moves` in Python says it. Returns
+   how many events were taken, and how many of them folded; or, of a list that is refused, how many precede the cause. */
 static PyObject *take(Events *events, PyObject *args) {
     PyObject *text, *offsets, *moved;
     long long byte;
@@ -240,7 +241,7 @@ static PyObject *take(Events *events, PyObject *args) {
     for (int number = 0; number < events->count; number++)
         if (!take_back(&events->shapes[number]))
             return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    return PyLong_FromSsize_t(count);
 }
 
 /* ---- results ---- */

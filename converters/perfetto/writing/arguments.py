@@ -26,10 +26,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
-from ktrace.kit.trace_json.gather import column_of
-from ktrace.kit.trace_json.json_values import Raw
-from ktrace.kit.trace_json.shapes import Shape, struct_of
+from ktrace.kit.columnar.dictionaries import is_utf8, no_gc, used_words
+from ktrace.kit.trace_json.gather import Columns
+from ktrace.kit.trace_json.json_values import members_of
+from ktrace.kit.trace_json.shapes import MOST_KEYS
 from ktrace.model.json_text import decoded, dump_json
 
 from ..proto import field_numbers as f
@@ -298,19 +298,13 @@ class StageArguments:
 #: Texts with fewer distinct values than one in so many rows are cheaper one by one.
 _ROWS_PER_TEXT = 8
 
-#: How often the keys are learnt anew for some texts, and from how many texts from the one that doesn't match on.
-_ATTEMPTS = 10
-_LEARNT = 64
-
-_as_tuple = msgspec.structs.astuple
-
 
 class ArgumentTexts:
-    """Makes columns of argument texts; remembers their keys and the kinds of their values."""
+    """Makes columns of argument texts; remembers their keys, for the order of the columns."""
 
     def __init__(self) -> None:
-        self._shape = Shape()
-        self._type: type[msgspec.Struct] = struct_of({})
+        self._keys: dict[str, None] = {}
+        self._usable = True
 
     def columns(self, texts: pa.Array) -> dict[str, pa.Array] | None:
         """Returns the values by key, null where a text lacks the key; None if the texts are better taken as such.
@@ -318,7 +312,7 @@ class ArgumentTexts:
         They are if there are few distinct ones, or if one isn't an object, is damaged, or has too many keys.
         """
         coded = decoded(texts).dictionary_encode()
-        if self._shape.loose or len(coded.dictionary) * _ROWS_PER_TEXT < len(texts):
+        if not self._usable or len(coded.dictionary) * _ROWS_PER_TEXT < len(texts):
             return None
         with no_gc():
             try:
@@ -330,26 +324,13 @@ class ArgumentTexts:
     def _decoded(self, texts: list[bytes]) -> dict[str, pa.Array] | None:
         if not texts or not all(map(is_utf8, texts)):
             return None
-        for _ in range(_ATTEMPTS):
-            rows: list[tuple[object, ...]] = []
-            decode = msgspec.json.Decoder(self._type).decode
-            try:
-                rows.extend(_as_tuple(decode(text)) for text in texts)
-            except msgspec.ValidationError:
-                if not self._learn(texts, len(rows)):
-                    return None
-                continue
-            columns = {key: column_of(kind) for key, kind in self._shape.args.items()}
-            for column, cells in zip(columns.values(), zip(*rows, strict=True), strict=True):
-                column.add(cells)
-            return {key: column.finish() for key, column in columns.items()}
-        return None
-
-    def _learn(self, texts: list[bytes], place: int) -> bool:
-        """Learns from some texts throughout, and from those from a place on; returns whether columns are possible."""
-        for text in (*texts[:: max(len(texts) // _LEARNT, 1)], *texts[place : place + _LEARNT]):
-            self._shape.learn({"args": Raw(text)}, "")
-            if self._shape.loose:
-                return False
-        self._type = struct_of(self._shape.args)
-        return True
+        columns = Columns()
+        for row, text in enumerate(texts):
+            self._usable = text[:1] == b"{" and len(columns) <= MOST_KEYS
+            if not self._usable:
+                return None
+            columns.add(row, members_of(text))
+        columns.settle()
+        found = columns.finish(0, len(texts))
+        self._keys |= dict.fromkeys(found)
+        return {key: used_words(found[key]) for key in self._keys if key in found}

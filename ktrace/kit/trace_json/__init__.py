@@ -9,15 +9,13 @@
 The data flows through these modules; memory is bounded by the batch, whatever the size of the file:
 
     document            what a format calls: a document to batches
-    containers          bytes -> the members of the document (`member`) and the lists of events
+    containers          bytes -> the members of the document and the lists of events, which several processes may read;
+                        `byte_ranges` are parts of a file that are read on their own
     lists               a list -> chunks of its events; `chunks` reads the text through a window
-    ranges              reads a list with several processes; `byte_ranges` are parts of a file read on their own
-    decode              a chunk -> `Events` (`events`), columns of one shape: `shapes` are learnt from the
-                        events, `gather` collects `cells`; `numbers` converts times, `json_values` other values;
-                        `compiled_events` does the same in C where every event has a known shape
+    decode              a chunk -> `Events` (`events`), columns of a category: `compiled_events` makes them in C where
+                        all events have known `shapes`, else `gather` collects `cells` of `json_values`
     phases              `Events` -> canonical batches, by the rules of a dialect (`dialect`): `slices`, `counters`,
-                        `arrows`, `metadata` make rows of a `draft`; `places` finds the track; `gpus` moves processes
-                        that are GPUs to devices
-    salvage             reads a damaged list element by element: `grammar` finds the end of a valid value, `broken` and
-                        `walk` that of a broken one, `repair` repairs it
+                        `arrows`, `metadata` make rows of a `draft`; `places` finds the track, and processes that are GPUs
+    salvage             reads a damaged list element by element: `grammar` finds the end of a valid value, `walk` that
+                        of a broken one, `repair` repairs it
 """

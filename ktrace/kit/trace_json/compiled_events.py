@@ -1,31 +1,29 @@
 """Events of known shapes, read by compiled code (`ktrace/native/events.c`) where it was built.
 
-It gives what msgspec and `Gather` give, and refuses a list in which anything is unusual: a key twice, a number beyond
-int64, a time that ns don't represent, half a surrogate pair. The caller then reads that list in Python.
+It gives what `Gather` gives, and refuses a list in which anything is unusual: a key twice, a number beyond int64, a
+time that ns don't represent, half a surrogate pair. The caller then reads that list in Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from ktrace.kit.columnar.dictionaries import constant
 from ktrace.model.arrays import Int32, Int64
 from ktrace.native import compiled
 
 from .cells import MOST_DISTINCT, dictionary_of, numbers_of, raw_column
 from .events import MEMBERS, TEXTS, Events, Moves
 from .gather import CLOCKS, joined_columns
-from .shapes import Struct
+from .shapes import TAG_FIELDS, Shape
 
-#: Members of flows.
+#: Members of flows, but their category.
 OF_FLOWS = frozenset({"ph", "name", "pid", "tid", "ts", "dur", "id", "bp"})
-
-#: The members by whose text shapes are told apart, as in events.c.
-TAG_FIELDS = ("cat", "ph")
 
 #: The numbers of kinds in columns.h.
 _KINDS = {"raw": 0, "str": 1, "int": 2, "float": 3, "bool": 4}
@@ -38,59 +36,58 @@ _MOST_REFUSED = 8
 
 
 class CompiledEvents:
-    """Gathers the events of lists. `structs`: all shapes of a document, for which `can_read` is true."""
+    """Gathers the events of lists. `shapes`: all shapes of a document, for which `can_read` is true."""
 
-    def __init__(self, structs: list[Struct], folded: Container[str]) -> None:
-        self.structs = structs
+    def __init__(self, shapes: Sequence[Shape], folded: Container[str]) -> None:
+        self.shapes = shapes
         self._refused = 0
         self._columns: list[list[_Column]] = []
-        shapes = []
-        for struct in structs:
-            members = [(key, _CLOCK if key in CLOCKS else _KINDS[kind]) for key, kind in struct.members]
-            args = [(key, _KINDS[kind]) for key, kind in struct.args]
-            drops = struct.tag_field == "cat" and struct.tag in folded and may_fold(struct)
+        described = []
+        for shape in shapes:
+            members = [(key, _CLOCK if key in CLOCKS else _KINDS[kind]) for key, kind in shape.members.items()]
+            args = [(key, _KINDS[kind]) for key, kind in shape.args.items()]
+            field, tag = shape.tag
+            drops = field == "cat" and tag in folded and may_fold(shape)
             self._columns.append(
                 [
                     *(_Column(kind, as_text=key in TEXTS, null=key not in MEMBERS) for key, kind in members),
                     *(_Column(kind) for _, kind in args),
                 ]
             )
-            field = TAG_FIELDS.index(struct.tag_field)
-            shapes.append((field, struct.tag.encode(), drops, _encoded(members), _encoded(args)))
-        self._events: Any = compiled.Events(shapes)
+            described.append((TAG_FIELDS.index(field), tag.encode(), drops, _encoded(members), _encoded(args)))
+        self._events: Any = compiled.Events(described)
 
-    def take(self, text: bytes, moves: Moves) -> tuple[int, int] | None:
+    def take(self, text: bytes, moves: Moves) -> tuple[int, int] | int:
         """Takes the events of a JSON list, which `moves` places: how many there are, and how many of them folded.
 
-        The list must be UTF-8. None if it is refused; then nothing was taken.
+        The list must be UTF-8. If it is refused nothing was taken: then how many events precede the cause, or -1 if the
+        list wasn't looked at.
         """
         if self._refused == _MOST_REFUSED:
-            return None
-        found: tuple[int, int] | None = self._events.take(text, moves.byte, moves.offsets, moves.by)
-        self._refused = self._refused + 1 if found is None else 0
+            return -1
+        found: tuple[int, int] | int = self._events.take(text, moves.byte, moves.offsets, moves.by)
+        self._refused = self._refused + 1 if isinstance(found, int) else 0
         return found
 
     def finish(self) -> Iterator[Events]:
         """Yields the events since the last call, a shape at a time."""
         for number, ats, cells in self._events.finish(MOST_DISTINCT):
-            struct = self.structs[number]
+            shape = self.shapes[number]
             at: Int64 = np.frombuffer(ats, np.int64)
             columns = [column.finish(*cell) for column, cell in zip(self._columns[number], cells, strict=True)]
-            members = dict(zip((key for key, _ in struct.members), columns, strict=False))
-            args = dict(zip((key for key, _ in struct.args), columns[len(members) :], strict=True))
-            yield joined_columns(at, struct, members, args)
+            members = dict(zip(shape.members, columns, strict=False))
+            args = dict(zip(shape.args, columns[len(members) :], strict=True))
+            yield joined_columns(at, {shape.tag[0]: constant(shape.tag[1], len(at))} | members, args)
 
 
-def can_read(structs: list[Struct]) -> bool:
+def can_read(shapes: Sequence[Shape]) -> bool:
     """Whether there is compiled code, and it can read events of these shapes."""
-    return compiled is not None and bool(structs) and not any(struct.loose for struct in structs)
+    return compiled is not None and bool(shapes) and not any(shape.loose for shape in shapes)
 
 
-def may_fold(struct: Struct) -> bool:
+def may_fold(shape: Shape) -> bool:
     """Whether events of this shape have nothing but what flows have."""
-    if struct.args or struct.loose:
-        return False
-    return ("ph", "str") in struct.members and OF_FLOWS.issuperset(key for key, _ in struct.members)
+    return not shape.args and not shape.loose and shape.members.get("ph") == "str" and shape.members.keys() <= OF_FLOWS
 
 
 def _encoded(keys: list[tuple[str, int]]) -> list[tuple[bytes, int]]:

@@ -9,8 +9,12 @@ Microseconds as a trace writes them, converted to exact nanoseconds.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
@@ -28,6 +32,12 @@ elements_of = msgspec.json.Decoder(list[Raw]).decode
 
 #: Returns the members of a JSON object; raises the same.
 members_of = msgspec.json.Decoder(dict[str, Raw]).decode
+
+#: Bytes of a value that is searched for repeated keys part by part.
+LONG = 1 << 20
+
+#: The end of a key; within a text, too, so that there are never fewer than keys.
+_KEYS = re.compile(rb'"\s*:')
 
 
 def kind_of(text: bytes) -> str:
@@ -55,22 +65,6 @@ def same_spelling(text: bytes) -> bytes:
     return b"0" if text == b"-0" else text
 
 
-def starts_of(text: bytes) -> list[int]:
-    """Where the elements of a list begin, those of a list of events within it by themselves."""
-    found, place = [], 1
-    for element in elements_of(text):
-        place = text.find(element, place)
-        inner = events_within(bytes(element))
-        for one in inner:
-            place = text.find(one, place)
-            found.append(place)
-            place += len(one)
-        if not inner:
-            found.append(place)
-            place += len(element)
-    return found
-
-
 def events_within(element: bytes) -> list[bytes]:
     """The events of a list within the list: a further file was appended to the file."""
     if element[:1] != b"[":
@@ -82,6 +76,67 @@ def events_within(element: bytes) -> list[bytes]:
             return []
         found += inner
     return found
+
+
+def may_repeat(element: Any) -> bool:
+    """Whether a key may occur twice in an object of an element."""
+    if len(element) > LONG:
+        return _may_repeat_in_parts(element)
+    try:
+        return _key_count(msgspec.json.decode(element)) < key_ends(element)
+    except (msgspec.DecodeError, RecursionError):  # a number that is too long for it
+        return True
+
+
+def _may_repeat_in_parts(value: Any) -> bool:
+    """As `_may_repeat`, of a long value: one part of it at a time, since its objects take twenty times its memory."""
+    keys, parts = key_ends(value), list[Raw]()
+    if value[:1] == b"{":
+        parts = list(members_of(value).values())
+        if len(parts) + sum(key_ends(view(part)) for part in parts) < keys:
+            return True
+    elif value[:1] == b"[" and keys:
+        parts = elements_of(value)
+    return any(may_repeat(view(part)) for part in parts)
+
+
+def view(value: Raw) -> Any:
+    """A view of the text of a value, since `bytes` copies it."""
+    return memoryview(value)
+
+
+def key_ends(text: Any) -> int:
+    """At least as many as the text has keys: it counts what ends one, also within texts."""
+    return len(_KEYS.findall(text))
+
+
+def _key_count(value: Any) -> int:
+    """How many keys the objects in a JSON value have."""
+    if isinstance(value, dict):
+        return len(value) + sum(_key_count(item) for item in value.values() if isinstance(item, dict | list))
+    if isinstance(value, list):
+        return sum(_key_count(item) for item in value if isinstance(item, dict | list))
+    return 0
+
+
+def repeated_keys(element: Any) -> Iterator[str]:
+    """Yields the keys that an event, and that its args, have more than once; of a list, those of its events."""
+    if may_repeat(element):
+        with suppress(RecursionError):
+            yield from _repeated(json.loads(bytes(element), object_pairs_hook=_Pairs, parse_int=str))
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The members of an object, none of them lost."""
+
+
+def _repeated(value: Any) -> Iterator[str]:
+    if isinstance(value, _Pairs):
+        for pairs in (value, *(one for key, one in value if key == "args" and isinstance(one, _Pairs))):
+            yield from (key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _repeated(one)
 
 
 def scalars(column: pa.Array) -> pa.Array:
@@ -134,11 +189,10 @@ class Times(NamedTuple):
 
 def nanoseconds(cells: Sequence[Raw | None]) -> Times:
     """Converts microseconds to ns, digits below 1 ns rounded half to even; None and null aren't valid."""
-    try:
-        text = b",".join(cells)  # type: ignore[arg-type]
-    except TypeError:
-        return _one_by_one(cells)
-    found = _plain(text, len(cells))
+    rows = [row for row, cell in enumerate(cells) if cell is not None]
+    if len(rows) < len(cells):
+        return _spread(nanoseconds([cells[row] for row in rows]), np.array(rows, np.int64), len(cells))
+    found = _plain(b",".join(cells), len(cells)) if rows else None  # type: ignore[arg-type]
     if found is None:
         return _one_by_one(cells)
     ns, rounded = found
@@ -146,6 +200,14 @@ def nanoseconds(cells: Sequence[Raw | None]) -> Times:
         return Times(ns)
     rows = rounded.tolist()
     return Times(ns, None, {row: bytes(cells[row]) for row in rows}, (), rows)
+
+
+def _spread(times: Times, rows: Int64, count: int) -> Times:
+    """Times of some rows, as those of all: the others aren't valid."""
+    ns, valid = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    ns[rows], valid[rows] = times.ns, True if times.valid is None else times.valid
+    kept = {int(rows[row]): text for row, text in (times.kept or {}).items()}
+    return Times(ns, valid, kept, rows[list(times.texts)].tolist(), rows[list(times.rounded)].tolist())
 
 
 def _plain(text: bytes, count: int) -> tuple[Int64, Int64 | None] | None:

@@ -1,184 +1,152 @@
-"""Shapes of events, learnt from the events: structs made at run time, which msgspec decodes at full speed.
+"""Shapes of events, for compiled code: the keys that events of one category have, and the kinds of their values.
 
     {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1.000, "args": {"device": 0, "grid": [64, 1, 1]}}
 
-is a struct with the tag "kernel" and the members ph, name, ts, args, the last a struct of device (int) and grid (Raw).
-An event that doesn't match is refused, and the shape is widened: by a further key, a wider type, a further tag.
+has the tag ("cat", "kernel"), the members ph, name, ts, and the args device (int) and grid (raw). Events without a
+category have their phase as tag. An event that doesn't match is refused, and its shape is widened: by a further key, or
+a wider kind. The keys of the first list say in which order arguments are, too, whoever reads the events.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
-from typing import Any, Union
+from typing import Any
 
 import msgspec
 
-from .events import MEMBERS, TEXTS
+from .events import TEXTS, Tag
 from .json_values import Raw, kind_of, members_of
 
-#: Limits for distinct tags, for keys of one shape's args, for members: beyond them events are decoded one by one.
+#: The members by whose text shapes are told apart, in the order of preference.
+TAG_FIELDS = ("cat", "ph")
+
+#: Limits for distinct tags, for keys of one shape's args, for members: events beyond them aren't for compiled code.
 MOST_TAGS = 64
 MOST_KEYS = 160
 MOST_MEMBERS = 48
 
-#: Keys that msgspec can't have as fields.
+#: Keys that compiled code can't compare, since JSON has them in several spellings.
 _ODD_KEY = re.compile(r'["\\\x00-\x1f]')
 
-_TYPES: dict[str, Any] = {"int": int, "float": int | float, "str": str, "bool": bool, "raw": Raw}
+#: The member that only documents have.
+_LIST = "traceEvents"
 
-
-@dataclass(frozen=True)
-class Struct:
-    """A shape as a type. `members` and `args` are (key, kind) in the order of the fields."""
-
-    type: type[msgspec.Struct]
-    tag_field: str
-    tag: str
-    members: tuple[tuple[str, str], ...]
-    args: tuple[tuple[str, str], ...]
-    loose: bool
-
-    def get(self, key: str) -> attrgetter[Any]:
-        """A function that returns a member of an event."""
-        return attrgetter(f"f{[known for known, _ in self.members].index(key)}")
+#: The kinds of members that are none of the event's own values: the kind of a list, an object, null, a time.
+_RAW = "raw"
 
 
 @dataclass
 class Shape:
-    """The keys of events with one tag, each with the kind of its values. `loose`: args aren't typed."""
+    """The keys of events with one tag, each with the kind of its values. `loose`: its args aren't for compiled code."""
 
-    members: dict[str, str] = field(default_factory=lambda: {"name": "str", "ts": "raw", "dur": "raw"})
+    tag: tuple[str, str]
+    members: dict[str, str] = field(default_factory=lambda: {"name": "str", "ts": _RAW, "dur": _RAW})
     args: dict[str, str] = field(default_factory=dict)
     loose: bool = False
-    struct: Struct | None = None
 
-    def learn(self, event: dict[str, Raw], tag_field: str) -> bool:
-        """Widens the shape by an event. Returns False if it can't: there are too many members."""
+    def learn(self, event: dict[str, Raw]) -> bool:
+        """Widens the shape by an event; returns whether anything about it is new."""
+        new = False
         for key, value in event.items():
             if key == "args":
-                self._learn_args(bytes(value))
-            elif key != tag_field:
-                self._widen(self.members, key, _kind_of_member(key, bytes(value)))
-        return len(self.members) <= MOST_MEMBERS and not any(map(_ODD_KEY.search, self.members))
+                new |= self._learn_args(bytes(value))
+            elif key != self.tag[0]:
+                new |= _widen(self.members, key, _kind_of_member(key, bytes(value)))
+        return new
 
-    def _learn_args(self, text: bytes) -> None:
+    @property
+    def is_wide(self) -> bool:
+        """Whether the members are too many, or odd, for compiled code."""
+        members = self.members
+        return len(members) > MOST_MEMBERS or _LIST in members or any(map(_ODD_KEY.search, members))
+
+    def _learn_args(self, text: bytes) -> bool:
+        before = self.loose
         if text[:1] != b"{":
             self.loose = True
-            self.struct = None
-            return
-        for key, value in members_of(text).items():
-            self._widen(self.args, key, kind_of(bytes(value)))
-        if not self.loose and (len(self.args) > MOST_KEYS or any(map(_ODD_KEY.search, self.args))):
-            self.loose = True
-            self.struct = None
+            return not before
+        new = [_widen(self.args, key, kind_of(bytes(value))) for key, value in members_of(text).items()]
+        self.loose = self.loose or len(self.args) > MOST_KEYS or any(map(_ODD_KEY.search, self.args))
+        return any(new) or self.loose != before
 
-    def _widen(self, kinds: dict[str, str], key: str, kind: str) -> None:
-        known = kinds.get(key)
-        if known == kind:
-            return
-        if known is not None:
-            kind = "float" if {known, kind} == {"int", "float"} else "raw"
-            if known == kind:
-                return
-        kinds[key] = kind
-        self.struct = None
+
+def _widen(kinds: dict[str, str], key: str, kind: str) -> bool:
+    known = kinds.get(key, kind)
+    wide = kind if known == kind else "float" if {known, kind} == {"int", "float"} else _RAW
+    if kinds.get(key) == wide:
+        return False
+    kinds[key] = wide
+    return True
 
 
 def _kind_of_member(key: str, text: bytes) -> str:
     """The kind of a member: times stay raw, and a member that should be a text is a text or raw."""
     if key in ("ts", "dur"):
-        return "raw"
+        return _RAW
     kind = kind_of(text)
-    return kind if kind == "str" or key not in TEXTS else "raw"
+    return kind if kind == "str" or key not in TEXTS else _RAW
 
 
 class Shapes:
-    """The shapes of a document, by the text of one member: `cat`, or `ph` for events without `cat`."""
+    """The shapes of a document by their tags."""
 
-    def __init__(self, tag_field: str) -> None:
-        self.tag_field = tag_field
-        self.shapes: dict[str, Shape] = {}
-        self.structs: dict[type, Struct] = {}
-        self.usable = True
-        self._decoder: msgspec.json.Decoder[list[Any]] | None = None
+    def __init__(self) -> None:
+        self._shapes: dict[tuple[str, str], Shape] = {}
+        self._unusable: set[str] = set()  # tag fields with too many tags or members
+        self._current: Sequence[Shape] | None = None
 
     def copy(self) -> Shapes:
         """The same shapes, which then widen on their own."""
-        copied = Shapes(self.tag_field)
-        copied.shapes = {
-            tag: replace(shape, members=dict(shape.members), args=dict(shape.args))
-            for tag, shape in self.shapes.items()
-        }
-        copied.structs, copied.usable, copied._decoder = dict(self.structs), self.usable, self._decoder
+        copied = Shapes()
+        copied._shapes = {tag: _copied(shape) for tag, shape in self._shapes.items()}
+        copied._unusable, copied._current = set(self._unusable), self._current
         return copied
 
-    def learn(self, events: Iterable[dict[str, Raw]]) -> None:
-        """Widens the shapes by events."""
+    def order(self) -> dict[Tag, list[str]]:
+        """The keys of args by tag, in the order in which they were learnt."""
+        return {tag: list(shape.args) for tag, shape in self._shapes.items()}
+
+    def teach(self, events: Iterable[dict[str, Raw]]) -> None:
+        """Learns all keys of events: of those with the same keys, from the first."""
+        first: dict[tuple[Any, ...], dict[str, Raw]] = {}
         for event in events:
-            tag = event.get(self.tag_field)
-            if tag is None or bytes(tag)[:1] != b'"':
-                continue
-            name = msgspec.json.decode(tag, type=str)
-            shape = self.shapes.get(name)
-            if shape is None:
-                shape = self.shapes[name] = Shape()
-            if not shape.learn(event, self.tag_field) or len(self.shapes) > MOST_TAGS:
-                self.usable = False
-                return
-        self._decoder = None
+            args = event.get("args")
+            keys = tuple(members_of(args)) if args is not None and bytes(args)[:1] == b"{" else ()
+            first.setdefault((self._tag_of(event), *event, None, *keys), event)
+        self.learn(first.values())
 
-    def current(self) -> list[Struct]:
-        """The structs of all that is known."""
-        if self._decoder is None and self.shapes:
-            self._decoder = self._compile()
-        return list(self.structs.values())
+    def learn(self, events: Iterable[dict[str, Raw]]) -> bool:
+        """Widens the shapes by events; returns whether anything about them is new."""
+        return sum(map(self._learn, events)) > 0
 
-    def decode(self, text: bytes) -> list[Any]:
-        """Returns the events of a JSON list as structs. Raises msgspec.ValidationError for one that doesn't match."""
-        if not self.current() or self._decoder is None:
-            raise msgspec.ValidationError("nothing is known yet")
-        return self._decoder.decode(text)
+    def _learn(self, event: dict[str, Raw]) -> bool:
+        tag = self._tag_of(event)
+        if tag is None or tag[0] in self._unusable:
+            return False
+        known = self._shapes.get(tag)
+        shape = known or self._shapes.setdefault(tag, Shape(tag))
+        if not shape.learn(event) and known:
+            return False
+        if shape.is_wide or sum(tag[0] == other[0] for other in self._shapes) > MOST_TAGS:
+            self._unusable.add(tag[0])
+        self._current = None
+        return True
 
-    def _compile(self) -> msgspec.json.Decoder[list[Any]]:
-        for tag, shape in self.shapes.items():
-            if shape.struct is None:
-                shape.struct = _struct(shape, self.tag_field, tag)
-        structs = [shape.struct for shape in self.shapes.values() if shape.struct]
-        self.structs = {struct.type: struct for struct in structs}
-        unused = msgspec.defstruct("Unused", [], tag_field=self.tag_field, tag="\ufffe", gc=False)
-        union: Any = Union[(unused, *self.structs)]
-        return msgspec.json.Decoder(list[union])
+    def _tag_of(self, event: dict[str, Raw]) -> tuple[str, str] | None:
+        """By the category, or the phase if there is none, or if categories are unusable."""
+        member = "ph" if "cat" not in event or "cat" in self._unusable else "cat"
+        tag = bytes(event.get(member, b""))
+        return (member, msgspec.json.decode(tag, type=str)) if tag[:1] == b'"' else None
 
-
-def _struct(shape: Shape, tag_field: str, tag: str) -> Struct:
-    members = tuple((key, kind) for key, kind in shape.members.items())
-    args = () if shape.loose else tuple(shape.args.items())
-    kind: Any = Raw
-    if not shape.loose:
-        kind = struct_of(shape.args)
-    whole = _define("Event", members, [("args", kind, None)], tag_field=tag_field, tag=tag)
-    return Struct(whole, tag_field, tag, members, args, shape.loose)
+    def current(self) -> Sequence[Shape]:
+        """All that is known and usable, as it is now: the same object until something is learnt."""
+        if self._current is None:
+            usable = (shape for shape in self._shapes.values() if shape.tag[0] not in self._unusable)
+            self._current = [_copied(shape) for shape in usable]
+        return self._current
 
 
-def struct_of(keys: Mapping[str, str]) -> type[msgspec.Struct]:
-    """A struct for objects with these keys, each with the kind of its values; absent ones are None."""
-    return _define("Args", tuple(keys.items()), [])
-
-
-def _define(
-    name: str, keys: tuple[tuple[str, str], ...], more: list[tuple[str, Any, None]], **tags: Any
-) -> type[msgspec.Struct]:
-    """A struct with a field for each key; absent ones are None."""
-    fields = [(f"f{number}", _TYPES[kind], None) for number, (_, kind) in enumerate(keys)]
-    names = {f"f{number}": key for number, (key, _) in enumerate(keys)}
-    return msgspec.defstruct(
-        name, [*fields, *more], rename=names | {"args": "args"}, gc=False, forbid_unknown_fields=True, eq=False, **tags
-    )
-
-
-def column_name(key: str) -> str:
-    """The column of `Events` for a member of an event."""
-    return key if key in MEMBERS else f"args.${key}"
+def _copied(shape: Shape) -> Shape:
+    return replace(shape, members=dict(shape.members), args=dict(shape.args))
