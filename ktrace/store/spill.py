@@ -216,18 +216,20 @@ class Runs:
 
     def between(self, low: int | None, high: int | None) -> Int64:
         """Indexes of the rows with low <= first field < high, in the order of that field, then of the runs."""
-        found = []
+        found = [np.arange(first, last) for first, last in self.spans(low, high, len(self))]
+        if not found:
+            return np.empty(0, np.int64)
+        index = np.concatenate(found)
+        return index if len(found) == 1 else index[np.argsort(self.rows[self._key][index], kind="stable")]
+
+    def spans(self, low: int | None, high: int | None, size: int) -> Iterator[tuple[int, int]]:
+        """Yields where the rows with low <= first field < high stand, at most `size` at a time, run after run."""
         key = self.rows[self._key].__getitem__  # not numpy's search, which copies a column out of the rows first
         for start, stop in zip(self.starts, self.starts[1:], strict=False):
             run = range(start, stop)
             first = start if low is None else start + bisect_left(run, low, key=key)
             last = stop if high is None else start + bisect_left(run, high, key=key)
-            if first < last:
-                found.append(np.arange(first, last))
-        if not found:
-            return np.empty(0, np.int64)
-        index = np.concatenate(found)
-        return index if len(found) == 1 else index[np.argsort(self.rows[self._key][index], kind="stable")]
+            yield from ((one, min(one + size, last)) for one in range(first, last, size))
 
     def parts(self, size: int) -> Iterator[Structured]:
         """All rows in rising ranges of the first field of about `size` rows."""

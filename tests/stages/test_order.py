@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from ktrace.errors import StrictFailure
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Report
+from ktrace.stages.order import sorting
 from ktrace.stages.order.timeline import Timeline, order
 from ktrace.store.events import MOST_ARGUMENTS
 
@@ -91,13 +93,19 @@ def in_batches(record: str, rows: list[Row], size: int) -> Iterator[Batch]:
 
 
 def run(
-    events: list[Row], links: list[Row], *, size: int = 5, spill_bytes: int = 1 << 30, range_rows: int = 1 << 18
+    events: list[Row],
+    links: list[Row],
+    *,
+    size: int = 5,
+    spill_bytes: int = 1 << 30,
+    range_rows: int = 1 << 18,
+    lanes: bool = True,
 ) -> tuple[Timeline, Flat, Report]:
     report = Report()
     report.rows["events"], report.rows["links"] = len(events), len(links)
     batches = [*in_batches("links", links, size), *in_batches("events", events, size)]
     with patch("ktrace.store.events.BATCH_ROWS", size), patch("ktrace.stages.order.links.BATCH_ROWS", size):
-        timeline = order(batches, report, spill_bytes=spill_bytes, range_rows=range_rows)
+        timeline = order(batches, report, spill_bytes=spill_bytes, range_rows=range_rows, device_lanes=lanes)
     return timeline, flatten(timeline.batches()), report
 
 
@@ -152,6 +160,38 @@ def test_spilled_the_same_as_in_memory(events: list[Row], links: list[Row], size
     assert renumbered(whole[1]) == renumbered(parts[1])
     assert whole[0].tracks == parts[0].tracks
     assert whole[2].stages == parts[2].stages
+
+
+@settings(deadline=None, max_examples=examples(30))
+@given(event_rows(), link_rows(), st.integers(1, 9), st.integers(1, 9))
+def test_sorted_in_parts_the_same_as_at_once(events: list[Row], links: list[Row], size: int, range_rows: int) -> None:
+    """Wherever a range is cut, also between events that begin together, on one track, inside each other."""
+    for lanes in (True, False):
+        whole = run(events, links, size=size, range_rows=range_rows, lanes=lanes)
+        with patch.multiple("ktrace.stages.order.sorting", LARGE=0, SAMPLES_PER_PART=2):
+            parts = run(events, links, size=size, range_rows=range_rows, spill_bytes=0, lanes=lanes)
+        assert whole[1] == parts[1]
+        assert whole[0].tracks == parts[0].tracks
+        assert whole[2].stages == parts[2].stages
+
+
+def test_events_that_begin_together_are_sorted_in_parts() -> None:
+    """6,000 at one time, of which 1,100 are looked at together; some before and some after."""
+    chance = random.Random(4)
+    times = [4] * 300 + [5] * 6000 + [6] * 300
+    rows = events_of(
+        *(
+            {"ts": ts, "dur": chance.randrange(9), "tid": chance.randrange(4), "id": number}
+            for number, ts in enumerate(times)
+        )
+    )
+    with patch("ktrace.stages.order.sorting._sorted", wraps=sorting._sorted) as asked:
+        timeline, flat, _ = run(rows, [], size=700, range_rows=100)
+    tracks = {track.tid: number for number, track in enumerate(timeline.tracks)}
+    assert [row["id"] for row in flat.rows] == [
+        row["id"] for row in sorted(rows, key=lambda row: (row["ts"], -row["dur"], tracks[row["tid"]], row["id"]))
+    ]
+    assert max(len(call.args[0]) for call in asked.call_args_list) <= 1100
 
 
 def events_of(*rows: dict[str, Any]) -> list[Row]:

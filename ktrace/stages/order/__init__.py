@@ -3,9 +3,9 @@
     timeline   runs the steps and yields the events in ranges of time
     pairing    makes slices of begins and ends that the source wrote apart; for table writers, too
     links      arrows, of the source and from calls to the work they launched, and the events and slices of their ends
-    sweep      sorts range after range and assigns lanes
+    sorting    sorts a range of time, part by part where very many events begin together
+    sweep      sorts range after range, assigns lanes, and completes the rows
     nesting    how the slices of a track nest, their lanes, and which one encloses a time
-    finish     the complete rows of a range, in the order in which a timeline shows them
 
 Events wait in `ktrace.store.events` meanwhile.
 """

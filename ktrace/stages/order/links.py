@@ -84,6 +84,7 @@ def on_rows(ends: Runs, low: int | None, high: int | None, places: Int64) -> tup
     found = ends.rows[ends.between(low, high)]
     if not len(found):
         return np.empty(0, np.int32), found
+    places = np.ascontiguousarray(places)
     first = int(places.min())
     rows = np.empty(int(places.max()) - first + 1, np.int32)  # only the entries that are used are ever written
     rows[places - first] = np.arange(len(places), dtype=np.int32)

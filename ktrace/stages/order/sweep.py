@@ -21,18 +21,20 @@ from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import SliceAttacher
 from ktrace.stages.order.nesting import Slices, no_slices
-from ktrace.store.events import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore, GatheredRows
+from ktrace.stages.order.sorting import in_order
+from ktrace.store.events import LAID_OUT, RANGE, SLICE, WORK, EventStore, GatheredRows
 from ktrace.store.spill import Runs, Spill, ranges
 
 
 class Ordered(NamedTuple):
-    """The events in order: each run of `rows` is a range of time, whose bounds have the same index in `bounds`.
+    """The events in order: `rows` from each of `firsts` to the next are a range of time, whose bounds are in `bounds`.
 
     `rows` has ts, end, place, track, lane, and whether the event is a slice. The end of a point is its ts, that of a
     slice without an end is the end of the trace. `moved` slices are on lanes above 0.
     """
 
     rows: Runs
+    firsts: list[int]
     bounds: list[tuple[int | None, int | None]]
     moved: int
 
@@ -75,65 +77,47 @@ def sweep(
         "ordered",
         [("ts", "i8"), ("end", "i8"), ("place", "i8"), ("track", "i4"), ("lane", "i4"), ("slice", "?")],
     )
-    bounds = []
+    bounds, firsts = [], [0]
     moved = 0
     opened = no_slices()
     for low, high in ranges(store.keys.cuts(size)):
-        place, keys = _sorted(store, low, high)
-        ts, end, track, flags = (np.ascontiguousarray(keys[name]) for name in ("ts", "end", "track", "flags"))
-        del keys  # where very many events begin together, it takes the most memory
-        is_slice = flags & SLICE != 0
-        aside = None if overlap is None else overlap.rows(flags, track)
-        nested = is_slice if aside is None else is_slice & (~aside | attacher.tracks[track])
-        slices = Slices(opened, track[nested], ts[nested], end[nested], place[nested])
+        parts = in_order(store, low, high, spill, size)
+        nested = [_Nesting(keys, attacher.tracks, overlap).slices(place) for place, keys in parts]
+        slices = Slices(opened, *map(np.concatenate, zip(*nested, strict=True)))
         attacher.attach(slices, low, high)
-        lane = np.zeros(len(ts), np.int32)
-        lane[nested] = slices.new_lanes()
-        if aside is not None:
-            lane[aside], is_slice = 0, is_slice & ~aside
-        moved += int(np.count_nonzero(lane))
-        if len(ts):
-            rows.append(ts=ts, end=end, place=place, track=track, lane=lane, slice=is_slice)
+        lanes, used = slices.new_lanes(), 0
+        for place, keys in parts:
+            one = _Nesting(keys, attacher.tracks, overlap)
+            lane, count = np.zeros(len(place), np.int32), int(np.count_nonzero(one.nested))
+            lane[one.nested] = lanes[used : used + count]
+            used += count
+            lane[one.aside] = 0
+            moved += int(np.count_nonzero(lane))
+            columns = {name: keys[name] for name in ("ts", "end", "track")}
+            rows.append(place=place, lane=lane, slice=one.is_slice & ~one.aside, **columns)
+        if len(rows) > firsts[-1]:
+            firsts.append(len(rows))
             bounds.append((low, high))
         if high is not None:
             opened = slices.open_at(high)
     attacher.close()
-    return Ordered(rows, bounds, moved)
+    return Ordered(rows, firsts, bounds, moved)
 
 
-def _sorted(store: EventStore, low: int | None, high: int | None) -> tuple[Int64, Structured]:
-    """The places and keys of the events of a range that aren't gone, in order."""
-    place = store.keys.between(low, high)
-    keys = store.keys.rows[place]
-    kept = keys["flags"] & GONE == 0
-    if not kept.all():
-        place, keys = place[kept], keys[kept]
-    del kept
-    ts = np.ascontiguousarray(keys["ts"])
-    same = ts[1:] == ts[:-1]  # the keys are sorted by ts already: only events that begin together must be sorted
-    if not same.any() or _are_in_order(keys, same):
-        return place, keys
-    tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
-    del ts, same
-    order = tied[np.lexsort((keys["id"][tied], keys["track"][tied], -keys["end"][tied], keys["ts"][tied]))]
-    place[tied] = place[order]
-    for name in ("ts", "end", "id", "track", "flags"):  # one by one: a copy of all takes four times the memory
-        keys[name][tied] = keys[name][order]
-    return place, keys
+class _Nesting:
+    """Which events of a part are slices, which stand aside as they may overlap, and which nest nevertheless."""
 
+    def __init__(self, keys: Structured, attached: Bools, overlap: OnDevice | None) -> None:
+        self._keys, flags = keys, keys["flags"]
+        track = np.ascontiguousarray(keys["track"])
+        self.is_slice: Bools = flags & SLICE != 0
+        self.aside = np.zeros(len(keys), np.bool_) if overlap is None else overlap.rows(flags, track)
+        self.nested = self.is_slice & (~self.aside | attached[track])
 
-def _are_in_order(keys: Structured, same: Bools) -> bool:
-    """Whether keys in the order of ts are in that of (-end, track, id), too, where `same`: the next ts is the same."""
-    for start in range(0, len(same), 1 << 16):
-        ones, others = keys[start : start + (1 << 16)], keys[start + 1 : start + 1 + (1 << 16)]
-        after = same[start : start + (1 << 16)]
-        ones = ones[: len(after)]
-        for name, sign in (("end", -1), ("track", 1), ("id", 1)):
-            one, other = sign * ones[name].astype(np.int64), sign * others[name].astype(np.int64)
-            if np.any(after & (one > other)):
-                return False
-            after = after & (one == other)
-    return True
+    def slices(self, place: Int64) -> tuple[Int32, Int64, Int64, Int64]:
+        """Track, begin, end and place of those that nest."""
+        track, ts, end = (self._keys[name][self.nested] for name in ("track", "ts", "end"))
+        return track, ts, end, place[self.nested]
 
 
 #: Columns of a begin that its end doesn't fill.

@@ -255,15 +255,15 @@ class _OrderedBatches:
     def batches(self) -> Iterator[TimelineBatch]:
         opened = OpenEnds()
         serial = 1
-        count = self.ordered.rows.runs
+        bounds, firsts = self.ordered.bounds, self.ordered.firsts
         try:
-            for number, (low, high) in enumerate(self.ordered.bounds):
-                rows = self.ordered.rows.run(number)
+            for number, (low, high) in enumerate(bounds):
+                rows = self.ordered.rows.rows[firsts[number] : firsts[number + 1]]
                 finisher = Finisher(self.store, self.pairs, rows, low, high)
-                row, ends = on_rows(self.ends, low, high, np.ascontiguousarray(rows["place"]))
+                row, ends = on_rows(self.ends, low, high, rows["place"])
                 arrows = row, ends, find_last(ends)
                 for start, stop in pieces(len(rows), self.size):
-                    until = high if number + 1 < count else None
+                    until = high if number + 1 < len(bounds) else None
                     if stop < len(rows):  # where events begin together, those that take no time end with their piece
                         until = int(rows["ts"][stop]) + int(rows["ts"][stop] == rows["ts"][stop - 1])
                     piece = rows[start:stop]
