@@ -19,6 +19,7 @@ A column is encoded at once, while a text would be parsed and encoded on its own
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -29,7 +30,7 @@ import pyarrow as pa
 from ktrace.kit.columnar.dictionaries import is_utf8, no_gc, used_words
 from ktrace.kit.trace_json.gather import Columns
 from ktrace.kit.trace_json.json_values import members_of
-from ktrace.kit.trace_json.shapes import MOST_KEYS
+from ktrace.kit.trace_json.shapes import MOST_KEYS, ODD_KEY
 from ktrace.model.json_text import decoded, dump_json
 
 from ..proto import field_numbers as f
@@ -299,6 +300,11 @@ class StageArguments:
 _ROWS_PER_TEXT = 8
 
 
+#: A number of more digits than Python reads.
+_DIGITS = 4300
+_HUGE = re.compile(rb"\d{%d}" % _DIGITS)
+
+
 class ArgumentTexts:
     """Makes columns of argument texts; remembers their keys, for the order of the columns."""
 
@@ -309,7 +315,7 @@ class ArgumentTexts:
     def columns(self, texts: pa.Array) -> dict[str, pa.Array] | None:
         """Returns the values by key, null where a text lacks the key; None if the texts are better taken as such.
 
-        They are if there are few distinct ones, or if one isn't an object, is damaged, or has too many keys.
+        They are if there are few distinct ones, or if one isn't an object, is damaged, or has too many or odd keys.
         """
         coded = decoded(texts).dictionary_encode()
         if not self._usable or len(coded.dictionary) * _ROWS_PER_TEXT < len(texts):
@@ -327,10 +333,13 @@ class ArgumentTexts:
         columns = Columns()
         for row, text in enumerate(texts):
             self._usable = text[:1] == b"{" and len(columns) <= MOST_KEYS
-            if not self._usable:
+            if not self._usable or (len(text) > _DIGITS and _HUGE.search(text)):
                 return None
             columns.add(row, members_of(text))
         columns.settle()
         found = columns.finish(0, len(texts))
         self._keys |= dict.fromkeys(found)
+        self._usable = len(self._keys) <= MOST_KEYS and not any(map(ODD_KEY.search, found))
+        if not self._usable:
+            return None
         return {key: used_words(found[key]) for key in self._keys if key in found}

@@ -28,7 +28,7 @@ MOST_KEYS = 160
 MOST_MEMBERS = 48
 
 #: Keys that compiled code can't compare, since JSON has them in several spellings.
-_ODD_KEY = re.compile(r'["\\\x00-\x1f]')
+ODD_KEY = re.compile(r'["\\\x00-\x1f]')
 
 #: The member that only documents have.
 _LIST = "traceEvents"
@@ -60,7 +60,7 @@ class Shape:
     def is_wide(self) -> bool:
         """Whether the members are too many, or odd, for compiled code."""
         members = self.members
-        return len(members) > MOST_MEMBERS or _LIST in members or any(map(_ODD_KEY.search, members))
+        return len(members) > MOST_MEMBERS or _LIST in members or any(map(ODD_KEY.search, members))
 
     def _learn_args(self, text: bytes) -> bool:
         before = self.loose
@@ -68,7 +68,7 @@ class Shape:
             self.loose = True
             return not before
         new = [_widen(self.args, key, kind_of(bytes(value))) for key, value in members_of(text).items()]
-        self.loose = self.loose or len(self.args) > MOST_KEYS or any(map(_ODD_KEY.search, self.args))
+        self.loose = self.loose or len(self.args) > MOST_KEYS or any(map(ODD_KEY.search, self.args))
         return any(new) or self.loose != before
 
 
