@@ -3,7 +3,7 @@
     fields = gather(data)                             number -> values
     pid = int32(first(fields, DESCRIPTOR["pid"], 0))
 
-`_shared.columnar.protobuf` parses messages that occur once per event as columns; this module is for the others.
+`ktrace.kit.columnar.protobuf` parses messages that occur once per event as columns; this module is for the others.
 """
 
 from __future__ import annotations

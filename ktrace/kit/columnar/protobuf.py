@@ -1,11 +1,10 @@
 """The protobuf wire format as columns: the fields of many messages at once.
 
-Two ways lead to the same columns. Messages of the same length mostly differ only in their numbers: one of them is
-parsed field by field and becomes the template of the others, found by a masked comparison of their bytes. Messages
-that match no template are parsed in lockstep: the first field of all messages, then the second, and so on.
+Messages are parsed in lockstep: the first field of all of them, then the second, and so on. The last few, which are
+longer than the others, are parsed one by one, to the same columns.
 
-    packets      0a 12 40 e8 07 50 01 5a ..      template   40 .. .. 50 . 5a ..      tag and number, tag and number
-                 0a 12 40 d0 0f 50 01 5a ..                 timestamp  sequence      -> two int64 columns
+    packets   40 e8 07 50 01 5a ..      step 1: 40, the timestamp   1000   step 2: 50, the sequence   1   and so on
+              40 d0 0f 50 01                                        2000                              1
 """
 
 from __future__ import annotations
@@ -20,12 +19,6 @@ import pyarrow as pa
 from ktrace.model.arrays import AnyArray, Bools, Int64, UInt8, UInt64
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
-
-#: From this many messages of one length and structure on a template pays; fewer are parsed in lockstep.
-_ALIKE = 48
-
-#: Templates that are tried for the messages of one length, and the greatest length.
-_TEMPLATES, _LONGEST = 16, 512
 
 #: From this many messages on lockstep pays; fewer are parsed one by one.
 _FEW = 24
@@ -104,53 +97,11 @@ class Fields:
 def parse(data: UInt8, start: Int64, end: Int64) -> Fields:
     """Parses the fields of the messages at data[start:end], one level deep."""
     fields = Fields(len(start))
-    size = end - start
     near_the_end = end > len(data) - 16  # eight bytes can't be read at once there
-    rest = [np.flatnonzero(near_the_end)]
-    stepped = [np.flatnonzero(~near_the_end & (size > _LONGEST))]
-    few = np.flatnonzero(~near_the_end & (size <= _LONGEST) & (size > 0))
-    stepped += [
-        _by_template(data, start, int(size[alike[0]]), alike, fields) if len(alike) >= _ALIKE else alike
-        for alike in _by_size(few, size)
-    ]
-    _in_lockstep(data, start, end, np.sort(np.concatenate(stepped)), fields)
-    for owner in np.concatenate(rest).tolist():
+    _in_lockstep(data, start, end, np.flatnonzero(~near_the_end & (end > start)), fields)
+    for owner in np.flatnonzero(near_the_end).tolist():
         _one_by_one(data, owner, int(start[owner]), int(end[owner]), fields)
     return fields
-
-
-def _by_size(which: Int64, size: Int64) -> Iterator[Int64]:
-    """Yields groups of messages of the same length, each in order."""
-    if not len(which):
-        return
-    order = which[np.argsort(size[which].astype(np.uint16), kind="stable")]
-    cuts = np.flatnonzero(np.diff(size[order])) + 1
-    yield from np.split(order, cuts)
-
-
-def _by_template(data: UInt8, start: Int64, size: int, which: Int64, fields: Fields) -> Int64:
-    """Adds the fields of messages of one length by templates, and returns the messages that match none."""
-    stride = (size + 7) // 8 * 8 + 8
-    shape, strides = (max(len(data) - stride + 1, 0), stride), (1, 1)
-    windows = np.ndarray(shape, np.uint8, data, 0, strides)
-    inside = start[which] < len(windows)
-    left, out = [which[~inside]], which[inside]
-    for _ in range(_TEMPLATES):
-        if len(out) < _ALIKE:
-            break
-        first = int(start[out[0]])
-        template = list(_spans(data[first : first + size].tobytes()))
-        rows = windows[start[out]]
-        alike = _matches(rows, template, size) if template and template[-1][0] >= 0 else np.zeros(len(out), np.bool_)
-        alike[0] = True
-        if template[-1][0] < 0:
-            fields.mark_bad(out[:1])
-        elif np.count_nonzero(alike) < _ALIKE:
-            left.append(out[alike])
-        else:
-            _read(rows if alike.all() else rows[alike], template, out[alike], start, fields)
-        out = out[~alike]
-    return np.concatenate([*left, out])
 
 
 def _spans(message: bytes) -> Iterator[tuple[int, int, int]]:
@@ -193,58 +144,23 @@ def varint(data: bytes | UInt8, at: int) -> tuple[int, int]:
             raise ValueError("a number of more than ten bytes")
 
 
-def _matches(rows: UInt8, template: list[tuple[int, int, int]], size: int) -> Bools:
-    """Which rows have the tags and lengths of the first one, and numbers of as many bytes."""
-    mask = np.zeros(rows.shape[1], np.uint8)
-    mask[:size] = 0xFF
-    for tag, start, length in template:
-        mask[start : start + length] = 0x80 if tag & 7 == VARINT else 0
-    words, wanted = rows.view(np.uint64), mask.view(np.uint64)
-    same = np.ones(len(rows), np.bool_)
-    for column in np.flatnonzero(wanted).tolist():
-        same &= (words[:, column] & wanted[column]) == (words[0, column] & wanted[column])
-    return same
-
-
-def _read(rows: UInt8, template: list[tuple[int, int, int]], owner: Int64, start: Int64, fields: Fields) -> None:
-    """Adds the fields of rows that match the template."""
-    origin = start[owner]
-    for tag, at, length in template:
-        wire = tag & 7
-        if wire == LENGTH:
-            value = np.full(len(rows), length, np.uint64)
-        elif wire == VARINT and length == 1:
-            value = rows[:, at].astype(np.uint64)
-        else:
-            words: UInt64 = np.ndarray((len(rows),), "<u8", rows, at, (rows.shape[1],))
-            value = words.copy()
-            if wire == VARINT:
-                value = _folded(value, length)
-                for extra in range(8, length):
-                    value |= (rows[:, at + extra].astype(np.uint64) & np.uint64(0x7F)) << np.uint64(7 * extra)
-            elif wire == FIXED32:
-                value &= np.uint64(0xFFFFFFFF)
-        fields.add(tag, owner, value, origin + at)
-
-
-def _folded(words: UInt64, length: int) -> UInt64:
-    """Decodes varints of that many bytes (at most eight) in the low bytes of the words."""
-    value = words & (_LOW if length >= 8 else np.uint64((1 << 8 * length) - 1) & _LOW)
-    for low, high, shift in _FOLD[: 1 if length <= 2 else 2 if length <= 4 else 3]:
+def _folded(words: UInt64) -> UInt64:
+    """Decodes the varints in words, of at most eight bytes each."""
+    value = words & _LOW
+    for low, high, shift in _FOLD:
         value = (value & low) | ((value & high) >> shift)
     return value
 
 
 def _in_lockstep(data: UInt8, start: Int64, end: Int64, which: Int64, fields: Fields) -> None:
     """Adds the first field of all those messages, then the second, and so on."""
-    words: UInt64 = np.ndarray((max(len(data) - 7, 0),), "<u8", data, 0, (1,))
     owner, at, stop = which, start[which], end[which]
     while len(owner) >= _FEW:
-        tag, value_at = _varints(words, at)
+        tag, value_at = _varints(data, at)
         after = np.empty_like(at)
         for kind in [int(tag[0])] if (tag == tag[0]).all() else distinct_of(tag)[0].tolist():
             mine = np.flatnonzero(tag == kind) if (tag != kind).any() else slice(None)
-            value, begin, end_of_field = _values(words, value_at[mine], kind & 7)
+            value, begin, end_of_field = _values(data, value_at[mine], kind & 7)
             ok = (end_of_field <= stop[mine]) & (end_of_field > at[mine])  # a length beyond 2^63 leads back
             if kind < 8 or (kind & 7) not in (VARINT, FIXED64, LENGTH, FIXED32):
                 ok[:] = False
@@ -261,21 +177,28 @@ def _in_lockstep(data: UInt8, start: Int64, end: Int64, which: Int64, fields: Fi
         _one_by_one(data, message, first, last, fields)
 
 
-def _varints(words: UInt64, at: Int64) -> tuple[UInt64, Int64]:
+def _words(data: UInt8) -> UInt64:
+    """The eight bytes from each position on, as numbers."""
+    return np.ndarray((max(len(data) - 7, 0),), "<u8", data, 0, (1,))
+
+
+def _varints(data: UInt8, at: Int64) -> tuple[UInt64, Int64]:
     """Reads the numbers at these positions, and where they end. One of more than ten bytes ends far after `stop`."""
+    first = data[at]
+    if first.max() < 128:
+        return first.astype(np.uint64), at + 1
+    words = _words(data)
     found = words[at]
-    if not (found & np.uint64(0x80)).any():
-        return found & np.uint64(0x7F), at + 1
     stops = ~found & _HIGH
     lowest = stops & (~stops + np.uint64(1))
-    value = _folded(found & (lowest - np.uint64(1)), 8)
+    value = _folded(found & (lowest - np.uint64(1)))
     length = (np.bitwise_count((lowest - np.uint64(1)) | lowest).astype(np.int64) + 7) >> 3
     long = np.flatnonzero(stops == 0)
     if len(long):  # negative numbers are ten bytes long
         more = words[np.minimum(at[long] + 8, len(words) - 1)]
         ninth, tenth = more & np.uint64(0xFF), (more >> np.uint64(8)) & np.uint64(0xFF)
         value[long] = (
-            _folded(found[long], 8)
+            _folded(found[long])
             | (ninth & np.uint64(0x7F)) << np.uint64(56)
             | np.where(ninth >= 128, (tenth & np.uint64(1)) << np.uint64(63), np.uint64(0))
         )
@@ -283,18 +206,17 @@ def _varints(words: UInt64, at: Int64) -> tuple[UInt64, Int64]:
     return value, at + length
 
 
-def _values(words: UInt64, at: Int64, wire: int) -> tuple[UInt64, Int64, Int64]:
+def _values(data: UInt8, at: Int64, wire: int) -> tuple[UInt64, Int64, Int64]:
     """Reads value, start and end of fields; for LENGTH the value is the length, the start that of the bytes."""
-    at = np.minimum(at, len(words) - 1)
+    at = np.minimum(at, len(data) - 8)
     if wire == VARINT:
-        value, end = _varints(words, at)
+        value, end = _varints(data, at)
         return value, at, end
     if wire == LENGTH:
-        value, begin = _varints(words, at)
+        value, begin = _varints(data, at)
         return value, begin, begin + np.minimum(value, np.uint64(1 << 62)).astype(np.int64)
-    if wire == FIXED64:
-        return words[at], at, at + 8
-    return words[at] & np.uint64(0xFFFFFFFF), at, at + 4
+    words = _words(data)[at]
+    return (words, at, at + 8) if wire == FIXED64 else (words & np.uint64(0xFFFFFFFF), at, at + 4)
 
 
 def _one_by_one(data: UInt8, owner: int, start: int, end: int, fields: Fields) -> None:

@@ -48,7 +48,7 @@ def random_event(draw: st.DrawFn) -> tuple[int, Row]:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(random_event(), max_size=8), st.integers(1, 100), st.randoms(use_true_random=False))
 def test_random_events(tmp_path_factory: pytest.TempPathFactory, some: list[Any], times: int, dice: Any) -> None:
-    """Each event occurs often, so that it becomes a template, and among others, so that templates are needed."""
+    """Each event occurs often, and among others: packets are parsed together, and have different fields."""
     chosen = some * times
     dice.shuffle(chosen)
     path = write(tmp_path_factory.mktemp("random") / "random.pftrace", random_trace(chosen))
