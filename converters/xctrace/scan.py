@@ -6,6 +6,9 @@
 All positions of `<`, `>` and `"` come from numpy. The form is regular if each `<` has its `>` before the next `<`, tags
 have no attributes but `id`, `id fmt`, `ref` or `fmt`, in double quotes, and each row has a cell for each column.
 Anything else is left to `elements`, which gives the same for these rows.
+
+Why not expat alone: with this scan 42 MB become rows at 53 MB/s, with `elements` for all of them at 6 MB/s. Handlers of
+expat that do nothing run at 64 MB/s, and lxml with a look at each cell at 37 MB/s (2026-11-25).
 """
 
 from __future__ import annotations
