@@ -2,16 +2,30 @@
 
 {"ph": "X", "name": "f("a")", "args": {"x": nan}},   {"ph": "X", ...     and here the file ends
  refused by the parser, repaired                ^ where `walk` ends     ^ a cut
+
+    an element that                            becomes
+    is valid                                   itself, with `mend` if it isn't UTF-8
+    is valid, and goes on: `}, "key":`         a broken object, with a surplus brace
+    has no opening brace                       an event, if one ends there; else stray text
+    is a document with a list of events        the begin of that list, which continues this one
+    is an object that the parser refuses       what `mend_value` makes of it up to an end that `walk` finds; else lost
+    is nested too deeply                       lost, up to its end by brackets
+    doesn't end within the bytes allowed       lost, up to the next valid event
+    is anything else                           lost, up to what may begin an element
+
+What is examined in vain is counted, so that the time is in proportion to the text (`_within`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
 import msgspec
 
+from ktrace.byte_account import Owner
 from ktrace.kit.columnar.dictionaries import is_utf8
 
 from .chunks import Text
@@ -40,18 +54,33 @@ _SPARE = 100
 
 @dataclass
 class Salvaged:
-    """Elements as JSON texts, `false` for one that was given up; `places` and `repairs` have positions in the document.
-
-    `ended`: the text is at the list's bracket. `resumed`: the last element was given up, together with the separator
-    after it.
-    """
+    """Elements as JSON texts, `false` for one that was lost; `places` and `repairs` have positions in the document."""
 
     elements: list[bytes] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     repairs: list[Repair] = field(default_factory=list)
     lost: list[Repair] = field(default_factory=list)
-    ended: bool = False
-    resumed: bool = False
+
+    def keep(self, start: int, content: bytes, repairs: Iterable[Repair] = ()) -> bool:
+        """Takes an element that was repaired, at places counted from its start; False if it still isn't JSON."""
+        if not is_json(content):
+            return False
+        self._add(start, content)
+        self.repairs += (repair._replace(place=start + repair.place) for repair in repairs)
+        return True
+
+    def lose(self, kind: str, start: int, shown: str) -> None:
+        """Gives an element up."""
+        self._add(start, b"false")
+        self.lost.append(Repair(kind, start, shown))
+
+    def repaired(self, place: int, detail: str) -> None:
+        """States a repair of the list."""
+        self.repairs.append(Repair("json-repair", place, detail))
+
+    def _add(self, start: int, content: bytes) -> None:
+        self.elements.append(content)
+        self.places.append(start)
 
 
 def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = None) -> Salvaged:
@@ -59,85 +88,172 @@ def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = 
 
     `known` is an element that has already been examined.
     """
-    found = Salvaged()
-    while text.pos < end:
-        commas = _separators(text)
-        first = text.peek()
-        fault = _fault(commas, int(bool(found.elements)), first)
-        if fault and not lines and not found.resumed:
-            found.repairs.append(Repair("json-repair", text.pos, fault))
-        if not first:
-            break
-        if first == b"]":
-            found.ended = True
-            break
-        found.resumed = False
-        start, lost = text.pos, len(found.lost)
-        if first == b'"':
-            _take_headless(text, found)
-            text.own("read" if lost == len(found.lost) else "skipped", start)
-            continue
-        value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, text.largest))
-        whole = None
-        if not value.fault and first == b"{" and text.match(GOES_ON, value.end) > value.end:
-            after = text.match(_SEPARATORS, value.end)
-            if _headless_end(text, after) < 0 or not _has_phase(text, value):
-                whole, value = value, value._replace(fault="broken")  # by a surplus brace
-        if first == b"{" and (inner := _list_within(text, value)) > 0:
-            found.repairs.append(Repair("json-repair", text.pos, "a document begins within the list"))
+    return _Salvage(text, known).run(end, lines=lines)
+
+
+class _Salvage:
+    """`resumed`: the last element was given up, together with the separator after it."""
+
+    def __init__(self, text: Text, known: Value | None) -> None:
+        self._text = text
+        self._known = known
+        self._found = Salvaged()
+        self._resumed = False
+
+    def run(self, end: int, *, lines: bool) -> Salvaged:
+        text, found = self._text, self._found
+        while text.pos < end:
+            commas = self._separators()
+            first = text.peek()
+            fault = _fault(commas, int(bool(found.elements)), first)
+            if fault and not lines and not self._resumed:
+                found.repaired(text.pos, fault)
+            if first in (b"", b"]"):
+                break
+            self._resumed = False
+            start, lost = text.pos, len(found.lost)
+            owner: Owner = "read"
+            if first == b'"':
+                self._headless()
+            elif first == b"{":
+                owner = self._object()
+            elif (value := self._value()).fault:
+                self._stray()
+            else:
+                self._whole(value)
+            text.own("skipped" if lost < len(found.lost) else owner, max(start, text.owned))
+        return found
+
+    def _separators(self) -> int:
+        """Goes to the next element, and returns the number of commas before it."""
+        text, commas = self._text, 0
+        while True:
+            after = text.match(_SEPARATORS, text.pos)
+            commas += text.part(text.pos, after).count(b",")
+            start, text.pos = text.pos, after
+            text.own("read", start)
+            if after < text.end or not text.more():
+                return commas
+
+    def _value(self) -> Value:
+        text = self._text
+        if self._known and self._known.start == text.pos:
+            return self._known
+        return value_at(text, text.pos, _allowed(text, text.largest))
+
+    def _object(self) -> Owner:
+        """An element that begins with a brace; returns whether it was read, or is structure."""
+        text, value, whole = self._text, self._value(), None
+        if not value.fault and self._goes_on(value):
+            value, whole = value._replace(fault="broken"), value
+        if (inner := _list_within(text, value)) > 0:
+            self._found.repaired(text.pos, "a document begins within the list")
             text.pos = inner
-            text.own("structure", start)
-            found.resumed = True
-            continue
-        if not value.fault:
-            _take_whole(text, value, found)
-        elif first == b"{":
-            _take_broken(text, value, found, whole)
+            self._resumed = True
+            return "structure"
+        if value.fault:
+            self._broken(value, whole)
         else:
-            _take_stray(text, found)
-        text.own("read" if lost == len(found.lost) else "skipped", max(start, text.owned))
-    return found
+            self._whole(value)
+        return "read"
 
+    def _goes_on(self, value: Value) -> bool:
+        """Whether an object goes on after a surplus brace: a key follows, and no event that lacks its own brace."""
+        text = self._text
+        if text.match(GOES_ON, value.end) == value.end:
+            return False
+        after = text.match(_SEPARATORS, value.end)
+        return _headless_end(text, after) < 0 or own_key(text.part(value.start, value.end), PHASE) != b"ph"
 
-def _has_phase(text: Text, value: Value) -> bool:
-    return own_key(text.part(value.start, value.end), PHASE) == b"ph"
+    def _whole(self, value: Value) -> None:
+        """An element that the grammar allows."""
+        content = self._text.part(value.start, value.end)
+        self._text.pos = value.end
+        if (content[:1] in b"{[" or content == b"null") and _is_shallow(content):
+            if is_utf8(content):
+                self._found._add(value.start, content)
+                return
+            if self._found.keep(value.start, *mend(content)):
+                return
+        self._found.lose("bad-record", value.start, _shown(content))
 
+    def _headless(self) -> None:
+        """An event whose opening brace is missing; else the text is stray."""
+        text, start = self._text, self._text.pos
+        end = _headless_end(text, start)
+        if end < 0 or not self._found.keep(start, *mend(b"{" + text.part(start, end))):
+            self._stray()
+            return
+        self._found.repaired(start, "an opening brace is missing")
+        text.pos = end
 
-def _list_within(text: Text, value: Value) -> int:
-    """Where the list of events of a document begins that begins here; 0 if this isn't a document."""
-    end = min(text.end, value.start + LEAST_LOOKED_AT)
-    head = text.part(value.start, end if value.fault else min(end, value.end))
-    key, place = find_key(head, _DECISIVE) or (b"", 0)
-    begin = _OPENING.match(head, place) if key == b"traceEvents" else None
-    return value.start + begin.end() if begin else 0
+    def _broken(self, value: Value, whole: Value | None) -> None:
+        """An object that the parser refuses; `whole` is the valid one at its begin, if more of it seems to follow."""
+        text, start = self._text, self._text.pos
+        shown = ""
+        if value.fault == "broken":
+            end = self._mended(value)
+            if end > start:
+                text.pos = end
+                return
+            if whole and -end > whole.end:
+                self._whole(whole)
+                text.own("read", start)
+                start = whole.end
+        elif value.fault == "deep":
+            end, shown = -_end_by_brackets(text), "nested too deeply: "
+        else:  # the examined part is JSON
+            text.wasted += value.end - start
+            end = -start
+        shown += _shown(text.part(start, min(start + 60, text.end)))
+        text.pos = start
+        if end < -start:
+            text.pos = -end
+        else:  # a further brace may begin an event
+            resume(text)
+            self._resumed = True
+        self._found.lose("cut" if text.ended and text.pos == text.end else "bad-record", start, shown)
 
+    def _mended(self, value: Value) -> int:
+        """Takes a broken object if it can be repaired, and returns its end; if it can't be, the end negated.
 
-def _take_headless(text: Text, found: Salvaged) -> None:
-    """Takes an event whose opening brace is missing; else the text is stray."""
-    start, end = text.pos, _headless_end(text, text.pos)
-    if end < 0 or not _keep(found, start, *mend(b"{" + text.part(start, end))):
-        _take_stray(text, found)
-        return
-    found.repairs.append(Repair("json-repair", start, "an opening brace is missing"))
-    text.pos = end
+        If the end isn't known either, returns its begin negated.
+        """
+        text, start, fault = self._text, value.start, value.end - value.start
+        size = LOOKED_AT + 2 * fault
+        most = max(size, _allowed(text, MOST_LOOKED_AT))
+        while True:
+            piece = _piece(text, start, size)
+            last = text.ended and start + len(piece) == text.end
+            cut = broken_off(piece, fault)
+            if cut > 0:
+                return -(start + before_event(piece, fault, Walked(cut, False, [], False)))
+            ends = []
+            for walked in candidates(piece, last=last):
+                for way in mend_value(piece[: walked.end]) if walked.closed else ():
+                    if self._found.keep(start, *way):
+                        _waste(text, piece, walked.end)
+                        return start + walked.end
+                ends.append(before_event(piece, fault, walked))
+                if not walked.closed or event_follows(piece, walked.end):
+                    break
+            if ends or last or size > most:
+                end = min(ends, default=0)
+                _waste(text, piece, end)
+                return -(start + end)
+            size *= 4
 
-
-def _headless_end(text: Text, start: int) -> int:
-    """Where an event ends whose first key begins at `start`, without its opening brace; -1 if this isn't one."""
-    size = LOOKED_AT
-    while True:
-        while text.end - start < size and text.more():
+    def _stray(self) -> None:
+        """Text that isn't an element."""
+        text, start = self._text, self._text.pos
+        while text.match(_STRAY, start) == text.end and text.end - start < LEAST_LOOKED_AT and text.more():
             pass
-        piece = b"{" + text.part(start, min(text.end, start + size))
-        if not EVENT.match(piece):
-            return -1
-        end = object_end(piece)
-        if end > 0:
-            return start + end - 1 if own_key(piece[:end], PHASE) == b"ph" else -1
-        text.wasted -= end
-        if -end < len(piece) or len(piece) <= size or size > _allowed(text, MOST_LOOKED_AT):
-            return -1
-        size *= 4
+        text.pos = max(text.match(_STRAY, start), start + 1)
+        content = text.part(start, text.pos).strip()
+        if content == b"[":
+            self._found.repaired(start, "a list begins within the list")
+        else:
+            self._found.lose("bad-record", start, _shown(content))
 
 
 def _fault(commas: int, wanted: int, after: bytes) -> str:
@@ -149,16 +265,36 @@ def _fault(commas: int, wanted: int, after: bytes) -> str:
     return "a surplus comma" if commas > wanted else "a comma is missing"
 
 
-def _separators(text: Text) -> int:
-    """Goes to the next element, and returns the number of commas before it."""
-    commas = 0
+def _piece(text: Text, start: int, size: int) -> bytes:
+    """So many bytes from a position on, or up to the end of the document."""
+    while text.end - start < size and text.more():
+        pass
+    return text.part(start, min(text.end, start + size))
+
+
+def _list_within(text: Text, value: Value) -> int:
+    """Where the list of events of a document begins that begins here; 0 if this isn't a document."""
+    end = min(text.end, value.start + LEAST_LOOKED_AT)
+    head = text.part(value.start, end if value.fault else min(end, value.end))
+    key, place = find_key(head, _DECISIVE) or (b"", 0)
+    begin = _OPENING.match(head, place) if key == b"traceEvents" else None
+    return value.start + begin.end() if begin else 0
+
+
+def _headless_end(text: Text, start: int) -> int:
+    """Where an event ends whose first key begins at `start`, without its opening brace; -1 if this isn't one."""
+    size = LOOKED_AT
     while True:
-        after = text.match(_SEPARATORS, text.pos)
-        commas += text.part(text.pos, after).count(b",")
-        start, text.pos = text.pos, after
-        text.own("read", start)
-        if after < text.end or not text.more():
-            return commas
+        piece = b"{" + _piece(text, start, size)
+        if not EVENT.match(piece):
+            return -1
+        end = object_end(piece)
+        if end > 0:
+            return start + end - 1 if own_key(piece[:end], PHASE) == b"ph" else -1
+        text.wasted -= end
+        if -end < len(piece) or len(piece) <= size or size > _allowed(text, MOST_LOOKED_AT):
+            return -1
+        size *= 4
 
 
 def may_try(text: Text, size: int) -> bool:
@@ -174,83 +310,6 @@ def _allowed(text: Text, most: int) -> int:
 def _within(most: int, pos: int, spent: int) -> int:
     """Bytes that may be examined in vain: `most` once, then as many as were read, so that the time stays linear."""
     return max(LEAST_LOOKED_AT, min(most, most + 2 * pos - spent))
-
-
-def _take_whole(text: Text, value: Value, found: Salvaged) -> None:
-    """An element that the grammar allows."""
-    content = text.part(value.start, value.end)
-    text.pos = value.end
-    if (content[:1] not in b"{[" and content != b"null") or not _is_shallow(content):
-        _lose(found, Repair("bad-record", value.start, _shown(content)))
-    elif is_utf8(content):
-        found.elements.append(content)
-        found.places.append(value.start)
-    elif not _keep(found, value.start, *mend(content)):
-        _lose(found, Repair("bad-record", value.start, _shown(content)))
-
-
-def _take_broken(text: Text, value: Value, found: Salvaged, whole: Value | None = None) -> None:
-    """An object that the parser refuses; `whole` is the valid one at its begin, if more of it seems to follow."""
-    start = text.pos
-    shown = _shown(text.part(start, min(start + 60, text.end)))
-    if value.fault == "broken":
-        end = _mended(text, value, found)
-        if end > start:
-            text.pos = end
-            return
-        if whole and -end > whole.end:
-            _take_whole(text, whole, found)
-            text.own("read", start)
-            start = whole.end
-            shown = _shown(text.part(start, min(start + 60, text.end)))
-    elif value.fault == "deep":
-        end = -_end_by_brackets(text)
-        shown = f"nested too deeply: {shown}"
-    else:  # the examined part is JSON
-        text.wasted += value.end - start
-        end = -start
-    if end < -start:
-        text.pos = -end
-    else:
-        text.pos = start  # a further brace may begin an event
-        resume(text)
-        found.resumed = True
-    at_end = text.ended and text.pos == text.end
-    _lose(found, Repair("cut" if at_end else "bad-record", start, shown))
-
-
-def _mended(text: Text, value: Value, found: Salvaged) -> int:
-    """Takes a broken object if it can be repaired, and returns its end; if it can't be, the end negated.
-
-    If the end isn't known either, returns its begin negated.
-    """
-    start, fault = value.start, value.end - value.start
-    size = LOOKED_AT + 2 * fault
-    most = max(size, _allowed(text, MOST_LOOKED_AT))
-    while True:
-        while text.end - start < size and text.more():
-            pass
-        piece = text.part(start, min(text.end, start + size))
-        last = text.ended and start + len(piece) == text.end
-        cut = broken_off(piece, fault)
-        if cut > 0:
-            return -(start + before_event(piece, fault, Walked(cut, False, [], False)))
-        ends = []
-        for walked in candidates(piece, last=last):
-            for way in mend_value(piece[: walked.end]) if walked.closed else ():
-                if _keep(found, start, *way):
-                    _waste(text, piece, walked.end)
-                    return start + walked.end
-            ends.append(before_event(piece, fault, walked))
-            if not walked.closed or event_follows(piece, walked.end):
-                break
-        if ends:
-            _waste(text, piece, min(ends))
-            return -(start + min(ends))
-        if last or size > most:
-            _waste(text, piece, 0)
-            return -start
-        size *= 4
 
 
 def mended_object(piece: bytes) -> tuple[bytes, int, list[Repair]] | None:
@@ -269,16 +328,6 @@ def mended_object(piece: bytes) -> tuple[bytes, int, list[Repair]] | None:
 def _waste(text: Text, piece: bytes, end: int) -> None:
     """Counts what was examined of a piece, of which an element takes the bytes up to `end`; the least isn't counted."""
     text.wasted += _WALKS * max(len(piece) - LOOKED_AT - 3 * end, 0)
-
-
-def _keep(found: Salvaged, start: int, content: bytes, repairs: list[Repair]) -> bool:
-    """Takes a repaired element; returns False if it still isn't JSON."""
-    if not is_json(content):
-        return False
-    found.elements.append(content)
-    found.places.append(start)
-    found.repairs += (repair._replace(place=start + repair.place) for repair in repairs)
-    return True
 
 
 def resume(text: Text, other: re.Pattern[bytes] | None = None) -> None:
@@ -320,25 +369,6 @@ def _end_by_brackets(text: Text) -> int:
             break
     text.wasted += at - start
     return start
-
-
-def _take_stray(text: Text, found: Salvaged) -> None:
-    """Takes text that isn't an element."""
-    start = text.pos
-    while text.match(_STRAY, start) == text.end and text.end - start < LEAST_LOOKED_AT and text.more():
-        pass
-    text.pos = max(text.match(_STRAY, start), start + 1)
-    content = text.part(start, text.pos).strip()
-    if content == b"[":
-        found.repairs.append(Repair("json-repair", start, "a list begins within the list"))
-    else:
-        _lose(found, Repair("bad-record", start, _shown(content)))
-
-
-def _lose(found: Salvaged, loss: Repair) -> None:
-    found.elements.append(b"false")
-    found.places.append(loss.place)
-    found.lost.append(loss)
 
 
 def _shown(text: bytes) -> str:
