@@ -35,12 +35,11 @@ from .byte_ranges import begin, seek
 from .chunks import CHUNK, Text
 from .decode import MOST_EVENTS, Decoder
 from .events import LARGEST_MEMBER, Events, Member, RowsOf
+from .grammar import Nest
 from .lists import List, is_event
 from .repair import mend, mend_value
 from .salvage import is_json, resume
 
-_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
-_MARK = re.compile(rb'["{}\[\]]')
 _TRACE_EVENTS = re.compile(rb'"traceEvents"\s*:\s*(?=\[)')
 _SURPLUS = re.compile(rb"[\]},\s]*")
 _STRAY = re.compile(rb"[^{\[]*")
@@ -215,35 +214,9 @@ class Document:
         return None
 
     def _value(self) -> bytes | None:
-        """Reads the JSON text that begins here; returns None if it is too long."""
-        text = self._text
-        start, at, depth, quoted = text.pos, text.pos, 0, False
-        while True:
-            if quoted:
-                at = text.match(_STRING, at)
-                if text.part(at, at + 1) == b'"':
-                    at, quoted = at + 1, False
-            elif depth:
-                found = text.search(_MARK, at)
-                mark = text.part(found, found + 1) if found >= 0 else b""
-                at = found + 1 if mark else text.end
-                quoted = mark == b'"'
-                depth += (mark in (b"{", b"[")) - (mark in (b"}", b"]")) if mark else 0
-            else:
-                first = text.peek()
-                quoted, depth = first == b'"', int(first in (b"{", b"["))
-                at += 1
-                if not quoted and not depth:
-                    at = text.match(_SCALAR, at)
-                    while at == text.end and text.more():
-                        at = text.match(_SCALAR, at)
-            if not quoted and not depth:
-                break
-            if at >= text.end - 1:
-                if at - start > LARGEST_MEMBER:
-                    text.pos = at
-                if not text.more():
-                    break
+        """Reads the JSON text that begins here, up to its end by brackets; returns None if it is too long."""
+        text, start = self._text, self._text.pos
+        at = self._end_of_nested() if text.peek() in (b'"', b"{", b"[") else self._end_of_scalar()
         if at - start > LARGEST_MEMBER:
             text.pos = at
             self._report.issue("unrecognised", f"byte {start}", f"a member of {at - start:,} bytes", 0)
@@ -251,6 +224,28 @@ class Document:
         whole = text.part(start, at)
         text.pos = at
         return whole
+
+    def _end_of_scalar(self) -> int:
+        text = self._text
+        at = text.match(_SCALAR, text.pos + 1)
+        while at == text.end and text.more():
+            at = text.match(_SCALAR, at)
+        return at
+
+    def _end_of_nested(self) -> int:
+        """The end of the text, list or object that begins here, or of the document; what is too long isn't kept."""
+        text, nest, size = self._text, Nest(), 1 << 12
+        start = at = text.pos
+        while True:
+            block = text.view(at, min(text.end, at + size))
+            end = nest.end(block)
+            if end >= 0:
+                return at + end
+            at, size = at + len(block), min(4 * size, 1 << 20)
+            if at - start > LARGEST_MEMBER:
+                text.pos = at
+            if at == text.end and not text.more():
+                return at
 
     def _events(self, *, lines: bool = False) -> Iterator[Events | Member | Batch]:
         """Yields the events of a list whose bracket is read, or those of lines."""
