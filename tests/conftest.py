@@ -21,7 +21,8 @@ sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
-SHARED = ROOT.parent / "shared"
+#: Real files: all that are at hand, else those of the repository.
+SHARED = folder if (folder := ROOT.parent / "shared").is_dir() else SAMPLES / "real"
 
 
 def pytest_configure(config: pytest.Config) -> None:
