@@ -21,6 +21,9 @@ sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
+#: The samples of formats, made for them; those in samples/real are `SHARED`.
+MADE_SAMPLES = sorted(path for path in SAMPLES.glob("*/*") if path.parent.name != "real")
+MADE_FOLDERS = sorted({path.parent.name for path in MADE_SAMPLES})
 #: Real files: all that are at hand, else those of the repository.
 SHARED = folder if (folder := ROOT.parent / "shared").is_dir() else SAMPLES / "real"
 

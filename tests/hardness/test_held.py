@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import SAMPLES
+from conftest import MADE_SAMPLES, SAMPLES
 
 import ktrace
 from ktrace.errors import KtraceError
@@ -20,9 +20,7 @@ TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 
 
 def databases() -> list[Path]:
-    found = [
-        file for file in sorted(SAMPLES.rglob("*")) if file.is_file() and file.open("rb").read(15) == b"SQLite format 3"
-    ]
+    found = [file for file in MADE_SAMPLES if file.is_file() and file.open("rb").read(15) == b"SQLite format 3"]
     return list({file.parent: file for file in found}.values())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import golden
 import pyarrow as pa
 import pytest
-from conftest import ROOT, SAMPLES
+from conftest import MADE_FOLDERS, ROOT, SAMPLES
 from nightly import few
 
 import ktrace
@@ -374,7 +374,7 @@ def test_slices_in_halves_and_patterns_for_short_names(tmp_path: Path) -> None:
         assert sorted(ktrace.read(out).events[["operation", "dur"]].itertuples(index=False, name=None)) == wanted
 
 
-EVERY_SAMPLE = [path for folder in sorted(SAMPLES.glob("*/")) for path in golden.samples_of(folder.name)]
+EVERY_SAMPLE = [path for folder in MADE_FOLDERS for path in golden.samples_of(folder)]
 
 
 @pytest.mark.parametrize("path", few(EVERY_SAMPLE, 1, by=lambda path: path.parent), ids=lambda path: path.name)

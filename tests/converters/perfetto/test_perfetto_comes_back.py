@@ -10,7 +10,7 @@ from typing import Any
 
 import golden
 import pytest
-from conftest import SAMPLES, SHARED
+from conftest import MADE_FOLDERS, SAMPLES, SHARED
 from engine import errors
 from google.protobuf import message_factory, text_format
 from nightly import few, is_small
@@ -54,7 +54,7 @@ def is_number(row: Row) -> bool:
     return "value" in row and abs(row["value"]) < float("inf")
 
 
-EVERY_SAMPLE = [path for folder in sorted(SAMPLES.glob("*/")) for path in golden.samples_of(folder.name)]
+EVERY_SAMPLE = [path for folder in MADE_FOLDERS for path in golden.samples_of(folder)]
 
 
 @pytest.mark.parametrize("path", few(EVERY_SAMPLE, 1, by=lambda path: path.parent), ids=lambda path: path.name)
