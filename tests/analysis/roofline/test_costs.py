@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrace.analysis.roofline.operators import cost_of
+from ktrace.analysis.roofline.roofline import cost_of
 from ktrace.analysis.roofline.tensors import Cost, parsed
 
 BF16, F32, I64 = "c10::BFloat16", "float", "long int"
