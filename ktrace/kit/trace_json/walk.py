@@ -7,10 +7,8 @@ A quote ends a text, depending on the rule, if no backslash precedes it (`PLAIN`
 possible there, as in `"name": "f("a")",` (`PLAUSIBLE`); or if the text after it is possible, even after a backslash,
 as in `"C:\",` (`ESCAPED`).
 
-Where a broken object ends, and which events in it are its neighbours.
-
-{"ph": "X", "name": "a"b", "args": {"i": 1}}, {"ph": "X", ...
-  a quote too many                          ^ `walk` ends here by one of its rules; the event that follows confirms it
+`candidates` are the ends by these rules, the likeliest first; an event that follows confirms one. An object may end
+sooner, where an event begins in it that can't be part of it (`before_event`, `broken_off`).
 """
 
 from __future__ import annotations
