@@ -84,11 +84,10 @@ class Writer:
         for one, mine in zip(machines, gpus, strict=True):
             counters = KernelCounters() if len(machines) == 1 else KernelCounters(max(MOST // len(machines), 1))
             self._machines[one] = Machine(self._output, mine, one, counters)
-        self._output.write_sidecar(begin_text(origin, self._gpu))
+        self._output.write_sidecar([begin_text(origin, self._gpu)])
         rows: Iterable[dict[str, Any]] = to_rows(catalog.to_batch())
-        self._output.write_sidecar(*catalog_texts(map(_fact, rows)))
-        for text in link_texts(timeline.links()):
-            self._output.write_sidecar(text)
+        self._output.write_sidecar(catalog_texts(map(_fact, rows)))
+        self._output.write_sidecar(link_texts(timeline.links()))
         clocks = _clocks(timeline, origin) if self._knows_time_of_day else []
         for machine in self._machines.values():
             machine.start(clocks)
@@ -119,7 +118,7 @@ class Writer:
             machine.close(self._busy, pieces)
         if self._work and not self._first:
             self._output.write(_shown_at_first(self._output, *self._work))
-        self._output.write_sidecar(end_text())
+        self._output.write_sidecar([end_text()])
         self._stream.close()
 
 

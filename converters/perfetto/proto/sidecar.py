@@ -147,9 +147,9 @@ def end_text() -> str:
     return dump_json({"ktrace": VERSION, "part": "end"})
 
 
-def place_texts(name: str, places: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
+def place_texts(name: str, places: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[str]:
     """Yields texts that map `tracks` or `queues` to their columns."""
-    return (dump_json({name: {str(key): place for key, place in part}}) for part in _chunks(places.items()))
+    return (dump_json({name: {str(key): place for key, place in part}}) for part in _chunks(places))
 
 
 def catalog_texts(catalog: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -56,6 +56,9 @@ _BEGINS, _ENDS, _POINT, _COUNTS = (
 #: Fewer events aren't worth a thread.
 _FEW = 1 << 12
 
+#: So many ends of slices are written at once, or as many as stand among the begins of a batch.
+_MANY = 1 << 16
+
 
 class Machine:
     """Writes the events of one machine.
@@ -131,9 +134,10 @@ class Machine:
         mine = np.zeros(len(batch) + 1, np.bool_)  # the last one is for ends, whose row is -1
         mine[rows] = True
         mine[-1] = True
-        at = np.flatnonzero(mine[edges.row])
+        every = np.flatnonzero(mine[edges.row])
+        begins = np.flatnonzero(is_row[every])
+        at = every[: max(int(begins[-1]) + 1 if len(begins) else 0, _MANY)]
         place = self._placed_edges(batch, at)
-        begins = np.flatnonzero(is_row[at])
         position = np.empty(len(batch), np.int64)
         position[edges.row[at[begins]]] = begins
         host = HostRows(_select(batch, rows), CodedField(place.table, place.codes[position[rows]]), arrows.of(rows))
@@ -144,6 +148,13 @@ class Machine:
         end = Events([CodedField(place.table, place.codes[ends])], ends)
         packets = Packets(self._host, _EVENT).of([begin, end], edges.ts[at] - self._origin)
         self._output.make(packets, worthwhile=len(at) >= _FEW)
+        for start in range(len(at), len(every), _MANY):
+            self._write_ends(batch, every[start : start + _MANY])
+
+    def _write_ends(self, batch: TimelineBatch, at: Int64) -> None:
+        """Writes ends that no begin follows: those of all slices, where very many overlap."""
+        ends = Events([self._placed_edges(batch, at)], np.arange(len(at)))
+        self._output.make(Packets(self._host, _EVENT).of([ends], batch.edges.ts[at] - self._origin))
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """Returns the fields of type and track of those edges."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import cache
+from itertools import chain, islice
 from typing import Any
 
 from ktrace.model.tracks import Track
@@ -43,7 +44,7 @@ class TraceOutput:
         """Writes packets that are yet to be made, in a thread if they are many."""
         self.stream.make(packets, worthwhile=worthwhile)
 
-    def write_sidecar(self, *texts: str) -> None:
+    def write_sidecar(self, texts: Iterable[str]) -> None:
         """Writes packets of the sidecar."""
         for text in texts:
             event = bytes_field(f.TRACE_PACKET["for_testing"], text_field(f.TEST_EVENT["str"], text))
@@ -51,17 +52,19 @@ class TraceOutput:
 
     def write_places(self, queues: dict[int, dict[str, Any]]) -> None:
         """Writes the columns of the tracks and counters that are new since the last call, and of these queues."""
-        tracks = self.timeline.tracks
-        places = {
-            uuid: columns_of(tracks[number]) for uuid, number in islice(self.tracks.lanes(), self._described[0], None)
-        }
-        series = islice(self.tracks.counters(), self._described[1], None)
-        counters = {
-            uuid: columns_of(tracks[number]) | {"counter": name} | ({"unit": unit} if unit else {})
-            for uuid, number, name, unit in series
-        }
-        self._described = [self._described[0] + len(places), self._described[1] + len(counters)]
-        self.write_sidecar(*place_texts("tracks", places | counters), *place_texts("queues", queues))
+        self.write_sidecar(place_texts("tracks", chain(self._new_lanes(), self._new_counters())))
+        self.write_sidecar(place_texts("queues", queues.items()))
+
+    def _new_lanes(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        of = cache(lambda number: columns_of(self.timeline.tracks[number]))  # a track may have very many lanes
+        for uuid, number in islice(self.tracks.lanes(), self._described[0], None):
+            self._described[0] += 1
+            yield uuid, of(number)
+
+    def _new_counters(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for uuid, number, name, unit in islice(self.tracks.counters(), self._described[1], None):
+            self._described[1] += 1
+            yield uuid, columns_of(self.timeline.tracks[number]) | {"counter": name} | ({"unit": unit} if unit else {})
 
 
 def columns_of(track: Track) -> dict[str, Any]:
