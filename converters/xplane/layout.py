@@ -14,9 +14,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, varint
+from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, bounds_of, run_of, varint
 from ktrace.model.arrays import Int64
 
 #: The bytes of a file.
@@ -204,14 +202,17 @@ def events_of(data: Data, line: Line) -> Iterator[tuple[Int64, Int64]]:
             continue
         first = here
         try:
-            ends = _run(block, here, len(block) if is_last else len(block) - _HEAD)
-            here = ends[-1] if ends else here
-            if base + here > line.end:
-                here = ends[-2] if len(ends) > 1 else first
-                yield _bounds(block, base, first, ends[:-1])
+            stop = len(block) if is_last else len(block) - _HEAD
+            ends = run_of(block, here, stop, _EVENT)
+            beyond = bool(ends) and base + ends[-1] > line.end
+            if beyond:
+                ends.pop()
+            here = ends[-1] if ends else first
+            starts, stops = bounds_of(block, first, ends)
+            yield starts + base, stops + base
+            if beyond:
                 raise IndexError
-            yield _bounds(block, base, first, ends)
-            if here < len(block) and block[here] != _EVENT:
+            if here < stop:  # not an event, or one whose head is damaged
                 number, wire, begin, end = _field(block, here)
                 if base + end > line.end:
                     raise IndexError
@@ -220,37 +221,6 @@ def events_of(data: Data, line: Line) -> Iterator[tuple[Int64, Int64]]:
         except (IndexError, ValueError) as error:
             cut = isinstance(error, IndexError) and line.end == len(data)
             raise Broken(base + here, cut=cut) from None
-
-
-def _run(block: bytes, here: int, stop: int) -> list[int]:
-    """Returns the ends of the events that begin at `here`, one after the other, before `stop`. Raises IndexError."""
-    ends: list[int] = []
-    append = ends.append
-    while here < stop and block[here] == _EVENT:
-        length = block[here + 1]
-        if length < 128:
-            here += 2 + length
-        elif (second := block[here + 2]) < 128:
-            here += 3 + (length & 127 | second << 7)
-        else:
-            length, begin = varint(block, here + 1)
-            here = begin + length
-        append(here)
-    return ends
-
-
-def _bounds(block: bytes, base: int, first: int, ends: list[int]) -> tuple[Int64, Int64]:
-    """Returns begins and ends in the file of events that follow each other from block[first] on."""
-    end = np.array(ends, np.int64)
-    if not len(end):
-        return end, end
-    begin = np.concatenate([[first], end[:-1]]) + 2
-    array = np.frombuffer(block, np.uint8)
-    longer = np.flatnonzero(array[begin - 1] > 127)
-    while len(longer):
-        begin[longer] += 1
-        longer = longer[array[begin[longer] - 1] > 127]
-    return begin + base, end + base
 
 
 def _signed(value: int) -> int:

@@ -289,6 +289,20 @@ def test_a_cut_is_reported_once_and_what_is_before_it_is_read(tmp_path: Path) ->
     assert (trace.report.issues["cut"].rows, trace.report.read) == (1, 9)
 
 
+@pytest.mark.parametrize("left", range(5))
+def test_a_cut_in_an_event_loses_that_event_alone(left: int, tmp_path: Path) -> None:
+    """Also between its tag and its length, which had cost all events of its line."""
+    name = message((1, 1), (2, message((1, 1), (2, "kernel"))))
+    events = [(4, message((1, 1), (2, number * 10**6), (3, 5 * 10**5))) for number in range(100)]
+    line = message((1, 1), (2, "Stream #1"), (3, 1000), *events)
+    whole = message((1, message((2, "/device:GPU:0"), (4, name), (3, line))))
+    path = tmp_path / "cut.xplane.pb"
+    path.write_bytes(whole[: len(whole) - len(message(events[-1])) + left])
+    trace = ktrace.read(path)
+    assert len(trace.events) == 99
+    assert trace.report.issues["cut"].rows == 1
+
+
 def test_names_may_come_first_or_last_and_the_file_compressed(tmp_path: Path) -> None:
     found = []
     for first in (False, True):

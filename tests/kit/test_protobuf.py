@@ -10,7 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nightly import examples
 
-from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Fields, fields_of, parse
+from ktrace.kit.columnar.protobuf import (
+    FIXED32,
+    FIXED64,
+    LENGTH,
+    VARINT,
+    Fields,
+    bounds_of,
+    fields_of,
+    parse,
+    run_of,
+)
 
 Field = tuple[int, int, int | bytes]
 
@@ -118,3 +128,17 @@ def test_a_long_message_among_short_ones() -> None:
 
 def test_no_messages() -> None:
     assert parse(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64)).tags == Fields(0).tags
+
+
+@pytest.mark.parametrize("after", [b"", b"\x12\x00", b"\x0a", b"\x0a\xff", b"\x0a\xff\xff", b"\x0a" + b"\xff" * 11])
+def test_a_run_has_all_messages_whose_heads_are_whole(after: bytes) -> None:
+    sizes = [0, 1, 127, 128, 300, 16_383, 16_384, 2_097_152]
+    block = b"head" + b"".join(b"\x0a" + varint(size) + bytes(size) for size in sizes)
+    ends = run_of(block + after, 4, len(block + after), 0x0A)
+    begin, end = bounds_of(block + after, 4, ends)
+    assert (end - begin).tolist() == sizes
+    assert ends[-1] == len(block)
+    beyond = run_of(block[:-1], 4, len(block) - 1, 0x0A)
+    assert beyond == ends
+    assert run_of(block, 4, ends[2], 0x0A) == ends[:3]
+    assert run_of(block, 4, len(block), 0x12) == []

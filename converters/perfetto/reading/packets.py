@@ -16,7 +16,7 @@ import numpy as np
 from ktrace.errors import DamagedInput
 from ktrace.input.snapshot import FileBytes
 from ktrace.input.source import Source
-from ktrace.kit.columnar.protobuf import LENGTH, Column, Fields, Value, fields_of, varint
+from ktrace.kit.columnar.protobuf import LENGTH, Column, Fields, Value, bounds_of, fields_of, run_of, varint
 from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.report import Report
 
@@ -49,11 +49,15 @@ def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, 
     at, size = 0, len(data)
     while at < size:
         first, block = at, data[at : at + _BLOCK]
-        ends, head = _ends(block, min(size - first, len(block)))
+        ends = run_of(block, 0, len(block), _PACKET)
+        head = _what_follows(block, ends[-1] if ends else 0)
         cut = bool(ends) and first + ends[-1] > size
         if cut:
             ends.pop()
-        yield from _bounds(block, first, ends, report)
+        begin, end = bounds_of(block, 0, ends)
+        for part in range(0, len(ends), PACKETS):
+            report.record(len(ends[part : part + PACKETS]))
+            yield begin[part : part + PACKETS] + first, end[part : part + PACKETS] + first
         at = first + (ends[-1] if ends else 0)
         if cut or (head == _PACKET and not ends) or (head == _PACKET and len(block) < _BLOCK and at < size):
             report.record()
@@ -67,49 +71,16 @@ def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, 
             return
 
 
-def _ends(block: bytes, size: int) -> tuple[list[int], int]:
-    """Returns the ends of the packets whose heads are in the block, and the first byte after them.
-
-    If the block ends there, that byte is the one of a packet.
-    """
-    ends: list[int] = []
-    append = ends.append
-    here = 0
+def _what_follows(block: bytes, here: int) -> int:
+    """The first byte after the packets of a block; that of a packet, too, if the block ends there; 0 for no length."""
     try:
-        while here < size:
-            if block[here] != _PACKET:
-                return ends, block[here]
-            length = block[here + 1]
-            if length < 128:
-                here += 2 + length
-            elif (second := block[here + 2]) < 128:
-                here += 3 + (length & 127 | second << 7)
-            else:
-                length, begin = varint(block, here + 1)
-                here = begin + length
-            append(here)
+        if block[here] == _PACKET:
+            varint(block, here + 1)
+        return block[here]
     except IndexError:
-        return ends, _PACKET
+        return _PACKET
     except ValueError:
-        return ends, 0
-    return ends, _PACKET
-
-
-def _bounds(block: bytes, first: int, ends: list[int], report: Report) -> Iterator[tuple[Int64, Int64]]:
-    """Yields begins and ends in the file of the packets of a block, which begins at `first`."""
-    if not ends:
-        return
-    end = np.array(ends, np.int64)
-    head = np.concatenate([[0], end[:-1]])
-    array = np.frombuffer(block, np.uint8)
-    begin = head + 1
-    longer = np.arange(len(head))  # whose length has further bytes
-    while len(longer):
-        begin[longer] += 1
-        longer = longer[array[begin[longer] - 1] > 127]
-    for part in range(0, len(ends), PACKETS):
-        report.record(len(ends[part : part + PACKETS]))
-        yield begin[part : part + PACKETS] + first, end[part : part + PACKETS] + first
+        return 0
 
 
 def inflated(kind: str, data: bytes, most: int) -> bytes:

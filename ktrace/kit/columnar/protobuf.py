@@ -236,6 +236,43 @@ def _one_by_one(data: UInt8, owner: int, start: int, end: int, fields: Fields) -
         fields.add(tag, mine, np.array([value], np.uint64), np.array([start + at]))
 
 
+def run_of(block: bytes, here: int, stop: int, tag: int) -> list[int]:
+    """Returns the ends of the messages of a tag (one byte) that begin at `here` and before `stop`, one after the other.
+
+    The last one may end beyond the block. A length that isn't whole, or has more than ten bytes, ends the run.
+    """
+    ends: list[int] = []
+    append = ends.append
+    try:
+        while here < stop and block[here] == tag:
+            length = block[here + 1]
+            if length < 128:
+                here += 2 + length
+            elif (second := block[here + 2]) < 128:
+                here += 3 + (length & 127 | second << 7)
+            else:
+                length, begin = varint(block, here + 1)
+                here = begin + length
+            append(here)
+    except (IndexError, ValueError):
+        pass
+    return ends
+
+
+def bounds_of(block: bytes, first: int, ends: list[int]) -> tuple[Int64, Int64]:
+    """Returns where the messages of a run, which begins at block[first], begin and end, without their heads."""
+    end = np.array(ends, np.int64)
+    if not len(end):
+        return end, end
+    begin = np.concatenate([[first], end[:-1]]) + 2
+    array = np.frombuffer(block, np.uint8)
+    longer = np.flatnonzero(array[begin - 1] > 127)  # whose length has further bytes
+    while len(longer):
+        begin[longer] += 1
+        longer = longer[array[begin[longer] - 1] > 127]
+    return begin, end
+
+
 def texts_at(data: UInt8, start: Int64, size: Int64) -> pa.Array:
     """Returns the bytes of `data` at these places as an Arrow column of bytes."""
     ends = np.cumsum(size)
