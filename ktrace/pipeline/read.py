@@ -34,7 +34,6 @@ from ktrace.stages.order.pairing import pair_halves
 
 if TYPE_CHECKING:
     from ktrace.model.arrays import Int64
-    from ktrace.stages.select.wanted import Crop, Filter
 
 Progress = Callable[[int], None]
 
@@ -134,61 +133,80 @@ def read_selected(
     columns: frozenset[str] | None = None,
     part: ByteRange | None = None,
 ) -> Iterator[Batch]:
-    """The selected rows of all inputs, with what the selection adds to them.
+    """The selected rows of all inputs, with what the selection adds to them: what is read goes through `_stages`.
 
-    `columns` are those that will be looked at, None for all; those that the steps need are read, too. `part` is the
+    `columns` are those that will be looked at, None for all; those that the stages need are read, too. `part` is the
     byte range of a single input to read. Begins and ends are paired where there is a crop or filter. Raises InputError
     and its subclasses.
     """
-    crop, filter, align, metrics = selection.crop, selection.filter, selection.align, selection.metrics
-    nodes = selection.execution_trace
     labelled = Labels()
-    if columns is not None:
-        columns |= _ALIGNING if align is not None else frozenset()
-        columns |= _DECIDING if selection.classify or crop is not None or filter is not None else frozenset()
-        columns = None if metrics is not None or nodes is not None else columns
-    if (
-        crop is not None
-        and align is None
-        and metrics is None
-        and nodes is None
-        and not selection.explain
-        and (known := _columnar(paths, selection.from_))
-    ):
-        cropped = _cropped_twice(paths, report, selection.replace(from_=known), progress, columns)
-        return cropped if filter is None else _select(cropped, None, filter, report)
-    each_alone = (
-        crop is None and align is None and metrics is None and not selection.explain
-    )  # these need the other ranks, too
-    ranks = frozenset(filter.ranks) if each_alone and filter and filter.ranks else None
-    batches: Iterator[Batch] = read_batches(
+    stages = _stages(selection, report, labelled)
+    columns = _columns_of(columns, stages)
+    if "crop" in stages and not stages.keys() & {"align", "metrics", "nodes", "explain"}:
+        known = _columnar(paths, selection.from_)
+        if known is not None:
+            batches = _cropped_twice(paths, report, selection.replace(from_=known), progress, columns)
+            return stages["filter"](stages["pair"](batches)) if "filter" in stages else batches
+    ranks = selection.filter.ranks if selection.filter else ()
+    if stages.keys() & {"align", "metrics", "explain", "crop"}:  # they need the other ranks, too
+        ranks = ()
+    batches = read_batches(
         paths,
         report,
         format=selection.from_,
         progress=progress,
         jobs=selection.jobs or cores(),
-        pushdown=Pushdown(columns, ranks=ranks),
+        pushdown=Pushdown(columns, ranks=frozenset(ranks) or None),
         part=part,
         labelled=labelled,
         keep_export=selection.keep_export,
         map=selection.map,
     )
+    for stage in stages.values():
+        batches = stage(batches)
+    return batches
+
+
+_Stage = Callable[[Iterator[Batch]], Iterator[Batch]]
+
+
+def _stages(selection: Selection, report: Report, labelled: Labels) -> dict[str, _Stage]:
+    """What is done to the rows after they are read, by name and in this order: only what is asked for."""
+    crop, filter, align, metrics = selection.crop, selection.filter, selection.align, selection.metrics
+    stages: dict[str, _Stage] = {}
     if align is not None:
         from ktrace.stages.align import aligned
 
-        batches = aligned(batches, align, report, labelled.inputs)
+        stages["align"] = lambda batches: aligned(batches, align, report, labelled.inputs)
     if metrics is not None:
-        batches = _joined(batches, str(metrics), report, selection.launch_skip)
-    if nodes is not None:
-        batches = _with_nodes(batches, str(nodes), report)
-    batches = _classified(batches, selection, report)
+        stages["metrics"] = lambda batches: _joined(batches, str(metrics), report, selection.launch_skip)
+    if selection.execution_trace is not None:
+        stages["nodes"] = lambda batches: _with_nodes(batches, str(selection.execution_trace), report)
+    if selection.classify:
+        stages["classify"] = lambda batches: _classified(batches, selection, report)
+    if selection.explain or crop is not None or filter is not None:  # a slice stays or goes as a whole
+        stages["pair"] = lambda batches: pair_halves(batches, report)
     if selection.explain:
         from ktrace.pipeline.explain import explained
 
-        batches = explained(pair_halves(batches, report), selection.explain, report)
-    if crop is not None or filter is not None:
-        batches = _select(batches, crop, filter, report)
-    return batches
+        stages["explain"] = lambda batches: explained(batches, selection.explain, report)
+    if crop is not None:
+        from ktrace.stages.select.crop import cropped
+
+        stages["crop"] = lambda batches: cropped(batches, crop, report)
+    if filter is not None:
+        from ktrace.stages.select.filter import filtered
+
+        stages["filter"] = lambda batches: filtered(batches, filter, report)
+    return stages
+
+
+def _columns_of(columns: frozenset[str] | None, stages: Mapping[str, _Stage]) -> frozenset[str] | None:
+    """The columns to read: those that will be looked at, and those that the stages need; None for all."""
+    if columns is None or stages.keys() & {"metrics", "nodes"}:
+        return None
+    deciding = _DECIDING if stages.keys() & {"classify", "crop", "filter"} else frozenset()
+    return columns | deciding | (_ALIGNING if "align" in stages else frozenset())
 
 
 def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | None) -> Iterator[Batch]:
@@ -281,17 +299,6 @@ def _cropped_twice(
         return read(account, Pushdown(columns, ids))
 
     return cropped_twice(deciding, whole, selection.crop, report)
-
-
-def _select(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, report: Report) -> Iterator[Batch]:
-    """Keeps the rows of the crop and filter. A slice stays or goes as a whole, so its halves are paired first."""
-    from ktrace.stages.select.crop import cropped
-    from ktrace.stages.select.filter import filtered
-
-    batches = pair_halves(batches, report)
-    if crop is not None:
-        batches = cropped(batches, crop, report)
-    return batches if filter is None else filtered(batches, filter, report)
 
 
 def cores() -> int:
