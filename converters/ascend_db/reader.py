@@ -24,7 +24,7 @@ from ktrace.kit.sqlite.lookup import first_ids
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .reading import Reading, known, named, thread, with_whole
+from .reading import AscendReader, known, named, thread, with_whole
 from .tasks import Tasks
 
 #: Type of a row of PYTORCH_API -> its kind. Facts: torch_npu's _fwk_api_db_parser.py.
@@ -36,10 +36,10 @@ _OVERLAP = {0: "Computing", 1: "Communication", 2: "Communication(Not Overlapped
 #: Type of a mark that has no duration.
 _MARKS = ("marker", "marker_ex")
 
-Columns = Callable[[Reading, Block], dict[str, Any]]
+Columns = Callable[[AscendReader, Block], dict[str, Any]]
 
 
-def read_spans(reading: Reading, table: str, columns: Columns) -> Iterator[Batch]:
+def read_spans(reading: AscendReader, table: str, columns: Columns) -> Iterator[Batch]:
     """Yields the rows of a table as events."""
     for found in reading.database.blocks(table, reading.conversion.batch_rows):
         block = timed(with_whole(found, "startNs", "endNs"), reading.conversion, "startNs", "endNs")
@@ -55,14 +55,14 @@ def read_spans(reading: Reading, table: str, columns: Columns) -> Iterator[Batch
         yield from reading.arrows.from_operators(ids, lists)
 
 
-def calls(reading: Reading, block: Block) -> dict[str, Any]:
+def calls(reading: AscendReader, block: Block) -> dict[str, Any]:
     """CANN_API: calls of all levels."""
     levels = named(known(block, "type"), reading.words("ENUM_API_TYPE"), "level")
     name = reading.text(block, "name", required=True)
     return thread(block) | {"kind": "api", "name": name, "cat": levels, "correlation": known(block, "connectionId")}
 
 
-def operators(reading: Reading, block: Block) -> dict[str, Any]:
+def operators(reading: AscendReader, block: Block) -> dict[str, Any]:
     """PYTORCH_API: operators, the task queue, Python's functions, marks. `connectionId` is an id of CONNECTION_IDS."""
     types = known(block, "type")
     kinds: Any = "op"
@@ -75,7 +75,7 @@ def operators(reading: Reading, block: Block) -> dict[str, Any]:
     return thread(block) | texts | {"kind": kinds, "name": reading.text(block, "name", required=True), "cat": types}
 
 
-def marks(reading: Reading, block: Block) -> dict[str, Any]:
+def marks(reading: AscendReader, block: Block) -> dict[str, Any]:
     """MSTX_EVENTS: ranges and instants of the user."""
     types = named(known(block, "eventType"), reading.words("ENUM_MSTX_EVENT_TYPE"), "type")
     found = thread(block) | {"name": reading.text(block, "message", required=True), "cat": types, "kind": "range"}
@@ -88,17 +88,17 @@ def marks(reading: Reading, block: Block) -> dict[str, Any]:
     return found
 
 
-def runtime(reading: Reading, block: Block) -> dict[str, Any]:
+def runtime(reading: AscendReader, block: Block) -> dict[str, Any]:
     """OSRT_API: calls of the operating system."""
     return thread(block) | {"kind": "api", "name": reading.text(block, "name", required=True)}
 
 
-def collections(reading: Reading, block: Block) -> dict[str, Any]:
+def collections(reading: AscendReader, block: Block) -> dict[str, Any]:
     """GC_RECORD: Python's collection of garbage."""
     return thread(block) | {"kind": "overhead", "name": "Python GC"}
 
 
-def collectives(reading: Reading, block: Block) -> dict[str, Any]:
+def collectives(reading: AscendReader, block: Block) -> dict[str, Any]:
     """COMMUNICATION_OP: encloses the tasks of a collective or of a send."""
     data = named(known(block, "dataType"), reading.words("ENUM_HCCL_DATA_TYPE"), "dataType")
     found = {
@@ -115,14 +115,14 @@ def collectives(reading: Reading, block: Block) -> dict[str, Any]:
     return found
 
 
-def analyses(reading: Reading, block: Block) -> dict[str, Any]:
+def analyses(reading: AscendReader, block: Block) -> dict[str, Any]:
     """OVERLAP_ANALYSIS: what the profiler computed from the tasks."""
     block.drop("id")
     name = named(known(block, "type"), _OVERLAP, "type")
     return {"kind": "range", "name": name, "device": reading.device(block), "track": "Overlap Analysis"}
 
 
-def steps(reading: Reading, block: Block) -> dict[str, Any]:
+def steps(reading: AscendReader, block: Block) -> dict[str, Any]:
     """STEP_TIME: the steps of the training loop."""
     number = known(block, "id")
     name: Any = "Step"
@@ -147,7 +147,7 @@ SPANS: dict[str, Columns] = {
 _MEMORY = {"totalAllocated": "Total Allocated", "totalReserved": "Total Reserved", "totalActive": "Total Active"}
 
 
-def read_frequencies(reading: Reading, table: str) -> Iterator[Batch]:
+def read_frequencies(reading: AscendReader, table: str) -> Iterator[Batch]:
     """AICORE_FREQ: the clock of the cores."""
     for block in _blocks(reading, table, "timestampNs"):
         value = block.take("freq")
@@ -163,7 +163,7 @@ def read_frequencies(reading: Reading, table: str) -> Iterator[Batch]:
         )
 
 
-def read_memory(reading: Reading, table: str) -> Iterator[Batch]:
+def read_memory(reading: AscendReader, table: str) -> Iterator[Batch]:
     """MEMORY_RECORD: a counter for each total; the ids of a row are consecutive."""
     for block in _blocks(reading, table, "timestamp"):
         component = reading.text(block, "component", required=True)
@@ -180,7 +180,7 @@ def read_memory(reading: Reading, table: str) -> Iterator[Batch]:
             yield reading.batches.batch("events", ids + offset, timing="measured", **columns)
 
 
-def read_allocations(reading: Reading, table: str) -> Iterator[Batch]:
+def read_allocations(reading: AscendReader, table: str) -> Iterator[Batch]:
     """OP_MEMORY: allocations of operators; the time of the release is an argument."""
     for block in _blocks(reading, table, "allocationTime"):
         yield reading.batches.events(
@@ -194,7 +194,7 @@ def read_allocations(reading: Reading, table: str) -> Iterator[Batch]:
         )
 
 
-def _blocks(reading: Reading, table: str, time: str) -> Iterator[Block]:
+def _blocks(reading: AscendReader, table: str, time: str) -> Iterator[Block]:
     for found in reading.database.blocks(table, reading.conversion.batch_rows):
         block = timed(with_whole(found, time), reading.conversion, time)
         if len(block):
@@ -237,7 +237,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 remedy="leave out --from, or export it again: msprof --export=on --type=db",
             )
         ids = first_ids(database, [(table, _TABLES[name]) for name, table in tables.items()])
-        reading = Reading(database, ids, conversion)
+        reading = AscendReader(database, ids, conversion)
         for name, table in tables.items():
             if name == "TASK":
                 yield from Tasks(reading, table).read()

@@ -93,7 +93,7 @@ _NONE = pa.array([0xFFFFFFFF, -1], pa.int64())
 _DIGITS = r"^-?([0-9]{1,18}|[1-8][0-9]{18})$"
 
 
-class Reading:
+class AscendReader:
     """A database that is being read: its tables, its texts, the ids of their rows."""
 
     def __init__(self, database: Database, ids: dict[str, FirstId], conversion: Conversion) -> None:

@@ -23,7 +23,7 @@ from ktrace.kit.sqlite.lookup import Children, Lookup
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
-from .reading import Reading, arguments, as_int64, first_rows, known, named, none_as_null, with_whole
+from .reading import AscendReader, arguments, as_int64, first_rows, known, named, none_as_null, with_whole
 
 _TEXTS = (
     *("opType", "inputFormats", "inputDataTypes", "inputShapes", "outputFormats", "outputDataTypes", "outputShapes"),
@@ -75,7 +75,7 @@ def _filled(block: Block, name: str) -> Int64:
 class Tasks:
     """The rows of TASK."""
 
-    def __init__(self, reading: Reading, table: str) -> None:
+    def __init__(self, reading: AscendReader, table: str) -> None:
         self._reading = reading
         self._table = table
         database = reading.database

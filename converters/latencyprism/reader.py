@@ -32,7 +32,7 @@ _RunColumns = tuple[int, dict[str, Any]]
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields metrics, cycles and functions of both runs; prose becomes notes."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    reading = _Reading(lines, rows)
+    reading = _ComparisonReader(lines, rows)
     for item in read_tables(lines, columns_of):
         if isinstance(item, Text):
             reading.text(item)
@@ -44,7 +44,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 @dataclass
-class _Reading:
+class _ComparisonReader:
     """What later rows need: the cycles of each run, the note being read, the title."""
 
     lines: Lines

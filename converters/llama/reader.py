@@ -25,7 +25,7 @@ from ktrace.kit.text.lines import Line, Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .timings import Place, Timing, metric_of, place_of, timing_of
+from .timings import SlotPlace, Timing, metric_of, place_of, timing_of
 
 _NUMBER = r"\d{1,15}(?:\.\d{1,15})?(?:e[+-]?\d{1,2})?"
 _KERNEL = re.compile(
@@ -118,8 +118,8 @@ class _Log:
         self._lines = Lines(source, conversion)
         self._rows = RowBuilder(conversion)
         self._report = conversion.report
-        self._place: Place | None = None
-        self._prompts: dict[int, tuple[Place, Timing]] = {}
+        self._place: SlotPlace | None = None
+        self._prompts: dict[int, tuple[SlotPlace, Timing]] = {}
         self._runs = 1
         self._last = 0
         self._tables = 0
@@ -172,7 +172,7 @@ class _Log:
         self._place = place
         return True
 
-    def _add(self, place: Place, timing: Timing) -> None:
+    def _add(self, place: SlotPlace, timing: Timing) -> None:
         """Adds a figure: of a slot in a log with times as an event, else as a summary."""
         slot, at = place.slot, place.at
         if slot is not None and at is not None and timing.label in (PROMPT, GENERATION):
@@ -199,7 +199,7 @@ class _Log:
             self._event(place, prompt, place.at or 0)
         self._prompts.clear()
 
-    def _event(self, place: Place, timing: Timing, end: int) -> None:
+    def _event(self, place: SlotPlace, timing: Timing, end: int) -> None:
         """Adds the work of a slot that ended at a time."""
         each = None if timing.each is None else timing.each / 1_000_000
         args = {"task": place.task, "tokens": timing.count, "ms_per_token": each, "tokens_per_second": timing.rate}
@@ -213,7 +213,7 @@ class _Log:
             args={key: value for key, value in args.items() if value is not None},
         )
 
-    def _track(self, place: Place) -> str:
+    def _track(self, place: SlotPlace) -> str:
         """The track of a slot. The times of a server that was started again begin anew."""
         return f"slot {place.slot}" if self._runs == 1 else f"run {self._runs} slot {place.slot}"
 

@@ -54,7 +54,7 @@ _PROMPT = re.compile(
 
 
 @dataclass(frozen=True)
-class Place:
+class SlotPlace:
     """Where a line is from: the printing function, the slot and task of a server, the time of the log in ns.
 
     `prefix` is what a service or a container put before the line.
@@ -98,7 +98,7 @@ class Metric:
     is_rate: bool = False
 
 
-def place_of(text: str) -> tuple[Place, str] | None:
+def place_of(text: str) -> tuple[SlotPlace, str] | None:
     """Returns the place of a line and the rest of it; None if no such function printed it."""
     if text.startswith("{"):
         return _of_json(text)
@@ -107,9 +107,9 @@ def place_of(text: str) -> tuple[Place, str] | None:
     begin = text[:_SEARCHED]
     found = _SLOT.search(begin)
     if found:
-        place = Place("print_timing", int(found["slot"]), int(found["task"]))
+        place = SlotPlace("print_timing", int(found["slot"]), int(found["task"]))
     elif found := _FUNCTION.search(begin):
-        place = Place(found["function"])
+        place = SlotPlace(found["function"])
     else:
         return None
     return replace(place, at=_time(found), prefix=begin[: found.start()]), text[found.end() :]
@@ -123,7 +123,7 @@ def _time(found: re.Match[str]) -> int | None:
     return (((minutes * 60 + seconds) * 1000 + ms) * 1000 + us) * 1000
 
 
-def _of_json(text: str) -> tuple[Place, str] | None:
+def _of_json(text: str) -> tuple[SlotPlace, str] | None:
     if '"print_timings' not in text:
         return None
     try:
@@ -134,7 +134,7 @@ def _of_json(text: str) -> tuple[Place, str] | None:
     if not isinstance(message, str) or not isinstance(function, str):
         return None
     slot, task = (line.get(key) for key in ("id_slot", "id_task"))
-    place = Place(function)
+    place = SlotPlace(function)
     if type(slot) is int and type(task) is int:
         place = replace(place, slot=slot, task=task)
     return place, message

@@ -31,7 +31,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """
     lines = Lines(source, conversion)
     launches = Launches(conversion, european=is_european(source.sample().text or ""))
-    reading = _Reading(lines, launches, source.path)
+    reading = _NcuReader(lines, launches, source.path)
     for line in lines:
         reading.line(line)
         yield from launches.ready()
@@ -39,7 +39,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from launches.rest()
 
 
-class _Reading:
+class _NcuReader:
     """The state of reading: the current page or listing, and the remarks so far."""
 
     def __init__(self, lines: Lines, launches: Launches, path: str) -> None:

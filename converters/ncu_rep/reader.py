@@ -134,7 +134,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     launches = Launches(conversion, european=False)
     with source.open() as stream:
         container = Container(stream, decoder, source.path)
-        reading = _Reading(container, decoder, conversion, launches, strings)
+        reading = _ReportReader(container, decoder, conversion, launches, strings)
         for _ in reading.blocks():
             yield from launches.ready()
         reading.finish(source.path)
@@ -154,7 +154,7 @@ def _strings(source: Source) -> list[str]:
     return strings
 
 
-class _Reading:
+class _ReportReader:
     """The second pass: reads the blocks, and keeps the session and what is wrong with the file."""
 
     def __init__(

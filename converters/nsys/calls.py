@@ -33,8 +33,8 @@ from ktrace.store.joins import isin_sorted, positions
 
 from .columns import filled_part
 from .device_work import Waits
-from .reading import Reading, numbered
-from .rules import UNKNOWN, Rule
+from .reading import ExportReader, numbered
+from .rules import UNKNOWN, NsysRule
 
 _COLUMNS = ("_rowid_", "globalTid", "correlationId", "start", "end", "eventClass", "callchainId")
 _ROW, _THREAD, _CORRELATION, _START, _END, _CLASS, _CHAIN = range(7)
@@ -128,7 +128,7 @@ def without_release(name: str) -> str:
     return _SUFFIX.sub("", name) or name
 
 
-def runtime(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
+def runtime(reading: ExportReader, table: str, waits: Waits) -> Iterator[Batch]:
     """Yields the calls of CUDA's runtime and driver. Of two rows for one call, the one measured by CUPTI is kept."""
     repeats = Repeats(reading.database, table)
     for all_rows, all_ids in reading.timed(table, "start", end="end"):
@@ -141,7 +141,7 @@ def runtime(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
             ids = all_ids[keep]
             if not len(block):
                 continue
-        columns = _columns(reading, block, table, Rule("api"), short=True)
+        columns = _columns(reading, block, table, NsysRule("api"), short=True)
         correlation = columns["correlation"]
         if correlation is not None and inner.any():
             columns["args.correlationId"] = pc.if_else(pa.array(inner), correlation, None)
@@ -154,7 +154,7 @@ def runtime(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
         yield reading.batches.events(block, ids, **columns)
 
 
-def _fold(reading: Reading, block: Block, folded: Bools) -> None:
+def _fold(reading: ExportReader, block: Block, folded: Bools) -> None:
     """Accounts for rows that repeat others."""
     count = int(folded.sum())
     reading.conversion.report.used(count, outcome="folded")
@@ -162,7 +162,7 @@ def _fold(reading: Reading, block: Block, folded: Bools) -> None:
     reading.conversion.report.issue("folded", where, "calls that are repeated with their call chain", count)
 
 
-def calls(reading: Reading, table: str, rule: Rule | None = None) -> Iterator[Batch]:
+def calls(reading: ExportReader, table: str, rule: NsysRule | None = None) -> Iterator[Batch]:
     """Yields the rows of a table by its rule, or by the rule UNKNOWN."""
     if rule is None:
         reading.conversion.report.issue(
@@ -176,7 +176,7 @@ def calls(reading: Reading, table: str, rule: Rule | None = None) -> Iterator[Ba
         yield reading.batches.events(block, ids, **columns)
 
 
-def _columns(reading: Reading, block: Block, table: str, rule: Rule, *, short: bool) -> dict[str, Any]:
+def _columns(reading: ExportReader, block: Block, table: str, rule: NsysRule, *, short: bool) -> dict[str, Any]:
     """Returns the columns of the model that a block of calls fills."""
     ts, end = block.take(*_TIMES), block.take("end")
     numbers = reading.correlation(block)
@@ -201,7 +201,7 @@ def _columns(reading: Reading, block: Block, table: str, rule: Rule, *, short: b
     return columns | reading.args(block, table, rule.words)
 
 
-def _place(reading: Reading, block: Block, rule: Rule) -> dict[str, Any]:
+def _place(reading: ExportReader, block: Block, rule: NsysRule) -> dict[str, Any]:
     """Returns the columns of the thread, of the device if the rows name one, and of the track."""
     number = block.take(rule.numbered) if rule.numbered else None
     track: Any = rule.track
@@ -217,7 +217,7 @@ def _place(reading: Reading, block: Block, rule: Rule) -> dict[str, Any]:
     return place if track is None else place | {"track": track}
 
 
-def _named(reading: Reading, block: Block, table: str, rule: Rule, *, short: bool) -> dict[str, pa.Array]:
+def _named(reading: ExportReader, block: Block, table: str, rule: NsysRule, *, short: bool) -> dict[str, pa.Array]:
     """Returns the columns of names: from the first column of ids that has any, a text, an enumeration, or `word`."""
     word = rule.word or table
     used = [name for name in rule.names if (column := block.get(name)) is not None and column.null_count < len(block)]
@@ -242,7 +242,7 @@ def _named(reading: Reading, block: Block, table: str, rule: Rule, *, short: boo
     return {"name": pc.fill_null(names, word)}
 
 
-def _stack(reading: Reading, block: Block, table: str, chains: pa.Array | None) -> dict[str, pa.Array]:
+def _stack(reading: ExportReader, block: Block, table: str, chains: pa.Array | None) -> dict[str, pa.Array]:
     """Returns the stack of each call; a chain that can't be found keeps its number."""
     if chains is None:
         return {}

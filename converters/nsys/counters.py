@@ -27,7 +27,7 @@ from ktrace.model.json_text import load_json
 from ktrace.model.masks import present
 
 from .columns import filled
-from .reading import Reading
+from .reading import ExportReader
 
 #: The least number that doesn't fit into 32 bits with a sign, and the number of 32-bit numbers.
 _LEAST, _NUMBERS = 1 << 31, 1 << 32
@@ -39,7 +39,7 @@ _LONG = f"*{'[0-9]' * 10}*"
 class WideValues:
     """The values of GENERIC_EVENTS that don't fit into 32 bits, by time and type."""
 
-    def __init__(self, reading: Reading, names: dict[tuple[int, int], str]) -> None:
+    def __init__(self, reading: ExportReader, names: dict[tuple[int, int], str]) -> None:
         self._reading = reading
         self._names = {key: plain(name) for key, name in names.items()}
         self._known = {(key[0], name) for key, name in self._names.items()}
@@ -177,7 +177,7 @@ def with_time(block: Block) -> Block:
     return block
 
 
-def gpu_metrics(reading: Reading, table: str) -> Iterator[Batch]:
+def gpu_metrics(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields the metrics of GPUs and SoCs. The lowest byte of typeId is the GPU."""
     names: dict[tuple[int, int], str] = {}
     for info in reading.database.like(r"TARGET_INFO_(GPU|SOC)_METRICS"):
@@ -198,7 +198,7 @@ def gpu_metrics(reading: Reading, table: str) -> Iterator[Batch]:
         yield reading.batches.events(block, ids, kind="counter", **columns)
 
 
-def _restored(reading: Reading, block: Block, value: pa.Array, places: Int64, wide: Int64) -> dict[str, pa.Array]:
+def _restored(reading: ExportReader, block: Block, value: pa.Array, places: Int64, wide: Int64) -> dict[str, pa.Array]:
     """Returns the values as they were before nsys cut them to 32 bits, with the cut values as arguments."""
     report = reading.conversion.report
     cut = np.zeros(len(block), np.bool_)
@@ -217,7 +217,7 @@ def _restored(reading: Reading, block: Block, value: pa.Array, places: Int64, wi
     return {"value": restored, "args.value": pc.if_else(pa.array(cut), value, None)}
 
 
-def sampled(reading: Reading, table: str, info: str, keys: tuple[str, str]) -> Iterator[Batch]:
+def sampled(reading: ExportReader, table: str, info: str, keys: tuple[str, str]) -> Iterator[Batch]:
     """Yields metrics over spans of time; the table `info` has their names and units under one or two numbers."""
     names: dict[tuple[int, int], str] = {}
     units: dict[tuple[int, int], str | None] = {}
@@ -243,7 +243,7 @@ def sampled(reading: Reading, table: str, info: str, keys: tuple[str, str]) -> I
         yield reading.batches.events(block, ids, kind="counter", ts=start, dur=dur, value=value, **columns)
 
 
-def _components(reading: Reading, table: str) -> dict[int, str]:
+def _components(reading: ExportReader, table: str) -> dict[int, str]:
     """Returns the names of the network cards or components of a chip by their numbers in a table."""
     database = reading.database
     if database.has(table, "componentId"):

@@ -18,7 +18,7 @@ from ktrace.model.batch import Batch
 
 from .columns import filled
 from .places import core_track, pid_of, tid_of
-from .reading import Reading
+from .reading import ExportReader
 
 #: Columns of rows that wait for their end: id, start, cpu, isSchedIn, globalTid, rowid, and why the thread left.
 _ID, _START, _CPU, _IN, _THREAD, _ROW, _STATE, _BLOCK = range(8)
@@ -26,7 +26,7 @@ _ID, _START, _CPU, _IN, _THREAD, _ROW, _STATE, _BLOCK = range(8)
 _REASONS = (("threadState", "SAMPLING_THREAD_STATE", _STATE), ("threadBlock", "SCHEDULING_THREAD_BLOCK", _BLOCK))
 
 
-def scheduling(reading: Reading, table: str, names: dict[int, str]) -> Iterator[Batch]:
+def scheduling(reading: ExportReader, table: str, names: dict[int, str]) -> Iterator[Batch]:
     """Yields a range for each time that a thread is on a core, with the id of the row that ends it.
 
     Reports an end without a begin.
@@ -50,7 +50,7 @@ def scheduling(reading: Reading, table: str, names: dict[int, str]) -> Iterator[
             yield _batch(reading, waiting[first : first + reading.conversion.batch_rows], names)
 
 
-def _slices(reading: Reading, table: str, rows: Int64) -> tuple[Int64, Int64]:
+def _slices(reading: ExportReader, table: str, rows: Int64) -> tuple[Int64, Int64]:
     """Returns starts with the ids of their ends and durations in place of `isSchedIn`, and the starts that still wait.
 
     A slice without its own end ends when the next one on its core begins.
@@ -73,7 +73,7 @@ def _slices(reading: Reading, table: str, rows: Int64) -> tuple[Int64, Int64]:
     return slices[np.argsort(slices[:, _ID], kind="stable")], rows[begins & ~ending]
 
 
-def _batch(reading: Reading, slices: Int64, names: dict[int, str]) -> Batch:
+def _batch(reading: ExportReader, slices: Int64, names: dict[int, str]) -> Batch:
     """Returns slices on cores, named after their threads."""
     threads, thread = np.unique(slices[:, _THREAD], return_inverse=True)
     cores, core = np.unique(slices[:, _CPU], return_inverse=True)
@@ -101,7 +101,7 @@ def _batch(reading: Reading, slices: Int64, names: dict[int, str]) -> Batch:
     )
 
 
-def samples(reading: Reading, table: str) -> Iterator[Batch]:
+def samples(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields a sample for each row, with its stack."""
     for block, ids in reading.timed(table, "start"):
         ts, number = block.take("start"), block.get("id")

@@ -28,7 +28,7 @@ from ktrace.store.joins import positions
 
 from .columns import distinct_words, filled, filled_part
 from .places import NOTHING, without
-from .reading import Reading, numbered
+from .reading import ExportReader, numbered
 
 
 class Waits:
@@ -111,7 +111,7 @@ _DIRECTION = re.compile(
 Rows = Iterator[tuple[Block, Int64, dict[str, Any]]]
 
 
-def _work(reading: Reading, table: str, *, each: int = 1, work: bool = True) -> Rows:
+def _work(reading: ExportReader, table: str, *, each: int = 1, work: bool = True) -> Rows:
     """Yields the rows of a table with their ids and the columns that all work on a device has."""
     for block, ids in reading.timed(table, "start", end="end", each=each):
         start = block.take("start")
@@ -129,7 +129,7 @@ def _work(reading: Reading, table: str, *, each: int = 1, work: bool = True) -> 
         )
 
 
-def kernels(reading: Reading, table: str) -> Iterator[Batch]:
+def kernels(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields a kernel for each row; columns that the model doesn't have become arguments."""
     for block, ids, columns in _work(reading, table):
         demangled, mangled = block.get("demangledName"), block.get("mangledName")
@@ -171,7 +171,7 @@ def _below(column: pa.Array, limit: int) -> pa.Array:
     return pc.if_else(pc.and_(pc.greater_equal(column, -limit), pc.less(column, limit)), column, None)
 
 
-def copies(reading: Reading, table: str) -> Iterator[Batch]:
+def copies(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields a copy for each row, named as in nsys stats."""
     for block, ids, columns in _work(reading, table):
         kind, stream = block.take("copyKind"), columns.get("stream")
@@ -202,14 +202,14 @@ def _renamed(column: pa.DictionaryArray, rename: Callable[[str], str], null: str
     return named if null is None or not named.null_count else pc.fill_null(named.cast(pa.string()), null)
 
 
-def sets(reading: Reading, table: str) -> Iterator[Batch]:
+def sets(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields a memset for each row."""
     for block, ids, columns in _work(reading, table):
         columns.update({"name": "[CUDA memset]", "bytes": block.take("bytes")})
         yield reading.batches.events(block, ids, kind="memset", **columns, **reading.args(block, table))
 
 
-def graphs(reading: Reading, table: str) -> Iterator[Batch]:
+def graphs(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields a graph for each row: a launch of a whole CUDA graph, whose kernels aren't recorded."""
     for block, ids, columns in _work(reading, table):
         number = block.get("graphId", "graphExecId")
@@ -217,7 +217,7 @@ def graphs(reading: Reading, table: str) -> Iterator[Batch]:
         yield reading.batches.events(block, ids, kind="graph", **columns, **reading.args(block, table))
 
 
-def synchronisations(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
+def synchronisations(reading: ExportReader, table: str, waits: Waits) -> Iterator[Batch]:
     """Yields a sync for each row, on the stream that waits, and the arrow from the call that recorded its event."""
     for block, ids, columns in _work(reading, table, each=3, work=False):
         kind, event, recorded = block.take("syncType"), block.take("eventId"), block.take("eventSyncId")
@@ -234,7 +234,7 @@ def synchronisations(reading: Reading, table: str, waits: Waits) -> Iterator[Bat
             yield from waits.arrivals(ids, pc.fill_null(pid, -1).to_numpy(), pc.fill_null(recorded, NOTHING).to_numpy())
 
 
-def event_records(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
+def event_records(reading: ExportReader, table: str, waits: Waits) -> Iterator[Batch]:
     """Yields an instant on its stream for each event with a time; for the others an end of an arrow on their call.
 
     Before schema 3.24 no event has a time; since then the time is 0 or null if it wasn't collected.
@@ -253,7 +253,7 @@ def event_records(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]
                 yield _event_instants(reading, table, rows)
 
 
-def _event_instants(reading: Reading, table: str, block: Block) -> Batch:
+def _event_instants(reading: ExportReader, table: str, block: Block) -> Batch:
     ts, recorded = block.take("timestamp", "start"), block.take("eventSyncId")
     process = reading.places.process(block)
     columns: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"), work=False)}
@@ -263,7 +263,7 @@ def _event_instants(reading: Reading, table: str, block: Block) -> Batch:
     return reading.batches.events(block, reading.batches.ids(len(block)), **columns, **reading.args(block, table))
 
 
-def _event_ends(reading: Reading, table: str, block: Block, waits: Waits) -> Batch:
+def _event_ends(reading: ExportReader, table: str, block: Block, waits: Waits) -> Batch:
     block.drop("timestamp", "start")
     process = reading.places.process(block)
     event, recorded, correlation = block.get("eventId"), block.take("eventSyncId"), block.get("correlationId")

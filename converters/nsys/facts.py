@@ -17,7 +17,7 @@ from ktrace.model.fitting import whole_of
 from ktrace.model.json_text import load_json
 
 from .places import core_track, pid_of, tid_of
-from .reading import Reading
+from .reading import ExportReader
 from .typed import row_of
 
 #: Variables of launchers and libraries that contain numbers, names of devices and settings.
@@ -86,7 +86,7 @@ _HOST_FACTS = {"OsDescription": "os", "CpuDescription": "cpu"}
 _MOST_ROWS = 1000
 
 
-def all_rows(reading: Reading, table: str) -> list[Row]:
+def all_rows(reading: ExportReader, table: str) -> list[Row]:
     """Returns the rows of a small table, and counts each as a record with the outcome catalog."""
     columns = reading.database.tables[table]
     rows: list[Row] = []
@@ -102,7 +102,7 @@ def all_rows(reading: Reading, table: str) -> list[Row]:
     return rows
 
 
-def session(reading: Reading) -> Iterator[Row]:
+def session(reading: ExportReader) -> Iterator[Row]:
     """Yields the tool, its settings, the host, the unix time of the session's start."""
     export = _settings(reading, "META_DATA_EXPORT|EXPORT_META_DATA")
     capture = _settings(reading, "META_DATA_CAPTURE")
@@ -131,7 +131,7 @@ def session(reading: Reading) -> Iterator[Row]:
     yield _clock(starts, export)
 
 
-def _environment(reading: Reading) -> Row:
+def _environment(reading: ExportReader) -> Row:
     """Returns the harmless environment variables, the first process' before the system's, and reports the others."""
     variables: dict[str, str] = {}
     report = reading.conversion.report
@@ -149,7 +149,7 @@ def _environment(reading: Reading) -> Row:
     return variables
 
 
-def _settings(reading: Reading, pattern: str) -> Row:
+def _settings(reading: ExportReader, pattern: str) -> Row:
     """Returns name -> value of a table of settings without the environment; several values of one name are a list."""
     settings: Row = {}
     for table in reading.database.like(pattern):
@@ -164,7 +164,7 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _host(reading: Reading) -> Iterator[Row]:
+def _host(reading: ExportReader) -> Iterator[Row]:
     """Yields the host by TARGET_INFO_SYSTEM_ENV, and the devices listed there if the file has no table of devices."""
     facts: Row = {}
     name = None
@@ -226,7 +226,7 @@ def _whole(text: Any) -> int:
     return whole_of(str(text)) or 0
 
 
-def devices(reading: Reading) -> Iterator[Row]:
+def devices(reading: ExportReader) -> Iterator[Row]:
     """Yields the GPUs with their ordinals in each process."""
     ordinals = [row for table in reading.database.like("TARGET_INFO_CUDA_DEVICE") for row in all_rows(reading, table)]
     for table in reading.database.like("TARGET_INFO_GPU"):
@@ -238,7 +238,7 @@ def devices(reading: Reading) -> Iterator[Row]:
             yield {"entity": "device", "device": row["deviceId"], "name": str(row.get("name")), "facts": {}}
 
 
-def _device(reading: Reading, row: Row, ordinals: list[Row]) -> Row:
+def _device(reading: ExportReader, row: Row, ordinals: list[Row]) -> Row:
     gpu, name = row.pop("id", None), row.pop("name", None)
     number = reading.places.number(gpu) if isinstance(gpu, int) else None
     facts: Row = {"api": "cuda", "vendor": "NVIDIA"}
@@ -258,7 +258,7 @@ def _device(reading: Reading, row: Row, ordinals: list[Row]) -> Row:
     return {"entity": "device", "device": number, "name": name, "facts": facts}
 
 
-def contexts_and_streams(reading: Reading) -> Iterator[Row]:
+def contexts_and_streams(reading: ExportReader) -> Iterator[Row]:
     """Yields contexts, and streams with their priorities and names, of contexts whose device is known."""
     device: dict[tuple[int | None, int], set[int]] = {}
     for process, number, ordinal in reading.places.contexts:
@@ -291,7 +291,7 @@ def contexts_and_streams(reading: Reading) -> Iterator[Row]:
                 yield {"entity": kind, **key, "name": row.get("name"), "facts": {}}
 
 
-def _place(reading: Reading, row: Row) -> tuple[int | None, int, int] | None:
+def _place(reading: ExportReader, row: Row) -> tuple[int | None, int, int] | None:
     """Returns process, context and GPU of a row, None if it has no context or device."""
     pid, context, ordinal = row.get("processId"), row.get("contextId"), row.get("deviceId")
     if not isinstance(context, int) or not isinstance(ordinal, int):
@@ -299,7 +299,7 @@ def _place(reading: Reading, row: Row) -> tuple[int | None, int, int] | None:
     return pid, context, reading.places.device_of(pid, ordinal)
 
 
-def _stream(reading: Reading, row: Row, device: dict[tuple[int | None, int], set[int]]) -> Iterator[Row]:
+def _stream(reading: ExportReader, row: Row, device: dict[tuple[int | None, int], set[int]]) -> Iterator[Row]:
     pid, context, stream = row.get("processId"), row.get("contextId"), row.get("streamId")
     priority = row.get("priority")
     facts: Row = {}
@@ -312,7 +312,7 @@ def _stream(reading: Reading, row: Row, device: dict[tuple[int | None, int], set
         yield {"entity": "stream", **place, "facts": facts}
 
 
-def processes(reading: Reading, threads: dict[int, str]) -> Iterator[Row]:
+def processes(reading: ExportReader, threads: dict[int, str]) -> Iterator[Row]:
     """Yields the processes that have rows: named after their programs, else their main threads, with their output."""
     seen = {pid_of(number) for number in (*reading.places.threads, *reading.places.processes)}
     facts: dict[int, Row] = {}
@@ -348,7 +348,7 @@ def _stream_name(file: str | None) -> str:
     return next((word for word in ("stdout", "stderr") if word in name), name or "output")
 
 
-def thread_names(reading: Reading, nvtx_names: dict[int, str]) -> dict[int, str]:
+def thread_names(reading: ExportReader, nvtx_names: dict[int, str]) -> dict[int, str]:
     """Returns globalTid -> name; names from NVTX have precedence over the system's."""
     names: dict[int, str] = {}
     for table in reading.database.like("ThreadNames"):
@@ -359,7 +359,7 @@ def thread_names(reading: Reading, nvtx_names: dict[int, str]) -> dict[int, str]
     return names | nvtx_names
 
 
-def threads(reading: Reading, names: dict[int, str]) -> Iterator[Row]:
+def threads(reading: ExportReader, names: dict[int, str]) -> Iterator[Row]:
     """Yields the threads that have rows."""
     for number in sorted(reading.places.threads):
         if number in names:
@@ -368,13 +368,13 @@ def threads(reading: Reading, names: dict[int, str]) -> Iterator[Row]:
             yield {"entity": "thread", **place, "name": names[number], "facts": main}
 
 
-def cores(reading: Reading) -> Iterator[Row]:
+def cores(reading: ExportReader) -> Iterator[Row]:
     """Yields the order of the tracks of cores."""
     for number in sorted(reading.places.cores):
         yield {"entity": "track", "track": core_track(number), "order": number}
 
 
-def metrics(reading: Reading) -> Iterator[Row]:
+def metrics(reading: ExportReader) -> Iterator[Row]:
     """Yields the descriptions of metrics."""
     for table in reading.database.like(r"TARGET_INFO_\w*METRICS?"):
         for row in all_rows(reading, table):
@@ -383,7 +383,7 @@ def metrics(reading: Reading) -> Iterator[Row]:
                 yield {"entity": "metric", "name": name, "facts": row}
 
 
-def others(reading: Reading, tables: Iterable[str]) -> Iterator[Row]:
+def others(reading: ExportReader, tables: Iterable[str]) -> Iterator[Row]:
     """Yields unknown tables without times as facts of the source, if they are small."""
     report = reading.conversion.report
     for table in tables:

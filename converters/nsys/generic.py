@@ -23,7 +23,7 @@ from ktrace.model.json_text import load_json, quoted
 
 from .counters import unit_of, with_time
 from .nvtx import json_column
-from .reading import Reading
+from .reading import ExportReader
 
 _METRICS = re.compile(r"(gpu|soc)\s*_?metrics", re.IGNORECASE)
 
@@ -34,7 +34,7 @@ _VALUES = ("intVal", "uintVal", "floatVal", "doubleVal")
 class Types:
     """The names of the types of events, and which types are samples of metrics."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ExportReader) -> None:
         self._reading = reading
         sources = self._named("GENERIC_EVENT_SOURCES", "sourceId", "sourceId")
         self.names: dict[int, str] = {}
@@ -68,7 +68,7 @@ def _name_in(data: object) -> str | None:
 class Fields:
     """The values of events that are in a separate table."""
 
-    def __init__(self, reading: Reading, table: str) -> None:
+    def __init__(self, reading: ExportReader, table: str) -> None:
         database = reading.database
         self._report = reading.conversion.report
         self._used = 0
@@ -111,7 +111,7 @@ class Fields:
             self._report.used(rows - self._used, outcome="folded")
 
 
-def events(reading: Reading, table: str) -> Iterator[Batch]:
+def events(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields an instant for each row, named after its type, with its data; samples of metrics become counters."""
     types, fields = Types(reading), Fields(reading, table)
     repeated = any(reading.database.count(name) for name in reading.database.like("GPU_METRICS|SOC_METRICS"))
@@ -133,7 +133,7 @@ def events(reading: Reading, table: str) -> Iterator[Batch]:
     fields.close()
 
 
-def _counters(reading: Reading, block: Block, start: str) -> Iterator[Batch]:
+def _counters(reading: ExportReader, block: Block, start: str) -> Iterator[Batch]:
     """Yields a counter for each number in a sample's data."""
     data = block.get("data")
     texts = [None] * len(block) if data is None else data.to_pylist()
@@ -173,7 +173,7 @@ def _numbers_of(text: object) -> dict[str, float]:
         return {}
 
 
-def _instants(reading: Reading, block: Block, types: Types, fields: Fields) -> Batch:
+def _instants(reading: ExportReader, block: Block, types: Types, fields: Fields) -> Batch:
     ids = reading.batches.ids(len(block))
     ts, kinds, data = block.take("timestamp", "rawTimestamp"), block.get("typeId"), block.take("data")
     name: pa.DictionaryArray | str = "event"

@@ -28,7 +28,7 @@ from ktrace.model.json_text import dump_json, load_json
 
 from .columns import distinct_words
 from .places import LOW, pid_of, without
-from .reading import Reading
+from .reading import ExportReader
 from .strings import NO_NAME
 from .typed import row_of, unsigned
 
@@ -97,7 +97,7 @@ _NAMES = (*_CATEGORIES, *_THREADS, *_DOMAINS, *_ENDS_OF_DOMAINS)
 class Nvtx:
     """The ranges of a table, and the names of domains, categories and threads in it."""
 
-    def __init__(self, reading: Reading, table: str) -> None:
+    def __init__(self, reading: ExportReader, table: str) -> None:
         self._reading = reading
         self._table = table
         self._domains: dict[tuple[int, int], str] = {}

@@ -40,7 +40,7 @@ def core_track(number: int) -> str:
     return f"CPU {number}"
 
 
-class Places:
+class NsysTracks:
     """Finds the processes, threads and devices of rows, and keeps those that occurred."""
 
     def __init__(self, database: Database) -> None:

@@ -42,8 +42,8 @@ from .device_work import Waits
 from .enums import Enums
 from .facts import all_rows
 from .nvtx import Nvtx
-from .places import Places
-from .reading import Reading
+from .places import NsysTracks
+from .reading import ExportReader
 from .rules import rule_of
 from .stacks import Stacks
 from .strings import NO_NAME, Strings
@@ -83,13 +83,13 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 remedy="nsys export --type sqlite -o run.sqlite run.nsys-rep",
             )
         strings = Strings(database, conversion)
-        reading = Reading(
+        reading = ExportReader(
             database,
             conversion,
             source.path,
             strings,
             Enums(database, conversion),
-            Places(database),
+            NsysTracks(database),
             Batches(conversion),
             Stacks(database, conversion, strings),
         )
@@ -98,7 +98,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         yield from _events(reading)
 
 
-def _events(reading: Reading) -> Iterator[Batch]:
+def _events(reading: ExportReader) -> Iterator[Batch]:
     """Yields the rows of tables of events, then the catalog rows that depend on them."""
     database = reading.database
     waits = Waits(database, reading.batches)
@@ -151,7 +151,7 @@ def _events(reading: Reading) -> Iterator[Batch]:
     yield from _descriptions(reading, threads, timeless)
 
 
-def _descriptions(reading: Reading, threads: dict[int, str], timeless: list[str]) -> Iterator[Batch]:
+def _descriptions(reading: ExportReader, threads: dict[int, str], timeless: list[str]) -> Iterator[Batch]:
     """Yields the catalog rows about processes, threads, streams and others that have rows."""
     yield from _catalog(reading, facts.contexts_and_streams(reading))
     yield from _catalog(reading, facts.processes(reading, threads))
@@ -171,7 +171,7 @@ def _count_structure(database: Database, conversion: Conversion) -> None:
         conversion.report.used(count, outcome="structure")
 
 
-def _catalog(reading: Reading, rows: Iterator[dict[str, Any]]) -> Iterator[Batch]:
+def _catalog(reading: ExportReader, rows: Iterator[dict[str, Any]]) -> Iterator[Batch]:
     """Yields facts as batches."""
     pending: list[dict[str, Any]] = []
     for row in rows:
@@ -196,7 +196,7 @@ _ENUMS = {
 _ALARMING = (2, 3)
 
 
-def messages(reading: Reading, table: str) -> Iterator[Batch]:
+def messages(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields a log event for each row."""
     for block, ids in reading.timed(table, "timestamp"):
         ts, text, severity = block.take("timestamp"), block.take("text"), block.get("severity")
@@ -220,7 +220,7 @@ def messages(reading: Reading, table: str) -> Iterator[Batch]:
 _WORDS = {"eventType": "OSRT_FILE_ACCESS_EVENT_TYPE"}
 
 
-def accesses(reading: Reading, table: str) -> Iterator[Batch]:
+def accesses(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields a call for each row, with the path of its file."""
     known = {
         row["fileAccessId"]: row
@@ -256,7 +256,7 @@ _FREED = 1
 _NULL = np.iinfo(np.int64).min
 
 
-def usage(reading: Reading, table: str) -> Iterator[Batch]:
+def usage(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields an allocation for each row, negative for freed memory, then counters with running totals by kind."""
     seen: list[Int64] = []
     for block, ids in reading.timed(table, "start"):
@@ -279,7 +279,7 @@ def usage(reading: Reading, table: str) -> Iterator[Batch]:
         yield from _totals(reading, np.concatenate(seen))
 
 
-def _totals(reading: Reading, rows: Int64) -> Iterator[Batch]:
+def _totals(reading: ExportReader, rows: Int64) -> Iterator[Batch]:
     """Yields counters for allocations; `rows` has the columns id, ts, pid, device, context, kind of memory, bytes."""
     order = np.lexsort((rows[:, 0], rows[:, 1], rows[:, 5], rows[:, 3], rows[:, 2]))
     ordered = rows[order]
@@ -312,7 +312,7 @@ def _totals(reading: Reading, rows: Int64) -> Iterator[Batch]:
         )
 
 
-def pools(reading: Reading, table: str) -> Iterator[Batch]:
+def pools(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields an instant for each operation on a memory pool."""
     for block, ids in reading.timed(table, "start"):
         ts = block.take("start")
@@ -328,7 +328,7 @@ def pools(reading: Reading, table: str) -> Iterator[Batch]:
         yield reading.batches.events(block, ids, kind="instant", ts=ts, **place, **columns, **args)
 
 
-def page_faults(reading: Reading, table: str, name: str) -> Iterator[Batch]:
+def page_faults(reading: ExportReader, table: str, name: str) -> Iterator[Batch]:
     """Yields page faults of unified memory: an instant for the CPU, a range with several faults for a GPU."""
     for block, ids in reading.timed(table, "start", end="end"):
         ts, ends = block.take("start"), block.take("end")

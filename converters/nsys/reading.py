@@ -15,7 +15,7 @@ from ktrace.kit.sqlite.database import Database
 from ktrace.model.arrays import Int64
 
 from .enums import COLUMNS, Enums
-from .places import Places, without
+from .places import NsysTracks, without
 from .stacks import Stacks
 from .strings import NO_NAME, Strings, Words
 from .typed import typed
@@ -38,7 +38,7 @@ _TEXTS = (
 
 
 @dataclass
-class Reading:
+class ExportReader:
     """The reading of one file."""
 
     database: Database
@@ -46,7 +46,7 @@ class Reading:
     path: str
     strings: Strings
     enums: Enums
-    places: Places
+    places: NsysTracks
     batches: Batches
     stacks: Stacks
     _words: dict[tuple[str, str, bool], Words] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from .strings import NO_NAME
 
 
 @dataclass(frozen=True)
-class Rule:
+class NsysRule:
     """How the rows of a table are read.
 
     `kind` is their kind. `names` are the columns of ids that may contain the name; a row without a name is named after
@@ -35,7 +35,7 @@ class Rule:
     open_end: bool = False
 
 
-_CALL = Rule("api")
+_CALL = NsysRule("api")
 _OPENACC = {"eventKind": "OPENACC_EVENT_KIND", "DeviceType": "OPENACC_DEVICE"}
 _OPENMP = {"eventKind": "OPENMP_EVENT_KIND", "threadType": "OPENMP_THREAD", "priorTaskStatus": "OPENMP_TASK_STATUS"}
 _OPENMP_KINDS = {
@@ -62,34 +62,34 @@ _KHR = {
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 
 #: Pattern of a table's name -> its rule.
-RULES: dict[str, Rule] = {
-    r"OSRT_API": Rule("api", chains="OSRT_CALLCHAINS"),
-    r"SYSCALL(_\w+)?": Rule("api", chains="SYSCALL_CALLCHAINS"),
+RULES: dict[str, NsysRule] = {
+    r"OSRT_API": NsysRule("api", chains="OSRT_CALLCHAINS"),
+    r"SYSCALL(_\w+)?": NsysRule("api", chains="SYSCALL_CALLCHAINS"),
     r"CUDNN_EVENTS|CUBLAS_EVENTS|CUDA_GRAPH(_NODE|_EXEC)?_EVENTS|CUDA_HOST_FUNC\w*": _CALL,
     r"NVVIDEO_\w+_API|NVMEDIA\w*_API|NVAPI\w*|OPENCL\w*_API|OPENXR\w*": _CALL,
     r"TRACE_PROCESS_EVENT_NVMEDIA|TEGRA_INTERNAL_API_CALLS": _CALL,
     r"OPENGL_API|VULKAN_API|DXGI_API": _CALL,
-    r"DX1[12]_API": Rule("api", words=_DX12),
-    rf"{_CUPTI}OPENACC_\w+": Rule("api", words=_OPENACC),
+    r"DX1[12]_API": NsysRule("api", words=_DX12),
+    rf"{_CUPTI}OPENACC_\w+": NsysRule("api", words=_OPENACC),
     **{
-        f"OPENMP_EVENT_KIND_({name})": Rule("range", words=_OPENMP | {"kind": enum})
+        f"OPENMP_EVENT_KIND_({name})": NsysRule("range", words=_OPENMP | {"kind": enum})
         for name, enum in _OPENMP_KINDS.items()
     },
-    r"OPENMP_EVENT_KIND_\w+": Rule("range", words=_OPENMP),
-    r"MPI_(P2P|COLLECTIVES|START_WAIT|OTHER)_EVENTS": Rule("api", ("textId", "nameId"), open_end=True),
-    r"UCP_(SUBMIT|PROGRESS)?_?EVENTS": Rule("api", ("textId", "nameId"), open_end=True),
-    rf"{_CUPTI}OVERHEAD|PROFILER_OVERHEAD": Rule("overhead", by="overheadType"),
-    rf"{_CUPTI}JIT": Rule("overhead", by="jitOperationType", words=_JIT),
-    r"CUDA_HOST_CALLBACK": Rule("range", word="host function"),
-    rf"{_CUPTI}GRAPH_HOST_NODE_AND_HOST_LAUNCH": Rule("range", word="host function"),
-    rf"{_CUPTI}MEM_DECOMPRESS": Rule("memcpy", word="[CUDA memory decompression]"),
-    rf"{_CUPTI}BLOCK_(PHASE_)?TRACE": Rule("range", word="block", track="SM", numbered="SMId"),
-    rf"{_CUPTI}WARP_(PHASE_)?TRACE": Rule("range", ("EventName",), word="warp", track="SM", numbered="SMId"),
-    r"(OPENGL|VULKAN)_WORKLOAD": Rule("range", gpu="gpu"),
-    r"DX1[12]_WORKLOAD": Rule("range", gpu="gpu", words=_DX12),
-    r"VULKAN_DEBUG_API|D3D1[12]_PIX_DEBUG_API": Rule("range", ("textId", "nameId"), words=_DX12, open_end=True),
-    r"KHR_DEBUG_EVENTS": Rule("range", ("textId", "nameId"), words=_KHR, open_end=True),
-    r"GPU_VIDEO_ENGINE_WORKLOAD": Rule(
+    r"OPENMP_EVENT_KIND_\w+": NsysRule("range", words=_OPENMP),
+    r"MPI_(P2P|COLLECTIVES|START_WAIT|OTHER)_EVENTS": NsysRule("api", ("textId", "nameId"), open_end=True),
+    r"UCP_(SUBMIT|PROGRESS)?_?EVENTS": NsysRule("api", ("textId", "nameId"), open_end=True),
+    rf"{_CUPTI}OVERHEAD|PROFILER_OVERHEAD": NsysRule("overhead", by="overheadType"),
+    rf"{_CUPTI}JIT": NsysRule("overhead", by="jitOperationType", words=_JIT),
+    r"CUDA_HOST_CALLBACK": NsysRule("range", word="host function"),
+    rf"{_CUPTI}GRAPH_HOST_NODE_AND_HOST_LAUNCH": NsysRule("range", word="host function"),
+    rf"{_CUPTI}MEM_DECOMPRESS": NsysRule("memcpy", word="[CUDA memory decompression]"),
+    rf"{_CUPTI}BLOCK_(PHASE_)?TRACE": NsysRule("range", word="block", track="SM", numbered="SMId"),
+    rf"{_CUPTI}WARP_(PHASE_)?TRACE": NsysRule("range", ("EventName",), word="warp", track="SM", numbered="SMId"),
+    r"(OPENGL|VULKAN)_WORKLOAD": NsysRule("range", gpu="gpu"),
+    r"DX1[12]_WORKLOAD": NsysRule("range", gpu="gpu", words=_DX12),
+    r"VULKAN_DEBUG_API|D3D1[12]_PIX_DEBUG_API": NsysRule("range", ("textId", "nameId"), words=_DX12, open_end=True),
+    r"KHR_DEBUG_EVENTS": NsysRule("range", ("textId", "nameId"), words=_KHR, open_end=True),
+    r"GPU_VIDEO_ENGINE_WORKLOAD": NsysRule(
         "range",
         word="video engine",
         by="engineType",
@@ -98,8 +98,8 @@ RULES: dict[str, Rule] = {
         track="video engine",
         numbered="engineId",
     ),
-    r"GPU_VIDEO_ENGINE_MISSING": Rule("range", word="missing ranges of a video engine", track="video engines"),
-    r"GPU_CONTEXT_SWITCH_EVENTS": Rule(
+    r"GPU_VIDEO_ENGINE_MISSING": NsysRule("range", word="missing ranges of a video engine", track="video engines"),
+    r"GPU_CONTEXT_SWITCH_EVENTS": NsysRule(
         "range",
         word="context switch",
         by="tag",
@@ -107,9 +107,9 @@ RULES: dict[str, Rule] = {
         gpu="gpuId",
         track="context switches",
     ),
-    r"WDDM_\w+_EVENTS": Rule("range", word="", gpu="gpu", words=_WDDM, track="WDDM"),
-    r"SLI_(QUERIES|P2P|STATS)|NV_LOAD_BALANCE(_MASTER)?_EVENTS": Rule("range", word="", gpu="gpu", track="frames"),
-    r"MEMORY_TRANSFER_EVENTS": Rule(
+    r"WDDM_\w+_EVENTS": NsysRule("range", word="", gpu="gpu", words=_WDDM, track="WDDM"),
+    r"SLI_(QUERIES|P2P|STATS)|NV_LOAD_BALANCE(_MASTER)?_EVENTS": NsysRule("range", word="", gpu="gpu", track="frames"),
+    r"MEMORY_TRANSFER_EVENTS": NsysRule(
         "range",
         word="memory transfer",
         by="memoryTransferType",
@@ -117,7 +117,7 @@ RULES: dict[str, Rule] = {
         gpu="gpu",
         track="memory transfers",
     ),
-    r"NET_IB_SWITCH_CONGESTION_EVENTS?": Rule(
+    r"NET_IB_SWITCH_CONGESTION_EVENTS?": NsysRule(
         "range",
         word="congestion",
         by="congestionType",
@@ -127,10 +127,10 @@ RULES: dict[str, Rule] = {
 }
 
 #: The rule of an unknown table.
-UNKNOWN = Rule("range", ("nameId", "textId"), word="", open_end=True)
+UNKNOWN = NsysRule("range", ("nameId", "textId"), word="", open_end=True)
 
 
-def rule_of(table: str) -> Rule | None:
+def rule_of(table: str) -> NsysRule | None:
     """Returns the rule of a table, None for an unknown table."""
     bare = re.sub(r"_V\d+$", "", table, flags=re.IGNORECASE)
     return next((rule for pattern, rule in RULES.items() if re.fullmatch(pattern, bare, re.IGNORECASE)), None)

@@ -31,7 +31,7 @@ from .html_tables import first_headings as html_headings
 from .html_tables import html_tables
 from .json_tables import first_headings as json_headings
 from .json_tables import json_tables
-from .reading import Reading
+from .reading import ReportReader
 from .traces import TraceTable
 
 #: A recognised table: its headings, field -> index of the column.
@@ -60,7 +60,7 @@ def _recognise(cells: Sequence[str]) -> _Known | None:
 def read_csv(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Does the same as `read` for a file whose tables are all CSV."""
     lines = CsvBlocks(source, conversion, _recognise, units=lambda cells: False, bare_quotes=True)
-    reading = Reading(source, conversion, lines)
+    reading = ReportReader(source, conversion, lines)
     trace: TraceTable | None = None
     table: Table | None = None
     for item in lines:
@@ -105,7 +105,7 @@ def _events(rows: CsvRows, trace: TraceTable, conversion: Conversion) -> Iterato
     yield from batches
 
 
-def _summaries(rows: CsvRows, table: Table, reading: Reading, conversion: Conversion) -> None:
+def _summaries(rows: CsvRows, table: Table, reading: ReportReader, conversion: Conversion) -> None:
     columns = [rows.block.get(name).to_pylist() for name in rows.table.headings]  # type: ignore[union-attr]
     for number, *cells in zip(rows.block.numbers.to_pylist(), *columns, strict=True):
         if problem := reading.row(Row(table, number, [cell.strip() for cell in cells])):
@@ -141,7 +141,7 @@ def _read_text(source: Source, conversion: Conversion) -> Iterator[Batch]:
 def _read(
     source: Source, conversion: Conversion, lines: LineAccount, items: Iterator[Table | Row | Text]
 ) -> Iterator[Batch]:
-    reading = Reading(source, conversion, lines)
+    reading = ReportReader(source, conversion, lines)
     trace: _TraceRows | None = None
     for item in items:
         reading.seen(item.line)

@@ -163,7 +163,7 @@ _NO_DATA = ("SKIPPED:", "Report was successfully run, but no data was returned")
 _OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI)[^()]* Statistics(?: \([^()]*\))?):?\s*")
 
 
-class Reading:
+class ReportReader:
     """The reading of one file; `account` counts the outcomes of its lines."""
 
     def __init__(self, source: Source, conversion: Conversion, account: LineAccount) -> None:

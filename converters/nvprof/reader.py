@@ -50,7 +50,7 @@ _MEMORY_HEADINGS = tuple(map(heading, _MEMORY_NAMES))
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields events from traces, summaries from the other tables. Skips and reports the program's own output."""
-    reading = _Reading(source, conversion)
+    reading = _NvprofReader(source, conversion)
     for item in reading.blocks:
         if isinstance(item, CsvTable):
             yield from reading.end_printed()
@@ -65,7 +65,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from reading.rows.rest()
 
 
-class _Reading:
+class _NvprofReader:
     """The state of reading: the open table, and its rows that are gathered for a batch."""
 
     def __init__(self, source: Source, conversion: Conversion) -> None:

@@ -21,7 +21,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 
-from .reading import Reading
+from .reading import NvvpReader
 
 #: A float64 below this is in fact a whole number.
 _LEAST = 1e-300
@@ -32,7 +32,7 @@ _PLACE = ("start", "end", "deviceId", "contextId", "streamId")
 class Kernels:
     """The kernels of some tables by their correlation, with their ids, times and places."""
 
-    def __init__(self, reading: Reading, tables: Sequence[str]) -> None:
+    def __init__(self, reading: NvvpReader, tables: Sequence[str]) -> None:
         found: list[pa.Table] = []
         for table in tables:
             wanted = [name for name in ("correlationId", *_PLACE) if reading.database.has(table, name)]
@@ -70,7 +70,7 @@ class Kernels:
         }
 
 
-def counters(reading: Reading, table: str, kernels: Kernels) -> Iterator[Batch]:
+def counters(reading: NvvpReader, table: str, kernels: Kernels) -> Iterator[Batch]:
     """Yields a counter for each row; reports rows without a value or a kernel."""
     what = "metric" if "METRIC" in table.upper() else "event"
     for block in reading.blocks(table):

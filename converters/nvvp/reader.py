@@ -25,13 +25,13 @@ from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
 from .counters import Kernels, counters
-from .reading import Reading
+from .reading import NvvpReader
 from .work import READERS
 
 _BEGINS, _ENDS = 2, 4
 
 
-def markers(reading: Reading, table: str) -> Iterator[Batch]:
+def markers(reading: NvvpReader, table: str) -> Iterator[Batch]:
     """Yields ranges and instants on their threads, or on the process; the domain is the track."""
     report, database = reading.conversion.report, reading.database
     if lacking := [name for name in ("flags", "id", "timestamp") if not database.has(table, name)]:
@@ -63,7 +63,7 @@ def markers(reading: Reading, table: str) -> Iterator[Batch]:
             yield _events(reading, table, rest, ids, ends)
 
 
-def _whole(reading: Reading, table: str, columns: list[str], flag: int) -> list[Int64]:
+def _whole(reading: NvvpReader, table: str, columns: list[str], flag: int) -> list[Int64]:
     """Columns of the rows with that flag in which all of these columns are numbers."""
     where = " AND ".join([f"flags & {flag}", *(f"typeof({name}) = 'integer'" for name in columns)])
     rows = reading.database.query(table, f'SELECT {", ".join(columns)} FROM "{table}" WHERE {where}')
@@ -76,7 +76,7 @@ def _sorted(ids: Int64, ends: Int64) -> tuple[Int64, Int64]:
     return ids[order], ends[order]
 
 
-def _events(reading: Reading, table: str, block: Block, ids: Int64, ends: Int64) -> Batch:
+def _events(reading: NvvpReader, table: str, block: Block, ids: Int64, ends: Int64) -> Batch:
     flags, numbers, times = block.take("flags"), block.take("id"), block.take("timestamp")
     assert flags is not None and numbers is not None and times is not None
     begins = pc.not_equal(pc.bit_wise_and(flags, _BEGINS), 0).to_numpy(zero_copy_only=False)
@@ -136,7 +136,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         tables = {
             name.upper().removeprefix(_PREFIX): name for name in database.tables if name.upper().startswith(_PREFIX)
         }
-        reading = Reading(database, conversion, list(tables.values()))
+        reading = NvvpReader(database, conversion, list(tables.values()))
         for kind, table in tables.items():
             if kind in READERS:
                 yield from READERS[kind](reading, table)
@@ -158,7 +158,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         yield from rows.rest()
 
 
-def _devices(reading: Reading, database: Database, tables: dict[str, str], rows: RowBuilder) -> None:
+def _devices(reading: NvvpReader, database: Database, tables: dict[str, str], rows: RowBuilder) -> None:
     for block in reading.blocks(tables["DEVICE"]) if "DEVICE" in tables else ():
         names, ids = reading.text(block, "name"), block.get("id")
         reading.conversion.report.used(len(block), outcome="catalog")
@@ -182,7 +182,7 @@ def _devices(reading: Reading, database: Database, tables: dict[str, str], rows:
                 rows.fact("context", pid=reading.pid, device=device, context=context)
 
 
-def _names(reading: Reading, tables: dict[str, str], rows: RowBuilder) -> None:
+def _names(reading: NvvpReader, tables: dict[str, str], rows: RowBuilder) -> None:
     """Adds the names that the program gave its process and threads."""
     for block in reading.blocks(tables["NAME"]) if "NAME" in tables else ():
         names, places = reading.text(block, "name"), owners(block)

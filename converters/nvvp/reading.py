@@ -20,7 +20,7 @@ from ktrace.model.arrays import Int64
 _BLOBS = frozenset({"cacheconfig", "objectid", "uuid", "payload", "attribute", "cubin"})
 
 
-class Reading:
+class NvvpReader:
     """The reading of a database. `pid` is the process of GPU work, which records none: the only process with calls."""
 
     def __init__(self, database: Database, conversion: Conversion, tables: list[str]) -> None:

@@ -20,7 +20,7 @@ from ktrace.kit.columnar.blocks import Block, timed
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 
-from .reading import Reading, number
+from .reading import NvvpReader, number
 
 #: First number -> the names from there on; "-" is an unneeded one. Release suffixes of names are removed.
 _RUNTIME = {
@@ -130,7 +130,7 @@ def _times(block: Block) -> dict[str, pa.Array]:
     return {"ts": begin, "dur": pc.subtract(end, begin)}
 
 
-def kernels(reading: Reading, table: str) -> Iterator[Batch]:
+def kernels(reading: NvvpReader, table: str) -> Iterator[Batch]:
     """Yields kernels; CUPTI's names are those of the compiler, mangled."""
     for block in reading.timed(table):
         static, dynamic = (number(block.take(f"{kind}SharedMemory"), 1 << 60) for kind in ("static", "dynamic"))
@@ -153,7 +153,7 @@ def kernels(reading: Reading, table: str) -> Iterator[Batch]:
         )
 
 
-def copies(reading: Reading, table: str) -> Iterator[Batch]:
+def copies(reading: NvvpReader, table: str) -> Iterator[Batch]:
     """Yields copies, named as nvprof prints them."""
     for block in reading.timed(table):
         ways = reading.word(block, "copyKind", COPIES, "")
@@ -175,7 +175,7 @@ def copies(reading: Reading, table: str) -> Iterator[Batch]:
         )
 
 
-def sets(reading: Reading, table: str) -> Iterator[Batch]:
+def sets(reading: NvvpReader, table: str) -> Iterator[Batch]:
     """Yields memsets."""
     for block in reading.timed(table):
         yield reading.events(
@@ -189,7 +189,7 @@ def sets(reading: Reading, table: str) -> Iterator[Batch]:
         )
 
 
-def unified(reading: Reading, table: str) -> Iterator[Batch]:
+def unified(reading: NvvpReader, table: str) -> Iterator[Batch]:
     """Yields migrations as copies; faults and others as ranges, or as instants if they have no end."""
     for block in _ended(reading, table):
         kinds = block.get("counterKind")
@@ -220,7 +220,7 @@ def unified(reading: Reading, table: str) -> Iterator[Batch]:
         )
 
 
-def _ended(reading: Reading, table: str) -> Iterator[Block]:
+def _ended(reading: NvvpReader, table: str) -> Iterator[Block]:
     """Yields the rows; a row without an end (0) ends where it begins."""
     for block in reading.blocks(table):
         begin, end = block.get("start"), block.get("end")
@@ -238,7 +238,7 @@ def _ended(reading: Reading, table: str) -> Iterator[Block]:
             yield sound
 
 
-def waits(reading: Reading, table: str) -> Iterator[Batch]:
+def waits(reading: NvvpReader, table: str) -> Iterator[Batch]:
     """Yields synchronisations."""
     for block in reading.timed(table):
         names = reading.word(block, "type", SYNCS, "Synchronize")
@@ -252,7 +252,7 @@ def waits(reading: Reading, table: str) -> Iterator[Batch]:
         )
 
 
-def calls(reading: Reading, table: str) -> Iterator[Batch]:
+def calls(reading: NvvpReader, table: str) -> Iterator[Batch]:
     """Yields calls of the runtime or the driver."""
     driver = "DRIVER" in table.upper()
     for block in reading.timed(table):
@@ -271,7 +271,7 @@ def calls(reading: Reading, table: str) -> Iterator[Batch]:
         )
 
 
-def overheads(reading: Reading, table: str) -> Iterator[Batch]:
+def overheads(reading: NvvpReader, table: str) -> Iterator[Batch]:
     """Yields the profiler's own work."""
     for block in reading.timed(table):
         names = reading.word(block, "overheadKind", OVERHEADS, "Overhead")
@@ -281,7 +281,7 @@ def overheads(reading: Reading, table: str) -> Iterator[Batch]:
 
 
 #: Table without CUPTI_ACTIVITY_KIND_ -> its reader.
-READERS: dict[str, Callable[[Reading, str], Iterator[Batch]]] = {
+READERS: dict[str, Callable[[NvvpReader, str], Iterator[Batch]]] = {
     "KERNEL": kernels,
     "CONCURRENT_KERNEL": kernels,
     "CDP_KERNEL": kernels,

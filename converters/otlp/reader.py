@@ -61,7 +61,7 @@ def service_of(resource: dict[str, Any]) -> Service:
     )
 
 
-class Places:
+class SpanTracks:
     """Parents, tracks and lanes of all spans. Call `add` for each span, then `arrange`; row numbers count from 0."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ def _lanes(start: Int64, end: Int64, service: Int64, parent: Int64) -> Int64:
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the rows of all spans. Raises DamagedInput for a file that isn't OTLP from its first byte on."""
-    places = Places()
+    places = SpanTracks()
     for span in _spans(source, Report(), quiet=True):
         places.add(span)
     places.arrange()
@@ -297,7 +297,7 @@ def _scope_spans(data: messages.Bytes, end: int, resource: dict[str, Any] | None
             data.skip(size)
 
 
-def _add(span: Span, number: int, places: Places, rows: RowBuilder, report: Report) -> None:
+def _add(span: Span, number: int, places: SpanTracks, rows: RowBuilder, report: Report) -> None:
     """Adds the rows of a span."""
     place, parent = places.place(number), int(places.parent[number])
     identity, above = number + 1, parent + 1 if parent >= 0 else None
@@ -325,7 +325,7 @@ def _add(span: Span, number: int, places: Places, rows: RowBuilder, report: Repo
 
 
 def _arrow(
-    rows: RowBuilder, kind: str, key: str, start: int, end: int, ts: int, places: Places, args: dict[str, Any]
+    rows: RowBuilder, kind: str, key: str, start: int, end: int, ts: int, places: SpanTracks, args: dict[str, Any]
 ) -> None:
     """Adds an arrow between two spans, by their numbers."""
     rows.link(kind, key, "out", event=start + 1, ts=ts, **places.place(start))
@@ -339,7 +339,7 @@ def _scope_args(scope: Scope) -> dict[str, Any]:
     }
 
 
-def _facts(places: Places, rows: RowBuilder) -> None:
+def _facts(places: SpanTracks, rows: RowBuilder) -> None:
     """Adds what the resources say about hosts, processes, tracks and the program."""
     alone: dict[tuple[str | None, int | None], list[Service]] = {}
     for service, resource in places.services.items():

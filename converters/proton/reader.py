@@ -62,7 +62,7 @@ def read_tree(source: Source, conversion: Conversion) -> Iterator[Batch]:
     rows = RowBuilder(conversion)
     tree = _decoded(source, conversion.report)
     rows.fact("source", facts={"tool": "Triton Proton"})
-    reading = _Reading(rows, conversion)
+    reading = _TreeReader(rows, conversion)
     for item in tree:
         if isinstance(item, dict) and "frame" in item:
             for _ in reading.nodes(item):
@@ -102,7 +102,7 @@ def _damaged(source: Source, what: str) -> DamagedInput:
     )
 
 
-class _Reading:
+class _TreeReader:
     """The nodes read so far."""
 
     def __init__(self, rows: RowBuilder, conversion: Conversion) -> None:

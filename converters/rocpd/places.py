@@ -31,7 +31,7 @@ _PLACE = ("nid", "pid", "tid", "agent_id", "queue_id", "stream_id")
 Columns = dict[str, Any]
 
 
-class Places:
+class RocpdTracks:
     """Columns that rows of all tables have, and the streams that occur."""
 
     def __init__(self, database: Database, part: ProcessTables, infos: Infos, conversion: Conversion) -> None:

@@ -27,7 +27,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded, load_json, quoted
 
 from .infos import Infos
-from .places import Columns, Places, filled_columns, linked
+from .places import Columns, RocpdTracks, filled_columns, linked
 from .process_tables import ProcessTables
 
 
@@ -96,7 +96,7 @@ class Tables:
         self.conversion = conversion
         self.batches = Batches(conversion)
         self.infos = Infos(database, part)
-        self.places = Places(database, part, self.infos, conversion)
+        self.places = RocpdTracks(database, part, self.infos, conversion)
         self.strings = Texts(database, part.table("string"), "id", "string", conversion, part.where)
         self.arguments = Arguments(database, part, conversion)
         times = part.table("timestamp")

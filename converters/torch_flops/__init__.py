@@ -33,7 +33,7 @@ _POWERS = {"": 0, "K": 1, "M": 2, "B": 3, "T": 4}
 _LONGEST = 4096
 
 
-class Row(NamedTuple):
+class FlopsRow(NamedTuple):
     """A row: whether it is an operator, its name, its operations as a number and as printed, its share in percent."""
 
     is_operator: bool
@@ -62,13 +62,13 @@ def is_rule(text: str) -> bool:
     return _RULE.fullmatch(text) is not None
 
 
-def row(text: str) -> Row | None:
+def row(text: str) -> FlopsRow | None:
     """The row in a line, None for another line."""
     found = _ROW.fullmatch(text) if len(text) <= _LONGEST else None
     if not found:
         return None
     flop = Decimal(found["flop"]) * 1000 ** _POWERS[found["suffix"]]
-    return Row(bool(found["dash"]), found["name"], flop, found["flop"] + found["suffix"], float(found["share"]))
+    return FlopsRow(bool(found["dash"]), found["name"], flop, found["flop"] + found["suffix"], float(found["share"]))
 
 
 _WORDS = ("% total",)

@@ -10,7 +10,7 @@ from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from . import Row, heading, is_rule, row
+from . import FlopsRow, heading, is_rule, row
 
 #: The row of all work, which has no module.
 _GLOBAL = "Global"
@@ -42,7 +42,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _add(rows: RowBuilder, one: Row, table: int, scope: list[str]) -> None:
+def _add(rows: RowBuilder, one: FlopsRow, table: int, scope: list[str]) -> None:
     kind = "op" if one.is_operator else "total" if scope == [_GLOBAL] else "range"
     rows.summary(
         kind,

@@ -172,7 +172,7 @@ _SEGMENT = (
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields an event for each action, counters of bytes, and summaries. Raises DamagedInput for another file."""
     snapshot = read_snapshot(source, conversion.report)
-    reading = _Reading(snapshot, conversion)
+    reading = _SnapshotReader(snapshot, conversion)
     yield from reading.traces()
     reading.annotations()
     reading.segments()
@@ -182,7 +182,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from reading.rows.rest()
 
 
-class _Reading:
+class _SnapshotReader:
     """The rows of a snapshot."""
 
     def __init__(self, snapshot: Snapshot, conversion: Conversion) -> None:

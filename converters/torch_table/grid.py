@@ -20,7 +20,7 @@ _LONGEST = 1 << 16
 
 
 @dataclass(frozen=True)
-class Rule:
+class RulerLine:
     """A rule: the number of characters before it (a logger's prefix, a comment), and its runs of dashes."""
 
     indent: int
@@ -44,7 +44,7 @@ class Rule:
         return _GAP.split(text[self.indent :].strip())
 
 
-def rule(text: str) -> Rule | None:
+def rule(text: str) -> RulerLine | None:
     """Returns the rule in a line, None for a line without runs of dashes for at least two columns."""
     if len(text) > _LONGEST or "---" not in text:
         return None
@@ -59,14 +59,14 @@ def rule(text: str) -> Rule | None:
         if dashes < len(word):
             break
     runs.reverse()
-    return Rule(runs[0][0], tuple(runs)) if len(runs) > 1 else None
+    return RulerLine(runs[0][0], tuple(runs)) if len(runs) > 1 else None
 
 
 @dataclass(frozen=True)
 class Grid:
     """The rule that splits the rows of a table, and the columns."""
 
-    rule: Rule
+    rule: RulerLine
     columns: Columns
 
     def cells(self, text: str) -> list[str] | None:

@@ -60,7 +60,7 @@ def device_kind(name: str) -> tuple[str, str | None]:
 
 
 @dataclass
-class Row:
+class MeasuredRow:
     """A row: its printed cells, and the frames of its stack."""
 
     line: int
@@ -117,7 +117,7 @@ class HeadAndMeasures:
     measures: list[dict[str, Any]]
 
 
-def head_and_measures(row: Row, on_both_sides: bool) -> HeadAndMeasures:
+def head_and_measures(row: MeasuredRow, on_both_sides: bool) -> HeadAndMeasures:
     """Returns the head of a row and its measures. `on_both_sides`: the CPU has a row of the same name."""
     device = row.device
     kind, copy_kind = _kind(row, device, on_both_sides)
@@ -141,7 +141,7 @@ def _number(cell: str) -> int | str:
     return cell if number is None else number
 
 
-def _kind(row: Row, device: str | None, on_both_sides: bool) -> tuple[str, str | None]:
+def _kind(row: MeasuredRow, device: str | None, on_both_sides: bool) -> tuple[str, str | None]:
     if device is None:
         return host_kind(row.name), None
     if on_both_sides or (row.share(device, own=True) or 0) > 100:
@@ -149,12 +149,12 @@ def _kind(row: Row, device: str | None, on_both_sides: bool) -> tuple[str, str |
     return device_kind(row.name)
 
 
-def _main(row: Row, device: str) -> tuple[str, bool]:
+def _main(row: MeasuredRow, device: str) -> tuple[str, bool]:
     """The device of the head's duration, and whether that excludes callees."""
     return device, row.columns.find("time", device, own=True) is not None
 
 
-def _figures(row: Row, device: str, own: bool, used: set[int]) -> dict[str, Any]:
+def _figures(row: MeasuredRow, device: str, own: bool, used: set[int]) -> dict[str, Any]:
     """Total, average and share of a device as columns of a summary; adds their indices to `used`.
 
     An average is that of the time with callees: it accompanies a self time only if the two are equal, on a device.
@@ -180,12 +180,12 @@ def _figures(row: Row, device: str, own: bool, used: set[int]) -> dict[str, Any]
     return found
 
 
-def _are_equal(row: Row, device: str) -> bool:
+def _are_equal(row: MeasuredRow, device: str) -> bool:
     """Whether the time without callees equals the time with callees."""
     return row.time(device, own=True) == row.time(device, own=False)
 
 
-def _measures(row: Row, used: set[int]) -> list[dict[str, Any]]:
+def _measures(row: MeasuredRow, used: set[int]) -> list[dict[str, Any]]:
     """The other measures of a row of the CPU: time with callees, time of devices, memory, operations."""
     found = []
     for device in (HOST, *row.columns.devices):
@@ -213,7 +213,7 @@ def _amount(column: Column, cell: str) -> Decimal | None:
     return operations(cell, column.scale) if column.kind == "flops" else None
 
 
-def _figures_left(row: Row, device: str, own: bool, used: set[int]) -> dict[str, Any]:
+def _figures_left(row: MeasuredRow, device: str, own: bool, used: set[int]) -> dict[str, Any]:
     """The figures of a device that aren't used yet."""
     found: dict[str, Any] = {}
     wanted: Sequence[tuple[str, str, str]] = (("time", "total", "total"), ("time", "avg", "avg"))

@@ -16,7 +16,7 @@ from ktrace.report import Report
 
 from .columns import nanoseconds
 from .grid import Grid, grid, is_double_rule, rule
-from .measures import HeadAndMeasures, Row, head_and_measures
+from .measures import HeadAndMeasures, MeasuredRow, head_and_measures
 
 #: Rows of a table that wait until it is known which names also belong to the CPU.
 _MOST_WAITING = 4096
@@ -39,13 +39,13 @@ class _Table:
         self.line = line
         self.grid = cells
         self.scope = scope or [f"table {number + 1}"]
-        self.rows: list[Row] = []
+        self.rows: list[MeasuredRow] = []
         self.is_open = True
         self.on_host: dict[str, set[Decimal | None]] = {}  # name -> self times of devices in rows of the CPU
         self.work: dict[str, float] = {}  # device -> ns of its kernels, copies and fills
 
 
-class _Reading:
+class _TableReader:
     """The state of reading."""
 
     def __init__(self, lines: Lines, rows: RowBuilder, report: Report) -> None:
@@ -120,7 +120,7 @@ class _Reading:
                 return True
             if cells is None:
                 return False
-        row = Row(line.number, table.grid.columns, cells)
+        row = MeasuredRow(line.number, table.grid.columns, cells)
         if not row.name:
             self._lines.skip("bad-record", "no name")
             return True
@@ -142,7 +142,7 @@ class _Reading:
             self._add(table, row, head_and_measures(row, _is_on_both_sides(table, row)))
         table.rows.clear()
 
-    def _add(self, table: _Table, row: Row, found: HeadAndMeasures) -> None:
+    def _add(self, table: _Table, row: MeasuredRow, found: HeadAndMeasures) -> None:
         place: dict[str, Any] = {"table": table.number, "scope": table.scope}
         device = row.device
         if device and found.head["kind"] in ("kernel", "memcpy", "memset"):
@@ -194,7 +194,7 @@ class _Reading:
         return next(filter(None, found.groups()), "").strip()
 
 
-def _is_on_both_sides(table: _Table, row: Row) -> bool:
+def _is_on_both_sides(table: _Table, row: MeasuredRow) -> bool:
     """Whether a row with only device time is the annotation of a row of the CPU.
 
     A kernel may also have a row of the CPU (those of Triton do), which launched it and has the same device time.
@@ -213,7 +213,7 @@ def _breaks_off(cells: Grid, text: str) -> bool:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a head with the self time for each row, other figures as measures, and a total for each footer line."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    reading = _Reading(lines, rows, conversion.report)
+    reading = _TableReader(lines, rows, conversion.report)
     rows.fact("source", facts={"tool": "PyTorch profiler"})
     for line in lines:
         reading.line(line)

@@ -15,7 +15,7 @@ from ktrace.cli._options import (
 )
 from ktrace.cli._start import INTERRUPTION, import_pyarrow
 from ktrace.errors import InputError
-from ktrace.pipeline.selection import Reading, Selection
+from ktrace.pipeline.selection import ReadOptions, Selection
 
 if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the result of each input to this file."
 )
-@selection_options(Reading)
+@selection_options(ReadOptions)
 @click.pass_context
 def command(
     ctx: click.Context,

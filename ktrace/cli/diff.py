@@ -22,7 +22,7 @@ from ktrace.cli._options import (
     selection_options,
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
-from ktrace.pipeline.selection import Asking, Selection
+from ktrace.pipeline.selection import AskOptions, Selection
 
 #: The exit code where --fail-over finds a regression.
 REGRESSION = 3
@@ -85,7 +85,7 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
     help="Exit with 3 if a row of the first table got slower by more than P%.",
 )
 @overwrite_option
-@selection_options(Asking)
+@selection_options(AskOptions)
 def command(
     a: str,
     b: str | None,

@@ -18,7 +18,7 @@ from ktrace.cli._options import (
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import UsageError
-from ktrace.pipeline.selection import Reading, Selection
+from ktrace.pipeline.selection import ReadOptions, Selection
 
 
 class Merging(Grouped):
@@ -60,7 +60,7 @@ class Merging(Grouped):
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write a report of the merge to this file."
 )
 @overwrite_option
-@selection_options(Reading, "explain", "split_by")
+@selection_options(ReadOptions, "explain", "split_by")
 def command(
     inputs: tuple[str, ...],
     output: str,

@@ -19,7 +19,7 @@ from ktrace.cli._options import (
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import UsageError
-from ktrace.pipeline.selection import Asking, Selection
+from ktrace.pipeline.selection import AskOptions, Selection
 from ktrace.tables.figures import escape_controls
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _FORMATS = ("table", "csv", "tsv", "json", "jsonl", "md", "parquet")
 @click.option("-r", "--raw", is_flag=True, help="Print only the first column of the first row.")
 @click.option("--schema", is_flag=True, help="Show all columns of all views, with type, unit and meaning.")
 @overwrite_option
-@selection_options(Asking)
+@selection_options(AskOptions)
 def command(
     arguments: tuple[str, ...],
     output: str,

@@ -22,7 +22,7 @@ from ktrace.cli._options import (
     selection_options,
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
-from ktrace.pipeline.selection import Asking, Selection
+from ktrace.pipeline.selection import AskOptions, Selection
 
 #: The tables shown without --by, and those of inputs that may be several; a page shows all.
 _BY = ("idle", "operation", "kernel")
@@ -59,7 +59,7 @@ _TOP_OF_TREE = 30
     help="With --by roofline: a table of peak rates of devices; it precedes the built-in one.",
 )
 @overwrite_option
-@selection_options(Asking)
+@selection_options(AskOptions)
 def command(
     inputs: tuple[str, ...],
     by: tuple[str, ...],

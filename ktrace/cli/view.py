@@ -18,7 +18,7 @@ from ktrace.cli._options import (
 )
 from ktrace.cli._start import INTERRUPTION, import_pyarrow, keep_freed_memory
 from ktrace.errors import KtraceError
-from ktrace.pipeline.selection import Reading, Selection
+from ktrace.pipeline.selection import ReadOptions, Selection
 
 if TYPE_CHECKING:
     from ktrace.viewer import View
@@ -38,7 +38,7 @@ TIMEOUT = 600
     help=f"Stop after this time; the default is {TIMEOUT}, or no limit with --offline.",
 )
 @gpu_option
-@selection_options(Reading, "explain")
+@selection_options(ReadOptions, "explain")
 def command(
     inputs: tuple[str, ...],
     offline: bool,

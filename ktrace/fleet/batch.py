@@ -21,8 +21,8 @@ from ktrace.fleet.tasks import Outcome, Task
 from ktrace.input.dataset_manifest import (
     BY,
     FOLDERS,
+    DatasetPlace,
     Manifest,
-    Place,
     is_dataset,
     is_shard,
     manifests,
@@ -35,7 +35,7 @@ from ktrace.input.limits import current, limited
 from ktrace.input.mapping import mapping_of
 from ktrace.input.stores import TEMPORARY, Store, is_remote, open_store
 from ktrace.pipeline.read import cores
-from ktrace.pipeline.selection import Reading, Selection, selected
+from ktrace.pipeline.selection import ReadOptions, Selection, selected
 from ktrace.report import Report
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def batch(
     by: str | Sequence[str] = BY,
     selection: Selection | None = None,
     progress: Callable[[Outcome, BatchReport], None] | None = None,
-    **options: Unpack[Reading],
+    **options: Unpack[ReadOptions],
 ) -> BatchReport:
     """Converts every input that the patterns name into one dataset: Parquet files by run, host and rank.
 
@@ -282,7 +282,7 @@ def _require_folders(store: Store, done: Iterable[Manifest], by: tuple[str, ...]
             )
 
 
-def _selection_for(selection: Selection, place: Place) -> Selection | None:
+def _selection_for(selection: Selection, place: DatasetPlace) -> Selection | None:
     """Returns the selection for an input whose path names that place, None if the path names an unwanted rank."""
     filter = selection.filter
     if not filter or not filter.ranks or place.rank is None:

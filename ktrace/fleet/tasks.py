@@ -29,7 +29,7 @@ from ktrace import __version__
 from ktrace.conversion import Conversion
 from ktrace.errors import KtraceError
 from ktrace.input.capabilities import ByteRange
-from ktrace.input.dataset_manifest import BY, Manifest, Place, Shard, Stamp, file_stem, write_manifest, written
+from ktrace.input.dataset_manifest import BY, DatasetPlace, Manifest, Shard, Stamp, file_stem, write_manifest, written
 from ktrace.input.detection import by_name
 from ktrace.input.limits import in_force
 from ktrace.input.relabel import relabelled
@@ -59,7 +59,7 @@ class Sources:
     pattern), or "" if they are unknown.
     """
 
-    def __init__(self, label: str, stem: str, place: Place) -> None:
+    def __init__(self, label: str, stem: str, place: DatasetPlace) -> None:
         self._label = label
         self._stem = stem
         self._place = place
@@ -82,7 +82,7 @@ class Sources:
                 rows = [{"entity": "source", "source": name, "id": 0, "facts": facts} for name in unranked]
                 yield to_batch("catalog", rows)
 
-    def places(self, run: str) -> dict[str, Place]:
+    def places(self, run: str) -> dict[str, DatasetPlace]:
         """Returns the place of each source. `run` is the default where neither the path nor the catalog names a run."""
         return {name: self._place_of(name, run) for name in self._names or (self._label,)}
 
@@ -99,7 +99,7 @@ class Sources:
         index = named.columns.schema.get_field_index("name")
         return Batch("catalog", named.columns.set_column(index, "name", shown))
 
-    def _place_of(self, source: str, run: str) -> Place:
+    def _place_of(self, source: str, run: str) -> DatasetPlace:
         """Returns the place of a source. The path decides the run first, the catalog host and rank first."""
         entry = self._entry(source)
         hosts = {host.name or host.key.get("host") for host in self._catalog.of("host") if host.key["source"] == source}
@@ -112,7 +112,7 @@ class Sources:
         for part, by_origin in claims.items():
             known = (claim for claim in by_origin.items() if claim[1] is not None)
             self.origins[part], found[part] = next(known, ("", None))
-        return Place(**found)
+        return DatasetPlace(**found)
 
     def _entry(self, source: str) -> Entry | None:
         return self._catalog.get("source", source=source)
@@ -144,7 +144,7 @@ class Task:
     path: str
     stamp: Stamp
     label: str
-    place: Place
+    place: DatasetPlace
     run: str
     dst: str
     selection: Selection
@@ -220,13 +220,13 @@ def _convert(task: Task) -> Manifest:
     store, report = open_store(task.dst), Report(strict=task.strict)
     sources = Sources(task.label, stem(task.path), task.place)
     batches = read_selected([task.path], report, task.selection.replace(jobs=1))
-    files = {store.temporary(): Place()}
+    files = {store.temporary(): DatasetPlace()}
     try:
         [whole] = files
         _write(sources.batches(batches), whole, report)
         places = sources.places(task.run)
         if len({place.folder(task.by) for place in places.values()}) == 1:
-            files[whole] = Place.common(list(places.values()))
+            files[whole] = DatasetPlace.common(list(places.values()))
         else:
             files |= _split_by_place(whole, places, store, task.by)
             whole.unlink()
@@ -243,7 +243,7 @@ def _convert(task: Task) -> Manifest:
 def _convert_range(task: Task, part: ByteRange) -> RangeResult:
     """Converts a byte range of an input. The last range contains the document's metadata, which names the places."""
     store, report = open_store(task.dst), Report(strict=task.strict)
-    sources = Sources(task.label, stem(task.path), task.place if part.stop is None else Place())
+    sources = Sources(task.label, stem(task.path), task.place if part.stop is None else DatasetPlace())
     batches = read_selected([task.path], report, task.selection.replace(jobs=1), part=part)
     file = store.temporary()
     try:
@@ -289,13 +289,15 @@ def _write(batches: Iterable[Batch], file: Path, report: Report) -> None:
         report.require_balance()
 
 
-def _split_by_place(whole: Path, places: dict[str, Place], store: Store, by: Sequence[str]) -> dict[Path, Place]:
+def _split_by_place(
+    whole: Path, places: dict[str, DatasetPlace], store: Store, by: Sequence[str]
+) -> dict[Path, DatasetPlace]:
     """Writes one file for each folder that the sources in a Parquet file belong to."""
-    files: dict[Path, Place] = {}
+    files: dict[Path, DatasetPlace] = {}
     for folder in dict.fromkeys(place.folder(by) for place in places.values()):
         mine = frozenset(source for source, place in places.items() if place.folder(by) == folder)
         file = store.temporary()
-        files[file] = Place.common([places[source] for source in mine])
+        files[file] = DatasetPlace.common([places[source] for source in mine])
         report = Report()
         ledger = report.stage("places")
         batches = read_batches([str(whole)], report, format="parquet")
@@ -303,7 +305,7 @@ def _split_by_place(whole: Path, places: dict[str, Place], store: Store, by: Seq
     return files
 
 
-def _shard(task: Task, file: Path, place: Place) -> Shard:
+def _shard(task: Task, file: Path, place: DatasetPlace) -> Shard:
     return Shard(f"{place.folder(task.by)}/{file_stem(task.path)}.parquet", file.stat().st_size, _rows(file), place)
 
 

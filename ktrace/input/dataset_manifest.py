@@ -52,7 +52,7 @@ BY = ("run", "host", "rank")
 
 
 @dataclass(frozen=True)
-class Place:
+class DatasetPlace:
     """Run, host and rank of some rows; None if unknown."""
 
     run: str | None = None
@@ -67,13 +67,13 @@ class Place:
         )
 
     @classmethod
-    def common(cls, places: Sequence[Place]) -> Place:
+    def common(cls, places: Sequence[DatasetPlace]) -> DatasetPlace:
         """Returns what all the places agree on; the rest is unknown."""
         values = {key: {getattr(place, key) for place in places} for key in BY}
         return cls(**{key: next(iter(found)) for key, found in values.items() if len(found) == 1})
 
 
-def place_of(inside: str) -> Place:
+def place_of(inside: str) -> DatasetPlace:
     """Returns run, host and rank in a path below the folder of a pattern: `2026-11-20/rank3.json.gz`.
 
     The run are the folders that say neither host nor rank, None where there is none.
@@ -92,7 +92,7 @@ def place_of(inside: str) -> Place:
     ranks += [match[1] for part in (name, *reversed(folders)) if (match := _RANK.search(part))]
     torch = _TORCH.fullmatch(name)
     host = said.get("host") or (torch[1] if torch and not _RANK.search(torch[1]) else None)
-    return Place(said.get("run") or "/".join(rest) or None, host, int(ranks[0]) if ranks else None)
+    return DatasetPlace(said.get("run") or "/".join(rest) or None, host, int(ranks[0]) if ranks else None)
 
 
 #: The name of the mark, and the version in it.
@@ -122,7 +122,7 @@ class Shard:
     name: str
     size: int
     rows: int
-    place: Place
+    place: DatasetPlace
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def join_rows(parts: Sequence[Part], rows: int) -> pa.BinaryArray:
     texts, places_of_texts = [], []
     for index in shapes:
         here = {number for number, valid in enumerate(masks.values()) if valid[int(index[0])].as_py()}
-        places = _Places(index)
+        places = _RowPlaces(index)
         pieces = [
             piece
             for part in written
@@ -71,7 +71,7 @@ def join_rows(parts: Sequence[Part], rows: int) -> pa.BinaryArray:
         texts.append(_joined(pieces, len(index)))
         places_of_texts.append(index)
     if len(few):
-        places = _Places(few)
+        places = _RowPlaces(few)
         texts.append(_joined([piece for part in written for piece in _mixed_pieces(part, places)], len(few)))
         places_of_texts.append(few)
     return _in_order(texts, places_of_texts, rows)
@@ -113,7 +113,7 @@ def fold_args(text: pa.Array, typed: dict[str, pa.Array]) -> pa.StringArray:
     return pc.if_else(has_member, folded, given)
 
 
-class _Places:
+class _RowPlaces:
     """Rows in rising order, to select from columns."""
 
     def __init__(self, index: Int64) -> None:
@@ -184,7 +184,7 @@ def _shapes(masks: list[pa.BooleanArray], rows: int) -> tuple[list[Int64], Int64
     return groups, few
 
 
-def _pieces(part: str | _Written, places: _Places | None) -> list[bytes | pa.Array]:
+def _pieces(part: str | _Written, places: _RowPlaces | None) -> list[bytes | pa.Array]:
     """The texts of rows (None: all) that all have the column: constants, and columns of texts."""
     if isinstance(part, str):
         return [part.encode()]
@@ -196,7 +196,7 @@ def _pieces(part: str | _Written, places: _Places | None) -> list[bytes | pa.Arr
     return [part.before, json_cells(column).view(pa.binary()), part.after]
 
 
-def _mixed_pieces(part: str | _Written, places: _Places) -> list[bytes | pa.Array]:
+def _mixed_pieces(part: str | _Written, places: _RowPlaces) -> list[bytes | pa.Array]:
     """The texts of rows where the column may be null in some."""
     if isinstance(part, str) or part.mask is None:
         return _pieces(part, places)

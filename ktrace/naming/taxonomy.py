@@ -135,7 +135,7 @@ def _better(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Rule:
+class TaxonomyRule:
     """Conditions, all of which must be true, and the values that the columns then have; a value may be None."""
 
     names: tuple[Pattern, ...]
@@ -151,7 +151,7 @@ class Rule:
 class Taxonomy:
     """Rules in order; names for which no rule sets a short name have a shortened one."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[TaxonomyRule]) -> None:
         self._rules = [(rule, frozenset(rule.values)) for rule in rules]
         #: Places of rules without a name or with a pattern that any name may match, with the pattern.
         self._always: list[tuple[int, int, Pattern | None]] = []
@@ -219,7 +219,7 @@ def _filled(value: str | None, place: bool | re.Match[str]) -> str | None:
 
 
 @cache
-def builtin_rules() -> tuple[Rule, ...]:
+def builtin_rules() -> tuple[TaxonomyRule, ...]:
     """The rules of schema/operations.json."""
     text = resources.files("ktrace.schema").joinpath("operations.json").read_text("utf-8")
     return tuple(_rules(text, "schema/operations.json"))
@@ -273,7 +273,7 @@ def classify(name: str, *, kind: str = "kernel", format: str | None = None, rule
     return taxonomy(rules).labels(name, kind, format)
 
 
-def _rules(text: str, path: str) -> list[Rule]:
+def _rules(text: str, path: str) -> list[TaxonomyRule]:
     """Parses the rules in the text of a file. Raises InputError with the place of a fault."""
     try:
         document = json.loads(text)
@@ -287,7 +287,7 @@ def _rules(text: str, path: str) -> list[Rule]:
     return [_rule(rule, path, f"rules[{place}]") for place, rule in enumerate(document["rules"])]
 
 
-def _rule(rule: Any, path: str, where: str) -> Rule:
+def _rule(rule: Any, path: str, where: str) -> TaxonomyRule:
     if not isinstance(rule, dict):
         raise _fault("a rule must be an object", path, where)
     for key, value in rule.items():
@@ -299,7 +299,7 @@ def _rule(rule: Any, path: str, where: str) -> Rule:
     if not values:
         raise _fault("the rule sets no column", path, where)
     texts = {key: _texts(rule, key, path, where) for key in _CONDITIONS}
-    return Rule(
+    return TaxonomyRule(
         tuple(_pattern(text, values, path, f"{where}.name") for text in texts["name"]),
         frozenset(texts["kind"]),
         frozenset(texts["format"]),

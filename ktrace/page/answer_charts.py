@@ -21,7 +21,7 @@ from markupsafe import Markup
 from ktrace.analysis.idle.causes import IdleAnswer
 from ktrace.analysis.roofline.answer import RooflineAnswer
 from ktrace.analysis.summary.summary import Summary
-from ktrace.page.blocks import Bars, Lists, Plot, Row, Section, named, share, tag
+from ktrace.page.blocks import BarRow, Bars, Lists, Plot, Section, named, share, tag
 from ktrace.page.charts import bar
 from ktrace.tables.figures import brief, duration
 
@@ -173,7 +173,7 @@ def _bars(times: Counter[str], whole: int) -> Bars:
     drawn = times.most_common(_SPANS)
     longest = drawn[0][1] if drawn else 0
     rows = [
-        Row(
+        BarRow(
             named(name),
             bar(time, longest, "k1", f"{name}: {duration(time)}"),
             share(time, whole),
@@ -183,5 +183,5 @@ def _bars(times: Counter[str], whole: int) -> Bars:
     ]
     if rest := len(times) - len(drawn):
         time = times.total() - sum(time for _, time in drawn)
-        rows.append(Row(named(f"{rest:,} more"), None, share(time, whole), f" {brief(time)}", rest=True))
+        rows.append(BarRow(named(f"{rest:,} more"), None, share(time, whole), f" {brief(time)}", rest=True))
     return Bars(rows)

@@ -67,7 +67,7 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Row:
+class BarRow:
     """A line of a list of bars: the name, the bar, a figure in bold and what follows it, a second chart.
 
     A row without a figure is a name alone. `rest` marks the row for everything that has no row.
@@ -87,7 +87,7 @@ class Bars:
 
     macro: ClassVar[str] = "bars"
 
-    rows: Sequence[Row]
+    rows: Sequence[BarRow]
     kind: str = ""
     head: Markup | None = None
     scale: Markup | None = None

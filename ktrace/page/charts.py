@@ -26,7 +26,7 @@ from markupsafe import Markup
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group, Spread
 from ktrace.model.arrays import Float64, Int64
-from ktrace.page.blocks import Bars, Legend, Lists, Plot, Row, Section, named, share, tag
+from ktrace.page.blocks import BarRow, Bars, Legend, Lists, Plot, Section, named, share, tag
 from ktrace.tables.figures import TIMES, brief, duration, escape_controls
 
 #: Times of the model are shorter.
@@ -242,10 +242,10 @@ def device_parts(use: DeviceUse) -> list[Segment]:
     ]
 
 
-def device_row(label: str, use: DeviceUse, longest: int) -> Row:
+def device_row(label: str, use: DeviceUse, longest: int) -> BarRow:
     """The bar of a device; `longest` is the span of the longest bar."""
     drawn = stack(device_parts(use), longest)
-    return Row(named(label), drawn, share(use.busy, use.span), f" of {brief(use.span)}")
+    return BarRow(named(label), drawn, share(use.busy, use.span), f" of {brief(use.span)}")
 
 
 def device_legend(uses: Iterable[DeviceUse]) -> Legend:
@@ -262,7 +262,7 @@ def devices(uses: Sequence[DeviceUse]) -> Section | None:
     longest = max(use.span for use in drawn)
     rows = [device_row(use.label, use, longest) for use in drawn]
     if len(uses) > len(drawn):
-        rows.append(Row(named(f"{len(uses) - len(drawn):,} more"), rest=True))
+        rows.append(BarRow(named(f"{len(uses) - len(drawn):,} more"), rest=True))
     hint = "Busy time from the start of the first to the end of the last work."
     return Section("devices", "Use of devices", hint, [Bars(rows), device_legend(drawn)])
 
@@ -346,7 +346,7 @@ def _spreads(known: Sequence[tuple[str, Spread]]) -> Bars:
             f"95th percentile {duration(spread.p95)}, longest {duration(spread.max)}"
         )
         drawn = axis.spread(spread.median, spread.p95, spread.max, title)
-        rows.append(Row(named(label), drawn, brief(spread.total), f" in {spread.count:,}"))
+        rows.append(BarRow(named(label), drawn, brief(spread.total), f" in {spread.count:,}"))
     return Bars(rows, scale=axis.ticks())
 
 

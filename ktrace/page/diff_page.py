@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange
 from ktrace.analysis.diff.comparison import Diff
-from ktrace.page.blocks import Bars, KeyFigure, Legend, Row, Section, named
+from ktrace.page.blocks import BarRow, Bars, KeyFigure, Legend, Section, named
 from ktrace.page.charts import device_legend, device_row, diverging, pair
 from ktrace.tables.figures import brief, escape_controls, exact
 
@@ -67,9 +67,9 @@ def _changes(by: str, rows: Sequence[Change], diff: Diff) -> Section | None:
         chart = diverging(change.delta, longest, _colour(change), _tooltip(change, diff))
         tags = [change.verdict] if change.verdict in (NEW, GONE) else []
         delta = _signed(change.delta, diff.unit)
-        lines.append(Row(named(change.key, *tags), chart, delta, f" {_percent(change)}"))
+        lines.append(BarRow(named(change.key, *tags), chart, delta, f" {_percent(change)}"))
     if rest := len(rows) - len(drawn):
-        lines.append(Row(named(f"{rest:,} more, changed less or not at all"), rest=True))
+        lines.append(BarRow(named(f"{rest:,} more, changed less or not at all"), rest=True))
     each = " of one step" if diff.per == "step" else ""
     hint = f"The greatest changes{each}: to the right slower, to the left faster."
     used = {_colour(change) for change in drawn}
@@ -85,7 +85,7 @@ def _operations(diff: Diff) -> Section | None:
     lines = []
     for change in rows:
         drawn = pair(change.total_a, change.total_b, longest, _tooltip(change, diff))
-        lines.append(Row(named(change.key), drawn, _percent(change), f" {brief(change.total_b, diff.unit)}"))
+        lines.append(BarRow(named(change.key), drawn, _percent(change), f" {brief(change.total_b, diff.unit)}"))
     colours = Legend([(f"before: {diff.name_a}", "before"), (f"after: {diff.name_b}", "after")])
     return Section("operations", "Operations before and after", "The heaviest first.", [Bars(lines), colours])
 
@@ -101,7 +101,7 @@ def _devices(diff: Diff) -> Section | None:
     return Section("devices", "Use of devices", hint, [Bars(lines), device_legend(uses)])
 
 
-def _device(change: DeviceChange, longest: int) -> list[Row]:
+def _device(change: DeviceChange, longest: int) -> list[BarRow]:
     pairs = (("before", change.a), ("after", change.b))
     return [device_row(f"{change.label} {name}", use, longest) for name, use in pairs if use]
 

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from ktrace.analysis.summary.summary import Summary
 from ktrace.errors import OutputError, UsageError
 from ktrace.page import diff_page, summary_page
-from ktrace.page.blocks import Bars, KeyFigure, Legend, Lists, Plot, Row, Section, bounded, tag
+from ktrace.page.blocks import BarRow, Bars, KeyFigure, Legend, Lists, Plot, Section, bounded, tag
 from ktrace.tables.figures import escape_controls, shortened
 
 #: Sizes in pixels: the whole, the space of names, of figures, of a second chart, between columns, of a line.
@@ -189,7 +189,7 @@ def _bars(bars: Bars) -> list[tuple[Markup, float]]:
     return shown
 
 
-def _row(row: Row, second: int) -> tuple[Markup, float]:
+def _row(row: BarRow, second: int) -> tuple[Markup, float]:
     name = f"{row.name.begin}{row.name.end}" + "".join(f" [{word}]" for word in row.name.tags)
     label = tag("text", tag("title", row.name.title), shortened(name, int(_NAME / _WIDE)), x=0, y=14)
     parts: list[object] = [tag("svg", label, width=_NAME, height=_LINE)]

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
 from ktrace.page import answer_charts
-from ktrace.page.blocks import Bars, KeyFigure, Lists, Row, Section, named, share
+from ktrace.page.blocks import BarRow, Bars, KeyFigure, Lists, Section, named, share
 from ktrace.page.charts import LogAxis, bar, devices, layers, operation_colours, step_totals, steps, waits
 from ktrace.tables.figures import brief, duration, escape_controls, exact
 
@@ -109,11 +109,11 @@ def _groups(summary: Summary, groups: Sequence[Group], top: int, colours: dict[s
     for group in groups[:top]:
         colour = "other" if group.key == OTHER else colours.get(group.key, "other")
         drawn = bar(group.total, longest, colour, _tooltip(group, summary))
-        rows.append(Row(named(group.key), drawn, *_value(group.total, summary)))
+        rows.append(BarRow(named(group.key), drawn, *_value(group.total, summary)))
     if more := groups[top:]:
         rest = sum(group.total for group in more)
         drawn = bar(min(rest, longest), longest, "other", f"{len(more):,} more: {exact(rest, summary.unit)}")
-        rows.append(Row(named(f"{len(more):,} more"), drawn, *_value(rest, summary), rest=True))
+        rows.append(BarRow(named(f"{len(more):,} more"), drawn, *_value(rest, summary), rest=True))
     return Bars(rows)
 
 
@@ -129,10 +129,10 @@ def _kernels(summary: Summary, place: str = "", of: str = "") -> Section | None:
     for group in drawn:
         time = bar(group.total, longest, "k1", _tooltip(group, summary))
         strip = _strip(group, axis) if axis else None
-        rows.append(Row(named(group.key, title=group.name), time, *_value(group.total, summary), strip))
+        rows.append(BarRow(named(group.key, title=group.name), time, *_value(group.total, summary), strip))
     if more := groups[_KERNELS:]:
         value = _value(sum(group.total for group in more), summary)
-        rows.append(Row(named(f"{len(more):,} more"), None, *value, rest=True))
+        rows.append(BarRow(named(f"{len(more):,} more"), None, *value, rest=True))
     call, title = ("call", "Heaviest calls") if summary.work == "host" else ("launch", "Heaviest kernels")
     hint = "Share of all work."
     if axis:

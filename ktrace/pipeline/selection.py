@@ -202,7 +202,7 @@ def mapped_format(from_: str | None) -> str:
     return FORMAT
 
 
-class Asking(TypedDict, total=False):
+class AskOptions(TypedDict, total=False):
     """Fields of a `Selection` as keywords: those of every function and command that reads inputs."""
 
     from_: str | None
@@ -214,13 +214,13 @@ class Asking(TypedDict, total=False):
     limits: str | Mapping[str, str | int] | Limits | None
 
 
-class Reading(Asking, total=False):
+class ReadOptions(AskOptions, total=False):
     """Those of what writes rows, too; answers label the rows that they need by themselves."""
 
     classify: bool
 
 
-class Unaligned(Reading, total=False):
+class Unaligned(ReadOptions, total=False):
     """All fields but `align`, for functions that have an `align` of their own."""
 
     metrics: str | Path | None
@@ -237,7 +237,7 @@ class Options(Unaligned, total=False):
     align: Align | None
 
 
-def selected(selection: Selection | None, options: Reading) -> Selection:
+def selected(selection: Selection | None, options: ReadOptions) -> Selection:
     """Returns the selection with the keywords that a caller gave in place of its fields.
 
     Raises TypeError for a keyword that isn't a field, as a call with a wrong keyword does.

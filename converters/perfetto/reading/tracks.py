@@ -66,7 +66,7 @@ class Descriptor:
 
 
 @dataclass
-class Place:
+class TrackPlace:
     """Where rows are: their track columns. A counter has a name and a unit; `uuid` is that of its descriptor."""
 
     columns: dict[str, Any]
@@ -134,7 +134,7 @@ class Tracks:
     """Maps uuids to places. A place keeps its columns, even if another descriptor follows."""
 
     def __init__(self, label: str, sidecar: Sidecar | None) -> None:
-        self.places: list[Place] = []
+        self.places: list[TrackPlace] = []
         self._processes: dict[int, Processes] = {}
         self.descriptors: dict[int, Descriptor] = {}
         self._label = label
@@ -201,7 +201,7 @@ class Tracks:
         number = self._of_key.get(key)
         if number is None:
             given = {name: value for name, value in columns.items() if value is not None}
-            number = self._of_key[key] = self.add(Place({"source": self._label} | given))
+            number = self._of_key[key] = self.add(TrackPlace({"source": self._label} | given))
         return number
 
     def queue(self, iid: int, *, has_context: bool) -> int | None:
@@ -216,16 +216,16 @@ class Tracks:
             columns.pop("context", None)
         return self.keyed(("queue", iid, has_context), **columns)
 
-    def add(self, place: Place) -> int:
+    def add(self, place: TrackPlace) -> int:
         """Adds a place and returns its index."""
         self.places.append(place)
         return len(self.places) - 1
 
-    def _place(self, uuid: int) -> Place:
+    def _place(self, uuid: int) -> TrackPlace:
         if self._sidecar is not None and without_machine(uuid) in self._sidecar.tracks:
             columns = _legal(self._sidecar.tracks[without_machine(uuid)])
             counter, unit = columns.pop("counter", None), columns.pop("unit", None)
-            return Place({"source": self._label} | columns, counter, unit, uuid)
+            return TrackPlace({"source": self._label} | columns, counter, unit, uuid)
         track = self.descriptors.get(uuid, Descriptor())
         columns = {"source": self._label} | self._owner(uuid)
         if host := host_of(uuid >> _UUID_BITS):
@@ -233,7 +233,7 @@ class Tracks:
         if not (track.is_process or track.tid is not None) or track.is_counter:
             columns["track"] = str(without_machine(uuid))
         counter = (track.name or str(without_machine(uuid))) if track.is_counter else None
-        return Place(columns, counter, track.unit, uuid, track.scale, track.incremental)
+        return TrackPlace(columns, counter, track.unit, uuid, track.scale, track.incremental)
 
     def _owner(self, uuid: int) -> dict[str, Any]:
         """The process and thread of a track: its own, or those of the nearest parent that has any."""

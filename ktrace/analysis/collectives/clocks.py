@@ -17,7 +17,7 @@ from ktrace.analysis.collectives.found import Found
 from ktrace.errors import InputError
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.catalog import Catalog
-from ktrace.stages.align.collectives import Fit, Row, fits
+from ktrace.stages.align.collectives import CollectiveRow, Fit, fits
 from ktrace.stages.align.moves import Move, by_auto
 
 #: The ends must agree this many times better by collectives than by unix time.
@@ -114,7 +114,7 @@ def _fits(found: Found, waits: Bools, own: Int64, which: Int32, sources: list[st
     Of many collectives some are enough: what is joint on the ranks is known already.
     """
     every = int(found.joint.max()) // _ENOUGH + 1
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[CollectiveRow]] = {}
     for number, source in enumerate(sources):
         mine = np.flatnonzero(waits & (which == number) & (found.joint % every == 0))
         if not len(mine):
@@ -122,7 +122,7 @@ def _fits(found: Found, waits: Bools, own: Int64, which: Int32, sources: list[st
         mine = mine[found.rank[mine] == np.bincount(found.rank[mine]).argmax()]
         columns = found.joint[mine], own[mine], own[mine] + found.dur[mine]
         rows[source] = [
-            Row("", "", joint, None, begin, end)
+            CollectiveRow("", "", joint, None, begin, end)
             for joint, begin, end in zip(*(column.tolist() for column in columns), strict=True)
         ]
     if sources[0] not in rows or len(rows) < 2:

@@ -18,7 +18,7 @@ from ktrace.analysis.collectives.rows import KERNEL, OP, UNKNOWN, CollectiveRows
 from ktrace.analysis.work.device_work import Work
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.naming.taxonomy import SENDS, WAITING, operation_in
-from ktrace.stages.align.collectives import Keyed, Row
+from ktrace.stages.align.collectives import CollectiveRow, Keyed
 from ktrace.store.joins import combined, distinct
 
 
@@ -185,11 +185,11 @@ def join(found: Found) -> None:
     _part_confused(found)
 
 
-def _as_rows(found: Found, places: Int64) -> list[Row]:
+def _as_rows(found: Found, places: Int64) -> list[CollectiveRow]:
     """These rows as the matching takes them."""
     columns = found.kind, found.seq, found.size, found.ts, found.end
     return [
-        Row(found.kinds[kind].key, found.kinds[kind].operation, None if seq < 0 else seq, size, begin, end)
+        CollectiveRow(found.kinds[kind].key, found.kinds[kind].operation, None if seq < 0 else seq, size, begin, end)
         for kind, seq, size, begin, end in zip(*(column[places].tolist() for column in columns), strict=True)
     ]
 

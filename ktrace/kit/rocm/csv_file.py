@@ -57,7 +57,7 @@ def read_file(
 
     `at_end` yields the rows that `on_line` gathered.
     """
-    reading = _Reading(file, conversion, agents, rows)
+    reading = _CsvReader(file, conversion, agents, rows)
     blocks = CsvBlocks(file.source, conversion, table_kind, place=file.place)
     for item in blocks:
         if isinstance(item, CsvRows):
@@ -70,7 +70,7 @@ def read_file(
         yield from reading.rows(part)
 
 
-class _Reading:
+class _CsvReader:
     """Makes rows of the tables of a file."""
 
     def __init__(self, file: RocmFile, conversion: Conversion, agents: Agents, rows: RowBuilder) -> None:

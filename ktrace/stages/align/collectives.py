@@ -34,7 +34,7 @@ from ktrace.store.events import values
 Key = tuple[object, ...]
 
 
-class Row(NamedTuple):
+class CollectiveRow(NamedTuple):
     """A collective on one rank: its group, what it does, its number in the group, its size, begin and end in ns."""
 
     comm: str | None
@@ -53,7 +53,7 @@ class Keyed:
     nothing in common, a less certain way isn't tried.
     """
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[CollectiveRow]) -> None:
         self._rows = rows
         self._order = sorted(range(len(rows)), key=lambda place: rows[place].begin)
         groups = any(row.comm is not None for row in rows)
@@ -81,7 +81,7 @@ class Keyed:
         way = max(self.way, other.way)
         return len(self.places(way).keys() & other.places(way).keys())
 
-    def match(self, other: Keyed) -> tuple[list[Row], list[Row]]:
+    def match(self, other: Keyed) -> tuple[list[CollectiveRow], list[CollectiveRow]]:
         """The common collectives on both ranks, in the order in which they end on this one."""
         way = max(self.way, other.way)
         mine, theirs = self.places(way), other.places(way)
@@ -132,7 +132,7 @@ class Collectives:
     """Collects the collectives of all sources, and computes the moves of their clocks."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, list[Row]] = {}
+        self._rows: dict[str, list[CollectiveRow]] = {}
         self._is_collective = NameTest(is_collective)
         self._sends = NameTest(is_send)
 
@@ -147,7 +147,7 @@ class Collectives:
         ts, dur = values(rows.columns, "ts")[0], values(rows.columns, "dur")[0]
         columns = [decoded(rows.column(name)).to_pylist() for name in ("source", "comm", "name", "comm_seq", "bytes")]
         for source, comm, name, seq, size, begin, end in zip(*columns, ts.tolist(), (ts + dur).tolist(), strict=True):
-            row = Row(comm, operation_in(name) or name, seq, size, begin, end)
+            row = CollectiveRow(comm, operation_in(name) or name, seq, size, begin, end)
             self._rows.setdefault(source, []).append(row)
 
     def _named(self, batch: Batch) -> Bools:
@@ -162,7 +162,7 @@ class Collectives:
         return fits({source: self._rows.get(source, []) for source in sources})
 
 
-def fits(rows: Mapping[str, Sequence[Row]]) -> dict[str, Fit]:
+def fits(rows: Mapping[str, Sequence[CollectiveRow]]) -> dict[str, Fit]:
     """The fit of each source but the first to the clock of the first one, by their collectives.
 
     Raises InputError if a source has fewer than `LEAST` collectives in common with those that are fitted already.
@@ -191,7 +191,7 @@ def fits(rows: Mapping[str, Sequence[Row]]) -> dict[str, Fit]:
     return found
 
 
-def _refusal(rows: Mapping[str, Sequence[Row]], left: Sequence[str], best: dict[str, int]) -> InputError:
+def _refusal(rows: Mapping[str, Sequence[CollectiveRow]], left: Sequence[str], best: dict[str, int]) -> InputError:
     has = ", ".join(f"{source} has {len(rows[source]):,}" for source in list(rows)[:8])
     few = ", ".join(f"{source} ({best[source]})" for source in left[:8])
     return InputError(
@@ -201,7 +201,7 @@ def _refusal(rows: Mapping[str, Sequence[Row]], left: Sequence[str], best: dict[
     )
 
 
-def _fit(mine: Sequence[Row], theirs: Sequence[Row]) -> Fit:
+def _fit(mine: Sequence[CollectiveRow], theirs: Sequence[CollectiveRow]) -> Fit:
     """The move that fits the ends of `mine` to those of `theirs` best."""
     own = np.array([row.end for row in mine], np.int64)
     gap = np.array([row.end for row in theirs], np.int64) - own  # exact; the rest is small enough for floats

@@ -103,7 +103,7 @@ class Bounds:
         return no_such("range", str(self._wanted.range), marks.names)
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """What rows of some tracks must lie in to stay.
 
     They must overlap `time`, and begin in `begins` unless that is None. Those with the `ids` stay anyway: steps on a
@@ -167,14 +167,14 @@ class CropBounds:
         """The intervals of each source, or those common to all."""
         return [self.common] if self.each is None else [self.of(source) for source in self.each]
 
-    def places(self, tracks: Sequence[Track]) -> tuple[list[Int32], list[Place]]:
+    def places(self, tracks: Sequence[Track]) -> tuple[list[Int32], list[RowPlace]]:
         """The places of rows on each track, and those of device work on it, as indices of all places.
 
         A process with its own steps has its own time, device work that of its source, since its call decides if it is
         known; other rows on devices, such as annotations, have the time of the device.
         """
         numbers: dict[tuple[object, ...], int] = {}
-        found: list[Place] = []
+        found: list[RowPlace] = []
 
         def number(key: tuple[object, ...], source: str, begins: Intervals | None) -> int:
             if key not in numbers:
@@ -182,7 +182,7 @@ class CropBounds:
                 begins = begins if self.each is None or begins is not None else self.each.get(source, NEVER)
                 time = self.common if begins is None else self.common.intersection(begins)
                 strict = None if self.overlapping else begins
-                found.append(Place(time, strict, self.ids.get(source, []), source in self.host))
+                found.append(RowPlace(time, strict, self.ids.get(source, []), source in self.host))
             return numbers[key]
 
         rows, work = [], []
