@@ -7,6 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,26 @@ def test_every_sample_has_a_row_in_the_table() -> None:
     samples = [str(path.relative_to(SAMPLES)) for path in MADE_SAMPLES if path.suffix != ".toml"]
     assert samples
     assert [name for name in samples if f"`{name}`" not in table] == []
+
+
+def test_a_kernel_goes_through_the_files_that_the_design_names() -> None:
+    """Each is opened on the way of a kernel of Kineto: its functions are called, its C is compiled in."""
+    page = (ROOT / "docs/design.md").read_text("utf-8").split("is in twelve files")[1].split("## ")[0]
+    files = re.findall(r"^\| \w* ?\| `([\w/.]+)` \|", page, re.MULTILINE)
+    assert len(files) == 12
+    code = (
+        "import sys, threading, ktrace\n"
+        "seen = set()\n"
+        "def look(frame, event, arg): seen.add(frame.f_code.co_filename)\n"
+        "threading.setprofile(look); sys.setprofile(look)\n"
+        f"ktrace.convert({str(SAMPLES / 'kineto/one-step-of-training.pt.trace.json')!r}, sys.argv[1], jobs=1)\n"
+        "sys.setprofile(None)\n"
+        "print(*seen, sep='\\n')\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", code, f"{folder}/out.perfetto"], capture_output=True, text=True, check=True, cwd=ROOT
+        )
+    called = {str(Path(line).resolve()) for line in done.stdout.splitlines()}
+    assert [name for name in files if name.endswith(".py") and str((ROOT / name).resolve()) not in called] == []
+    assert [name for name in files if not (ROOT / name).is_file()] == []

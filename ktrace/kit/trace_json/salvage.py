@@ -7,7 +7,7 @@
     is valid                                   itself, with `mend` if it isn't UTF-8
     is valid, and goes on: `}, "key":`         a broken object, with a surplus brace
     has no opening brace                       an event, if one ends there; else stray text
-    is a document with a list of events        the begin of that list, which continues this one
+    is a document with a list of events        the start of that list, which continues this one
     is an object that the parser refuses       what `mend_value` makes of it up to an end that `walk` finds; else lost
     is nested too deeply                       lost, up to its end by brackets
     doesn't end within the bytes allowed       lost, up to the next valid event
