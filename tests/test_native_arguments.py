@@ -258,9 +258,9 @@ def test_a_list_is_bytes(text: Any) -> None:
     [
         ((-1, b"x", False, [], []), "tag"),
         ((2, b"x", False, [], []), "tag"),
-        ((0, b"x", False, [(b"name", 6)], []), "kind"),
-        ((0, b"x", False, [], [(b"name", -1)]), "kind"),
-        ((0, b"x", False, [(b"name", 0)] * 200, [(b"name", 0)] * 57), "shapes"),
+        ((0, b"x", False, [(b"name", 6, 0)], []), "kind"),
+        ((0, b"x", False, [], [(b"name", -1, 0)]), "kind"),
+        ((0, b"x", False, [(b"name", 0, 0)] * 200, [(b"name", 0, 0)] * 57), "shapes"),
         ((0, b"x", False, [b"name"], []), "column"),
         (None, "shapes"),
     ],
@@ -269,7 +269,7 @@ def test_shapes_are_described_in_tuples(shape: Any, name: str) -> None:
     wrong(compiled.Events, [shape], name=name)
 
 
-@pytest.mark.parametrize("shape", [(0, b"x", 0, [("name", 0)], []), (0, b"x", 0, (), ()), (0, "x", 0, [], []), ()])
+@pytest.mark.parametrize("shape", [(0, b"x", 0, [("name", 0, 0)], []), (0, b"x", 0, (), ()), (0, "x", 0, [], []), ()])
 def test_shapes_have_lists_of_keys_in_bytes(shape: Any) -> None:
     with pytest.raises(TypeError):
         compiled.Events([shape])

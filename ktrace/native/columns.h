@@ -34,12 +34,12 @@ typedef struct {
     Column *columns; /* members of the event, then of its args */
     int members, count;
     int phase;  /* the column of "ph"; -1: the tag is the phase */
-    int folded; /* flows of this shape are counted and dropped */
+    int folded; /* flows that have only `plain` columns are counted and dropped */
     int64_t *ats; /* where each event begins in the document */
     Py_ssize_t rows, room;
     Py_ssize_t kept;              /* rows before this text */
     int32_t known[MOST_COLUMNS];  /* distinct texts before it */
-    uint64_t seen[MOST_COLUMNS / 64];
+    uint64_t seen[MOST_COLUMNS / 64], plain[MOST_COLUMNS / 64];
 } Shape;
 
 static inline int is_coded(const Column *column) {
@@ -76,6 +76,14 @@ static inline void fill_row(Shape *shape, int values) {
             column->states[shape->rows] = ABSENT;
         }
     }
+}
+
+/* Whether the last row has values in plain columns alone. */
+static inline int is_plain(const Shape *shape) {
+    uint64_t others = 0;
+    for (int word = 0; word < MOST_COLUMNS / 64; word++)
+        others |= shape->seen[word] & ~shape->plain[word];
+    return !others;
 }
 
 /* Begins a text, so that its rows can be taken back. */

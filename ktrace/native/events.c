@@ -194,9 +194,7 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Moves move
         char phase = phase_of(shape);
         if (phase == ESCAPED)
             return 0;
-        if (shape->folded) {
-            if (!phase || !strchr(FLOWS, phase))
-                return 0;
+        if (shape->folded && phase && strchr(FLOWS, phase) && is_plain(shape)) {
             ++*folded;
         } else {
             while (moved < moves.count && moves.from[moved] <= offset)
@@ -332,15 +330,15 @@ static char *copied(const char *text, Py_ssize_t size) {
     return copy;
 }
 
-static int add_column(Column *column, PyObject *pair) {
+static int add_column(Column *column, PyObject *tuple, int *plain) {
     const char *key;
     Py_ssize_t size;
     int kind;
-    if (!PyTuple_Check(pair)) {
+    if (!PyTuple_Check(tuple)) {
         PyErr_SetString(PyExc_TypeError, "column: not a tuple");
         return 0;
     }
-    if (!PyArg_ParseTuple(pair, "y#i:column", &key, &size, &kind))
+    if (!PyArg_ParseTuple(tuple, "y#ip:column", &key, &size, &kind, plain))
         return 0;
     if (kind < RAW || kind > CLOCK) {
         PyErr_Format(PyExc_ValueError, "kind: %d", kind);
@@ -353,7 +351,7 @@ static int add_column(Column *column, PyObject *pair) {
     return 1;
 }
 
-/* (number of the tag's field, tag, folded, [(key, kind) of members], [(key, kind) of args]) */
+/* (number of the tag's field, tag, folded, [(key, kind, plain) of members], [(key, kind, plain) of args]) */
 static int add_shape(Shape *shape, PyObject *given) {
     const char *tag;
     Py_ssize_t size;
@@ -385,10 +383,12 @@ static int add_shape(Shape *shape, PyObject *given) {
     }
     shape->count = count;
     for (int number = 0; number < count; number++) {
-        int of_args = number >= shape->members;
+        int of_args = number >= shape->members, plain;
         Column *column = &shape->columns[number];
-        if (!add_column(column, PyList_GetItem(of_args ? args : members, of_args ? number - shape->members : number)))
+        PyObject *described = PyList_GetItem(of_args ? args : members, of_args ? number - shape->members : number);
+        if (!add_column(column, described, &plain))
             return 0;
+        shape->plain[number >> 6] |= (uint64_t)(plain != 0) << (number & 63);
         if (!of_args && is_coded(column) && column->size == 2 && !memcmp(column->key, "ph", 2))
             shape->phase = number;
     }

@@ -47,14 +47,23 @@ class CompiledEvents:
             members = [(key, _CLOCK if key in CLOCKS else _KINDS[kind]) for key, kind in shape.members.items()]
             args = [(key, _KINDS[kind]) for key, kind in shape.args.items()]
             field, tag = shape.tag
-            drops = field == "cat" and tag in folded and may_fold(shape)
+            drops = field == "cat" and tag in folded
             self._columns.append(
                 [
                     *(_Column(kind, as_text=key in TEXTS, null=key not in MEMBERS) for key, kind in members),
                     *(_Column(kind) for _, kind in args),
                 ]
             )
-            described.append((TAG_FIELDS.index(field), tag.encode(), drops, _encoded(members), _encoded(args)))
+            keys = [(key.encode(), kind, key in OF_FLOWS) for key, kind in members]
+            described.append(
+                (
+                    TAG_FIELDS.index(field),
+                    tag.encode(),
+                    drops,
+                    keys,
+                    [(key.encode(), kind, False) for key, kind in args],
+                )
+            )
         self._events: Any = compiled.Events(described)
 
     def take(self, text: bytes, moves: Moves) -> tuple[int, int] | int:
@@ -83,15 +92,6 @@ class CompiledEvents:
 def can_read(shapes: Sequence[Shape]) -> bool:
     """Whether there is compiled code, and it can read events of these shapes."""
     return compiled is not None and bool(shapes) and not any(shape.loose for shape in shapes)
-
-
-def may_fold(shape: Shape) -> bool:
-    """Whether events of this shape have nothing but what flows have."""
-    return not shape.args and not shape.loose and shape.members.get("ph") == "str" and shape.members.keys() <= OF_FLOWS
-
-
-def _encoded(keys: list[tuple[str, int]]) -> list[tuple[bytes, int]]:
-    return [(key.encode(), kind) for key, kind in keys]
 
 
 class _Column:

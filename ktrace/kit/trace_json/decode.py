@@ -148,6 +148,8 @@ class Decoder:
     def _compiled_for_all(self) -> CompiledEvents | None:
         """What reads events of all known shapes."""
         shapes = self._shapes.current()
+        if self.folded and not self._shapes.by_category:  # it folds by the category of a shape
+            return None
         if self._compiled and self._compiled[-1].shapes is shapes:
             return self._compiled[-1]
         if not can_read(shapes):

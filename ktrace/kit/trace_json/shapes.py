@@ -104,6 +104,11 @@ class Shapes:
         copied._unusable, copied._current = set(self._unusable), self._current
         return copied
 
+    @property
+    def by_category(self) -> bool:
+        """Whether events with a category have a shape by it, and not by their phase."""
+        return "cat" not in self._unusable
+
     def order(self) -> dict[Tag, list[str]]:
         """The keys of args by tag, in the order in which they were learnt."""
         return {tag: list(shape.args) for tag, shape in self._shapes.items()}
