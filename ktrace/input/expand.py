@@ -13,7 +13,7 @@ from __future__ import annotations
 import glob
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
@@ -140,17 +140,42 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
     source = Source(path)
     sample = source.sample()
     matches = detect_all(sample)
-    claims = [match for match in matches if match.score > Score.NEAR and fixed in (None, by_name(match.format))]
     if not fixed:
         note_failures(matches, source, report)
-    if claims and is_remote(path):
-        return [_remote_trace(path, fixed or decide(source, sample, claims))]
-    if claims and not is_remote(path):
-        return [Input(path, fixed or decide(source, sample, claims))]
+    claims = [match for match in matches if match.score > Score.NEAR and fixed in (None, by_name(match.format))]
+    if claims:
+        fmt = fixed or decide(source, sample, claims)
+        return [_remote_trace(path, fmt) if is_remote(path) else Input(path, fmt)]
+    found, closed, bad = _traces_of(path, sample.listing or (), fixed, report)
+    if bad and not found:
+        raise bad[0][1]
+    for place, why_not in bad:
+        report_bad_file(report, place, why_not)
+    if found := _without_exported(found, report):
+        return found
+    if fixed and fixed.writes_folders:  # its reader knows better what is missing
+        return [Input(path, fixed)]
+    if closed and not fixed:  # it explains how to export it
+        raise closed[0]
+    raise UnknownFormat(
+        "is a folder without a trace in it" + (f" of the format {fixed.name}" if fixed else ""),
+        path=path,
+        expected="files that a format recognises, or a canonical folder (events.parquet, ...)",
+        remedy="name a file, and its format with --from",
+    )
+
+
+def _traces_of(
+    path: str, listing: Iterable[str], fixed: Format | None, report: Report
+) -> tuple[list[Input], list[ClosedFormat], list[tuple[str, InputError]]]:
+    """Returns the traces of a folder, the closed files in it, and those that can't be read; notes what is no trace.
+
+    Raises AmbiguousFormat, which is a matter of --from.
+    """
     found: list[Input] = []
     closed: list[ClosedFormat] = []
     bad: list[tuple[str, InputError]] = []
-    for name in sample.listing or ():
+    for name in listing:
         if name.endswith(_COMPANIONS):
             continue
         one = path + name if is_remote(path) else str(Path(path) / name)
@@ -163,34 +188,17 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
         except (UnknownFormat, ClosedFormat) as error:
             report.issue("no-trace", inside.path, error.what.splitlines()[0])
             closed += [error] if isinstance(error, ClosedFormat) else []
-            continue
-        except AmbiguousFormat:  # a matter of --from, not of the file
+        except AmbiguousFormat:
             raise
         except InputError as error:
             if inside.size or (is_remote(path) and error.what != "is empty"):
                 bad.append((inside.path, error))
             else:
                 report.issue("no-trace", inside.path, error.what)
-            continue
-        if fixed in (None, fmt):
-            found.append(Input(inside.path, fmt, name, found=True))
-    if bad and not found:
-        raise bad[0][1]
-    for place, why_not in bad:
-        report_bad_file(report, place, why_not)
-    found = _without_exported(found, report)
-    if not found and fixed and fixed.writes_folders:  # its reader knows better what is missing
-        return [Input(path, fixed)]
-    if not found and closed and not fixed:  # it explains how to export it
-        raise closed[0]
-    if not found:
-        raise UnknownFormat(
-            "is a folder without a trace in it" + (f" of the format {fixed.name}" if fixed else ""),
-            path=path,
-            expected="files that a format recognises, or a canonical folder (events.parquet, ...)",
-            remedy="name a file, and its format with --from",
-        )
-    return found
+        else:
+            if fixed in (None, fmt):
+                found.append(Input(inside.path, fmt, name, found=True))
+    return found, closed, bad
 
 
 def _remote_trace(path: str, fmt: Format) -> Input:
