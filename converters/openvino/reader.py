@@ -38,6 +38,9 @@ from ktrace.report import Report
 from .log import EXECUTED, STATUSES, Layer, Layers, ns, number, percent_of, read_log, status_of
 
 _CHUNK = 1 << 16
+
+#: Faults of a document that ends too early: no element, a token, a character or a section that isn't closed.
+_CUT = frozenset((3, 5, 6, 20))
 _TIME = "execTimeMcs"
 
 
@@ -64,7 +67,7 @@ class _Graph:
         self._layer: dict[str, str] | None = None
         self._data: dict[str, str] = {}
         self._count = 0
-        self._sound = True
+        self._fault: expat.ExpatError | None = None  # after which nothing is read
         self._size = 0  # bytes that were read
         self._held = bytearray()  # those of them that expat doesn't have yet
         self._unfinished = 0  # those that it has, but that aren't whole
@@ -83,7 +86,7 @@ class _Graph:
         long one when that is as long as the first part: then all scans together take twice the time of the last.
         """
         self._size += len(chunk)
-        if not self._sound:
+        if self._fault is not None:
             return
         self._held += chunk
         if len(self._held) < self._unfinished and not final:
@@ -93,20 +96,27 @@ class _Graph:
             self._parser.Parse(chunk, final)
             self._unfinished = self._size - self._parser.CurrentByteIndex
         except expat.ExpatError as error:
-            self._sound = False
-            kind = "cut" if error.code in (3, 5) or final else "bad-record"
-            self._report.record()
-            self._report.issue(kind, f"line {error.lineno}", expat.ErrorString(error.code))
+            self._fault = error
 
     def end(self) -> None:
         """Accounts for the bytes that are left, and for a layer that breaks off."""
-        if not self._sound:
+        cut = self._fault is None or self._fault.code in _CUT
+        if self._fault is not None:
             self._owner = "skipped"
+            left = (
+                ""
+                if cut
+                else f"; nothing of the {self._size - self._parser.CurrentByteIndex:,} bytes from there on is read"
+            )
+            self._report.record()
+            where = f"line {self._fault.lineno}"
+            self._report.issue("cut" if cut else "bad-record", where, f"{expat.ErrorString(self._fault.code)}{left}")
         self._own("structure", self._size)
         self._report.bytes.size += self._size
         if self._layer is not None:
             self._report.record()
-            self._report.issue("cut", "the end", self._layer.get("name", ""))
+            kind, where = ("cut", "the end") if cut else ("bad-record", f"layer {self._count + 1}")
+            self._report.issue(kind, where, self._layer.get("name", ""))
 
     def _own(self, following: Owner, end: int | None = None) -> None:
         """Gives the bytes up to here their owner, and states who owns those that follow."""

@@ -287,3 +287,22 @@ def test_the_bytes_of_a_runtime_model_are_those_of_its_layers_and_of_what_is_aro
         assert account.balanced()
         assert (account.size, account.read) == (len(changed), layers)
         assert [changed[piece.start : piece.end] for piece in account.ranges] == skipped
+
+
+def test_what_follows_a_fault_in_a_runtime_model_is_said_to_be_lost_and_not_to_be_cut(tmp_path: Path) -> None:
+    text = (SAMPLES / "openvino/runtime-model.xml").read_text()
+    second, data = text.index("<layer", text.index("</layer>")), text.rindex("<data")
+    between = text[:second] + "a < b " + text[second:]
+    lost = len(text) - second + len("< b ") - 1
+    inside = text[:data] + "a < b " + text[data:]
+    for changed, issues in (
+        (between, [f"not well-formed (invalid token); nothing of the {lost:,} bytes from there on is read"]),
+        (inside, ["not well-formed (invalid token); nothing of the", "without a time"]),
+    ):
+        report = read(written(tmp_path, changed, "graph.xml"), "openvino").report
+        places = [detail for _, detail in report.issues["bad-record"].places]
+        assert [detail[: len(wanted)] for detail, wanted in zip(places, issues, strict=True)] == issues
+        assert "cut" not in report.issues
+    cut = read(written(tmp_path, text[: second + 9], "graph.xml"), "openvino").report
+    assert [detail for _, detail in cut.issues["cut"].places] == ["unclosed token"]
+    assert "bad-record" not in cut.issues
