@@ -72,22 +72,30 @@ _NOT_DURATIONS = frozenset({"device id", "step", "type", "index"})
 #: Rates of the cache, as msprof writes them: parts of 1.
 _RATES = ("Hit Rate", "Victim Rate")
 
+#: Cells without a figure.
+_NONE = ("", "N/A")
+
 
 def add_statistics(item: CsvRows, rows: RowBuilder, conversion: Conversion, first_id: int) -> None:
-    """Adds the summaries of some rows; reports those without a name or a figure."""
+    """Adds the summaries of some rows; reports those without a name or a figure, and figures that aren't numbers."""
     headings = item.table.headings
     cells = [item.block.take(name).to_pylist() for name in headings]  # type: ignore[union-attr]
     for line, *values in zip(item.block.numbers.to_pylist(), *cells, strict=True):
         texts = [value or "" for value in values]
         place = {"id": first_id + line * IDS, "table": item.table.ordinal}
         add = {STEP_TIME: _add_step, CACHE: _add_cache}.get(item.table.what, _add_row)
-        if problem := add(item, texts, rows, place):
-            conversion.report.issue("bad-record", f"{item.block.place} {line}", problem)
-        else:
-            conversion.report.used()
+        where, odd = f"{item.block.place} {line}", dict[str, str]()
+        if problem := add(item, texts, rows, place, odd):
+            conversion.report.issue("bad-record", where, problem)
+            continue
+        conversion.report.used()
+        for name, cell in odd.items():
+            conversion.report.issue("misfit", where, f"{name}: {cell[:40]}")
 
 
-def _add_row(item: CsvRows, cells: list[str], rows: RowBuilder, place: dict[str, Any]) -> str | None:
+def _add_row(
+    item: CsvRows, cells: list[str], rows: RowBuilder, place: dict[str, Any], _odd: dict[str, str]
+) -> str | None:
     what = item.table.what
     headings = [heading(name) for name in item.table.headings]
     fields = _COLUMNS[what].match(headings) or {}
@@ -120,15 +128,22 @@ def _cell(cells: list[str], fields: dict[str, int], field: str) -> str:
     return cells[fields[field]].strip() if field in fields else ""
 
 
-def _add_step(item: CsvRows, cells: list[str], rows: RowBuilder, place: dict[str, Any]) -> str | None:
+def _add_step(
+    item: CsvRows, cells: list[str], rows: RowBuilder, place: dict[str, Any], odd: dict[str, str]
+) -> str | None:
     """Adds a metric for each part of a step. Its times are in µs, though no heading has the unit."""
     own = dict(zip((heading(name).key for name in item.table.headings), cells, strict=True))
     step, device = own.get("step", "").strip(), own.get("device id", "").strip()
     others = {name: plain(own[name.casefold()]) for name in ("Type", "Index") if own.get(name.casefold(), "").strip()}
+    times = {
+        name: (cell.strip(), number(cell.strip()))
+        for name, cell in zip(item.table.headings, cells, strict=True)
+        if heading(name).key not in _NOT_DURATIONS and cell.strip()
+    }
+    odd |= {name: cell for name, (cell, value) in times.items() if value is None and cell not in _NONE}
     found = 0
-    for name, cell in zip(item.table.headings, cells, strict=True):
-        value = number(cell.strip())
-        if heading(name).key in _NOT_DURATIONS or value is None:
+    for name, (_, value) in times.items():
+        if value is None:
             continue
         rows.summary(
             "metric",
@@ -137,21 +152,24 @@ def _add_step(item: CsvRows, cells: list[str], rows: RowBuilder, place: dict[str
             scope=[f"step {step}"] if step else None,
             value=float(value * 1000),
             unit="ns",
-            args=others,
+            args=others | odd,
             **place | {"id": place["id"] + found},
         )
         found += 1
     return None if found else "no figure"
 
 
-def _add_cache(item: CsvRows, cells: list[str], rows: RowBuilder, place: dict[str, Any]) -> str | None:
+def _add_cache(
+    item: CsvRows, cells: list[str], rows: RowBuilder, place: dict[str, Any], odd: dict[str, str]
+) -> str | None:
     """Adds a metric of a kernel for each rate."""
     own = dict(zip(item.table.headings, cells, strict=True))
     name = own.pop("Op Name", "").strip()
-    rates = {rate: value for rate in _RATES if (value := number(own.pop(rate, "").strip())) is not None}
+    rates = {rate: value for rate in _RATES if (value := number(own.get(rate, "").strip())) is not None}
+    odd |= {rate: own[rate] for rate in _RATES if own.get(rate, "").strip() not in _NONE and rate not in rates}
     if not name or not rates:
         return "no figure" if name else "no name"
-    args = {key: plain(cell) for key, cell in own.items() if cell.strip()}
+    args = {key: plain(cell) for key, cell in own.items() if cell.strip() and key not in rates}
     for index, (rate, value) in enumerate(rates.items()):
         columns = place | {"id": place["id"] + index}
         rows.summary("kernel", name, metric=rate, value=float(value), args=args, **columns)
@@ -192,6 +210,10 @@ def counters(item: CsvRows, conversion: Conversion, first_id: int) -> Iterator[B
     ids = first_id + block.numbers.to_numpy() * IDS
     values = {key: column for key in figures if (column := block.take(f"<{key}>")) is not None}
     known = np.stack([present(column) for column in values.values()], 1)
+    for own in (figures[key][0] for key in values):
+        if (odd := block.get(own)) is not None and odd.null_count < len(odd):  # what isn't a number is left there
+            first = pc.index(odd.is_valid(), True).as_py()
+            conversion.report.issue("misfit", block.where(first), f"{own}: {odd[first]}", len(odd) - odd.null_count)
     row, figure = np.nonzero(known)
     first = np.diff(row, prepend=-1) != 0
     names = pa.array([figures[key][0].partition("(")[0] for key in values]).take(figure)

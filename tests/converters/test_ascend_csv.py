@@ -135,6 +135,30 @@ def test_rates_of_the_cache() -> None:
     found = [(row["name"], row["metric"], row["value"]) for row in rows(trace, "summaries")]
     assert found == [("MatMulV2", "Hit Rate", 0.75), ("MatMulV2", "Victim Rate", 0.125), ("Add", "Victim Rate", 0.0)]
     assert trace.report.issues["bad-record"].rows == 1
+    assert "misfit" not in trace.report.issues  # N/A is no figure, and not a wrong one
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "heading"),
+    [
+        ("l2-cache-rates.csv", "0.75", "0.7S", "Hit Rate"),
+        ("step_trace_time.csv", "42.125", "42,125x", "Computing"),
+        ("memory_record.csv", "20.0", "2O.0", "Total Reserved(MB)"),
+    ],
+)
+def test_a_figure_that_is_none_is_said_and_kept(
+    name: str, before: str, after: str, heading: str, tmp_path: Path
+) -> None:
+    (path,) = (SAMPLES / "ascend-csv").rglob(name)
+    whole = ktrace.read(path)
+    changed = tmp_path / name
+    changed.write_text(path.read_text().replace(before, f'"{after}"', 1))
+    trace = ktrace.read(changed)
+    (problem,) = trace.report.issues["misfit"].places
+    assert problem[1] == f"{heading}: {after}"
+    left = [*rows(trace), *rows(trace, "summaries")]
+    assert len(left) == len([*rows(whole), *rows(whole, "summaries")]) - 1
+    assert any((row["args"] or {}).get(heading) == after for row in left)
 
 
 def test_statistics(tmp_path: Path) -> None:

@@ -229,3 +229,23 @@ def test_printed_operations_of_version_2() -> None:
     assert args_of(events)[8]["Accumulative_VGPR"] == 4
     assert events.shared_memory.iloc[8] == 512
     assert [where for where, _ in trace.report.issues["unrecognised"].places] == ["line 2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "counter"),
+    [
+        ("counters-without-times.csv", "13.2500000000", "VALUBusy"),
+        ("counters-with-times-behind-a-banner.csv", "16384", "SQ_WAVES"),
+    ],
+)
+def test_a_counter_that_is_no_number_costs_itself_and_is_said(
+    name: str, value: str, counter: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text((FOLDER / name).read_text().replace(f",{value}", ",1O24", 1))
+    whole, trace = read(FOLDER / name), read(path)
+    assert [detail for _, detail in trace.report.issues["misfit"].places] == [f"{counter}: 1O24"]
+    assert len(trace.events) + len(trace.summaries) == len(whole.events) + len(whole.summaries) - 1
+    frame = trace.events if len(trace.events) else trace.summaries
+    assert [args[counter] for args in args_of(frame) if counter in args] == ["1O24"]
+    assert "misfit" not in whole.report.issues

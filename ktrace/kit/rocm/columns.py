@@ -22,6 +22,7 @@ from ktrace.kit.columnar.text_cells import by_distinct, floats
 from ktrace.kit.columnar.typed_cells import Field, Number, Text, Time, Whole, Word, own_heading
 from ktrace.kit.text.headings import cell_quantity
 from ktrace.model.arrays import Int64
+from ktrace.model.json_text import decoded, json_cells
 from ktrace.report import Report
 
 FIELDS: dict[str, Field] = {
@@ -80,10 +81,32 @@ class TimedRows(NamedTuple):
 
 
 def counters_of(block: Block) -> list[str]:
-    """The headings that are counters: all but a dispatch's own, if all of their cells are numbers."""
+    """The headings that are counters: all but a dispatch's own, if half of their cells or more are numbers."""
     left = (name.removeprefix("args.") for name in block.rest())
     own = [name for name in left if not _is_known(name) and not name.startswith(("<", "$"))]
-    return [name for name in own if floats_of(block.get(name)).null_count == block.get(name).null_count]  # type: ignore[union-attr]
+    return [
+        name for name in own if 2 * (len(block) - floats_of(block.get(name)).null_count) >= _filled(block, name) > 0
+    ]
+
+
+def _filled(block: Block, name: str) -> int:
+    column = block.get(name)
+    return 0 if column is None else len(block) - column.null_count
+
+
+def counter_values(block: Block, counters: Iterable[str], report: Report) -> tuple[Block, dict[str, pa.DoubleArray]]:
+    """Takes the counters from a block; cells that aren't numbers stay there, and are reported."""
+    values = {name: floats_of(block.get(name)) for name in counters}
+    odd: dict[str, pa.Array] = {}
+    for name, numbers in values.items():
+        column = block.get(name)
+        if column is not None and column.null_count < numbers.null_count:
+            odd[name] = pc.if_else(numbers.is_valid(), pa.scalar(None, decoded(column).type), decoded(column))
+            first = pc.index(odd[name].is_valid(), True).as_py()
+            text = json_cells(odd[name])[first].as_py().strip('"')
+            lost = numbers.null_count - column.null_count
+            report.issue("misfit", block.where(first), f"{name}: {text}", lost)
+    return block.without(*values).replaced(odd), values
 
 
 def _is_known(name: str) -> bool:

@@ -27,7 +27,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import json_cells
 
-from .columns import FIELDS, Accuracy, by_accuracy, counters_of, floats_of, is_joined
+from .columns import FIELDS, Accuracy, by_accuracy, counter_values, counters_of, is_joined
 from .common import MEANS, agents, blocks_of, executed, mean_counter, short_names
 from .known_dispatches import KnownDispatches, keys_of
 from .tables import DISPATCH
@@ -95,7 +95,7 @@ class DispatchRows:
     def _wide(self, block: Block, counters: list[str]) -> Iterator[Batch]:
         block = self._ran(block)
         ids = self._ids(block)
-        values = {name: floats_of(block.take(name)) for name in counters}
+        block, values = counter_values(block, counters, self._conversion.report)
         place, kernel = self._kernel(block)
         if self._remembers:
             self._remember(block, ids, place)
@@ -292,7 +292,7 @@ class DispatchRows:
     def _untimed(self, block: Block, counters: list[str]) -> Iterator[Batch]:
         """Yields dispatches without times as summaries, with their counters as children."""
         ids = self._ids(block)
-        values = {name: floats_of(block.take(name)) for name in counters}
+        block, values = counter_values(block, counters, self._conversion.report)
         place, total = self._place(block), block.take("<total>")
         launch = self._untimed_launch(block)
         columns = {**place, **launch, "count": 1}
