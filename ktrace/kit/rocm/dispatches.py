@@ -25,7 +25,7 @@ from ktrace.kit.columnar.csv_blocks import CsvRows
 from ktrace.kit.columnar.typed_cells import joined, own_heading, typed
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import json_cells
+from ktrace.model.json_text import decoded, json_cells
 
 from .columns import FIELDS, Accuracy, by_accuracy, counter_values, counters_of, is_joined
 from .common import MEANS, agents, blocks_of, executed, mean_counter, short_names
@@ -128,14 +128,25 @@ class DispatchRows:
 
     def _place(self, block: Block) -> dict[str, Any]:
         agent, queue, stream = block.take("<agent>"), block.take("<queue>"), block.take("<stream>")
-        pid = block.take("<pid>")
+        pid, device = block.take("<pid>"), agents(agent)
         return {
             "host": self._host,
             "pid": self._pid if pid is None else pid,
-            "device": agents(agent),
+            "device": device,
             "stream": queue if stream is None else stream,
             self._args["queue"]: None if stream is None else queue,
+            self._args["agent"]: self._no_agent(block, agent, device),
         }
+
+    def _no_agent(self, block: Block, agent: pa.Array | None, device: pa.Array | None) -> pa.Array | None:
+        """What names an agent and is none, which is kept as an argument and reported; None if there is nothing."""
+        if agent is None or device is None or device.null_count == agent.null_count:
+            return None
+        odd = pc.if_else(device.is_valid(), pa.scalar(None, decoded(agent).type), decoded(agent))
+        first, heading = pc.index(odd.is_valid(), True).as_py(), self._args["agent"].removeprefix("args.")
+        lost = device.null_count - agent.null_count
+        self._conversion.report.issue("misfit", block.where(first), f"{heading}: {odd[first]}", lost)
+        return odd
 
     def _launch(self, block: Block) -> dict[str, Any]:
         name, correlation = block.take("<name>"), block.take("<correlation>")

@@ -291,3 +291,18 @@ def test_times_are_since_boot() -> None:
     """rocprofiler-sdk takes CLOCK_BOOTTIME."""
     catalog = read(FOLDER).to_arrow()["catalog"].to_pylist()
     assert [json.loads(row["facts"]) for row in catalog if row["entity"] == "clock"] == [{"kind": "boottime"}]
+
+
+def test_a_kernel_whose_agent_is_none_keeps_the_text_and_it_is_said(tmp_path: Path) -> None:
+    shutil.copy(
+        SAMPLES / "rocprofv3/77_guid-first-never-run-and-backwards_kernel_trace.csv", tmp_path / "k_kernel_trace.csv"
+    )
+    path = tmp_path / "k_kernel_trace.csv"
+    assert "misfit" not in read(path).report.issues
+    agent = cells_of(path)[0]["Agent_Id"]
+    path.write_text(path.read_text().replace(f'"{agent}"', '"Agent four"', 1))
+    trace = read(path)
+    assert [detail for _, detail in trace.report.issues["misfit"].places] == ["Agent_Id: Agent four"]
+    odd = [args.get("Agent_Id") for args in args_of(trace.events)]
+    assert odd.count("Agent four") == 1
+    assert pd.isna(trace.events.device[odd.index("Agent four")])
