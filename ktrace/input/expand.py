@@ -83,6 +83,9 @@ def each_once(found: Sequence[_Any], report: Report) -> list[_Any]:
     Links are followed; copies and hard links are files of their own. What is left out is noted in the report.
     """
     places = [_identity(one.path) for one in found]
+    # An archive that is read by its own name has one file, so that the name of a file in it is that one's.
+    archives = {place for place in places if place.suffix.lower() == ".zip"}
+    places = [whole if (whole := Path(split_member(str(place))[0])) in archives else place for place in places]
     folders = {place: one.path for place, one in zip(places, found, strict=True) if Source(one.path).is_folder}
     left: dict[Path, _Any] = {}
     for place, one in zip(places, found, strict=True):

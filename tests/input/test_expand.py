@@ -136,6 +136,20 @@ def test_a_file_counts_once_by_whatever_name(tmp_path: Path, monkeypatch: pytest
         assert sorted(ktrace.read(names).events["name"]) == ["step0", "step1", "step2"], names
 
 
+def test_an_archive_of_one_file_and_the_file_in_it_are_one(tmp_path: Path) -> None:
+    """Of an archive with several files, two are two."""
+    ranks = [_ranks(tmp_path) / f"rank{rank}" / "trace.json" for rank in (0, 1)]
+    for name, some in (("one.zip", ranks[:1]), ("two.zip", ranks)):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for rank in some:
+                archive.write(rank, f"{rank.parent.name}.json")
+    for names in (["one.zip", "one.zip!rank0.json"], ["one.zip!rank0.json", "one.zip"]):
+        trace = ktrace.read([tmp_path / name for name in names])
+        assert trace.events["name"].tolist() == ["step0"]
+        assert trace.report.issues["same-run"].rows == 1
+    assert len(ktrace.read([tmp_path / f"two.zip!rank{rank}.json" for rank in (0, 1)]).events) == 2
+
+
 def test_copies_and_hard_links_are_files_of_their_own(tmp_path: Path) -> None:
     one = _ranks(tmp_path) / "rank0" / "trace.json"
     os.link(one, tmp_path / "hard.json")
