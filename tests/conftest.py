@@ -30,6 +30,10 @@ SHARED = folder if (folder := ROOT.parent / "shared").is_dir() else SAMPLES / "r
 
 def pytest_configure(config: pytest.Config) -> None:
     nightly.selected = config.option.markexpr in ("", "nightly")
+    native = ROOT / "ktrace/native"
+    built = [path.stat().st_mtime for path in native.glob("compiled*.so")]
+    if built and max(built) < max(path.stat().st_mtime for path in native.glob("*.[ch]")):
+        pytest.exit("ktrace/native has changed since it was compiled: pip install -e '.[dev]'", returncode=4)
 
 
 def seed_path(number: int) -> Path | None:

@@ -138,7 +138,8 @@ def test_a_file_counts_once_by_whatever_name(tmp_path: Path, monkeypatch: pytest
 
 def test_an_archive_of_one_file_and_the_file_in_it_are_one(tmp_path: Path) -> None:
     """Of an archive with several files, two are two."""
-    ranks = [_ranks(tmp_path) / f"rank{rank}" / "trace.json" for rank in (0, 1)]
+    folder = _ranks(tmp_path)
+    ranks = [folder / f"rank{rank}" / "trace.json" for rank in (0, 1)]
     for name, some in (("one.zip", ranks[:1]), ("two.zip", ranks)):
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             for rank in some:
