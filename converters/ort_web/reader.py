@@ -1,9 +1,19 @@
-"""Turns each line of a profiler into a row; all other lines are reported as unrecognised."""
+"""Turns each line of a profiler into a row; all other lines are reported as unrecognised.
+
+The profilers' lines, in all versions, as values.
+
+[profiling] kernel "52097928|[Split] 52097928" execution time: 37760 ns                                   1.16
+[profiling] kernel "[Split] 51288384" input[0]: 1,256,64,64, output[0]: 1,256,64,64, execution time: 37135 ns
+[profiling] kernel "9920|[Gemm] fc1" input[0]: [4,32] | float32, output[0]: [4,64] | float32, execution time: 8856 ns
+[profiling] kernel "9920|Gemm|fc1|GemmShared" ..., execution time: 8856 ns                                1.17
+[profiling] kernel "9920|Gemm|fc1|GemmShared" ..., start time: 0 ns, execution time: 8856 ns              1.23
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -12,9 +22,115 @@ from ktrace.input.source import Source
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import to_ns
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import load_json
 from ktrace.model.row_builder import RowBuilder
 
-from .lines import MARK, Kernel, data_of, kernel_of, onnxjs_event, profile_event
+MARK = '[profiling] kernel "'
+_TIMES = re.compile(r"(?:start time: (-?\d{1,19}) ns, )?execution time: (-?\d{1,19}) ns\s*")
+_TENSOR = re.compile(r"(input|output)\[(\d{1,6})\]: (?:\[([-\d,]*)\] \| (\w+), |([-\d,]*), )")
+_TENSORS = ('" input[', '" output[')
+_SIZE = re.compile(r"-?[0-9]{1,18}")
+_ID = re.compile(r"[0-9]{1,18}")
+_OLD_LABEL = re.compile(r"(?:([0-9]{1,18})\|)?\[(\w+)\] (.*)", re.DOTALL)
+_ONNXJS_LINE = re.compile(
+    r"Profiler\.(?P<category>\w{1,20})(?:\x1b\[\d+m)?(?:.{0,8}?(?P<logged>\d{4}-\d\d-\d\dT[\d:.]{1,20}Z)\|| )"
+    r"(?P<dur>\d{1,15}\.\d\d)ms on event '(?P<name>.*)' at (?P<end>\d{1,15}\.\d\d)\s*"
+)
+
+
+@dataclass
+class Kernel:
+    """A program that ran on the GPU; `start` and `dur` are ns."""
+
+    name: str
+    dur: int
+    start: int | None = None
+    node: str | None = None
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+def kernel_of(text: str) -> Kernel | None:
+    """Returns the kernel of a line of WebGPU profiling; None if the line is another one or is cut off."""
+    begin = text.find(MARK)
+    times = text.rfind("start time: ") if " ns, execution time: " in text else text.rfind("execution time: ")
+    found = _TIMES.fullmatch(text, times) if times > begin >= 0 else None
+    if not found:
+        return None
+    middle = text[begin + len(MARK) : times]
+    end = min((at for mark in _TENSORS if (at := middle.find(mark)) >= 0), default=middle.rfind('"'))
+    if end < 0:
+        return None
+    kernel = _labelled(middle[:end])
+    kernel.dur, kernel.start = int(found[2]), None if found[1] is None else int(found[1])
+    for role, tensors in _tensors(middle[end + 1 :]).items():
+        kernel.args[role] = tensors
+    return kernel
+
+
+def _labelled(label: str) -> Kernel:
+    """The kernel of a label: id, operator, node and program, as far as the version has them."""
+    parts = label.split("|")
+    has_id = _ID.fullmatch(parts[0]) is not None
+    if len(parts) >= 4 and has_id:
+        identity, operator, node, program = parts[0], parts[1], "|".join(parts[2:-1]), parts[-1]
+        return Kernel(program, 0, node=node or None, args={"kernelId": int(identity), "kernelType": operator})
+    if found := _OLD_LABEL.fullmatch(label):
+        args: dict[str, Any] = {"kernelId": int(found[1])} if found[1] else {}
+        named = None if _ID.fullmatch(found[3]) else found[3]  # without a name it was the id
+        return Kernel(f"[{found[2]}] {found[3]}", 0, node=named, args=args | {"kernelType": found[2]})
+    if has_id and len(parts) > 1:
+        return Kernel("|".join(parts[1:]), 0, args={"kernelId": int(parts[0])})
+    return Kernel(label, 0)
+
+
+def _tensors(text: str) -> dict[str, list[dict[str, Any]]]:
+    """The shapes and types of inputs and outputs, under the keys that the profiler's callback has for them."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for tensor in _TENSOR.finditer(text):
+        dims = tensor[3] if tensor[3] is not None else tensor[5]
+        data: dict[str, Any] = {"dims": [int(size) for size in _SIZE.findall(dims)]}
+        found.setdefault(f"{tensor[1]}sMetadata", []).append(data | ({"dataType": tensor[4]} if tensor[4] else {}))
+    return found
+
+
+def data_of(text: str) -> Kernel | None:
+    """Returns the kernel of the callback's data, `ondata`, logged as JSON; None for anything else."""
+    begin = text.find('{"version":')
+    data = _object(text[begin:]) if begin >= 0 else None
+    if data is None or not isinstance(data.get("kernelType"), str):
+        return None
+    start, end = data.pop("startTime", None), data.pop("endTime", None)
+    if type(start) is not int or type(end) is not int:
+        return None
+    program, node = data.pop("programName", None), data.pop("kernelName", None)
+    name = program if isinstance(program, str) and program else data["kernelType"]
+    data.pop("version", None)
+    return Kernel(name, end - start, start, node if isinstance(node, str) and node else None, data)
+
+
+def profile_event(text: str) -> dict[str, Any] | None:
+    """Returns the event of an ONNX Runtime profile on this line; None for anything else."""
+    begin = text.find('{"cat" : "')
+    event = _object(text[begin:].rstrip().rstrip(",")) if begin >= 0 else None
+    if event is None or not isinstance(event.get("name"), str) or not isinstance(event.get("args"), dict):
+        return None
+    times = all(type(event.get(key)) is int for key in ("ts", "dur", "pid", "tid"))
+    return event if times else None
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = load_json(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def onnxjs_event(text: str) -> re.Match[str] | None:
+    """Returns category, logged, dur, name and end (ms as texts) of a line of onnxjs's profiler."""
+    begin = text.find("Profiler.")
+    return _ONNXJS_LINE.fullmatch(text, begin) if begin >= 0 else None
+
 
 _LIMIT = 1 << 62
 

@@ -1,22 +1,211 @@
 """Reads a report of TVM as JSON, or what TVM prints.
 
 Reads a report as JSON. Each value is an object whose key is its type: `{"microseconds": 12.5}`.
+
+Reads what TVM prints, anywhere in a text: reports as tables and CSV, the debug executor, time evaluators.
+
+Execution time summary:
+ mean (ms)   median (ms)    max (ms)     min (ms)     std (ms)        in 2021 seconds, without a median
+   2.1234       2.1000       2.5000       2.0000       0.1250
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
+from ktrace.kit.text.headings import cell_quantity
 from ktrace.kit.text.json_items import Item, beginning, json_items, plain_value
+from ktrace.kit.text.lines import Line, Lines, quoted_cells
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
+from ktrace.report import Report
 
-from . import NAME
+from . import DURATION, NAME, Grid, grid_of, is_csv_heading
 from .calls import Calls
-from .text_reports import read_text
+
+_RULE = re.compile(r"[ #>/*]*-[- ]*")
+_SUMMARY = "Execution time summary:"
+_STATISTIC = re.compile(r"(mean|median|max|min|std) \((ms|s)\)")
+_COLUMNS = {"mean": "avg", "std": "stddev"}
+_CONFIGURATION = re.compile(r"(?P<key>[A-Za-z][^:]{0,80}): (?P<value>.*)")
+
+#: A number of a report: two decimals, thousands separated as the locale does it.
+_SEPARATED = re.compile(r"(?P<whole>[+-]?\d[\d.,'\u00a0\u202f]*)[.,](?P<part>\d\d)")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:[.,'\u00a0\u202f]\d{3})+")
+_MARKS = re.compile(r"[.,'\u00a0\u202f]")
+
+_DEBUG_FIELDS = {"Node Name": NAME, "Time(us)": DURATION, "Time(%)": "Percent"}
+
+
+def read_text(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields a summary for each row of each table."""
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    rows.fact("source", facts={"tool": "TVM"})
+    text = _Text(lines, rows, conversion.report)
+    for line in lines:
+        text.read(line)
+        yield from rows.ready()
+    text.end()
+    yield from rows.rest()
+
+
+class _Text:
+    def __init__(self, lines: Lines, rows: RowBuilder, report: Report) -> None:
+        self._lines = lines
+        self._rows = rows
+        self._report = report
+        self._calls = Calls(rows)
+        self._grid: Grid | None = None
+        self._headings: list[str] = []  # of CSV
+        self._last: tuple[str, ...] = ()
+        self._statistics: list[tuple[str, str]] = []
+        self._summary = False
+        self._configuration: dict[str, str] | None = None
+
+    def read(self, line: Line) -> None:
+        """Accounts for a line and adds its row."""
+        text = line.text
+        if grid := grid_of(text):
+            self._begin(grid, [])
+        elif is_csv_heading(text):
+            self._begin(None, [cell.strip() for cell in text.split(",")])
+        elif not text.strip():
+            self._grid, self._headings = None, []
+            self._lines.structure()
+        elif _RULE.fullmatch(text):
+            self._lines.structure()
+        elif self._grid and self._row(self._grid, line):
+            return
+        elif self._headings:
+            self._csv_row(text)
+        elif not self._evaluated(text):
+            self._configured(text)
+
+    def end(self) -> None:
+        """Adds what waits for the end."""
+        if self._configuration:
+            self._rows.fact("source", facts={"configuration": self._configuration})
+
+    def _begin(self, grid: Grid | None, headings: list[str]) -> None:
+        self._grid, self._headings, self._last = grid, headings, ()
+        self._calls.begin()
+        self._lines.structure()
+
+    def _row(self, grid: Grid, line: Line) -> bool:
+        """A row of the open table; False for another line, which ends it."""
+        cells = grid.cells(line.text)
+        metrics = _text_metrics(cells, grid.right) if cells else {}
+        last = self._lines.peek() is None
+        if cells and _is_whole(cells, metrics, last):
+            if not grid.right and self._repeats(cells):
+                self._report.issue("folded", f"line {line.number}", "another output of the same node")
+                self._lines.became("folded")
+                return True
+            if self._calls.add(metrics):
+                self._lines.used()
+                return True
+        self._grid = None
+        if last:
+            self._lines.skip("cut", "the last row breaks off")
+        return last
+
+    def _repeats(self, cells: dict[str, str]) -> bool:
+        """Whether the row is another output of the node above: it has the same time again."""
+        key = tuple(cells.get(name, "") for name in ("Node Name", "Ops", "Time(us)", "Outputs"))
+        same = key == self._last and key[3] not in ("", "1", "-")
+        self._last = key
+        return same
+
+    def _csv_row(self, text: str) -> None:
+        cells = quoted_cells(text)
+        if len(cells) != len(self._headings):
+            cut = self._lines.peek() is None
+            self._lines.skip("cut" if cut else "bad-record", "" if cut else f"not {len(self._headings)} cells")
+            return
+        metrics = {heading: _number(cell) for heading, cell in zip(self._headings, cells, strict=True)}
+        metrics[NAME] = cells[self._headings.index(NAME)]
+        if self._calls.add(metrics):
+            self._lines.used()
+        else:
+            self._lines.skip("bad-record", "no name or no duration")
+
+    def _evaluated(self, text: str) -> bool:
+        """A line of a time evaluator's summary."""
+        bare = text.strip(" #>/*")
+        if bare.endswith(_SUMMARY):
+            self._summary, self._statistics = True, []
+        elif self._summary and not self._statistics and _STATISTIC.match(bare):
+            self._statistics = _STATISTIC.findall(bare)
+        elif self._summary and self._statistics:
+            return self._figures(bare)
+        else:
+            return False
+        self._lines.structure()
+        return True
+
+    def _figures(self, text: str) -> bool:
+        names, values = self._statistics, text.split()
+        self._summary, self._statistics = False, []
+        times = [cell_quantity(value) for value in values]
+        if len(times) != len(names) or any(time is None or time.unit for time in times):
+            self._lines.skip("bad-record", f"not {len(names)} figures")
+            return True
+        columns: dict[str, Any] = {
+            _COLUMNS.get(name, name): float(time.number * (10**9 if unit == "s" else 10**6))
+            for (name, unit), time in zip(names, times, strict=True)
+            if time and time.number.is_finite()
+        }
+        self._rows.summary("metric", "Execution time", unit="ns", **columns)
+        self._lines.used()
+        return True
+
+    def _configured(self, text: str) -> None:
+        """A line of the configuration below a report."""
+        if text.strip() == "Configuration":
+            self._configuration = self._configuration or {}
+            self._lines.structure()
+        elif self._configuration is not None and (found := _CONFIGURATION.fullmatch(text.rstrip())):
+            self._configuration[found["key"]] = found["value"]
+            self._lines.became("catalog")
+
+
+def _is_whole(cells: dict[str, str], metrics: dict[str, Any], last: bool) -> bool:
+    """Whether a row has its duration, and the last line of a text its later columns, too."""
+    if not isinstance(metrics.get(DURATION), (int, Decimal)):
+        return False
+    named = [heading for heading in cells if heading in ("Count", "Inputs")]
+    return not last or not named or any(cells[heading] for heading in named)
+
+
+def _text_metrics(cells: dict[str, str], report: bool) -> dict[str, Any]:
+    """The metrics of a printed row under the names of a report."""
+    found = {_DEBUG_FIELDS.get(heading, heading): cell for heading, cell in cells.items()}
+    read = _separated if report else _number
+    texts = (NAME, "Device", "Argument Shapes", "Hash", "Ops", "Shape", "Measurements(us)")
+    return {key: cell if key in texts else read(cell) for key, cell in found.items() if cell not in ("", "-")}
+
+
+def _separated(cell: str) -> Any:
+    """The number in a cell whose thousands are separated as in any locale, else its text."""
+    if found := _SEPARATED.fullmatch(cell):
+        return Decimal(_MARKS.sub("", found["whole"]) + "." + found["part"])
+    if _THOUSANDS.fullmatch(cell):
+        return int(_MARKS.sub("", cell))
+    return _number(cell)
+
+
+def _number(cell: str) -> Any:
+    """The number in a cell, else its text."""
+    try:
+        return int(cell) if cell.isdigit() and len(cell) < 20 else Decimal(cell)
+    except (InvalidOperation, ValueError):
+        return cell
+
 
 _TYPES = frozenset({"string", "microseconds", "percent", "count", "ratio"})
 
