@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
+from ktrace.kit import Match, Score
 
 #: The number of bytes of a file that are searched.
 _HEAD = 1 << 16

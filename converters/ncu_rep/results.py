@@ -1,10 +1,20 @@
 """Turns a result (a launch, range, command list or graph) into rows: a head, its metrics, notes and samples.
 
 Finds the label of each metric, and the section that shows it, in the sections of a launch.
+
+Reads PM samples: the values of metrics during the kernel, each group of metrics from a separate replay.
+
+    profiler__pmsampler_pass_groups   1: "SM_A.TriageAC.sm__cycles_active.avg,..."     metrics that replay 1 sampled
+    profiler__pmsampler_ctxsw_1       1698153373791096320                             time of replay 1's context switch
+    SM_A.TriageAC.sm__cycles_active   1698153373791098368: 0, ...                     time and value of each sample
+
+Replays are 70 ms apart, so times count from the context switch of the replay that sampled them; the kernel begins about
+2 us after it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import PureWindowsPath
@@ -17,17 +27,62 @@ from ktrace.conversion import Conversion
 from ktrace.kit.columnar.dictionaries import constant
 from ktrace.kit.ncu.launches import Launches
 from ktrace.kit.ncu.units import unit_of
+from ktrace.model.arrays import Float64, Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json
 from ktrace.stages.launch_tables import LAUNCH_CLOCK
 
 from .decode import Decoder
 from .fields import BODY_ITEM, COMMAND_LIST, COMMAND_LISTS, GRAPH, GRAPHS, LAUNCH, LAUNCHES, RANGE, RANGES, Shape
-from .metrics import Metric, Value, instances_json, metrics_of
+from .metrics import Metric, Samples, Value, instances_json, metrics_of
 from .nvtx import scope_of
 from .rules import notes_of
-from .sampling import Sampling, Series
 from .units import unit_by_name
+
+_SAMPLE_GROUPS = "profiler__pmsampler_pass_groups"
+_SWITCH = re.compile(r"profiler__pmsampler_ctxsw_(\d{1,9})")
+
+
+class Series(NamedTuple):
+    """A metric over time, in ns since the context switch of its replay."""
+
+    name: str
+    replay: int | None
+    ts: Int64
+    values: Float64
+
+
+class Sampling:
+    """Collects the samples of a launch."""
+
+    def __init__(self) -> None:
+        self._samples: list[tuple[str, Samples]] = []
+        self._replays: dict[str, int] = {}
+        self._switched: dict[int, int] = {}
+
+    def add(self, name: str, metric: Metric) -> bool:
+        """Adds a metric; returns whether it has samples over time, which `series` will yield."""
+        if name == _SAMPLE_GROUPS:
+            for replay, names in metric.instances:
+                if isinstance(replay, int) and isinstance(names, str):
+                    self._replays |= dict.fromkeys(names.split(","), replay)
+        if metric.samples is None:
+            return False
+        if found := _SWITCH.fullmatch(name):
+            self._switched[int(found[1])] = int(metric.samples.times[0])
+            return False
+        self._samples.append((name, metric.samples))
+        return True
+
+    def series(self) -> Iterator[Series]:
+        """Yields the samples by metric. If no context switch is known, times count from the first sample."""
+        for name, samples in self._samples:
+            replay = self._replays.get(name, self._replays.get(name.rpartition(":")[2]))
+            begin = self._switched.get(replay, -1) if replay is not None else -1
+            if begin < 0:
+                begin = int(samples.times.min())
+            yield Series(name, replay, samples.times - begin, samples.values)
+
 
 #: Prefixes of names in a section that don't name a single metric.
 _NO_METRIC = ("group:", "breakdown:", "regex:")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
+from ktrace.kit import Match, Score
 from ktrace.kit.text.headings import Heading, heading
 from ktrace.kit.text.tables import find_tables
 from ktrace.kit.text.titles import without_prefix

@@ -24,7 +24,7 @@ from ktrace.errors import StrictFailure
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Report
-from ktrace.stages.order import sorting
+from ktrace.stages.order import sweep
 from ktrace.stages.order.timeline import Timeline, order
 from ktrace.store.events import MOST_ARGUMENTS
 
@@ -168,7 +168,7 @@ def test_sorted_in_parts_the_same_as_at_once(events: list[Row], links: list[Row]
     """Wherever a range is cut, also between events that begin together, on one track, inside each other."""
     for lanes in (True, False):
         whole = run(events, links, size=size, range_rows=range_rows, lanes=lanes)
-        with patch.multiple("ktrace.stages.order.sorting", LARGE=0, SAMPLES_PER_PART=2):
+        with patch.multiple("ktrace.stages.order.sweep", LARGE=0, SAMPLES_PER_PART=2):
             parts = run(events, links, size=size, range_rows=range_rows, spill_bytes=0, lanes=lanes)
         assert whole[1] == parts[1]
         assert whole[0].tracks == parts[0].tracks
@@ -185,7 +185,7 @@ def test_events_that_begin_together_are_sorted_in_parts() -> None:
             for number, ts in enumerate(times)
         )
     )
-    with patch("ktrace.stages.order.sorting._sorted", wraps=sorting._sorted) as asked:
+    with patch("ktrace.stages.order.sweep._sorted", wraps=sweep._sorted) as asked:
         timeline, flat, _ = run(rows, [], size=700, range_rows=100)
     tracks = {track.tid: number for number, track in enumerate(timeline.tracks)}
     assert [row["id"] for row in flat.rows] == [

@@ -3,8 +3,7 @@
     timeline   runs the steps and yields the events in ranges of time
     pairing    makes slices of begins and ends that the source wrote apart; for table writers, too
     links      arrows, of the source and from calls to the work they launched, and the events and slices of their ends
-    sorting    sorts a range of time, part by part where very many events begin together
-    sweep      sorts range after range, assigns lanes, and completes the rows
+    sweep      sorts range after range (of many events at one time, part by part), assigns lanes, and completes the rows
     nesting    how the slices of a track nest, their lanes, and which one encloses a time
 
 Events wait in `ktrace.store.events` meanwhile.

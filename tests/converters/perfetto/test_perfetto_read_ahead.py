@@ -17,12 +17,12 @@ from ktrace.report import Report
 
 
 def test_a_child_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktrace.converters.perfetto.reading import read_ahead
+    from ktrace.converters.perfetto import reader
 
     (path,) = FOLDER.glob("clocks-*")
     told = []
     for large in (1 << 40, 0):
-        monkeypatch.setattr(read_ahead, "_LARGE", large)
+        monkeypatch.setattr(reader, "_LARGE", large)
         report = Report()
         rows = [
             (batch.record, row)
@@ -44,9 +44,9 @@ def test_a_child_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.forks
 def test_a_child_ends_when_its_parent_stops_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktrace.converters.perfetto.reading import read_ahead
+    from ktrace.converters.perfetto import reader
 
-    monkeypatch.setattr(read_ahead, "_LARGE", 0)
+    monkeypatch.setattr(reader, "_LARGE", 0)
     (path,) = FOLDER.glob("clocks-*")
     batches = read_batches([str(path)], Report(), jobs=2, batch_rows=1)
     next(batches)
@@ -58,15 +58,15 @@ def test_a_child_ends_when_its_parent_stops_reading(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("sent", [0, 100_000])
 def test_a_child_that_dies_is_an_error(sent: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two batches, or in the middle of one."""
-    from ktrace.converters.perfetto.reading import read_ahead
+    from ktrace.converters.perfetto import reader
 
     def die(stream: WriteBehind, batch: Batch) -> None:
         if sent:
-            stream.write(read_ahead._HEAD.pack(b"b", 1 << 20) + bytes(sent))
+            stream.write(reader._HEAD.pack(b"b", 1 << 20) + bytes(sent))
         os._exit(1)
 
-    monkeypatch.setattr(read_ahead, "_LARGE", 0)
-    monkeypatch.setattr(read_ahead, "_send_batch", die)
+    monkeypatch.setattr(reader, "_LARGE", 0)
+    monkeypatch.setattr(reader, "_send_batch", die)
     (path,) = FOLDER.glob("clocks-*")
     with pytest.raises(KtraceError, match="ended too early"):
         list(read_batches([str(path)], Report(), jobs=2))
