@@ -32,7 +32,7 @@ KEPT = {"tests/test_words.py"}
 FILES = [
     name
     for name in subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    if name.endswith((".py", ".md")) and not name.startswith("samples/") and name not in KEPT
+    if name.endswith((".py", ".md", ".c", ".h")) and not name.startswith("samples/") and name not in KEPT
 ]
 
 

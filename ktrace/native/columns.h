@@ -36,7 +36,7 @@ typedef struct {
     int phase;  /* the column of "ph"; -1: the tag is the phase */
     int folded; /* flows that have only `plain` columns are counted and dropped */
     int64_t *ats; /* where each event begins in the document */
-    Py_ssize_t rows, room;
+    Py_ssize_t rows, capacity;
     Py_ssize_t kept;              /* rows before this text */
     int32_t known[MOST_COLUMNS];  /* distinct texts before it */
     uint64_t seen[MOST_COLUMNS / 64], plain[MOST_COLUMNS / 64];
@@ -46,18 +46,18 @@ static inline int is_coded(const Column *column) {
     return column->kind == RAW || column->kind == STRING;
 }
 
-/* Makes room for a further row. Returns 0 if there is no memory. */
-static int make_room(Shape *shape) {
-    if (shape->rows < shape->room)
+/* Grows the columns by a row if they are full. Returns 0 if there is no memory. */
+static int grow_columns(Shape *shape) {
+    if (shape->rows < shape->capacity)
         return 1;
-    Py_ssize_t room = shape->room ? 2 * shape->room : 256;
-    int made = grow((void **)&shape->ats, room, sizeof(int64_t));
+    Py_ssize_t capacity = shape->capacity ? 2 * shape->capacity : 256;
+    int made = grow((void **)&shape->ats, capacity, sizeof(int64_t));
     for (Column *column = shape->columns; made && column < shape->columns + shape->count; column++)
-        made = is_coded(column) ? grow((void **)&column->codes, room, sizeof(int32_t))
-                                : grow((void **)&column->numbers, room, sizeof(int64_t)) &&
-                                      grow((void **)&column->states, room, 1);
+        made = is_coded(column) ? grow((void **)&column->codes, capacity, sizeof(int32_t))
+                                : grow((void **)&column->numbers, capacity, sizeof(int64_t)) &&
+                                      grow((void **)&column->states, capacity, 1);
     if (made)
-        shape->room = room;
+        shape->capacity = capacity;
     return made;
 }
 

@@ -183,7 +183,7 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Moves move
         return skip_blank(at + 1) == end;
     for (;; ++*count) {
         Shape *shape = *at == '{' ? shape_of(events, at, end) : NULL;
-        if (!shape || !make_room(shape))
+        if (!shape || !grow_columns(shape))
             return 0;
         memset(shape->seen, 0, sizeof(shape->seen));
         int64_t offset = at - start;

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Makes room for so many items. Returns 0 if there is no memory; then they are where they were. */
+/* Grows an array to so many items. Returns 0 if there is no memory; then they are where they were. */
 static inline int grow(void **items, size_t count, size_t size) {
     void *grown = count > PY_SSIZE_T_MAX / size ? NULL : PyMem_Realloc(*items, count * size);
     if (grown)

@@ -10,15 +10,15 @@
 /* The ends of a lane's open slices, innermost last. */
 typedef struct {
     int64_t *ends;
-    size_t count, room;
+    size_t count, capacity;
 } Lane;
 
 /* Lanes, and a tree over the ends of their innermost slices: node n has the nodes 2n and 2n + 1 below it, node
-   `room + number` is a lane. A lane without open slices has INT64_MAX. */
+   `capacity + number` is a lane. A lane without open slices has INT64_MAX. */
 typedef struct {
     Lane *lanes;
     int64_t *least, *most;
-    size_t room; /* a power of two */
+    size_t capacity; /* a power of two */
 } Lanes;
 
 static void look_below(Lanes *all, size_t node) {
@@ -30,41 +30,43 @@ static void look_below(Lanes *all, size_t node) {
 /* Tells the tree the end of a lane's innermost slice. */
 static void tell(Lanes *all, size_t number) {
     const Lane *lane = &all->lanes[number];
-    size_t node = all->room + number;
+    size_t node = all->capacity + number;
     all->least[node] = all->most[node] = lane->count ? lane->ends[lane->count - 1] : INT64_MAX;
     while (node >>= 1)
         look_below(all, node);
 }
 
-/* Makes room for that many lanes. */
+/* Grows to that many lanes. */
 static int make_lanes(Lanes *all, size_t count) {
-    size_t room = all->room ? all->room : 1, before = all->room;
-    while (room < count)
-        room *= 2;
-    if (room == before)
+    size_t capacity = all->capacity ? all->capacity : 1, before = all->capacity;
+    while (capacity < count)
+        capacity *= 2;
+    if (capacity == before)
         return 1;
-    if (!grow((void **)&all->lanes, room, sizeof(Lane)) || !grow((void **)&all->least, 2 * room, sizeof(int64_t)) ||
-        !grow((void **)&all->most, 2 * room, sizeof(int64_t)))
+    if (!grow((void **)&all->lanes, capacity, sizeof(Lane)) ||
+        !grow((void **)&all->least, 2 * capacity, sizeof(int64_t)) ||
+        !grow((void **)&all->most, 2 * capacity, sizeof(int64_t)))
         return 0;
-    for (size_t number = before; number < room; number++)
+    for (size_t number = before; number < capacity; number++)
         all->lanes[number] = (Lane){NULL, 0, 0};
-    all->room = room;
-    for (size_t number = 0; number < room; number++) {
+    all->capacity = capacity;
+    for (size_t number = 0; number < capacity; number++) {
         const Lane *lane = &all->lanes[number];
-        all->least[room + number] = all->most[room + number] = lane->count ? lane->ends[lane->count - 1] : INT64_MAX;
+        int64_t end = lane->count ? lane->ends[lane->count - 1] : INT64_MAX;
+        all->least[capacity + number] = all->most[capacity + number] = end;
     }
-    for (size_t node = room - 1; node; node--)
+    for (size_t node = capacity - 1; node; node--)
         look_below(all, node);
     return 1;
 }
 
 static int push(Lanes *all, size_t number, int64_t end) {
     Lane *lane = &all->lanes[number];
-    if (lane->count == lane->room) {
-        size_t room = lane->room ? 2 * lane->room : 4;
-        if (!grow((void **)&lane->ends, room, sizeof(int64_t)))
+    if (lane->count == lane->capacity) {
+        size_t capacity = lane->capacity ? 2 * lane->capacity : 4;
+        if (!grow((void **)&lane->ends, capacity, sizeof(int64_t)))
             return 0;
-        lane->room = room;
+        lane->capacity = capacity;
     }
     lane->ends[lane->count++] = end;
     tell(all, number);
@@ -76,15 +78,15 @@ static int may_have(const Lanes *all, size_t node, int64_t begin, int64_t end) {
     return all->most[node] >= end || all->least[node] <= begin;
 }
 
-/* The first lane in which a slice nests; `room` if there is none. */
+/* The first lane in which a slice nests; `capacity` if there is none. */
 static size_t first_lane(Lanes *all, int64_t begin, int64_t end) {
     while (may_have(all, 1, begin, end)) {
         size_t node = 1;
-        while (node < all->room) {
+        while (node < all->capacity) {
             node *= 2;
             node += !may_have(all, node, begin, end);
         }
-        size_t number = node - all->room;
+        size_t number = node - all->capacity;
         if (all->least[node] > begin)
             return number;
         Lane *lane = &all->lanes[number];
@@ -92,7 +94,7 @@ static size_t first_lane(Lanes *all, int64_t begin, int64_t end) {
             lane->count--;
         tell(all, number);
     }
-    return all->room;
+    return all->capacity;
 }
 
 static int fill(Lanes *all, const int64_t *begin, const int64_t *end, int32_t *lane, Py_ssize_t first,
@@ -145,7 +147,7 @@ PyObject *lanes(PyObject *Py_UNUSED(module), PyObject *args) {
         return NULL;
     Lanes all = {NULL, NULL, NULL, 0};
     int filled = fill(&all, begin.values, end.values, (int32_t *)(uintptr_t)lane.values, first, lane.count);
-    for (size_t number = 0; all.lanes && number < all.room; number++)
+    for (size_t number = 0; all.lanes && number < all.capacity; number++)
         PyMem_Free(all.lanes[number].ends);
     PyMem_Free(all.lanes);
     PyMem_Free(all.least);

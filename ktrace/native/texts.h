@@ -16,9 +16,9 @@ typedef struct {
 
 typedef struct {
     unsigned char *bytes; /* of all texts, one after the other */
-    size_t used, room;
+    size_t used, capacity;
     Entry *entries;
-    int32_t count, entry_room;
+    int32_t count, entry_capacity;
     int32_t *slots; /* an open hash table of codes + 1; 0 is free */
     uint32_t slot_mask;
     int32_t last; /* the code of the last text: texts often repeat at once */
@@ -66,14 +66,14 @@ static inline uint32_t hash_text(const unsigned char *text, size_t size) {
 
 /* Makes the table of slots anew, for at least twice as many texts as there are. */
 static int spread_slots(Texts *texts) {
-    size_t room = 64;
-    while (room < 4 * (size_t)texts->count)
-        room *= 2;
-    if (room > texts->slot_mask + (size_t)1 && !grow((void **)&texts->slots, room, sizeof(int32_t)))
+    size_t capacity = 64;
+    while (capacity < 4 * (size_t)texts->count)
+        capacity *= 2;
+    if (capacity > texts->slot_mask + (size_t)1 && !grow((void **)&texts->slots, capacity, sizeof(int32_t)))
         return 0;
-    room = room > texts->slot_mask + (size_t)1 ? room : texts->slot_mask + (size_t)1;
-    memset(texts->slots, 0, room * sizeof(int32_t));
-    texts->slot_mask = (uint32_t)(room - 1);
+    capacity = capacity > texts->slot_mask + (size_t)1 ? capacity : texts->slot_mask + (size_t)1;
+    memset(texts->slots, 0, capacity * sizeof(int32_t));
+    texts->slot_mask = (uint32_t)(capacity - 1);
     for (int32_t code = 0; code < texts->count; code++) {
         uint32_t slot = texts->entries[code].hash & texts->slot_mask;
         while (texts->slots[slot])
@@ -89,17 +89,17 @@ static inline int is_text(const Texts *texts, int32_t code, const unsigned char 
 }
 
 static int32_t add_text(Texts *texts, uint32_t slot, uint32_t hash, const unsigned char *text, size_t size) {
-    if (texts->count == texts->entry_room) {
-        int32_t room = texts->entry_room ? 2 * texts->entry_room : 32;
-        if (texts->count > INT32_MAX / 4 || !grow((void **)&texts->entries, room, sizeof(Entry)))
+    if (texts->count == texts->entry_capacity) {
+        int32_t capacity = texts->entry_capacity ? 2 * texts->entry_capacity : 32;
+        if (texts->count > INT32_MAX / 4 || !grow((void **)&texts->entries, capacity, sizeof(Entry)))
             return -1;
-        texts->entry_room = room;
+        texts->entry_capacity = capacity;
     }
-    if (texts->used + size > texts->room) {
-        size_t room = 2 * texts->room + size + 256;
-        if (!grow((void **)&texts->bytes, room, 1))
+    if (texts->used + size > texts->capacity) {
+        size_t capacity = 2 * texts->capacity + size + 256;
+        if (!grow((void **)&texts->bytes, capacity, 1))
             return -1;
-        texts->room = room;
+        texts->capacity = capacity;
     }
     memcpy(texts->bytes + texts->used, text, size);
     texts->entries[texts->count] = (Entry){texts->used, (uint32_t)size, hash};
