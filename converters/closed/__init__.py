@@ -4,15 +4,117 @@ run.qdstrm       a stream of Nsight Systems         QdstrmImporter -i …
 kernel.ncu-repz                                     ncu --import … --csv --page raw
 run.trace/       a folder of Instruments            xcrun xctrace export --input …
 otlp.json        {"resourceSpans": [...             from a tool that ktrace can't read yet (`unread`): an alternative
+
+Recognises files of tools that ktrace can't read yet by their content, and names an alternative.
+
+B00P...                               a capture of Radeon GPU Profiler
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ktrace.kit import Format, Match, Sample, Score
 
-from .unread import unread
+#: The number of bytes of a file that are searched.
+_HEAD = 1 << 16
+
+_CHROME = "a trace in Chrome's JSON"
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A kind of file: its description, how to get one that ktrace reads, and how to recognise it.
+
+    The file must start with `begin`, and all of `signs` must be in its first 64 KiB.
+    """
+
+    what: str
+    remedy: str
+    begin: re.Pattern[bytes] | None = None
+    signs: tuple[re.Pattern[bytes], ...] = ()
+
+
+def _has(*texts: str) -> tuple[re.Pattern[bytes], ...]:
+    return tuple(re.compile(text.encode()) for text in texts)
+
+
+_JSON = re.compile(rb"\s*[\[{]")
+_LINES = re.compile(rb"[^\0]{0,64}")
+
+UNREAD = (
+    Unread(
+        "a report of Intel VTune",
+        'name its columns, if it is CSV: --map "name=Computing Task,total=Computing Task:Total Time:s,'
+        "count=Computing Task:Instance Count,kind='kernel'\"; or take the timeline of unitrace",
+        _LINES,
+        _has(r"Computing Task:(?:Total|Average) Time|vtune: (?:Executing|Using)"),
+    ),
+    Unread(
+        "a pickle of Python",
+        "write a table or a trace from it in Python",
+        re.compile(
+            rb"\x80[\x02-\x05](?:\x95.{8})?[}\](cX\x8c\x94](?!.{0,64}(?:segments|device_traces|pg_config|entries))",
+            re.DOTALL,
+        ),
+    ),
+    Unread(
+        "a capture of AMD's Radeon GPU Profiler",
+        "record with rocprofv3 --kernel-trace --output-format csv",
+        re.compile(rb"B00P"),
+    ),
+    Unread(
+        "a recording of Linux perf",
+        "record the device with its own profiler; perf records only the CPU",
+        re.compile(rb"PERFILE2"),
+    ),
+)
+
+#: Databases by their tables: a database that has all tables of any set is recognised.
+_DATABASES = (
+    (
+        ({"A", "OPS"}, {"A", "HIP"}, {"A", "HSA"}, {"OPS", "HIP"}),
+        "a database that rocprof wrote (results.db)",
+        "take the files next to it: results.csv, results.json or results.stats.csv",
+    ),
+)
+
+#: Binary files that only their names identify.
+_ENDINGS = {
+    ".ntff": ("a profile of AWS Neuron", "ktrace can't read any output of neuron-profile yet"),
+    ".wpix": ("a capture of Microsoft PIX", "ktrace can't read any output of PIX yet"),
+    ".tracy": ("a capture of Tracy", "export its zones as CSV: tracy-csvexport -u run.tracy > run.csv"),
+}
+
+_FOLDED = re.compile(r"\S[^;]*(?:;[^;]+)* \d+")
+_LEAST_FOLDED = 3
+
+
+def unread(sample: Sample) -> Match | None:
+    """NEAR with the name of the tool and an alternative, for a file that ktrace recognises but can't read yet."""
+    found = _known(sample)
+    return Match(Score.NEAR, f"is {found[0]}, which ktrace can't read yet", found[1]) if found else None
+
+
+def _known(sample: Sample) -> tuple[str, str] | None:
+    if sample.tables is not None:
+        names = {name.upper() for name in sample.tables}
+        return next(
+            ((what, remedy) for sets, what, remedy in _DATABASES if any(tables <= names for tables in sets)), None
+        )
+    head = sample.head[:_HEAD].removeprefix(b"\xef\xbb\xbf")
+    for kind in UNREAD:
+        if (kind.begin is None or kind.begin.match(head)) and all(sign.search(head) for sign in kind.signs):
+            return kind.what, kind.remedy
+    if sample.text is None:
+        return next((known for ending, known in _ENDINGS.items() if sample.name.lower().endswith(ending)), None)
+    lines = [line for line in sample.lines[:64] if line.strip()]
+    folded = [line for line in lines if _FOLDED.fullmatch(line)]
+    stacks = sum(";" in line for line in folded)
+    if stacks >= max(_LEAST_FOLDED, len(folded) / 2) and len(folded) * 10 >= len(lines) * 9:
+        return "a file of folded stacks, with samples but no times", f"let the profiler write {_CHROME} instead"
+    return None
 
 
 @dataclass(frozen=True)

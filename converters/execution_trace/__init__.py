@@ -40,6 +40,6 @@ FORMAT = Format(
     patterns=("*_et.json", "et.json", "execution_trace*.json"),
     probe=probe,
     read="ktrace.converters.execution_trace.reader:read",
-    read_nodes="ktrace.converters.execution_trace.nodes:read",
+    read_nodes="ktrace.converters.execution_trace.reader:read_nodes",
     words=('"rf_id"',),
 )

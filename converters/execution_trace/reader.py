@@ -1,4 +1,7 @@
-"""Counts the operators of an execution trace by their arguments: it has no times to show."""
+"""Counts the operators of an execution trace by their arguments: it has no times to show.
+
+The nodes of an execution trace one by one, for `--execution-trace`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
+from ktrace.input.capabilities import OpNode
 from ktrace.input.source import Source
 from ktrace.kit.trace_json.chunks import Text
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, decode_document, dump_json
 from ktrace.model.row_builder import RowBuilder
 
-from .document import Document, Node
+from .document import Document, Node, whole_number
 
 #: Attributes that differ from one occurrence of an operator to the next.
 _OF_ONE = frozenset({"rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid", "tensor_range"})
@@ -98,3 +102,33 @@ def _add_facts(header: dict[str, Any], rows: RowBuilder) -> None:
     }
     facts["description"] = "counts of operators; an execution trace has no times"
     rows.fact("source", facts=facts)
+
+
+def read_nodes(source: Source, conversion: Conversion) -> Iterator[list[OpNode]]:
+    """Yields the nodes of operators and ranges. Raises DamagedInput if there is no list of nodes."""
+    report = conversion.report
+    with source.open() as stream:
+        document = Document(Text(stream), report, source.path)
+        for nodes in document:
+            found = []
+            for node in nodes:
+                if node.is_root:
+                    report.used(outcome="structure")
+                    continue
+                try:
+                    one = _op_node(node, document.header.get("pid"))
+                except NOT_JSON as error:
+                    report.issue("bad-record", f"node {node.id}", str(error))
+                    continue
+                report.used()
+                found.append(one)
+            yield found
+
+
+def _op_node(node: Node, pid: object) -> OpNode:
+    attributes = node.attributes()
+    number = whole_number(attributes.pop("rf_id", b""))
+    parent = node.ctrl_deps if node.ctrl_deps is not None else node.parent
+    args = {"id": b"%d" % node.id} | ({} if parent is None else {"parent": b"%d" % parent})
+    args |= {name: value for name, value in (attributes | node.lists()).items() if value not in EMPTY}
+    return OpNode(number or 0, pid if isinstance(pid, int) else None, node.name, args)

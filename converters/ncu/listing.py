@@ -10,8 +10,7 @@ from ktrace.kit.ncu.units import is_unit
 from ktrace.kit.text.lines import Lines
 
 from .marks import METRICS, REMARK, SECTION, is_placed, launch_line, unprefixed
-from .nvtx import range_name
-from .pages import add_facts
+from .pages import add_facts, range_name
 from .text_tables import Table, runs_of
 
 _PROCESS = re.compile(r"\s*\[(\d{1,18})\] (.*)@(\S+)\s*")

@@ -20,7 +20,7 @@ import ktrace
 import ktrace.converters.doppler.reader as doppler
 import ktrace.converters.rpd.reader as rpd
 from ktrace.conversion import Conversion
-from ktrace.converters.execution_trace import nodes
+from ktrace.converters.execution_trace import reader as execution_trace
 from ktrace.errors import DamagedInput, InputError, InternalError, OutputError
 from ktrace.input.source import Source
 from ktrace.kit.sqlite.database import opened
@@ -185,7 +185,7 @@ def test_an_input_that_fails_while_its_format_is_found_is_named(
 
 
 def test_an_execution_trace_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "read", raising(ValueError("odd")))
+    monkeypatch.setattr(execution_trace, "read_nodes", raising(ValueError("odd")))
     trace = next((SAMPLES / "execution-trace").glob("*.json"))
     timeline = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
     with pytest.raises(DamagedInput, match="can't be read as execution-trace: ValueError: odd") as caught:

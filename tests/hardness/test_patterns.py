@@ -114,7 +114,7 @@ _OPEN = {
     "ktrace/stages/select/filter.py '|'.join(map(translate, wanted.names))": "the user's own wildcards",
     "ktrace/stages/select/marks.py translate(pattern)": "the user's own wildcards",
     "ktrace/kit/sqlite/database.py f'(?:{pattern})(?:_V\\\\d+)?'": "names of tables, which a format gives",
-    "converters/closed/unread.py text.encode()": "found among the values of the module",
+    "converters/closed/__init__.py text.encode()": "found among the values of the module",
     "converters/execution_trace/document.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + re.escape(key[1]) + b')'": "tried below",  # noqa: E501
     "converters/nsys/rules.py pattern": "names of tables, which the module gives",
     "converters/nsys_stats/columns.py f'(?:^|[^a-z0-9]){name}(?![a-z0-9])'": "no repetition",

@@ -29,7 +29,7 @@ _FUNCTIONS = {
 
 #: Constants that are handed on where other patterns are searched for, and how they are called.
 _KNOWN = {
-    "converters/closed/unread.py _JSON": {"match"},
+    "converters/closed/__init__.py _JSON": {"match"},
     "converters/ncu/marks.py _SUMMARISED": {"fullmatch"},
     "ktrace/kit/trace_json/walk.py _KEY_END": {"match"},
     "ktrace/kit/trace_json/walk.py _VALUE_END": {"match"},
