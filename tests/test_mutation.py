@@ -41,6 +41,7 @@ def verdicts(printed: str) -> dict[str, str]:
     return {line[18:40].strip(): line[41:56].strip() for line in printed.splitlines()}
 
 
+@pytest.mark.nightly
 def test_what_the_tests_do_not_look_at_survives(tmp_path: Path) -> None:
     tests = tmp_path / "test_coarse.py"
     rows = 6  # four kernels of one model, one of them with a peak alone, two of the other

@@ -59,7 +59,7 @@ def checkout(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.parametrize("like", few(LIKES, 2))
+@pytest.mark.parametrize("like", few(LIKES, 1))
 def test_a_new_format_passes_the_contract_at_once(checkout: Path, like: str) -> None:
     done = run("-m", "ktrace", "new-format", NAME, "--like", like, folder=checkout, path=checkout)
     assert done.returncode == 0, done.stderr

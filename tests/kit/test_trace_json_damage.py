@@ -130,7 +130,7 @@ def _within(lines: list[str]) -> None:
     lines[0] = '{"ph": "X", "a": foo, "b": [' + ", ".join(['{"ph": foo, "name": "in"}'] * len(lines)) + "]}"
 
 
-@pytest.mark.parametrize("fault", [_deep, _end, _document, _quotes, _openings, _braces, _within])
+@pytest.mark.parametrize("fault", few([_deep, _end, _document, _quotes, _openings, _braces, _within], 3))
 def test_damage_takes_time_in_proportion_to_the_document(tmp_path: Path, fault: Callable[[list[str]], None]) -> None:
     def cost(size: int) -> float:
         path = write(tmp_path, documents(fault, size))

@@ -62,6 +62,7 @@ def test_its_schema_accepts_our_profile(speedscope: Path) -> None:
         jsonschema.validate(profile, schema)
 
 
+@pytest.mark.nightly
 def test_its_importer_opens_our_profile(served: str, speedscope: Path) -> None:
     names = [profile["name"] for profile in json.loads((speedscope / "ours.speedscope.json").read_text())["profiles"]]
     problems: list[str] = []
