@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,7 +64,24 @@ _TIMED = {"gpu_counter_event", "gpu_mem_total_event", "gpu_log"}
 #: Name of a packet's field -> its bytes, and where they begin.
 RareFields = dict[str, tuple[bytes, int]]
 
-_NO_BYTES = np.empty(0, np.uint8)
+
+class _Packets(NamedTuple):
+    """Some uncompressed packets: their fields, and a column for what decides the meaning of others.
+
+    `start` is where each begins in the chunk's data, `start + base` its id. `state` is the index of a state of the
+    chunk, `ts` ns by the clock that the packet names. `bad` packets aren't protobuf, `derived` ones are left out.
+    """
+
+    chunk: Chunk
+    found: Fields
+    base: int
+    start: Int64
+    sequence: Int64
+    state: Int64
+    machine: Int64
+    ts: Int64
+    bad: Bools
+    derived: Bools
 
 
 class TraceReader:
@@ -106,7 +123,7 @@ class TraceReader:
 
     def _packets(self, data: Data, base: int, start: Int64, end: Int64) -> Iterator[Batch]:
         """Yields the rows of some packets; packets compressed in them take their place."""
-        before, opened, states = self._open or (_NO_BYTES, None, [])
+        before, opened, states = self._open or (np.empty(0, np.uint8), None, [])
         first, last = int(start[0]), int(end[-1])
         if last - first > _MOST_AT_ONCE + self._limits.value:
             what = f"a packet has more than {sized(self._limits.value)}"
@@ -168,9 +185,10 @@ class TraceReader:
         machine = signed(found.get(_P["machine_id"], VARINT).last(count))
         state = self._states(chunk, found, sequence, (flags & _CLEARED) > 0, machine)
         ts = signed(found.get(_P["timestamp"], VARINT).last(count)).copy()
-        clock = self._walk(chunk, found, start, base, sequence, state, machine, ts, bad | derived)
+        these = _Packets(chunk, found, base, start, sequence, state, machine, ts, bad, derived)
+        clock = self._walk(these)
         valid = np.array([one.valid for one in chunk.states], np.bool_)[state] if chunk.states else bad
-        taken = self._account(found, bad, (flags & _NEEDED > 0) & ~(valid | bad | derived), derived, base, start)
+        taken = self._account(these, (flags & _NEEDED > 0) & ~(valid | bad | derived))
         yield from self._rows.rest()
         yield from self._links
         self._links = []
@@ -181,16 +199,16 @@ class TraceReader:
         columns = found.get(COUNTER, LENGTH)
         mine = data.kept(columns, taken)
         if mine.any():
-            yield from self._gpus.values(chunk, self._events(columns, mine, base, ts, state, clock), base)
+            yield from self._gpus.values(chunk, _events(these, columns, mine, clock), base)
         ids = found.get(_ROW, VARINT)
         rows = (signed(ids.last(count)), ids.has(count)) if self.context.by_ktrace else None
         columns = found.get(STAGE, LENGTH)
         mine = data.kept(columns, taken)
         if mine.any():
-            stages = self._events(columns, mine, base, ts, state, clock, rows)
+            stages = _events(these, columns, mine, clock, rows)
             yield from read_stages(self.context, chunk, stages, self._specifications)
         columns = found.get(EVENT, LENGTH)
-        events = self._events(columns, data.kept(columns, taken), base, ts, state, clock, rows)
+        events = _events(these, columns, data.kept(columns, taken), clock, rows)
         if not self.context.by_ktrace:
             if len(events):
                 yield from read_foreign_events(self.context, chunk, events)
@@ -210,26 +228,7 @@ class TraceReader:
             else:
                 self._open = None
 
-    def _events(
-        self,
-        column: Any,
-        mine: Any,
-        base: int,
-        ts: Int64,
-        state: Int64,
-        clock: Int64 | None,
-        rows: tuple[Int64, Bools] | None = None,
-    ) -> Events:
-        """The messages of some packets. `rows` has the ids that ktrace gave their rows, and which packets have one."""
-        owner, start = column.owner[mine], column.start[mine]
-        order = np.argsort(owner, kind="stable")
-        owner, start, size = owner[order], start[order], signed(column.value)[mine][order]
-        clocks = None if clock is None else clock[owner]
-        id_ = start + base
-        row = id_ if rows is None else np.where(rows[1][owner], rows[0][owner], id_)
-        return Events(id_, row, ts[owner], state[owner], start, start + size, clocks)
-
-    def _states(self, chunk: Chunk, found: Fields, sequence: Int64, cleared: Any, machine: Int64) -> Int64:
+    def _states(self, chunk: Chunk, found: Fields, sequence: Int64, cleared: Bools, machine: Int64) -> Int64:
         """Returns the index of each packet's state: a new state begins where it is cleared or its defaults change.
 
         All packets of a sequence are of one machine.
@@ -245,37 +244,25 @@ class TraceReader:
             places = [len(chunk.states)]
             chunk.states.append(current)
             for row in rows[change[rows]].tolist():
-                current = (
-                    SequenceState(valid=True, machine=int(machine[row]))
-                    if cleared[row]
-                    else current.with_defaults_of(current)
-                )
+                new = SequenceState(valid=True, machine=int(machine[row]))
+                current = new if cleared[row] else current.with_defaults_of(current)
                 places.append(len(chunk.states))
                 chunk.states.append(current)
             self.context.sequences[number] = current
             of[rows] = np.array(places)[np.cumsum(change[rows])]
         return of
 
-    def _walk(
-        self,
-        chunk: Chunk,
-        found: Fields,
-        start: Int64,
-        base: int,
-        sequence: Int64,
-        state: Int64,
-        machine: Int64,
-        ts: Int64,
-        bad: Bools,
-    ) -> Int64 | None:
+    def _walk(self, packets: _Packets) -> Int64 | None:
         """Visits, in their order, the packets that change the meaning of others or are rare.
 
-        Fills in the times of packets with a clock of their own. Returns the codes of the clocks' names for times that
-        can't be converted to the main clock; None if all can.
+        Fills in the times of packets with a clock of their own, and reports rare fields that can't be read.
+        Returns the codes of the clocks' names for times that can't be converted to the main clock; None if all can.
         """
+        chunk, found, base, start, sequence, state, machine, ts, bad, derived = packets
         times = PacketTimes(self.context.clocks, chunk, found, sequence, state, ts, self._own_clock)
+        skipped = bad | derived
         for row, fields in _rare(chunk, found):
-            if bad[row]:
+            if skipped[row]:
                 continue
             try:
                 if "clock_snapshot" in fields:
@@ -292,7 +279,7 @@ class TraceReader:
                     links = self.context.sidecar.add(test_event_text(fields["for_testing"][0]) or "")
                     self._links += [] if links is None else [links]
             except ValueError as error:
-                bad[row] = True
+                skipped[row] = True
                 self._report.issue("bad-record", self.context.where(int(start[row]) + base), str(error), 0)
         times.until(found.count)
         return times.names
@@ -325,8 +312,9 @@ class TraceReader:
             elif name == "gpu_log":
                 self._gpus.log(data, base + at, ts, clock, machine)
 
-    def _account(self, found: Fields, bad: Any, lost: Any, derived: Bools, base: int, start: Int64) -> Any:
+    def _account(self, packets: _Packets, lost: Bools) -> Bools:
         """Counts what became of each packet without events, and returns a mask of those with events."""
+        _, found, base, start, _, _, _, _, bad, derived = packets
         count, report = found.count, self._report
         if n := int(derived.sum()):
             report.used(n, outcome="derived for viewers")
@@ -367,6 +355,19 @@ class TraceReader:
             if not self.context.unread:
                 self.context.first_unread = id_
             self.context.unread[name] += count
+
+
+def _events(
+    packets: _Packets, column: Column, mine: Bools, clock: Int64 | None, rows: tuple[Int64, Bools] | None = None
+) -> Events:
+    """The messages of some packets. `rows` has the ids that ktrace gave their rows, and which packets have one."""
+    owner, start = column.owner[mine], column.start[mine]
+    order = np.argsort(owner, kind="stable")
+    owner, start, size = owner[order], start[order], signed(column.value)[mine][order]
+    clocks = None if clock is None else clock[owner]
+    id_ = start + packets.base
+    row = id_ if rows is None else np.where(rows[1][owner], rows[0][owner], id_)
+    return Events(id_, row, packets.ts[owner], packets.state[owner], start, start + size, clocks)
 
 
 def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, RareFields]]:
