@@ -48,8 +48,8 @@ BOTH = {"ktrace.pipeline.convert", "ktrace.fleet.tasks"}
 
 
 #: Imports that may lead back. `ktrace` names, for type checkers, what it imports when a name is used, and gives its
-#: version to all. Counters and records of rocprofv3's JSON are one reader.
-BACK = {("ktrace", "*"), ("ktrace.converters.rocprofv3_json.counters", "ktrace.converters.rocprofv3_json.records")}
+#: version to all.
+BACK = {("ktrace", "*")}
 
 
 class Import(NamedTuple):

@@ -10,8 +10,8 @@ hundred bytes for each dispatch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,8 @@ from .columns import block_of
 from .tool import Tool
 from .walk import Records
 
-if TYPE_CHECKING:
-    from .records import Reader
+#: Makes rows with these ids of dispatches.
+_Kernels = Callable[[Block, Int64], Batch]
 
 #: Lists whose records have values of counters.
 COUNTERS = frozenset({"counter_collection"})
@@ -83,18 +83,22 @@ class Counters:
             part = {name: column.filter(counted) for name, column in part.items()}
         self._kernels.append(part)
 
-    def rest(self, reader: Reader) -> Iterator[Batch]:
-        """Yields the kernels that only counters know, then all counters."""
+    def rest(self, sound: Callable[[Block], Block], kernels: _Kernels) -> Iterator[Batch]:
+        """Yields the kernels that only counters know, then all counters.
+
+        `sound` leaves out dispatches without valid times, `kernels` makes rows of them.
+        """
         if not self._waiting:
             return
         for block in self._blocks:
-            yield from self._unknown_kernels(block, reader)
+            for new in self._unknown(block):
+                yield from self._new_kernels(sound(new), kernels)
         dispatch, handle, total, count = (np.concatenate(column) for column in zip(*self._waiting, strict=True))
         place = _places(dispatch, _joined(self._kernels))
         yield from self._rows(place, (handle, total, count))
 
-    def _unknown_kernels(self, block: Block, reader: Reader) -> Iterator[Batch]:
-        """Yields the kernels of dispatches that only counters know."""
+    def _unknown(self, block: Block) -> Iterator[Block]:
+        """Yields the dispatches that only counters know."""
         report = self._conversion.report
         dispatch = block.get("dispatch_id").to_numpy()  # type: ignore[union-attr]
         unknown = _places(dispatch, _joined(self._kernels)) < 0
@@ -107,11 +111,13 @@ class Counters:
         if new.get("start_timestamp") is None:
             report.issue("bad-record", new.where(0), "counters of a missing dispatch", len(new))
             return
-        sound = reader.sound(new)
+        yield new
+
+    def _new_kernels(self, block: Block, kernels: _Kernels) -> Iterator[Batch]:
         first, self._first = self._first, False
-        for start in range(0, len(sound), self._conversion.batch_rows):
-            part = sound.slice(start, self._conversion.batch_rows)
-            yield reader.kernels(part, self._batches.ids(len(part)))
+        for start in range(0, len(block), self._conversion.batch_rows):
+            part = block.slice(start, self._conversion.batch_rows)
+            yield kernels(part, self._batches.ids(len(part)))
         self._first = first
 
     def _rows(self, place: Int64, sums: tuple[Int64, Float64, Int64]) -> Iterator[Batch]:

@@ -54,7 +54,7 @@ class Reader:
 
     def rest(self) -> Iterator[Batch]:
         """Yields the counters, and the kernels that only they know."""
-        return self._counters.rest(self)
+        return self._counters.rest(self.sound, self.kernels)
 
     def sound(self, block: Block) -> Block:
         """Returns the records with valid times; reports the others."""
