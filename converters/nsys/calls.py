@@ -31,10 +31,10 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.store.joins import isin_sorted, positions
 
-from .columns import filled_part
 from .device_work import Waits
 from .reading import ExportReader, numbered
 from .rules import UNKNOWN, NsysRule
+from .strings import filled_part
 
 _COLUMNS = ("_rowid_", "globalTid", "correlationId", "start", "end", "eventClass", "callchainId")
 _ROW, _THREAD, _CORRELATION, _START, _END, _CLASS, _CHAIN = range(7)

@@ -26,8 +26,8 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import load_json
 from ktrace.model.masks import present
 
-from .columns import filled
 from .reading import ExportReader
+from .strings import filled
 
 #: The least number that doesn't fit into 32 bits with a sign, and the number of 32-bit numbers.
 _LEAST, _NUMBERS = 1 << 31, 1 << 32

@@ -16,9 +16,9 @@ import pyarrow as pa
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
-from .columns import filled
 from .places import core_track, pid_of, tid_of
 from .reading import ExportReader
+from .strings import filled
 
 #: Columns of rows that wait for their end: id, start, cpu, isSchedIn, globalTid, rowid, and why the thread left.
 _ID, _START, _CPU, _IN, _THREAD, _ROW, _STATE, _BLOCK = range(8)

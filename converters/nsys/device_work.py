@@ -26,9 +26,9 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.store.joins import positions
 
-from .columns import distinct_words, filled, filled_part
 from .places import NOTHING, without
 from .reading import ExportReader, numbered
+from .strings import distinct_words, filled, filled_part
 
 
 class Waits:

@@ -26,10 +26,9 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json, load_json
 
-from .columns import distinct_words
 from .places import LOW, pid_of, without
 from .reading import ExportReader
-from .strings import NO_NAME
+from .strings import NO_NAME, distinct_words
 from .typed import row_of, unsigned
 
 #: Keys in the payload of NCCL's ranges that are columns of the model.

@@ -37,7 +37,6 @@ from ktrace.model.row_builder import to_batch
 from ktrace.report import Report
 
 from . import calls, counters, cpu, device_work, facts, generic
-from .columns import filled
 from .device_work import Waits
 from .enums import Enums
 from .facts import all_rows
@@ -46,7 +45,7 @@ from .places import NsysTracks
 from .reading import ExportReader
 from .rules import rule_of
 from .stacks import Stacks
-from .strings import NO_NAME, Strings
+from .strings import NO_NAME, Strings, filled
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 

@@ -20,8 +20,7 @@ from ktrace.kit.sqlite.database import Database
 from ktrace.model.arrays import Int32, Int64
 from ktrace.store.joins import positions
 
-from .columns import filled
-from .strings import NO_NAME, Strings
+from .strings import NO_NAME, Strings, filled
 from .typed import as_numbers
 
 #: The number in place of a missing address, and the mask of an address.

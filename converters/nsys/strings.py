@@ -4,11 +4,13 @@
 
 A dictionary contains the words that a column has used so far, not the whole table, and is the same object until it
 grows.
+
+Small conversions of columns: nulls to a number, words to their distinct ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +22,30 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.masks import present
 from ktrace.store.joins import positions
 
-from .columns import distinct_words
 from .typed import as_numbers, as_text
+
+
+def filled(column: pa.Array | None, rows: int, null: int) -> Int64:
+    """Returns the numbers of a column with `null` in place of null, or in every row without a column."""
+    if column is None:
+        return np.full(rows, null, np.int64)
+    numbers: Int64 = (column.fill_null(null) if column.null_count else column).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def filled_part(part: pa.Table, name: str, null: int) -> Int64:
+    """Returns the numbers of a table's column with `null` in place of null, or everywhere if it has no integers."""
+    if name not in part.column_names or not pa.types.is_int64(part.schema.field(name).type):
+        return np.full(len(part), null, np.int64)
+    return filled(part.column(name).combine_chunks(), len(part), null)
+
+
+def distinct_words(words: Iterable[str | None]) -> tuple[pa.Int32Array, pa.StringArray]:
+    """Returns the index of each word into the distinct words, and these."""
+    places: dict[str, int] = {}
+    indices = [None if word is None else places.setdefault(word, len(places)) for word in words]
+    return pa.array(indices, pa.int32()), pa.array(list(places), pa.string())
+
 
 #: Up to this id, a table of all ids is faster than a search, even with few strings.
 _DENSE = 1 << 22

@@ -4,8 +4,7 @@ render         renders tables as text, CSV, JSON, Markdown, HTML or a workbook
 page           a self-contained page: key figures, charts, tables
 blocks         the blocks of a page: key figures, bars, legends, tables; elements of SVG with escaped text
 charts         charts as inline SVG, also over time: use of devices, steps, layers, waits
-summary_page   the charts of a summary
-answer_charts  the charts of answers: why devices are idle, the roofline
+summary_page   the charts of a summary and of its answers: why devices are idle, the roofline
 diff_page      the charts of a comparison
 drawing        charts of the page as one SVG, for notebooks and files; what a notebook shows
 """

@@ -7,17 +7,17 @@ import re
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.page import answer_charts
-from ktrace.page.answer_charts import Point, roofline
+from ktrace.page import summary_page
 from ktrace.page.blocks import Lists, Plot
 from ktrace.page.render import rendered
+from ktrace.page.summary_page import Point, roofline
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 
 
 def test_idle_time_by_cause_and_by_what_the_host_did() -> None:
     summary = ktrace.summary(STEP, by=["idle", "operation"])
-    section = answer_charts.idle(summary)
+    section = summary_page.idle(summary)
     assert section is not None
     (lists,) = section.blocks
     assert isinstance(lists, Lists)
@@ -33,12 +33,12 @@ def test_idle_time_by_cause_and_by_what_the_host_did() -> None:
 
 
 def test_without_an_answer_there_is_no_section() -> None:
-    assert answer_charts.idle(ktrace.summary(STEP, by=["operation"])) is None
+    assert summary_page.idle(ktrace.summary(STEP, by=["operation"])) is None
 
 
 def test_the_roofline_has_a_circle_for_each_operator_below_its_roof() -> None:
     summary = ktrace.summary(SAMPLES / "kineto/shapes-of-products-attention-copies.json", by=["roofline"])
-    section = answer_charts.machine(summary, {})
+    section = summary_page.machine(summary, {})
     assert section is not None
     (plot,) = section.blocks
     assert isinstance(plot, Plot)
