@@ -133,6 +133,17 @@ KINDS: dict[str, Kind] = {
         "A format couldn't be asked whether the input is its own; the format was chosen among the others.",
     ),
     "joined-node": Kind(Severity.NOTE, "Operators of the execution trace were attached to rows of the timeline."),
+    "captured": Kind(
+        Severity.NOTE, "Replayed kernels of graphs got the operators that launched them when the graph was captured."
+    ),
+    "uncaptured": Kind(
+        Severity.NOTE,
+        "Replays of graphs have no capture that all of their kernels match, so that none of these got an operator.",
+    ),
+    "other-run": Kind(
+        Severity.NOTE,
+        "Captures are of another process or recording than the replays: kernels match, shapes may differ.",
+    ),
     "unexplained": Kind(
         Severity.NOTE, "What was asked for by --explain isn't in the trace, such as gaps between device work."
     ),

@@ -24,7 +24,7 @@ STOREYS = (
     ("report", "model", "naming"),
     ("conversion", "parallel", "store", "tables"),
     ("input", "stages.order", "stages.names", "stages.launch_tables", "stages.launch_matching"),
-    ("stages.layout", "stages.metrics", "stages.execution_trace"),
+    ("stages.layout", "stages.metrics", "stages.execution_trace", "stages.replays"),
     ("stages.select",),
     ("stages.align", "stages.split", "analysis.work"),
     ("output", *(f"analysis.{name}" for name in ("hosts", "idle", "collectives", "roofline", "critical_path"))),

@@ -219,7 +219,7 @@ def _convert(task: Task) -> Manifest:
     """Converts an input as a whole and publishes its shards."""
     store, report = open_store(task.dst), Report(strict=task.strict)
     sources = Sources(task.label, stem(task.path), task.place)
-    batches = read_selected([task.path], report, task.selection.replace(jobs=1))
+    batches = read_selected([task.path], report, task.selection.replace(jobs=1), replays=False)
     files = {store.temporary(): DatasetPlace()}
     try:
         [whole] = files
@@ -244,7 +244,7 @@ def _convert_range(task: Task, part: ByteRange) -> RangeResult:
     """Converts a byte range of an input. The last range contains the document's metadata, which names the places."""
     store, report = open_store(task.dst), Report(strict=task.strict)
     sources = Sources(task.label, stem(task.path), task.place if part.stop is None else DatasetPlace())
-    batches = read_selected([task.path], report, task.selection.replace(jobs=1), part=part)
+    batches = read_selected([task.path], report, task.selection.replace(jobs=1), part=part, replays=False)
     file = store.temporary()
     try:
         _write(sources.batches(_without_halves(batches)), file, report)

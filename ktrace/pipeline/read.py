@@ -1,6 +1,6 @@
 """From inputs to batches, through the stages that options ask for.
 
-paths ──► inputs ──► readers ──► decode ──► align ──► metrics, execution trace ──► classify ──► explain ──► crop, filter
+paths ──► inputs ──► readers ──► decode ──► align ──► what is attached ──► classify ──► explain ──► crop, filter
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from ktrace.errors import InputError, KtraceError
 from ktrace.input.boundary import BadFiles, input_faults
 from ktrace.input.capabilities import ByteRange, Pushdown
 from ktrace.input.detection import by_name, choose
-from ktrace.input.expand import Input, expanded, labels, open_input
+from ktrace.input.expand import Input, expanded, labels, open_input, paths_of
 from ktrace.input.format import Format
 from ktrace.input.limits import in_force
 from ktrace.input.mapping import mapping_of
@@ -132,17 +133,18 @@ def read_selected(
     progress: Progress | None = None,
     columns: frozenset[str] | None = None,
     part: ByteRange | None = None,
+    replays: bool = True,
 ) -> Iterator[Batch]:
     """The selected rows of all inputs, with what the selection adds to them: what is read goes through `_stages`.
 
     `columns` are those that will be looked at, None for all; those that the stages need are read, too. `part` is the
-    byte range of a single input to read. Begins and ends are paired where there is a crop or filter. Raises InputError
-    and its subclasses.
+    byte range of a single input to read; without `replays` captures in the inputs themselves aren't looked for. Begins
+    and ends are paired where there is a crop or filter. Raises InputError and its subclasses.
     """
     labelled = Labels()
-    stages = _stages(selection, report, labelled)
+    stages = _stages(selection, report, labelled, replays=replays)
     columns = _columns_of(columns, stages)
-    if "crop" in stages and not stages.keys() & {"align", "metrics", "nodes", "explain"}:
+    if "crop" in stages and not stages.keys() & {"align", "metrics", "nodes", "capture", "explain"}:
         known = _columnar(paths, selection.from_)
         if known is not None:
             batches = _cropped_twice(paths, report, selection.replace(from_=known), progress, columns)
@@ -170,8 +172,11 @@ def read_selected(
 _Stage = Callable[[Iterator[Batch]], Iterator[Batch]]
 
 
-def _stages(selection: Selection, report: Report, labelled: Labels) -> dict[str, _Stage]:
-    """What is done to the rows after they are read, by name and in this order: only what is asked for."""
+def _stages(selection: Selection, report: Report, labelled: Labels, *, replays: bool = True) -> dict[str, _Stage]:
+    """What is done to the rows after they are read, by name and in this order: only what is asked for.
+
+    `replays` looks for the captures of replayed graphs in the inputs themselves.
+    """
     crop, filter, align, metrics = selection.crop, selection.filter, selection.align, selection.metrics
     stages: dict[str, _Stage] = {}
     if align is not None:
@@ -182,6 +187,13 @@ def _stages(selection: Selection, report: Report, labelled: Labels) -> dict[str,
         stages["metrics"] = lambda batches: _joined(batches, str(metrics), report, selection.launch_skip)
     if selection.execution_trace is not None:
         stages["nodes"] = lambda batches: _with_nodes(batches, str(selection.execution_trace), report)
+    if selection.capture:
+        stages["capture"] = lambda batches: _with_captures(batches, selection, report)
+    elif replays:
+        from ktrace.stages.replays import with_own_captures
+
+        again = partial(_again, selection=selection, report=report, labelled=labelled)
+        stages["own capture"] = lambda batches: with_own_captures(batches, again, report)
     if selection.classify:
         stages["classify"] = lambda batches: _classified(batches, selection, report)
     if selection.explain or crop is not None or filter is not None:  # a slice stays or goes as a whole
@@ -203,7 +215,7 @@ def _stages(selection: Selection, report: Report, labelled: Labels) -> dict[str,
 
 def _columns_of(columns: frozenset[str] | None, stages: Mapping[str, _Stage]) -> frozenset[str] | None:
     """The columns to read: those that will be looked at, and those that the stages need; None for all."""
-    if columns is None or stages.keys() & {"metrics", "nodes"}:
+    if columns is None or stages.keys() & {"metrics", "nodes", "capture"}:
         return None
     deciding = _DECIDING if stages.keys() & {"classify", "crop", "filter"} else frozenset()
     return columns | deciding | (_ALIGNING if "align" in stages else frozenset())
@@ -250,6 +262,33 @@ def _with_nodes(batches: Iterator[Batch], path: str, report: Report) -> Iterator
     report.merge(account)
     report.inputs.append({"path": path, "format": fmt.name, "source": source.label})
     return with_nodes(batches, nodes, report)
+
+
+def _with_captures(batches: Iterator[Batch], selection: Selection, report: Report) -> Iterator[Batch]:
+    """Adds the operators of the calls in traces of captures to the kernels that graphs replay."""
+    from ktrace.stages.replays import captures_of, with_captures
+
+    account = Report(strict=report.strict)
+    paths = paths_of(selection.capture)
+    captures = captures_of(read_batches(paths, account, jobs=selection.jobs or cores()))
+    if not captures:
+        raise InputError(
+            "has no capture of a graph",
+            path=", ".join(paths),
+            expected="a trace of Kineto with calls between StreamBeginCapture and StreamEndCapture",
+            remedy="record the capture too: start the profiler before the graphs are captured",
+        )
+    report.merge(account)
+    report.inputs += account.inputs
+    return with_captures(batches, captures, report)
+
+
+def _again(source: str, selection: Selection, report: Report, labelled: Labels) -> Iterator[Batch] | None:
+    """Reads the input of a source once more; None for one of another format than Kineto, or that isn't a file."""
+    path = labelled.inputs.get(source, "")
+    if {one["format"] for one in report.inputs if one["path"] == path} != {"kineto"} or not Path(path).is_file():
+        return None
+    return read_batches([path], Report(), format="kineto", jobs=selection.jobs or cores())
 
 
 def _classified(batches: Iterator[Batch], selection: Selection, report: Report) -> Iterator[Batch]:

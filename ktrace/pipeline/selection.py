@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ktrace.errors import UsageError
+from ktrace.input.expand import paths_of
 from ktrace.input.limits import Limits, limits_of
 from ktrace.input.mapping import FORMAT, mapping_of
 from ktrace.input.options import documented, option
@@ -90,6 +91,16 @@ class Selection:
         link="[More](../limits.md)",
         repeatable=True,
     )
+    capture: str | Path | Sequence[str | Path] = option(
+        (),
+        "--capture",
+        "FILE",
+        "A trace of the capture of the graphs that the inputs replay, or a folder of them: replayed kernels get its "
+        "operators.",
+        more="An input that has the capture itself needs no other (Kineto).",
+        link="[More](summary.md#replays-of-graphs)",
+        repeatable=True,
+    )
     crop: Crop | None = option(None, "", "", "The part of the time to keep.")
     filter: Filter | None = option(None, "", "", "The rows to keep, by kind, name, device and more.")
     metrics: str | Path | None = option(
@@ -153,6 +164,7 @@ class Selection:
         if isinstance(self.explain, str):
             object.__setattr__(self, "explain", tuple(filter(None, self.explain.split(","))))
         object.__setattr__(self, "explain", tuple(self.explain))
+        object.__setattr__(self, "capture", tuple(paths_of(self.capture)))
         if self.map is not None:
             object.__setattr__(self, "from_", mapped_format(self.from_))
         if not isinstance(self.classify, bool):
@@ -180,8 +192,8 @@ class Selection:
         """Returns 16 hex digits that change whenever another dataset would come of the same input.
 
         These fields decide: `from_`, `map`, `classify`, the text of `rules`, `crop` and `filter`. `jobs`, `limits` and
-        `keep_export` change nothing in a dataset; `metrics`, `execution_trace`, `align`, `explain` and `split_by`
-        aren't for datasets.
+        `keep_export` change nothing in a dataset; `capture`, `metrics`, `execution_trace`, `align`, `explain` and
+        `split_by` aren't for datasets.
         """
         rules = self.classify if self.rules is None else Path(self.rules).read_text("utf-8")
         deciding: dict[str, Any] = {
@@ -202,7 +214,7 @@ def mapped_format(from_: str | None) -> str:
     return FORMAT
 
 
-class AskOptions(TypedDict, total=False):
+class _Common(TypedDict, total=False):
     """Fields of a `Selection` as keywords: those of every function and command that reads inputs."""
 
     from_: str | None
@@ -214,7 +226,13 @@ class AskOptions(TypedDict, total=False):
     limits: str | Mapping[str, str | int] | Limits | None
 
 
-class ReadOptions(AskOptions, total=False):
+class AskOptions(_Common, total=False):
+    """Those of what answers questions."""
+
+    capture: str | Path | Sequence[str | Path]
+
+
+class ReadOptions(_Common, total=False):
     """Those of what writes rows, too; answers label the rows that they need by themselves."""
 
     classify: bool
@@ -223,6 +241,7 @@ class ReadOptions(AskOptions, total=False):
 class Unaligned(ReadOptions, total=False):
     """All fields but `align`, for functions that have an `align` of their own."""
 
+    capture: str | Path | Sequence[str | Path]
     metrics: str | Path | None
     launch_skip: int | None
     execution_trace: str | Path | None
@@ -237,7 +256,7 @@ class Options(Unaligned, total=False):
     align: Align | None
 
 
-def selected(selection: Selection | None, options: ReadOptions) -> Selection:
+def selected(selection: Selection | None, options: AskOptions | ReadOptions) -> Selection:
     """Returns the selection with the keywords that a caller gave in place of its fields.
 
     Raises TypeError for a keyword that isn't a field, as a call with a wrong keyword does.

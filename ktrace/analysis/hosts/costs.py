@@ -21,9 +21,11 @@ from ktrace.analysis.hosts.backward import Arrows, Ends, ForwardModules, Forward
 from ktrace.analysis.hosts.forest import Forest, Outer, Paths, Spans
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.question import Answer, Labels
+from ktrace.analysis.work.replayed import Replayed
 from ktrace.analysis.work.spans import KINDS, MARKER, MODULE, grouped
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.store.joins import positions
 from ktrace.store.spill import Spill
 from ktrace.tables.figures import duration
 
@@ -98,7 +100,9 @@ def _is_path(name: str, roots: set[str]) -> bool:
 
 
 #: The columns of the model that the answers need.
-COLUMNS = frozenset((*TRACK_COLUMNS, "id", "kind", "name", "ts", "dur", "correlation", "link", "key", "role", "event"))
+COLUMNS = frozenset(
+    (*TRACK_COLUMNS, "id", "kind", "name", "ts", "dur", "correlation", "link", "key", "role", "event", "args")
+)
 
 #: What spans can be, from the outside in; the number of a level is part of the code of a name.
 LEVELS = ("range", "module", "op")
@@ -126,15 +130,17 @@ class HostQuestion:
     def __init__(self, wanted: dict[str, tuple[str, ...]], calls: bool, spill: Spill) -> None:
         self._wanted, self._calls, self._spill = wanted, calls, spill
         self._arrows = Arrows(spill, f"backward of {' '.join(wanted)}")
+        self._replayed = Replayed(spill, f"replayed of {' '.join(wanted)}")
 
     def see(self, batch: Batch) -> None:
-        """Collects the arrows from forward to backward operators."""
+        """Collects the arrows from forward to backward operators, and the operators of replayed kernels."""
         self._arrows.see(batch)
+        self._replayed.see(batch)
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answers for which there are spans."""
         gathered = work.gathered
-        names = Names.of(gathered.spans.names)
+        names = Names.of([*gathered.spans.names, *self._replayed.names])
         has_device = len(gathered.work) > 0
         sums = {by: _Sum(by, levels, names, work, labels) for by, levels in self._wanted.items()}
         calls = CallCosts(self._spill, gathered.spans.names) if self._calls else None
@@ -146,7 +152,7 @@ class HostQuestion:
             if sums:
                 host = _Host(source, spans, names, work, self._arrows)
                 for one in sums.values():
-                    one.add(host, events)
+                    one.add(host, events, self._replayed)
         found: dict[str, Answer] = {by: answer for by, one in sums.items() if (answer := one.answer(has_device))}
         if calls and (table := calls.answer(has_device)):
             found["api"] = table
@@ -207,7 +213,7 @@ class _Sum:
         self._unlaunched, self._work, self._time = 0, 0, 0
         self._device = 0
 
-    def add(self, host: _Host, events: Events | None) -> None:
+    def add(self, host: _Host, events: Events | None, replayed: Replayed) -> None:
         """Adds the spans of a source, and its device work."""
         mine = np.logical_or.reduce([host.levels[level] for level in self._levels])
         code = np.zeros(int(np.count_nonzero(mine)), np.int64)
@@ -228,7 +234,7 @@ class _Sum:
         if len(spans):
             self._paths.add_host(path, host.dur[mine], _own(forest, spans, host.dur[mine]))
         if events is not None and len(events):
-            self._add_work(events, call, used, np.append(path, -1)[forest.owner])
+            self._add_work(events, call, used, np.append(path, -1)[forest.owner], replayed)
 
     def _outer(self, host: _Host, spans: Spans, mine: Bools) -> list[Outer]:
         """What is around spans on threads of the backward pass."""
@@ -242,12 +248,12 @@ class _Sum:
             found.append(ForwardModules(host.ends, spans, modules, host.operators, engine))
         return found
 
-    def _add_work(self, events: Events, call: Int64, used: Int64, path: Int64) -> None:
+    def _add_work(self, events: Events, call: Int64, used: Int64, path: Int64, replayed: Replayed) -> None:
         """Adds device work; `path` is that of each used call."""
         (outside,) = self._paths.number(np.array([-1]), np.array([_OTHER]))
         of_call = np.full(len(events.calls["ts"]) + 1, outside, np.int64)  # the last one is for work without a call
         of_call[used] = np.where(path >= 0, path, outside)
-        found = of_call[call]
+        found = self._captured(of_call[call], events, replayed, outside)
         if self._shows_kernels:
             found = self._paths.number(found, (self._kernel[events.shape].astype(np.int64) + 1) * _CODES + _OTHER)
         self._paths.add_work(found, events.dur)
@@ -256,6 +262,22 @@ class _Sum:
         lost = call < 0
         self._unlaunched += int(np.count_nonzero(lost))
         self._time += int(events.dur[lost].sum())
+
+    def _captured(self, path: Int64, events: Events, replayed: Replayed, outside: int) -> Int64:
+        """The path of each piece of work; of a replayed kernel, which has the path of its graph, with its operator."""
+        known = replayed.of(events.source)
+        place = positions(events.ids, known["id"])
+        rows = np.flatnonzero(place >= 0)
+        for level in self._levels:
+            if level not in known or not len(rows):
+                continue
+            name = known[level][place[rows]]
+            mine, name = rows[name >= 0], name[name >= 0] + (len(self._names.group) - len(replayed.names))
+            self._used[name] = True
+            self._any |= bool(len(mine))
+            around = np.where(path[mine] == outside, -1, path[mine])
+            path[mine] = self._paths.number(around, self._names.group[name] * _CODES + LEVELS.index(level))
+        return path
 
     def answer(self, has_device: bool) -> HostCosts | None:
         """The costs, None if there are no such spans."""

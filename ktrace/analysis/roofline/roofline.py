@@ -22,7 +22,7 @@ from ktrace.analysis.roofline.answer import Device, Item, RooflineAnswer
 from ktrace.analysis.roofline.measured import Measured, item_of, merged, stated_items
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
-from ktrace.store.joins import combined, distinct
+from ktrace.store.joins import combined, distinct, positions
 from ktrace.store.spill import Spill
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ from ktrace.analysis.roofline.tensors import SPELLINGS, Cost, Operator, parsed
 from ktrace.analysis.roofline.traffic import traffic
 from ktrace.analysis.work.device_work import Events
 from ktrace.analysis.work.gather import durations
+from ktrace.analysis.work.replayed import replayed
 from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, source_of
 from ktrace.model.batch import TRACK_COLUMNS
@@ -79,27 +80,40 @@ class Operators:
         self._numbers = Shapes(("name", *SPELLINGS))
         self._threads = Shapes(_THREAD)
         self._rows = StoredColumns(spill, "operators", ts="i8", dur="i8", thread="i4", cost="i4")
+        self._replayed = StoredColumns(spill, "replayed operators", id="i8", call="i8", cost="i4")
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) + len(self._replayed)
 
     def see(self, batch: Batch) -> None:
-        """Collects the operators among the events of one source."""
+        """Collects the operators among the events of one source, and those of replayed kernels."""
         mine = words_in(batch.column("kind"), ("op",))
-        if not mine.any():
-            return
-        found = _arguments(batch, np.flatnonzero(mine))
-        if found is None:
-            return
-        rows, inputs = found
-        number = self._numbers.number(inputs, np.arange(len(rows)))
-        self._price()
+        rows, cost = self._priced(batch, np.flatnonzero(mine), batch.column("name"))
         dur = durations(batch)[rows]
-        known = np.array([cost is not None for cost in self.costs], np.bool_)[number] & (dur >= 0)
-        rows = rows[known]
+        rows, cost, dur = (column[dur >= 0] for column in (rows, cost, dur))
         if len(rows):
             ts, thread = batch.column("ts").to_numpy()[rows], self._threads.number(batch, rows)
-            self._rows.add(source_of(batch), ts=ts, dur=dur[known], thread=thread, cost=number[known])
+            self._rows.add(source_of(batch), ts=ts, dur=dur, thread=thread, cost=cost)
+        if (found := replayed(batch)) is not None:
+            work, columns = found
+            whole = np.full(len(batch), len(work))
+            whole[work] = np.arange(len(work))
+            names = pa.concat_arrays([columns["operator"], pa.nulls(1, columns["operator"].type)]).take(pa.array(whole))
+            rows, cost = self._priced(batch, work, names)
+            if len(rows):
+                ids = columns["operator_id"].fill_null(-1).to_numpy(zero_copy_only=False)[whole[rows]]
+                self._replayed.add(source_of(batch), id=batch.column("id").to_numpy()[rows], call=ids, cost=cost)
+
+    def _priced(self, batch: Batch, rows: Int64, names: pa.Array) -> tuple[Int64, Int64]:
+        """Those of the rows whose operator has a known cost, and the numbers of the costs; `names` are of all rows."""
+        found = _arguments(batch, rows, names) if len(rows) else None
+        if found is None:
+            return rows[:0], rows[:0]
+        rows, inputs = found
+        number = self._numbers.number(inputs, np.arange(len(rows))).astype(np.int64)
+        self._price()
+        known = np.array([cost is not None for cost in self.costs], np.bool_)[number]
+        return rows[known], number[known]
 
     def _price(self) -> None:
         """Computes the costs of inputs that are new."""
@@ -116,8 +130,26 @@ class Operators:
         """For each piece of work in `mine` the position of its operator, -1: none; and the operators of the source.
 
         `threads` are those of the calls. An operator that encloses another one with FLOPs, both with work of their
-        own, has the cost -1, so that nothing counts twice.
+        own, has the cost -1, so that nothing counts twice. A replayed kernel has the operator of its capture.
         """
+        found, rows = self._around(events, threads, mine)
+        own = self._replayed.of(events.source)
+        order = np.argsort(own["id"], kind="stable")
+        place = positions(events.ids[mine], own["id"][order])
+        work = np.flatnonzero(place >= 0)
+        if not len(work):
+            return found, rows
+        place = order[place[work]]
+        key = (
+            np.unique(one, return_inverse=True)
+            for one in (events.call[mine[work]], own["call"][place], own["cost"][place])
+        )
+        first, which = distinct(*combined(((one, len(words)) for words, one in key), len(work)))
+        found[work] = len(rows["cost"]) + which
+        return found, rows | {"cost": np.concatenate([rows["cost"], own["cost"][place[first]]])}
+
+    def _around(self, events: Events, threads: list[dict[str, Any]], mine: Int64) -> tuple[Int64, dict[str, Any]]:
+        """As `of`, for work whose call is within its operator."""
         rows = self._rows.of(events.source)
         found = np.full(len(mine), -1, np.int64)
         call = events.call[mine]
@@ -153,8 +185,8 @@ class Operators:
         return cost
 
 
-def _arguments(batch: Batch, rows: Int64) -> tuple[Int64, Batch] | None:
-    """The operators among these rows that have shapes, and their names and inputs as columns of a batch."""
+def _arguments(batch: Batch, rows: Int64, names: pa.Array) -> tuple[Int64, Batch] | None:
+    """Those of the rows that have shapes, and the names and inputs of their operators as columns of a batch."""
     typed = {
         key: name
         for key, spellings in SPELLINGS.items()
@@ -173,7 +205,7 @@ def _arguments(batch: Batch, rows: Int64) -> tuple[Int64, Batch] | None:
         return None
     if not len(rows):
         return None
-    named = {"name": batch.column("name").take(pa.array(rows)), **columns}
+    named = {"name": names.take(pa.array(rows)), **columns}
     return rows, Batch("events", pa.RecordBatch.from_pydict(named))
 
 

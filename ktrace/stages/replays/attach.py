@@ -1,0 +1,146 @@
+"""Attaches what is known of captured calls to the rows of replayed kernels, as arguments.
+
+operator          the innermost operator around the captured call
+operator_id       its number in the capture, which tells its calls apart
+Input Dims, ...   its inputs, as the capture has them
+module            the innermost module around it
+operator_matched  "position", where nothing but the order tells which call it is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.model.arrays import Int64
+from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.masks import NameTest, each_source, rows_where, words_in
+from ktrace.naming.alike import unique_name
+from ktrace.report import Report
+from ktrace.stages.replays.gather import SHAPES, Capture, Gathered, gathered, see
+from ktrace.stages.replays.matching import matched
+from ktrace.store.joins import positions
+from ktrace.store.spill import SPILL_BYTES, Batches, Spill
+
+_STAGE = "captures"
+_COLUMNS: dict[str, pa.DataType] = {
+    "operator": pa.string(),
+    "operator_id": pa.int64(),
+    **dict.fromkeys(SHAPES, pa.binary()),
+    "module": pa.string(),
+    "operator_matched": pa.string(),
+}
+
+
+def captures_of(batches: Iterable[Batch]) -> list[Capture]:
+    """The captures in the traces of some sources."""
+    return [capture for one in gathered(batches, captures=True).values() for capture in one.captures()]
+
+
+def with_captures(batches: Iterable[Batch], captures: list[Capture], report: Report) -> Iterator[Batch]:
+    """Yields all batches, replayed kernels with what the captured calls tell.
+
+    Reports how many kernels have a captured call ("captured"), and how many have none and why ("uncaptured").
+    """
+    spill = Spill(SPILL_BYTES)
+    try:
+        waiting, records = Batches(spill, "replays"), []
+        found: dict[str, Gathered] = {}
+        for batch in batches:
+            see(batch, found, captures=False)
+            if len(batch):
+                waiting.append(batch.columns)
+                records.append(batch.record)
+        facts = {source: _facts(source, one, captures, report) for source, one in found.items()}
+        if not any(one is not None for one in facts.values()):
+            report.issue("uncaptured", _STAGE, "the input has no launch of a graph with device work", 0)
+        for number, record in enumerate(records):
+            yield from _attached(Batch(record, waiting.get(number)), facts)
+    finally:
+        spill.close()
+
+
+def with_own_captures(
+    batches: Iterable[Batch], again: Callable[[str], Iterator[Batch] | None], report: Report
+) -> Iterator[Batch]:
+    """Yields all batches, replayed kernels with what the captured calls of the same source tell.
+
+    A source in which a call begins a capture is read once more: `again` reads it, None if that can't be.
+    """
+    begins = NameTest(lambda name: "StreamBeginCapture" in name)
+    facts: dict[str, _Facts | None] = {}
+    passed: dict[str, int] = {}
+    for batch in batches:
+        if batch.record != "events" or not len(batch):
+            yield batch
+            continue
+        for source, rows in each_source(batch):
+            kind = rows.column("kind")
+            if source not in facts and words_in(kind, ("api",)).any() and begins(rows.column("name")).any():
+                whole = again(source)
+                one = next(iter(gathered(whole, captures=True).values())) if whole is not None else None
+                facts[source] = _facts(source, one, one.captures(), report, passed.get(source, -1)) if one else None
+            if source not in facts and (work := words_in(kind, DEVICE_KINDS)).any():
+                last = int(rows.column("id").to_numpy()[work].max())
+                passed[source] = max(passed.get(source, -1), last)
+        yield from _attached(batch, facts)
+
+
+class _Facts:
+    """The facts of rows by id."""
+
+    def __init__(self, facts: dict[int, dict[str, Any]]) -> None:
+        self._ids: Int64 = np.array(sorted(facts), np.int64)
+        self._facts = [facts[one] for one in self._ids.tolist()]
+
+    def attached(self, batch: Batch) -> Iterator[Batch]:
+        """The rows of a batch, those with facts in one of their own."""
+        place = positions(batch.column("id").to_numpy(), self._ids)
+        place[~words_in(batch.column("kind"), DEVICE_KINDS)] = -1
+        mine = place >= 0
+        if not mine.any():
+            yield batch
+            return
+        if not mine.all():
+            yield rows_where(batch, ~mine)
+        columns = rows_where(batch, mine).columns
+        empty = [name for name in columns.schema.names if columns.column(name).null_count == len(columns)]
+        columns = columns.drop_columns(empty)
+        facts = [self._facts[one] for one in place[mine].tolist()]
+        taken = set(columns.schema.names)
+        for key, type_ in _COLUMNS.items():
+            if any(key in one for one in facts):
+                column = pa.array([one.get(key) for one in facts], type_)
+                column = column if pa.types.is_integer(type_) else column.dictionary_encode()
+                columns = columns.append_column(unique_name(f"args.{key}", taken.__contains__), column)
+        yield Batch("events", columns)
+
+
+def _attached(batch: Batch, facts: dict[str, _Facts | None]) -> Iterator[Batch]:
+    if batch.record != "events" or not any(one is not None for one in facts.values()):
+        yield batch
+        return
+    for source, rows in each_source(batch):
+        one = facts.get(source)
+        yield from [rows] if one is None else one.attached(rows)
+
+
+def _facts(source: str, found: Gathered, captures: list[Capture], report: Report, passed: int = -1) -> _Facts | None:
+    """The facts of the rows of a source, None if it has no replays; `passed` is the last row that can get none."""
+    replays = found.replays()
+    if not replays:
+        return None
+    result = matched(replays, captures)
+    for reason, count in result.reasons.most_common():
+        report.issue("uncaptured", source, reason, count)
+    if result.facts and min(result.facts) <= passed:
+        report.issue("uncaptured", source, "the file has kernels before the calls of the capture", len(result.facts))
+        return None
+    if result.foreign:
+        report.issue("other-run", source, "", result.foreign)
+    if result.facts:
+        report.issue("captured", source, f"{len(result.facts):,} of {result.kernels:,}", len(result.facts))
+    return _Facts(result.facts)

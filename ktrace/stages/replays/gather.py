@@ -1,0 +1,274 @@
+"""Finds the captures of graphs, and their replays, among the rows of a trace.
+
+A captured call launches a kernel, a copy or a set between StreamBeginCapture and StreamEndCapture of its thread, and
+has no device work of its own. A replay is the device work that has the correlation of a GraphLaunch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.model.arrays import Bools
+from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import dump_json, load_object
+from ktrace.model.masks import NameTest, each_source, words_in
+from ktrace.naming.demangling import demangled
+
+#: What a call launches, or a piece of work is, if it isn't a kernel whose name is known. No kernel has these names.
+COPY, SET, ANY = "\0copy", "\0set", "\0any"
+
+#: The arguments that describe the inputs of an operator.
+SHAPES = ("Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs")
+
+_BEGIN, _END = re.compile(r"StreamBeginCapture"), re.compile(r"StreamEndCapture")
+_GRAPH = re.compile(r"GraphLaunch")
+_CALL = re.compile(r"StreamBeginCapture|StreamEndCapture|Memcpy|Memset|Launch(?!HostFunc)")
+
+#: Ranges that state the size of a batch: capture_32_FULL, execute_32_context_...
+_SIZE = re.compile(r"(?:capture|execute)_([0-9]{1,9})_")
+
+_MODULE = "nn.Module: "
+_CALLS = ("id", "ts", "dur", "pid", "tid", "correlation", "name", "args", "args.kernel")
+_WORK = ("id", "ts", "device", "stream", "correlation", "kind", "name", "args.operator")
+_SPANS = ("id", "ts", "dur", "pid", "tid", "kind", "name", "external_id", "args", *(f"args.{key}" for key in SHAPES))
+
+Row = dict[str, Any]
+Thread = tuple[Any, Any]
+
+
+class Run(NamedTuple):
+    """What tells runs apart: the process, and the time that the times of the trace count from; None if not known."""
+
+    pid: int | None
+    base: int | None
+
+
+class Capture(NamedTuple):
+    """A captured graph: what each of its calls launches, in order, and the facts of each call.
+
+    `size` is the size of the batch that the annotation around it states.
+    """
+
+    works: tuple[str, ...]
+    facts: tuple[Row, ...]
+    size: int | None
+    run: Run
+
+
+class Replay(NamedTuple):
+    """A launch of a graph: the work of each stream in order, and the ids of its rows."""
+
+    streams: tuple[tuple[str, ...], ...]
+    ids: tuple[tuple[int, ...], ...]
+    size: int | None
+    run: Run
+
+
+class Gathered:
+    """The calls, spans and device work of one source. `add` all batches first."""
+
+    def __init__(self, *, captures: bool) -> None:
+        """`captures` keeps the operators and modules, too, which captures need."""
+        self._keeps_spans = captures
+        self._calls: list[Row] = []
+        self._work: list[pa.RecordBatch] = []
+        self._spans: list[pa.RecordBatch] = []
+        self._catalog = Catalog()
+        self._is_call = NameTest(lambda name: _CALL.search(name) is not None)
+        self._is_range = NameTest(lambda name: name.startswith(_MODULE) or _SIZE.search(name) is not None)
+
+    def add(self, batch: Batch) -> None:
+        """Collects what is needed of a batch of the source."""
+        if batch.record == "catalog":
+            self._catalog.add(batch)
+        if batch.record != "events" or not len(batch):
+            return
+        api, op, range_, work = (
+            words_in(batch.column("kind"), kinds) for kinds in (("api",), ("op",), ("range",), DEVICE_KINDS)
+        )
+        if api.any() and (mine := api & self._is_call(batch.column("name"))).any():
+            self._calls += _some(batch, mine, _CALLS).to_pylist()
+        if work.any():
+            self._work.append(_some(batch, work, _WORK))
+        spans = range_ & self._is_range(batch.column("name")) if range_.any() else range_
+        spans = spans | op if self._keeps_spans else spans
+        if spans.any():
+            self._spans.append(_some(batch, spans, _SPANS))
+
+    def replays(self) -> list[Replay]:
+        """The replays in the order of their launches, without those whose kernels have operators already."""
+        launches = sorted((row for row in self._calls if _GRAPH.search(row["name"])), key=lambda row: row["ts"])
+        of_launch: dict[int, list[Row]] = {row["correlation"]: [] for row in launches if row.get("correlation")}
+        wanted = pa.array(list(of_launch), pa.int64())
+        for columns in self._work:
+            if "correlation" in columns.schema.names:
+                mine = pa.compute.is_in(columns.column("correlation"), wanted)
+                for row in columns.filter(mine).to_pylist():
+                    of_launch[row["correlation"]].append(row)
+        around = self._around(launches, lambda name: _SIZE.search(name) is not None)
+        found = []
+        for row in launches:
+            work = of_launch.pop(row.get("correlation") or 0, [])
+            if work and not any(one.get("args.operator") for one in work):
+                found.append(self._replay(row, work, _size(around[row["id"]])))
+        return found
+
+    def _replay(self, launch: Row, work: list[Row], size: int | None) -> Replay:
+        streams: defaultdict[Any, list[Row]] = defaultdict(list)
+        for row in sorted(work, key=lambda row: (row["ts"], row["id"])):
+            streams[row.get("device"), row.get("stream")].append(row)
+        works = tuple(tuple(_work(row) for row in own) for own in streams.values())
+        ids = tuple(tuple(row["id"] for row in own) for own in streams.values())
+        return Replay(works, ids, size, Run(launch.get("pid"), self._base()))
+
+    def captures(self) -> list[Capture]:
+        """The captures in the order of their beginnings."""
+        working = {number for columns in self._work for number in _numbers(columns)}
+        opened: dict[Thread, tuple[Row, list[Row]]] = {}
+        closed: list[tuple[Row, list[Row]]] = []
+        for row in sorted(self._calls, key=lambda row: (row["ts"], row["id"])):
+            thread = row.get("pid"), row.get("tid")
+            if _BEGIN.search(row["name"]):
+                opened[thread] = row, []
+            elif _END.search(row["name"]):
+                closed += [opened.pop(thread)] if thread in opened else []
+            elif thread in opened and not _GRAPH.search(row["name"]) and row.get("correlation") not in working:
+                opened[thread][1].append(row)
+        closed = sorted((one for one in closed if one[1]), key=lambda one: one[0]["ts"])
+        around = self._around([row for begin, calls in closed for row in (begin, *calls)])
+        facts: dict[int, Row] = {}
+        return [
+            Capture(
+                tuple(_launched(row) for row in calls),
+                tuple(_facts(around[row["id"]], facts) for row in calls),
+                _size(around[begin["id"]]),
+                Run(begin.get("pid"), self._base()),
+            )
+            for begin, calls in closed
+        ]
+
+    def _base(self) -> int | None:
+        """The unix time of the clock's 0."""
+        entry = next((one for one in self._catalog if one.entity == "clock"), None)
+        found = entry.facts.get("unix_ns") if entry else None
+        return found if isinstance(found, int) else None
+
+    def _around(self, calls: list[Row], test: Any = None) -> dict[int, list[Row]]:
+        """The spans around each call, by its id, the outermost first."""
+        threads = {(row.get("pid"), row.get("tid")) for row in calls}
+        spans: defaultdict[Thread, list[Row]] = defaultdict(list)
+        for row in self._rows(calls):
+            thread = row.get("pid"), row.get("tid")
+            if thread in threads and row.get("dur") is not None and (test is None or test(row["name"])):
+                spans[thread].append(row)
+        found: dict[int, list[Row]] = {}
+        for thread in threads:
+            mine = (row for row in calls if (row.get("pid"), row.get("tid")) == thread)
+            found |= _enclosing(sorted(mine, key=lambda row: row["ts"]), spans[thread])
+        return found
+
+    def _rows(self, calls: list[Row]) -> Iterator[Row]:
+        """The spans that begin before the last of these calls."""
+        last = max((row["ts"] for row in calls), default=0)
+        for columns in self._spans:
+            yield from columns.filter(pa.compute.less_equal(columns.column("ts"), last)).to_pylist()
+
+
+def gathered(batches: Iterable[Batch], *, captures: bool) -> dict[str, Gathered]:
+    """What was gathered of each source."""
+    found: dict[str, Gathered] = {}
+    for batch in batches:
+        see(batch, found, captures=captures)
+    return found
+
+
+def see(batch: Batch, found: dict[str, Gathered], *, captures: bool) -> None:
+    """Adds a batch to what was gathered of its sources."""
+    if batch.record in ("events", "catalog"):
+        for source, rows in each_source(batch):
+            found.setdefault(source, Gathered(captures=captures)).add(rows)
+
+
+def _some(batch: Batch, mine: Bools, names: Iterable[str]) -> pa.RecordBatch:
+    there = [name for name in names if batch.has(name)]
+    return batch.columns.select(there).filter(pa.array(mine))
+
+
+def _numbers(columns: pa.RecordBatch) -> list[int]:
+    """The correlations of device work."""
+    if "correlation" not in columns.schema.names:
+        return []
+    return np.unique(columns.column("correlation").drop_null().to_numpy()).tolist()
+
+
+def _enclosing(calls: list[Row], spans: list[Row]) -> dict[int, list[Row]]:
+    """The spans of one thread around each of its calls, which are sorted by time."""
+    spans.sort(key=lambda row: (row["ts"], -row["dur"]))
+    found: dict[int, list[Row]] = {}
+    stack: list[Row] = []
+    place = 0
+    for call in calls:
+        while place < len(spans) and spans[place]["ts"] <= call["ts"]:
+            stack = [row for row in stack if row["ts"] + row["dur"] >= spans[place]["ts"]]
+            stack.append(spans[place])
+            place += 1
+        end = call["ts"] + (call.get("dur") or 0)
+        found[call["id"]] = [row for row in stack if row["ts"] + row["dur"] >= end]
+    return found
+
+
+def _size(around: list[Row]) -> int | None:
+    """The size of the batch that the innermost annotation states."""
+    for row in reversed(around):
+        if row["kind"] == "range" and (match := _SIZE.search(row["name"])):
+            return int(match[1])
+    return None
+
+
+def _facts(around: list[Row], known: dict[int, Row]) -> Row:
+    """What the spans around a call tell of it: its operator with its inputs, and its module."""
+    found: Row = {}
+    operator = next((row for row in reversed(around) if row["kind"] == "op"), None)
+    if operator is not None:
+        if operator["id"] not in known:
+            known[operator["id"]] = _inputs(operator)
+        found |= {"operator": operator["name"], **known[operator["id"]]}
+    module = next((row["name"] for row in reversed(around) if row["name"].startswith(_MODULE)), None)
+    return found if module is None else found | {"module": module.removeprefix(_MODULE)}
+
+
+def _inputs(operator: Row) -> Row:
+    """The inputs of an operator as JSON texts, and the number that tells its calls apart."""
+    found: Row = {} if operator.get("external_id") is None else {"operator_id": operator["external_id"]}
+    text = load_object(operator.get("args"))
+    for key in SHAPES:
+        value = operator.get(f"args.{key}", text.get(key))
+        if value is not None:
+            found[key] = value if isinstance(value, bytes) else dump_json(value).encode()
+    return found
+
+
+def _launched(call: Row) -> str:
+    """What a call launches."""
+    if "Memcpy" in call["name"]:
+        return COPY
+    if "Memset" in call["name"]:
+        return SET
+    kernel = call.get("args.kernel") or load_object(call.get("args")).get("kernel")
+    return demangled(kernel) if isinstance(kernel, str) else ANY
+
+
+def _work(row: Row) -> str:
+    """What a piece of work is."""
+    if row["kind"] == "memcpy" or "copyBuffer" in row["name"]:
+        return COPY
+    if row["kind"] == "memset" or "fillBuffer" in row["name"]:
+        return SET
+    return str(row["name"])

@@ -1,0 +1,162 @@
+"""Finds the captured call of each replayed kernel, or why there is none.
+
+    captured   a  b  copy  a  c
+    replay     a     copy  a            a subsequence: every kernel must match, else none gets anything
+
+Several streams: the captured calls are walked in order, each goes to the stream whose next kernel has its name; among
+several to the one whose next kernels go on longest as the calls do.
+
+CUDA's calls have no name of a kernel. They match by position alone: on one stream, if both have equally many.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ktrace.stages.replays.gather import ANY, COPY, SET, Capture, Replay, Run
+
+Streams = tuple[tuple[str, ...], ...]
+Fit = tuple[tuple[int, ...], ...]
+
+#: What tells that only the position of a kernel says which call it is of.
+BY_POSITION = {"operator_matched": "position"}
+
+
+class Matched(NamedTuple):
+    """What is known of the rows of replays, by id; why other replays have no capture; kernels of another run."""
+
+    facts: dict[int, dict[str, Any]]
+    kernels: int
+    reasons: Counter[str]
+    foreign: int
+
+
+def matched(replays: Sequence[Replay], captures: Sequence[Capture]) -> Matched:
+    """The captured call of each piece of work of each replay."""
+    known: dict[tuple[Streams, tuple[str, ...]], Fit | None] = {}
+    groups: defaultdict[tuple[int, ...], list[Replay]] = defaultdict(list)
+    found = Matched({}, sum(map(_pieces, replays)), Counter(), 0)
+    foreign = 0
+    for replay in replays:
+        groups[_candidates(replay, captures, known)].append(replay)
+    for numbers, own in groups.items():
+        for place, replay in enumerate(own):
+            if not numbers:
+                found.reasons[_why(replay, captures)] += _pieces(replay)
+                continue
+            chosen = _chosen([captures[number] for number in numbers], replay, place, len(own))
+            fits = [known[replay.streams, capture.works] for capture in chosen]
+            _attach(replay, [(capture, fit) for capture, fit in zip(chosen, fits, strict=True) if fit], found.facts)
+            foreign += 0 if any(_same(capture.run, replay.run) for capture in chosen) else _pieces(replay)
+    return found._replace(foreign=foreign)
+
+
+def _pieces(replay: Replay) -> int:
+    return sum(map(len, replay.streams))
+
+
+def _candidates(
+    replay: Replay, captures: Sequence[Capture], known: dict[tuple[Streams, tuple[str, ...]], Fit | None]
+) -> tuple[int, ...]:
+    """The captures that a replay can be of: those that are the same, else those of which it is a part."""
+    found = []
+    for number, capture in enumerate(captures):
+        key = replay.streams, capture.works
+        if key not in known:
+            known[key] = fit(*key)
+        if known[key] is not None and (ANY not in capture.works or _same(capture.run, replay.run)):
+            found.append(number)
+    same = [number for number in found if len(captures[number].works) == _pieces(replay)]
+    return tuple(same or found)
+
+
+def _same(one: Run, other: Run) -> bool:
+    """Whether nothing tells two runs apart."""
+    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
+
+
+def fit(streams: Streams, works: tuple[str, ...]) -> Fit | None:
+    """The place of the captured call of each piece of work of each stream; None unless every piece has one."""
+    if ANY in works:
+        alike = len(streams) == 1 and len(streams[0]) == len(works) and all(map(_may_be, streams[0], works))
+        return (tuple(range(len(works))),) if alike else None
+    found = _walk(streams, works)
+    return found if all(len(own) == len(calls) for own, calls in zip(streams, found, strict=True)) else None
+
+
+def _may_be(work: str, call: str) -> bool:
+    return work == call or (call == ANY and work not in (COPY, SET))
+
+
+def _walk(streams: Streams, works: tuple[str, ...]) -> Fit:
+    """The calls of each stream, as far as they go."""
+    found: list[list[int]] = [[] for _ in streams]
+    for number, work in enumerate(works):
+        ready = [
+            stream
+            for stream, own in enumerate(streams)
+            if len(found[stream]) < len(own) and own[len(found[stream])] == work
+        ]
+        if not ready:
+            continue
+        stream = ready[0]
+        if len(ready) > 1:
+            stream = max(ready, key=lambda one: _run(streams[one], len(found[one]), works, number))
+        found[stream].append(number)
+    return tuple(map(tuple, found))
+
+
+def _run(own: tuple[str, ...], place: int, works: tuple[str, ...], number: int) -> int:
+    """How many kernels of a stream from a place on are those of the calls from a number on."""
+    count = 0
+    while place + count < len(own) and number + count < len(works) and own[place + count] == works[number + count]:
+        count += 1
+    return count
+
+
+def _chosen(captures: list[Capture], replay: Replay, place: int, replays: int) -> list[Capture]:
+    """The capture of a replay among those that fit; several where nothing tells which one it is of.
+
+    The smallest captured batch that holds the replay's, if both are stated; else the captures in their order, if they
+    are launched equally often.
+    """
+    sizes = [capture.size for capture in captures if capture.size is not None]
+    if replay.size is not None and len(sizes) == len(captures):
+        size = min((one for one in sizes if one >= replay.size), default=None)
+        captures = [capture for capture in captures if capture.size == size] or captures
+    alike = len({capture.size for capture in captures}) == 1
+    if alike and len(captures) > 1 and replays % len(captures) == 0:
+        return [captures[place % len(captures)]]
+    return captures
+
+
+def _attach(replay: Replay, fits: list[tuple[Capture, Fit]], facts: dict[int, dict[str, Any]]) -> None:
+    """Notes for each piece of work what all captures that it can be of agree on."""
+    for stream, ids in enumerate(replay.ids):
+        for place, identity in enumerate(ids):
+            first, *others = (capture.facts[own[stream][place]] for capture, own in fits)
+            known = {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
+            facts[identity] = known | (BY_POSITION if known and ANY in fits[0][0].works else {})
+
+
+def _why(replay: Replay, captures: Sequence[Capture]) -> str:
+    """Why a replay has no capture."""
+    if not captures:
+        return "there is no capture"
+    pieces = _pieces(replay)
+    if all(ANY in capture.works for capture in captures):
+        if not any(_same(capture.run, replay.run) for capture in captures):
+            return "calls of CUDA tell no kernels, and the captures are of another run"
+        if len(replay.streams) > 1:
+            return "calls of CUDA tell no kernels, and the replay has several streams"
+        counts = sorted({len(capture.works) for capture in captures})
+        shown = ", ".join(map(str, counts[:5])) + (", ..." if len(counts) > 5 else "")
+        return f"calls of CUDA tell no kernels, and the captures have {shown} calls for {pieces:,} pieces of work"
+    furthest = max((_walk(replay.streams, capture.works) for capture in captures), key=lambda one: sum(map(len, one)))
+    stream = next(n for n, own in enumerate(replay.streams) if len(furthest[n]) < len(own))
+    names = {COPY: "a copy", SET: "a set"}
+    work = replay.streams[stream][len(furthest[stream])]
+    matching = sum(map(len, furthest))
+    return f"no capture goes on to {names.get(work, work)} after {matching:,} of {pieces:,} pieces of work"
