@@ -133,23 +133,11 @@ KINDS: dict[str, Kind] = {
         "A format couldn't be asked whether the input is its own; the format was chosen among the others.",
     ),
     "joined-node": Kind(Severity.NOTE, "Operators of the execution trace were attached to rows of the timeline."),
-    "captured": Kind(
-        Severity.NOTE, "Replayed kernels of graphs got the operators that launched them when the graph was captured."
-    ),
-    "uncaptured": Kind(
-        Severity.NOTE,
-        "Replays of graphs have no capture that all of their kernels match, so that none of these got an operator.",
-    ),
-    "other-run": Kind(
-        Severity.NOTE,
-        "Captures are of another process or recording than the replays: kernels match, shapes may differ.",
-    ),
-    "unexplained": Kind(
-        Severity.NOTE, "What was asked for by --explain isn't in the trace, such as gaps between device work."
-    ),
-    "row-without-node": Kind(
-        Severity.NOTE, "A row of the timeline has a record-function id that the execution trace doesn't contain."
-    ),
+    "captured": Kind(Severity.NOTE, "Replayed kernels of graphs got the operators of the calls that were captured."),
+    "uncaptured": Kind(Severity.NOTE, "Not all kernels of a replayed graph match a capture; none got an operator."),
+    "other-run": Kind(Severity.NOTE, "Replays match the capture of another process or recording; shapes may differ."),
+    "unexplained": Kind(Severity.NOTE, "The trace doesn't have what --explain asks for, such as gaps of devices."),
+    "row-without-node": Kind(Severity.NOTE, "The execution trace lacks the record-function id of a row."),
     # Repairs: the source was damaged, but the meaning is clear.
     "encoding": Kind(Severity.REPAIR, "Bytes that aren't valid text were replaced by U+FFFD."),
     "no-duration": Kind(Severity.REPAIR, "A complete slice has no duration; it was given a duration of 0."),

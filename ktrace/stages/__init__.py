@@ -8,6 +8,7 @@ launch_matching
            finds the kernel of each launch, for metrics
 execution_trace
            attaches the arguments of operators in an execution trace to their rows
+replays/   gives the kernels that graphs replay the operators of their capture
 split      divides a trace into numbered parts
 layout     makes synthetic slices of tables, for timeline writers
 launch_tables

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from ktrace.input.expand import paths_of
 from ktrace.input.limits import limited
-from ktrace.pipeline.read import cores, read_batches
+from ktrace.pipeline.read import read_selected
+from ktrace.pipeline.selection import Selection
 from ktrace.report import Report
 from ktrace.stages.order.pairing import pair_halves
 from ktrace.trace.trace import Trace
@@ -25,6 +26,7 @@ def read(
     from_: str | None = None,
     *,
     map: str | Path | None = None,
+    capture: str | Path | Sequence[str | Path] = (),
     strict: bool = False,
     limits: str | Mapping[str, str | int] | None = None,
 ) -> Trace:
@@ -38,6 +40,8 @@ def read(
         Format of the inputs. By default it is detected from the content of each.
     map : str or path, optional
         The mapping of a table's columns, as in `Selection`.
+    capture : path or sequence of paths, optional
+        Traces of the capture of the graphs that the inputs replay, as in `Selection`.
     strict : bool
         Fail if anything had to be repaired, skipped or cut off.
     limits : str or mapping, optional
@@ -64,4 +68,5 @@ def read(
     """
     paths = paths_of(path)
     report = Report(strict=strict)
-    return Trace(pair_halves(read_batches(paths, report, format=from_, jobs=cores(), map=map), report), report)
+    wanted = Selection(from_=from_, map=map, capture=capture)
+    return Trace(pair_halves(read_selected(paths, report, wanted), report), report)

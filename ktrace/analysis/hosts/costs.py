@@ -264,19 +264,23 @@ class _Sum:
         self._time += int(events.dur[lost].sum())
 
     def _captured(self, path: Int64, events: Events, replayed: Replayed, outside: int) -> Int64:
-        """The path of each piece of work; of a replayed kernel, which has the path of its graph, with its operator."""
-        known = replayed.of(events.source)
-        place = positions(events.ids, known["id"])
+        """The path of each piece of work; a replayed kernel has that of its graph, then what its capture was in."""
+        ids, chain = replayed.of(events.source)
+        place = positions(events.ids, ids)
         rows = np.flatnonzero(place >= 0)
-        for level in self._levels:
-            if level not in known or not len(rows):
-                continue
-            name = known[level][place[rows]]
-            mine, name = rows[name >= 0], name[name >= 0] + (len(self._names.group) - len(replayed.names))
-            self._used[name] = True
+        if not len(rows):
+            return path
+        chain = chain[place[rows]]
+        first = len(self._names.group) - len(replayed.names)
+        level = np.where(replayed.is_module(), LEVELS.index("module"), LEVELS.index("op"))
+        wanted = np.isin(level, [LEVELS.index(one) for one in self._levels])
+        code = np.append(np.where(wanted, self._names.group[first:] * _CODES + level, -1), -1)
+        for span in replayed.chains():
+            name = span[chain]
+            mine, name = rows[code[name] >= 0], name[code[name] >= 0]
+            self._used[first + name] = True
             self._any |= bool(len(mine))
-            around = np.where(path[mine] == outside, -1, path[mine])
-            path[mine] = self._paths.number(around, self._names.group[name] * _CODES + LEVELS.index(level))
+            path[mine] = self._paths.number(np.where(path[mine] == outside, -1, path[mine]), code[name])
         return path
 
     def answer(self, has_device: bool) -> HostCosts | None:

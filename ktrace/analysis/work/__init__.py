@@ -8,6 +8,7 @@ device_work      device work with what it is grouped by
 spans            what the host did, by thread, under which names; who waits for whom; the span around a call
 gaps             the gaps of devices, the call that ends each, its cause, what the host did meanwhile
 launching        the latency of launches, what may keep work waiting, what was queued before the recording
+replayed         the operators and modules of kernels that graphs replay
 durations        counts, totals and percentiles of groups, and what devices did with their time
 groups           groups of work and the use of devices, and what work can be grouped by
 question         what answers a question about the work, and the names of groups

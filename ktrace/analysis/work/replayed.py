@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import truth, words_in
+from ktrace.stages.replays.gather import MODULE
 from ktrace.store.joins import coded
 from ktrace.store.spill import Spill
 
@@ -21,83 +23,93 @@ from ktrace.store.spill import Spill
 class _Arguments(msgspec.Struct):
     """The arguments in JSON text."""
 
+    captured_in: msgspec.Raw = msgspec.Raw(b"")
     operator: str | None = None
-    module: str | None = None
     operator_id: int | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Arguments)
+_SPANS = msgspec.json.Decoder(list[str])
 
 
 def replayed(batch: Batch) -> tuple[Int64, dict[str, pa.Array]] | None:
-    """The rows of device work with an operator or a module, and both, with the operator's number; None if none has."""
-    typed = [name for name in ("operator", "module") if batch.has(f"args.{name}")]
-    if not typed and not batch.has("args"):
+    """The rows of replayed kernels, and columns of these arguments: captured_in, operator, operator_id."""
+    typed = batch.has("args.captured_in")
+    if batch.record != "events" or not (typed or batch.has("args")):
         return None
     mine = words_in(batch.column("kind"), DEVICE_KINDS)
     if not mine.any():
         return None
     if typed:
-        mine &= np.logical_or.reduce([truth(batch.column(f"args.{name}").is_valid()) for name in typed])
-        rows = np.flatnonzero(mine)
-        names = ("operator", "module", "operator_id")
+        rows = np.flatnonzero(mine & truth(batch.column("args.captured_in").is_valid()))
         columns = {
             name: decoded(batch.column(f"args.{name}")).take(pa.array(rows))
             if batch.has(f"args.{name}")
-            else pa.nulls(len(rows))
-            for name in names
+            else pa.nulls(len(rows), type_)
+            for name, type_ in _TYPES.items()
         }
     else:
         text = decoded(batch.column("args"))
-        rows = np.flatnonzero(mine & truth(pc.match_substring_regex(text, '"(?:operator|module)":')))
-        found = [_decoded(one) for one in text.take(pa.array(rows)).to_pylist()]
-        columns = {
-            name: pa.array([getattr(one, name) for one in found], type_)
-            for name, type_ in (("operator", pa.string()), ("module", pa.string()), ("operator_id", pa.int64()))
-        }
+        rows = np.flatnonzero(mine & truth(pc.match_substring(text, '"captured_in":')))
+        found = [_arguments(one) for one in text.take(pa.array(rows)).to_pylist()]
+        columns = {name: pa.array([one[name] for one in found], type_) for name, type_ in _TYPES.items()}
     return (rows, columns) if len(rows) else None
 
 
-def _decoded(text: str) -> _Arguments:
+_TYPES = {"captured_in": pa.binary(), "operator": pa.string(), "operator_id": pa.int64()}
+
+
+def _arguments(text: str) -> dict[str, Any]:
     try:
-        return _DECODER.decode(text)
+        found = _DECODER.decode(text)
     except NOT_JSON:
-        return _Arguments()
+        found = _Arguments()
+    return {"captured_in": bytes(found.captured_in), "operator": found.operator, "operator_id": found.operator_id}
 
 
 class Replayed:
-    """The operator and the module of each replayed kernel, as indices of `names`, -1 for none."""
+    """The operators and modules around the captured call of each replayed kernel."""
 
     def __init__(self, spill: Spill, name: str) -> None:
-        self._numbers: dict[str, int] = {}
-        self._rows = StoredColumns(spill, name, id="i8", op="i4", module="i4")
+        self._names: dict[str, int] = {}
+        self._chains: dict[bytes, int] = {}
+        self._rows = StoredColumns(spill, name, id="i8", chain="i4")
 
     @property
     def names(self) -> list[str]:
-        """The different operators and modules, these as Kineto's ranges write them."""
-        return list(self._numbers)
+        """The different operators and modules, these as Kineto names their ranges."""
+        return list(self._names)
 
     def see(self, batch: Batch) -> None:
         """Collects those of the events of one source."""
-        if batch.record != "events" or not len(batch) or (found := replayed(batch)) is None:
+        if not len(batch) or (found := replayed(batch)) is None:
             return
         rows, columns = found
-        numbers = {
-            "op": self._number(columns["operator"], ""),
-            "module": self._number(columns["module"], "nn.Module: "),
-        }
-        self._rows.add(source_of(batch), id=batch.column("id").to_numpy()[rows], **numbers)
+        codes, texts = coded(columns["captured_in"])
+        known = [self._chains.setdefault(text or b"", len(self._chains)) for text in texts.to_pylist()]
+        for text in texts.to_pylist():
+            for name in _spans(text):
+                self._names.setdefault(name, len(self._names))
+        self._rows.add(source_of(batch), id=batch.column("id").to_numpy()[rows], chain=np.array(known, np.int64)[codes])
 
-    def _number(self, column: pa.Array, prefix: str) -> Int64:
-        codes, values = coded(column)
-        known = self._numbers
-        numbers = [
-            -1 if value is None else known.setdefault(prefix + value, len(known)) for value in values.to_pylist()
-        ]
-        return np.array([*numbers, -1], np.int64)[codes]
-
-    def of(self, source: str) -> dict[str, Any]:
-        """The columns id, op and module of a source, by rising id."""
+    def of(self, source: str) -> tuple[Int64, Int64]:
+        """The ids of the replayed kernels of a source, rising, and the number of the chain of each."""
         rows = self._rows.of(source)
         order = np.argsort(rows["id"], kind="stable")
-        return {name: column[order] for name, column in rows.items()}
+        return rows["id"][order], rows["chain"][order].astype(np.int64)
+
+    def chains(self) -> list[Int64]:
+        """The outermost span of each chain, as an index of `names`, then the next ones; -1 beyond the end."""
+        chains = [[self._names[name] for name in _spans(text)] for text in self._chains]
+        return [np.array(level, np.int64) for level in zip_longest(*chains, fillvalue=-1)]
+
+    def is_module(self) -> list[bool]:
+        """Whether each name is that of a module, not of an operator."""
+        return [name.startswith(MODULE) for name in self._names]
+
+
+def _spans(text: Any) -> list[str]:
+    try:
+        return _SPANS.decode(text or b"[]")
+    except NOT_JSON:
+        return []

@@ -4,6 +4,7 @@ operator          the innermost operator around the captured call
 operator_id       its number in the capture, which tells its calls apart
 Input Dims, ...   its inputs, as the capture has them
 module            the innermost module around it
+captured_in       all operators and modules around it, the outermost first
 operator_matched  "position", where nothing but the order tells which call it is
 """
 
@@ -31,6 +32,7 @@ _COLUMNS: dict[str, pa.DataType] = {
     "operator_id": pa.int64(),
     **dict.fromkeys(SHAPES, pa.binary()),
     "module": pa.string(),
+    "captured_in": pa.binary(),
     "operator_matched": pa.string(),
 }
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import DEVICE_KINDS, Batch
@@ -34,7 +35,8 @@ _CALL = re.compile(r"StreamBeginCapture|StreamEndCapture|Memcpy|Memset|Launch(?!
 #: Ranges that state the size of a batch: capture_32_FULL, execute_32_context_...
 _SIZE = re.compile(r"(?:capture|execute)_([0-9]{1,9})_")
 
-_MODULE = "nn.Module: "
+#: How Kineto names the range of a module.
+MODULE = "nn.Module: "
 _CALLS = ("id", "ts", "dur", "pid", "tid", "correlation", "name", "args", "args.kernel")
 _WORK = ("id", "ts", "device", "stream", "correlation", "kind", "name", "args.operator")
 _SPANS = ("id", "ts", "dur", "pid", "tid", "kind", "name", "external_id", "args", *(f"args.{key}" for key in SHAPES))
@@ -82,7 +84,7 @@ class Gathered:
         self._spans: list[pa.RecordBatch] = []
         self._catalog = Catalog()
         self._is_call = NameTest(lambda name: _CALL.search(name) is not None)
-        self._is_range = NameTest(lambda name: name.startswith(_MODULE) or _SIZE.search(name) is not None)
+        self._is_range = NameTest(lambda name: name.startswith(MODULE) or _SIZE.search(name) is not None)
 
     def add(self, batch: Batch) -> None:
         """Collects what is needed of a batch of the source."""
@@ -109,7 +111,7 @@ class Gathered:
         wanted = pa.array(list(of_launch), pa.int64())
         for columns in self._work:
             if "correlation" in columns.schema.names:
-                mine = pa.compute.is_in(columns.column("correlation"), wanted)
+                mine = pc.is_in(columns.column("correlation"), wanted)
                 for row in columns.filter(mine).to_pylist():
                     of_launch[row["correlation"]].append(row)
         around = self._around(launches, lambda name: _SIZE.search(name) is not None)
@@ -164,9 +166,9 @@ class Gathered:
         """The spans around each call, by its id, the outermost first."""
         threads = {(row.get("pid"), row.get("tid")) for row in calls}
         spans: defaultdict[Thread, list[Row]] = defaultdict(list)
-        for row in self._rows(calls):
+        for row in self._near(calls):
             thread = row.get("pid"), row.get("tid")
-            if thread in threads and row.get("dur") is not None and (test is None or test(row["name"])):
+            if thread in threads and (test is None or test(row["name"])):
                 spans[thread].append(row)
         found: dict[int, list[Row]] = {}
         for thread in threads:
@@ -174,11 +176,16 @@ class Gathered:
             found |= _enclosing(sorted(mine, key=lambda row: row["ts"]), spans[thread])
         return found
 
-    def _rows(self, calls: list[Row]) -> Iterator[Row]:
-        """The spans that begin before the last of these calls."""
-        last = max((row["ts"] for row in calls), default=0)
+    def _near(self, calls: list[Row]) -> Iterator[Row]:
+        """The spans that end after the first of these calls and begin before the last."""
+        first, last = (pick((row["ts"] for row in calls), default=0) for pick in (min, max))
         for columns in self._spans:
-            yield from columns.filter(pa.compute.less_equal(columns.column("ts"), last)).to_pylist()
+            if "dur" in columns.schema.names:
+                begin = columns.column("ts")
+                mine = pc.and_(
+                    pc.less_equal(begin, last), pc.greater_equal(pc.add(begin, columns.column("dur")), first)
+                )
+                yield from columns.filter(mine).to_pylist()
 
 
 def gathered(batches: Iterable[Batch], *, captures: bool) -> dict[str, Gathered]:
@@ -205,7 +212,8 @@ def _numbers(columns: pa.RecordBatch) -> list[int]:
     """The correlations of device work."""
     if "correlation" not in columns.schema.names:
         return []
-    return np.unique(columns.column("correlation").drop_null().to_numpy()).tolist()
+    found: list[int] = np.unique(columns.column("correlation").drop_null().to_numpy()).tolist()
+    return found
 
 
 def _enclosing(calls: list[Row], spans: list[Row]) -> dict[int, list[Row]]:
@@ -233,15 +241,18 @@ def _size(around: list[Row]) -> int | None:
 
 
 def _facts(around: list[Row], known: dict[int, Row]) -> Row:
-    """What the spans around a call tell of it: its operator with its inputs, and its module."""
+    """What the spans around a call tell of it: its operator with its inputs, its module, and all of them."""
     found: Row = {}
-    operator = next((row for row in reversed(around) if row["kind"] == "op"), None)
+    spans = [row for row in around if row["kind"] == "op" or row["name"].startswith(MODULE)]
+    operator = next((row for row in reversed(spans) if row["kind"] == "op"), None)
     if operator is not None:
         if operator["id"] not in known:
             known[operator["id"]] = _inputs(operator)
         found |= {"operator": operator["name"], **known[operator["id"]]}
-    module = next((row["name"] for row in reversed(around) if row["name"].startswith(_MODULE)), None)
-    return found if module is None else found | {"module": module.removeprefix(_MODULE)}
+    module = next((row["name"] for row in reversed(spans) if row["kind"] != "op"), None)
+    if module is not None:
+        found["module"] = module.removeprefix(MODULE)
+    return found | {"captured_in": dump_json([row["name"] for row in spans]).encode()} if spans else found
 
 
 def _inputs(operator: Row) -> Row:

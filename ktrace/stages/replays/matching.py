@@ -152,6 +152,8 @@ def _why(replay: Replay, captures: Sequence[Capture]) -> str:
         if len(replay.streams) > 1:
             return "calls of CUDA tell no kernels, and the replay has several streams"
         counts = sorted({len(capture.works) for capture in captures})
+        if pieces in counts:
+            return "calls of CUDA tell no kernels, and the copies and sets of the captures are at other places"
         shown = ", ".join(map(str, counts[:5])) + (", ..." if len(counts) > 5 else "")
         return f"calls of CUDA tell no kernels, and the captures have {shown} calls for {pieces:,} pieces of work"
     furthest = max((_walk(replay.streams, capture.works) for capture in captures), key=lambda one: sum(map(len, one)))

@@ -1,0 +1,285 @@
+"""Replayed kernels of graphs get the operators that launched them when the graph was captured."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import SAMPLES, SHARED
+from real_traces import at_hand
+
+import ktrace
+from ktrace.cli import cli
+from ktrace.errors import InputError, UsageError
+from ktrace.pipeline.read import read_batches
+from ktrace.stages.replays import with_own_captures
+from ktrace.stages.replays.gather import ANY, COPY, Capture, Replay, Run
+from ktrace.stages.replays.matching import fit, matched
+
+CAPTURE = SAMPLES / "kineto" / "graph-capture-of-rocm.pt.trace.json"
+REPLAYS = SAMPLES / "kineto" / "graph-replays-of-rocm.pt.trace.json"
+REAL = SHARED / "captures"
+REAL_CAPTURE = REAL / "vllm_decode_full_capture_rank_0.pt.trace.json.gz"
+REAL_REPLAY = REAL / "vllm_decode_full_replay.json.gz"
+
+Events = list[dict[str, Any]]
+
+
+def changed(source: Path, out: Path, change: Callable[[Events], Events | None], **members: Any) -> Path:
+    """The trace with other events, and other members of the document."""
+    document = json.loads(source.read_text())
+    document["traceEvents"] = change(document["traceEvents"]) or document["traceEvents"]
+    out.write_text(json.dumps(document | members))
+    return out
+
+
+def same(events: Events) -> None:
+    """Changes nothing."""
+
+
+def operators(replays: Any, **options: Any) -> tuple[list[str | None], ktrace.Report]:
+    """The operators of the device work, in order of time."""
+    trace = ktrace.read(replays, **options)
+    rows = [row for row in trace.to_arrow()["events"].to_pylist() if row["kind"] in ("kernel", "memcpy")]
+    found = [json.loads(row["args"] or "{}").get("operator") for row in sorted(rows, key=lambda row: row["ts"])]
+    return found, trace.report
+
+
+REPLAY = ["aten::addmm", "aten::add", "aiter::norm", "aten::copy_", "SortTokens", "SortTokens"]
+
+
+def test_replayed_kernels_have_operator_shapes_and_module() -> None:
+    trace = ktrace.read(REPLAYS, capture=CAPTURE)
+    args = [
+        json.loads(row["args"] or "{}") for row in trace.to_arrow()["events"].to_pylist() if row["kind"] == "kernel"
+    ]
+    first = next(one for one in args if one.get("operator") == "aten::addmm")
+    assert first["Input Dims"] == [[32], [4, 64], [64, 32]]
+    assert (first["module"], first["operator_id"]) == ("Linear_3", 4)
+    assert first["captured_in"] == ["nn.Module: Decoder_0", "nn.Module: Linear_3", "aten::linear", "aten::addmm"]
+    assert not any("operator_matched" in one for one in args)
+    assert operators(REPLAYS, capture=CAPTURE)[0] == [*REPLAY, *REPLAY, None]
+    assert trace.report.issues["captured"].rows == 12
+    assert not trace.report.issues.keys() & {"uncaptured", "other-run"}
+    assert trace.report.balanced()
+
+
+def test_without_a_capture_nothing_is_said() -> None:
+    found, report = operators(REPLAYS)
+    assert found == [None] * 13
+    assert not report.issues.keys() & {"captured", "uncaptured", "other-run"}
+
+
+@pytest.mark.parametrize("out", ["out.parquet", "out.jsonl", None])
+def test_answers_count_operators_modules_and_shapes(tmp_path: Path, out: str | None) -> None:
+    source, options = REPLAYS, {"capture": CAPTURE}
+    if out:
+        source, options = tmp_path / out, {}
+        ktrace.convert(REPLAYS, source, capture=CAPTURE)
+    answers = ktrace.summary(source, by=["op", "module", "roofline"], **options).answers
+    own = {row.name: (row.own, row.launched_own) for row in answers["op"].rows}
+    assert own == {
+        "aten::addmm": (10_250 + 11_250, 2),
+        "SortTokens": (4_000 + 4_500 + 5_000 + 5_500, 4),
+        "aiter::norm": (3_125 + 4_125, 2),
+        "aten::add": (2_500 + 3_500, 2),
+        "aten::copy_": (1_500 + 2_500, 2),
+        "aten::argmax": (6_000, 1),
+        "aten::linear": (0, 0),
+    }
+    total = {row.name: row.total for row in answers["module"].rows}
+    assert total == {"Decoder": 57_750, "Linear": 27_500, "no module": 6_000}
+    (product,) = [item for item in answers["roofline"].items if item.name == "aten::addmm"]
+    assert (product.shapes, product.calls, product.kernels) == ("32, 4x64, 64x32", 2, 2)
+    assert product.flops == 2 * (2 * 4 * 64 * 32 + 4 * 32) or product.flops == 2 * (2 * 4 * 64 * 32)
+
+
+def test_a_file_that_holds_the_capture_needs_no_option(tmp_path: Path) -> None:
+    replays = json.loads(REPLAYS.read_text())["traceEvents"]
+    both = changed(CAPTURE, tmp_path / "both.pt.trace.json", lambda events: [*events, *replays])
+    found, report = operators(both)
+    assert found == [None, *REPLAY, *REPLAY, None]
+    assert report.issues["captured"].rows == 12
+    assert report.balanced()
+    assert operators(both, capture=both)[0] == found
+    assert operators(both, capture=both)[0] == found
+
+
+def test_kernels_that_a_file_has_before_its_capture_are_said_to_get_nothing(tmp_path: Path) -> None:
+    replays = json.loads(REPLAYS.read_text())["traceEvents"]
+    both = changed(CAPTURE, tmp_path / "both.pt.trace.json", lambda events: [*events, *replays])
+    batches = list(read_batches([str(both)], ktrace.Report()))
+    batches.sort(key=lambda batch: "kernel" not in batch.column("kind").to_pylist() if batch.has("kind") else True)
+    report = ktrace.Report()
+    found = list(with_own_captures(batches, lambda source: iter(batches), report))
+    assert sum(map(len, found)) == sum(map(len, batches))
+    assert not any(batch.has("args.operator") for batch in found)
+    assert "kernels before" in report.issues["uncaptured"].places[0][1]
+    assert "captured" not in report.issues
+
+
+def test_a_kernel_that_does_not_match_leaves_its_replay_alone(tmp_path: Path) -> None:
+    def other(events: Events) -> None:
+        next(one for one in events if one["name"] == "topk_sort_kernel")["name"] = "another_kernel"
+
+    found, report = operators(changed(REPLAYS, tmp_path / "r.json", other), capture=CAPTURE)
+    assert found == [None] * 6 + REPLAY + [None]
+    assert report.issues["uncaptured"].rows == 6
+    assert (
+        report.issues["uncaptured"].places[0][1] == "no capture goes on to another_kernel after 4 of 6 pieces of work"
+    )
+
+
+def test_a_part_of_a_capture_is_a_replay_too(tmp_path: Path) -> None:
+    def fewer(events: Events) -> Events:
+        return [one for one in events if "norm" not in one["name"]]
+
+    found, report = operators(changed(REPLAYS, tmp_path / "r.json", fewer), capture=CAPTURE)
+    rest = [name for name in REPLAY if name != "aiter::norm"]
+    assert found == [*rest, *rest, None]
+    assert "uncaptured" not in report.issues
+
+
+def test_a_capture_of_another_run_is_named(tmp_path: Path) -> None:
+    other = changed(CAPTURE, tmp_path / "c.json", same, baseTimeNanoseconds=1_700_000_000_000_000_000)
+    found, report = operators(REPLAYS, capture=other)
+    assert found[:6] == REPLAY
+    assert report.issues["other-run"].rows == 12
+
+
+def test_a_file_without_a_capture_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no capture of a graph"):
+        ktrace.read(REPLAYS, capture=REPLAYS)
+    with pytest.raises(InputError):
+        ktrace.read(REPLAYS, capture=tmp_path / "nowhere.json")
+    with pytest.raises(UsageError, match="capture"):
+        ktrace.batch(REPLAYS, tmp_path / "set", selection=ktrace.Selection(capture=CAPTURE))
+    _, report = operators(SAMPLES / "kineto" / "one-step-of-training.pt.trace.json", capture=CAPTURE)
+    assert "no launch of a graph" in report.issues["uncaptured"].places[0][1]
+
+
+def of_cuda(events: Events) -> None:
+    """Calls without the names of kernels."""
+    for one in events:
+        one.get("args", {}).pop("kernel", None)
+
+
+def test_calls_of_cuda_match_by_position_alone(tmp_path: Path) -> None:
+    capture = changed(CAPTURE, tmp_path / "c.json", of_cuda)
+    found, _ = operators(REPLAYS, capture=capture)
+    assert found == [*REPLAY, *REPLAY, None]
+    rows = ktrace.read(REPLAYS, capture=capture).to_arrow()["events"].to_pylist()
+    assert sum('"operator_matched":"position"' in (row["args"] or "") for row in rows) == 12
+
+    fewer = changed(
+        REPLAYS, tmp_path / "fewer.json", lambda events: [one for one in events if "norm" not in one["name"]]
+    )
+    found, report = operators(fewer, capture=capture)
+    assert set(found) == {None}
+    assert "6 calls for 5 pieces of work" in report.issues["uncaptured"].places[0][1]
+
+    def streams(events: Events) -> None:
+        next(one for one in events if "norm" in one["name"])["args"]["stream"] = 4
+
+    found, report = operators(changed(REPLAYS, tmp_path / "streams.json", streams), capture=capture)
+    assert found == [None] * 6 + REPLAY + [None]
+    assert "several streams" in report.issues["uncaptured"].places[0][1]
+
+    other = changed(capture, tmp_path / "other.json", same, baseTimeNanoseconds=1)
+    found, report = operators(REPLAYS, capture=other)
+    assert set(found) == {None}
+    assert "another run" in report.issues["uncaptured"].places[0][1]
+
+
+def test_the_command_takes_several_captures_and_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    shutil.copy(CAPTURE, folder / "rank0.json")
+    for given in (["--capture", str(folder)], ["--capture", str(CAPTURE), "--capture", str(folder / "rank0.json")]):
+        for command in (["summary", "--by", "op"], ["query", "SELECT args->>'operator' AS op FROM events"]):
+            result = CliRunner().invoke(cli, [command[0], str(REPLAYS), *command[1:], *given])
+            assert result.exit_code == 0, result.output
+            assert "aten::addmm" in result.output
+    result = CliRunner().invoke(cli, ["diff", str(REPLAYS), str(REPLAYS), "--by", "op", "--capture", str(CAPTURE)])
+    assert result.exit_code == 0, result.output
+    assert "aten::addmm" in result.output
+
+
+def test_streams_share_the_calls_by_names_and_the_longest_run() -> None:
+    assert fit((("a", "b"), ("c",)), ("a", "c", "b")) == ((0, 2), (1,))
+    assert fit((("a", "c"), ("a", "b")), ("a", "b", "a", "c")) == ((2, 3), (0, 1))
+    assert fit((("a", "b"),), ("x", "a", "y", "b")) == ((1, 3),)
+    assert fit((("b", "a"),), ("a", "b")) is None
+    assert fit(((COPY,),), (ANY,)) is None
+    assert fit((("a", COPY),), (ANY, COPY)) == ((0, 1),)
+
+
+RUN = Run(1, None)
+
+
+def replay(*ids: int, size: int | None = None) -> Replay:
+    return Replay((("a",) * len(ids),), (ids,), size, RUN)
+
+
+def capture(operator: str, size: int | None = None, dims: str = "[]") -> Capture:
+    return Capture(("a",), ({"operator": operator, "Input Dims": dims},), size, RUN)
+
+
+def test_equal_captures_are_told_apart_by_batch_by_order_or_not_at_all() -> None:
+    by_size = [capture("big", 64), capture("small", 32)]
+    found = matched([replay(1, size=32), replay(2, size=40), replay(3, size=3)], by_size).facts
+    assert [found[number]["operator"] for number in (1, 2, 3)] == ["small", "big", "small"]
+    in_order = [capture("first"), capture("second")]
+    found = matched([replay(number) for number in (1, 2, 3, 4)], in_order).facts
+    assert [found[number]["operator"] for number in (1, 2, 3, 4)] == ["first", "second", "first", "second"]
+    assert matched([replay(1)], in_order).facts == {1: {"Input Dims": "[]"}}
+    assert matched([replay(1)], [capture("same", dims="[1]"), capture("same", dims="[2]")]).facts == {
+        1: {"operator": "same"}
+    }
+
+
+def ns(event: dict[str, Any]) -> tuple[int, int]:
+    return int(event["ts"] * 1000), int((event["ts"] + event["dur"]) * 1000)
+
+
+def test_a_real_decode_trace_is_attributed_as_its_two_files_say() -> None:
+    read = lambda path: json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)["traceEvents"]  # noqa: E731
+    events = read(at_hand(REAL_CAPTURE))
+    (begin,) = [one for one in events if one["name"] == "hipStreamBeginCapture"]
+    (end,) = [one for one in events if one["name"] == "hipStreamEndCapture"]
+    calls = [
+        one
+        for one in events
+        if one.get("cat") == "cuda_runtime" and "kernel" in one["args"] and begin["ts"] < one["ts"] < end["ts"]
+    ]
+    ops = [(*ns(one), one["name"]) for one in events if one.get("cat") == "cpu_op" and one["tid"] == begin["tid"]]
+    replayed = read(REAL_REPLAY)
+    (launch,) = [one for one in replayed if one["name"] == "hipGraphLaunch"]
+    number = launch["args"]["correlation"]
+    kernels = [one for one in replayed if one.get("cat") == "kernel" and one["args"].get("correlation") == number]
+    time, count = Counter[str](), Counter[str]()
+    for call, kernel in zip(sorted(calls, key=ns), sorted(kernels, key=ns), strict=True):
+        first, last = ns(call)
+        assert call["args"]["kernel"] == kernel["name"]
+        operator = max((one for one in ops if one[0] <= first and one[1] >= last), key=lambda one: (one[0], -one[1]))[2]
+        time[operator] += int(kernel["dur"] * 1000)
+        count[operator] += 1
+    assert (time["vllm::moe_forward"], count["vllm::moe_forward"]) == (7_171_530, 72)
+    assert (time["aten::addmm"], count["aten::addmm"]) == (953_882, 72)
+    assert (time["vllm::unified_attention_with_output"], time["SortTokens"]) == (724_360, 375_127)
+    assert (time["aiter::rmsnorm2d_fwd_with_add_ck"], time["_C::rotary_embedding"]) == (326_031, 149_735)
+
+    summary = ktrace.summary(REAL_REPLAY, by=["op"], capture=REAL)
+    rows = {row.name: (row.own, row.launched_own) for row in summary.answers["op"].rows}
+    assert {name: rows[name] for name in time} == {name: (time[name], count[name]) for name in time}
+    assert summary.report is not None
+    assert summary.report.issues["captured"].rows == len(kernels) == 421
+    assert not summary.report.issues.keys() & {"uncaptured", "other-run"}
