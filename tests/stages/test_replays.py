@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import SAMPLES, SHARED
@@ -84,6 +85,7 @@ def test_answers_count_operators_modules_and_shapes(tmp_path: Path, out: str | N
     if out:
         source, options = tmp_path / out, {}
         ktrace.convert(REPLAYS, source, capture=CAPTURE)
+        assert "captured" not in ktrace.read(source, capture=CAPTURE).report.issues
     answers = ktrace.summary(source, by=["op", "module", "roofline"], **options).answers
     own = {row.name: (row.own, row.launched_own) for row in answers["op"].rows}
     assert own == {
@@ -163,7 +165,7 @@ def test_a_file_without_a_capture_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="capture"):
         ktrace.batch(REPLAYS, tmp_path / "set", selection=ktrace.Selection(capture=CAPTURE))
     _, report = operators(SAMPLES / "kineto" / "one-step-of-training.pt.trace.json", capture=CAPTURE)
-    assert "no launch of a graph" in report.issues["uncaptured"].places[0][1]
+    assert "no replay of a graph" in report.issues["uncaptured"].places[0][1]
 
 
 def of_cuda(events: Events) -> None:
@@ -226,7 +228,12 @@ RUN = Run(1, None)
 
 
 def replay(*ids: int, size: int | None = None) -> Replay:
-    return Replay((("a",) * len(ids),), (ids,), size, RUN)
+    return Replay((("a",) * len(ids),), (np.array(ids),), size, RUN)
+
+
+def facts(replays: list[Replay], captures: list[Capture]) -> dict[int, dict[str, Any]]:
+    found = matched(replays, captures)
+    return {one: found.facts[number] for one, number in zip(found.ids.tolist(), found.numbers.tolist(), strict=True)}
 
 
 def capture(operator: str, size: int | None = None, dims: str = "[]") -> Capture:
@@ -235,15 +242,13 @@ def capture(operator: str, size: int | None = None, dims: str = "[]") -> Capture
 
 def test_equal_captures_are_told_apart_by_batch_by_order_or_not_at_all() -> None:
     by_size = [capture("big", 64), capture("small", 32)]
-    found = matched([replay(1, size=32), replay(2, size=40), replay(3, size=3)], by_size).facts
+    found = facts([replay(1, size=32), replay(2, size=40), replay(3, size=3)], by_size)
     assert [found[number]["operator"] for number in (1, 2, 3)] == ["small", "big", "small"]
     in_order = [capture("first"), capture("second")]
-    found = matched([replay(number) for number in (1, 2, 3, 4)], in_order).facts
+    found = facts([replay(number) for number in (1, 2, 3, 4)], in_order)
     assert [found[number]["operator"] for number in (1, 2, 3, 4)] == ["first", "second", "first", "second"]
-    assert matched([replay(1)], in_order).facts == {1: {"Input Dims": "[]"}}
-    assert matched([replay(1)], [capture("same", dims="[1]"), capture("same", dims="[2]")]).facts == {
-        1: {"operator": "same"}
-    }
+    assert facts([replay(1)], in_order) == {1: {"Input Dims": "[]"}}
+    assert facts([replay(1)], [capture("same", dims="[1]"), capture("same", dims="[2]")]) == {1: {"operator": "same"}}
 
 
 def ns(event: dict[str, Any]) -> tuple[int, int]:

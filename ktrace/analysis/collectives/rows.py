@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.gather import durations
-from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, source_of
+from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import as_int64
@@ -37,6 +37,7 @@ from ktrace.model.json_text import NOT_JSON, encoded
 from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.naming.taxonomy import SENDS, is_collective, is_send, operation_in
 from ktrace.store.events import values
+from ktrace.store.shapes import Shapes
 from ktrace.store.spill import Spill
 
 #: Bytes of an element, by the names of torch and HCCL.

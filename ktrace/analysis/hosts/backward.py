@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 
 from ktrace.analysis.hosts.forest import Spans
 from ktrace.analysis.work.spans import Ranges
-from ktrace.analysis.work.stored_columns import Shapes, StoredRows, source_of
+from ktrace.analysis.work.stored_columns import StoredRows, source_of
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.masks import present, words_in
 from ktrace.store.joins import find
+from ktrace.store.shapes import Shapes
 from ktrace.store.spill import Spill
 
 #: The columns of an end: attached to an event, or by its place.

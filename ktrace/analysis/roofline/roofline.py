@@ -39,10 +39,11 @@ from ktrace.analysis.work.device_work import Events
 from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.replayed import replayed
 from ktrace.analysis.work.spans import innermost
-from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, source_of
+from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.batch import TRACK_COLUMNS
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import truth, words_in
+from ktrace.store.shapes import Shapes
 
 
 def cost_of(operator: Operator) -> Cost | None:

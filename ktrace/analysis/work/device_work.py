@@ -14,10 +14,11 @@ from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Place, 
 from ktrace.analysis.work.gather import WORK, SummaryInput, durations, kinds_in
 from ktrace.analysis.work.groups import LACKS, DeviceUse
 from ktrace.analysis.work.spans import innermost, linked
-from ktrace.analysis.work.stored_columns import BLOCK, Shapes, StoredColumns
+from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.store.joins import Correlated, find_launches
+from ktrace.store.shapes import Shapes
 
 Shape = dict[str, Any]
 

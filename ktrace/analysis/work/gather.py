@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.work.spans import Spans, Waits
-from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, StoredRows, source_of
+from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
@@ -29,6 +29,7 @@ from ktrace.naming.taxonomy import Taxonomy
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.events import LIMIT, values
+from ktrace.store.shapes import Shapes
 from ktrace.store.spill import Spill
 
 #: The columns of a shape.

@@ -39,7 +39,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.analysis.work.durations import by_group
-from ktrace.analysis.work.stored_columns import Shapes, StoredColumns, StoredRows, source_of
+from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import decoded, encoded
@@ -48,6 +48,7 @@ from ktrace.stages.order.nesting import around, around_crossing
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.events import values
 from ktrace.store.joins import find
+from ktrace.store.shapes import Shapes
 from ktrace.store.spill import Spill
 
 #: The kinds of spans; `kind` is an index of it.

@@ -11,18 +11,16 @@ operator_matched  "position", where nothing but the order tells which call it is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.masks import NameTest, each_source, rows_where, words_in
 from ktrace.naming.alike import unique_name
 from ktrace.report import Report
 from ktrace.stages.replays.gather import SHAPES, Capture, Gathered, gathered, see
-from ktrace.stages.replays.matching import matched
+from ktrace.stages.replays.matching import Matched, matched
 from ktrace.store.joins import positions
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
@@ -57,8 +55,8 @@ def with_captures(batches: Iterable[Batch], captures: list[Capture], report: Rep
                 waiting.append(batch.columns)
                 records.append(batch.record)
         facts = {source: _facts(source, one, captures, report) for source, one in found.items()}
-        if not any(one is not None for one in facts.values()):
-            report.issue("uncaptured", _STAGE, "the input has no launch of a graph with device work", 0)
+        if not any(one is not None for one in facts.values()) and "uncaptured" not in report.issues:
+            report.issue("uncaptured", _STAGE, "the input has no replay of a graph whose kernels lack operators", 0)
         for number, record in enumerate(records):
             yield from _attached(Batch(record, waiting.get(number)), facts)
     finally:
@@ -94,9 +92,14 @@ def with_own_captures(
 class _Facts:
     """The facts of rows by id."""
 
-    def __init__(self, facts: dict[int, dict[str, Any]]) -> None:
-        self._ids: Int64 = np.array(sorted(facts), np.int64)
-        self._facts = [facts[one] for one in self._ids.tolist()]
+    def __init__(self, found: Matched) -> None:
+        order = np.argsort(found.ids)
+        self._ids, self._numbers = found.ids[order], found.numbers[order]
+        self._columns = {
+            key: pa.array([one.get(key) for one in found.facts], type_)
+            for key, type_ in _COLUMNS.items()
+            if any(key in one for one in found.facts)
+        }
 
     def attached(self, batch: Batch) -> Iterator[Batch]:
         """The rows of a batch, those with facts in one of their own."""
@@ -111,12 +114,12 @@ class _Facts:
         columns = rows_where(batch, mine).columns
         empty = [name for name in columns.schema.names if columns.column(name).null_count == len(columns)]
         columns = columns.drop_columns(empty)
-        facts = [self._facts[one] for one in place[mine].tolist()]
+        numbers = pa.array(self._numbers[place[mine]])
         taken = set(columns.schema.names)
-        for key, type_ in _COLUMNS.items():
-            if any(key in one for one in facts):
-                column = pa.array([one.get(key) for one in facts], type_)
-                column = column if pa.types.is_integer(type_) else column.dictionary_encode()
+        for key, values in self._columns.items():
+            column = values.take(numbers)
+            if column.null_count < len(column):
+                column = column if pa.types.is_integer(column.type) else column.dictionary_encode()
                 columns = columns.append_column(unique_name(f"args.{key}", taken.__contains__), column)
         yield Batch("events", columns)
 
@@ -131,18 +134,23 @@ def _attached(batch: Batch, facts: dict[str, _Facts | None]) -> Iterator[Batch]:
 
 
 def _facts(source: str, found: Gathered, captures: list[Capture], report: Report, passed: int = -1) -> _Facts | None:
-    """The facts of the rows of a source, None if it has no replays; `passed` is the last row that can get none."""
+    """The facts of the rows of a source, None if it has no replays with a capture.
+
+    `passed` is the id of the last row that can't get any more.
+    """
     replays = found.replays()
     if not replays:
         return None
     result = matched(replays, captures)
     for reason, count in result.reasons.most_common():
         report.issue("uncaptured", source, reason, count)
-    if result.facts and min(result.facts) <= passed:
-        report.issue("uncaptured", source, "the file has kernels before the calls of the capture", len(result.facts))
+    if not len(result.ids):
+        return None
+    if int(result.ids.min()) <= passed:
+        report.issue("uncaptured", source, "the file has kernels before the calls of the capture", len(result.ids))
         return None
     if result.foreign:
         report.issue("other-run", source, "", result.foreign)
-    if result.facts:
-        report.issue("captured", source, f"{len(result.facts):,} of {result.kernels:,}", len(result.facts))
-    return _Facts(result.facts)
+    kernels = len(result.ids) + result.reasons.total()
+    report.issue("captured", source, f"{len(result.ids):,} of {kernels:,}", len(result.ids))
+    return _Facts(result)

@@ -15,12 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.arrays import Bools
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.json_text import dump_json, load_object
-from ktrace.model.masks import NameTest, each_source, words_in
+from ktrace.model.json_text import decoded, dump_json, load_object
+from ktrace.model.masks import NameTest, each_source, truth, words_in
 from ktrace.naming.demangling import demangled
+from ktrace.store.events import values
+from ktrace.store.shapes import Shapes
 
 #: What a call launches, or a piece of work is, if it isn't a kernel whose name is known. No kernel has these names.
 COPY, SET, ANY = "\0copy", "\0set", "\0any"
@@ -38,7 +40,6 @@ _SIZE = re.compile(r"(?:capture|execute)_([0-9]{1,9})_")
 #: How Kineto names the range of a module.
 MODULE = "nn.Module: "
 _CALLS = ("id", "ts", "dur", "pid", "tid", "correlation", "name", "args", "args.kernel")
-_WORK = ("id", "ts", "device", "stream", "correlation", "kind", "name", "args.operator")
 _SPANS = ("id", "ts", "dur", "pid", "tid", "kind", "name", "external_id", "args", *(f"args.{key}" for key in SHAPES))
 
 Row = dict[str, Any]
@@ -68,7 +69,7 @@ class Replay(NamedTuple):
     """A launch of a graph: the work of each stream in order, and the ids of its rows."""
 
     streams: tuple[tuple[str, ...], ...]
-    ids: tuple[tuple[int, ...], ...]
+    ids: tuple[Int64, ...]
     size: int | None
     run: Run
 
@@ -80,7 +81,8 @@ class Gathered:
         """`captures` keeps the operators and modules, too, which captures need."""
         self._keeps_spans = captures
         self._calls: list[Row] = []
-        self._work: list[pa.RecordBatch] = []
+        self._work: list[tuple[Int64, ...]] = []  # correlation (0: none), ts, id, shape
+        self._shapes = Shapes(("device", "stream", "kind", "name"))
         self._spans: list[pa.RecordBatch] = []
         self._catalog = Catalog()
         self._is_call = NameTest(lambda name: _CALL.search(name) is not None)
@@ -97,8 +99,13 @@ class Gathered:
         )
         if api.any() and (mine := api & self._is_call(batch.column("name"))).any():
             self._calls += _some(batch, mine, _CALLS).to_pylist()
-        if work.any():
-            self._work.append(_some(batch, work, _WORK))
+        if batch.has("args"):
+            work = work & ~truth(pc.match_substring(decoded(batch.column("args")), '"captured_in":'))
+        if work.any() and not batch.has("args.captured_in"):
+            rows = np.flatnonzero(work)
+            ts, ids = (batch.column(name).to_numpy()[rows] for name in ("ts", "id"))
+            correlation, _ = values(batch.columns, "correlation")
+            self._work.append((correlation[rows], ts, ids, self._shapes.number(batch, rows).astype(np.int64)))
         spans = range_ & self._is_range(batch.column("name")) if range_.any() else range_
         spans = spans | op if self._keeps_spans else spans
         if spans.any():
@@ -106,33 +113,36 @@ class Gathered:
 
     def replays(self) -> list[Replay]:
         """The replays in the order of their launches, without those whose kernels have operators already."""
-        launches = sorted((row for row in self._calls if _GRAPH.search(row["name"])), key=lambda row: row["ts"])
-        of_launch: dict[int, list[Row]] = {row["correlation"]: [] for row in launches if row.get("correlation")}
-        wanted = pa.array(list(of_launch), pa.int64())
-        for columns in self._work:
-            if "correlation" in columns.schema.names:
-                mine = pc.is_in(columns.column("correlation"), wanted)
-                for row in columns.filter(mine).to_pylist():
-                    of_launch[row["correlation"]].append(row)
+        launches = [row for row in self._calls if _GRAPH.search(row["name"]) and row.get("correlation")]
+        launches.sort(key=lambda row: row["ts"])
+        correlation, ts, ids, shape = self._columns()
+        mine = np.flatnonzero(np.isin(correlation, [row["correlation"] for row in launches]))
+        order = mine[np.lexsort((ids[mine], ts[mine], correlation[mine]))]
+        correlation, ids, shape = (column[order] for column in (correlation, ids, shape))
+        shapes = self._shapes.all()
+        works = [_work(one) for one in shapes]
+        known: dict[Any, int] = {}
+        stream = [known.setdefault((one["device"], one["stream"]), len(known)) for one in shapes]
         around = self._around(launches, lambda name: _SIZE.search(name) is not None)
         found = []
-        for row in launches:
-            work = of_launch.pop(row.get("correlation") or 0, [])
-            if work and not any(one.get("args.operator") for one in work):
-                found.append(self._replay(row, work, _size(around[row["id"]])))
+        for row in {row["correlation"]: row for row in launches}.values():
+            low, high = np.searchsorted(correlation, [row["correlation"], row["correlation"] + 1]).tolist()
+            places: defaultdict[int, list[int]] = defaultdict(list)
+            for place, number in enumerate(shape[low:high].tolist(), low):
+                places[stream[number]].append(place)
+            if places:
+                names = tuple(tuple(works[number] for number in shape[own].tolist()) for own in places.values())
+                size, run = _size(around[row["id"]]), Run(row.get("pid"), self._base())
+                found.append(Replay(names, tuple(ids[own] for own in places.values()), size, run))
         return found
 
-    def _replay(self, launch: Row, work: list[Row], size: int | None) -> Replay:
-        streams: defaultdict[Any, list[Row]] = defaultdict(list)
-        for row in sorted(work, key=lambda row: (row["ts"], row["id"])):
-            streams[row.get("device"), row.get("stream")].append(row)
-        works = tuple(tuple(_work(row) for row in own) for own in streams.values())
-        ids = tuple(tuple(row["id"] for row in own) for own in streams.values())
-        return Replay(works, ids, size, Run(launch.get("pid"), self._base()))
+    def _columns(self) -> tuple[Int64, ...]:
+        """Correlation, time, id and shape of all device work."""
+        return tuple(map(np.concatenate, zip(*self._work, strict=True))) if self._work else (np.zeros(0, np.int64),) * 4
 
     def captures(self) -> list[Capture]:
         """The captures in the order of their beginnings."""
-        working = {number for columns in self._work for number in _numbers(columns)}
+        working = set(np.unique(self._columns()[0]).tolist()) - {0}
         opened: dict[Thread, tuple[Row, list[Row]]] = {}
         closed: list[tuple[Row, list[Row]]] = []
         for row in sorted(self._calls, key=lambda row: (row["ts"], row["id"])):
@@ -206,14 +216,6 @@ def see(batch: Batch, found: dict[str, Gathered], *, captures: bool) -> None:
 def _some(batch: Batch, mine: Bools, names: Iterable[str]) -> pa.RecordBatch:
     there = [name for name in names if batch.has(name)]
     return batch.columns.select(there).filter(pa.array(mine))
-
-
-def _numbers(columns: pa.RecordBatch) -> list[int]:
-    """The correlations of device work."""
-    if "correlation" not in columns.schema.names:
-        return []
-    found: list[int] = np.unique(columns.column("correlation").drop_null().to_numpy()).tolist()
-    return found
 
 
 def _enclosing(calls: list[Row], spans: list[Row]) -> dict[int, list[Row]]:

@@ -15,6 +15,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ktrace.model.arrays import Int64
 from ktrace.stages.replays.gather import ANY, COPY, SET, Capture, Replay, Run
 
 Streams = tuple[tuple[str, ...], ...]
@@ -25,32 +28,43 @@ BY_POSITION = {"operator_matched": "position"}
 
 
 class Matched(NamedTuple):
-    """What is known of the rows of replays, by id; why other replays have no capture; kernels of another run."""
+    """What is known of the rows of replays: their ids, the number of what is known of each, and that by number.
 
-    facts: dict[int, dict[str, Any]]
-    kernels: int
+    `reasons` are why replays have no capture, with their pieces of work; `foreign` counts those of another run than
+    their capture.
+    """
+
+    ids: Int64
+    numbers: Int64
+    facts: list[dict[str, Any]]
     reasons: Counter[str]
     foreign: int
 
 
 def matched(replays: Sequence[Replay], captures: Sequence[Capture]) -> Matched:
     """The captured call of each piece of work of each replay."""
-    known: dict[tuple[Streams, tuple[str, ...]], Fit | None] = {}
+    fits: dict[tuple[Streams, tuple[str, ...]], Fit | None] = {}
     groups: defaultdict[tuple[int, ...], list[Replay]] = defaultdict(list)
-    found = Matched({}, sum(map(_pieces, replays)), Counter(), 0)
-    foreign = 0
     for replay in replays:
-        groups[_candidates(replay, captures, known)].append(replay)
-    for numbers, own in groups.items():
+        groups[_candidates(replay, captures, fits)].append(replay)
+    ids, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    facts: list[dict[str, Any]] = []
+    known: dict[tuple[Streams, tuple[int, ...]], list[Int64]] = {}
+    reasons: Counter[str] = Counter()
+    foreign = 0
+    for candidates, own in groups.items():
         for place, replay in enumerate(own):
-            if not numbers:
-                found.reasons[_why(replay, captures)] += _pieces(replay)
+            if not candidates:
+                reasons[_why(replay, captures)] += _pieces(replay)
                 continue
-            chosen = _chosen([captures[number] for number in numbers], replay, place, len(own))
-            fits = [known[replay.streams, capture.works] for capture in chosen]
-            _attach(replay, [(capture, fit) for capture, fit in zip(chosen, fits, strict=True) if fit], found.facts)
-            foreign += 0 if any(_same(capture.run, replay.run) for capture in chosen) else _pieces(replay)
-    return found._replace(foreign=foreign)
+            chosen = _chosen(candidates, captures, replay, place, len(own))
+            key = replay.streams, chosen
+            if key not in known:
+                known[key] = _agreed(replay, [captures[number] for number in chosen], fits, facts)
+            ids += replay.ids
+            numbers += known[key]
+            foreign += 0 if any(_same(captures[one].run, replay.run) for one in chosen) else _pieces(replay)
+    return Matched(np.concatenate(ids), np.concatenate(numbers), facts, reasons, foreign)
 
 
 def _pieces(replay: Replay) -> int:
@@ -116,29 +130,39 @@ def _run(own: tuple[str, ...], place: int, works: tuple[str, ...], number: int) 
     return count
 
 
-def _chosen(captures: list[Capture], replay: Replay, place: int, replays: int) -> list[Capture]:
+def _chosen(
+    numbers: tuple[int, ...], captures: Sequence[Capture], replay: Replay, place: int, replays: int
+) -> tuple[int, ...]:
     """The capture of a replay among those that fit; several where nothing tells which one it is of.
 
     The smallest captured batch that holds the replay's, if both are stated; else the captures in their order, if they
     are launched equally often.
     """
-    sizes = [capture.size for capture in captures if capture.size is not None]
-    if replay.size is not None and len(sizes) == len(captures):
-        size = min((one for one in sizes if one >= replay.size), default=None)
-        captures = [capture for capture in captures if capture.size == size] or captures
-    alike = len({capture.size for capture in captures}) == 1
-    if alike and len(captures) > 1 and replays % len(captures) == 0:
-        return [captures[place % len(captures)]]
-    return captures
+    sizes = {number: captures[number].size for number in numbers}
+    holding = [size for size in sizes.values() if size is not None and size >= (replay.size or 0)]
+    if replay.size is not None and None not in sizes.values() and holding:
+        numbers = tuple(number for number in numbers if sizes[number] == min(holding))
+    if len(numbers) > 1 and len({sizes[number] for number in numbers}) == 1 and replays % len(numbers) == 0:
+        return (numbers[place % len(numbers)],)
+    return numbers
 
 
-def _attach(replay: Replay, fits: list[tuple[Capture, Fit]], facts: dict[int, dict[str, Any]]) -> None:
-    """Notes for each piece of work what all captures that it can be of agree on."""
-    for stream, ids in enumerate(replay.ids):
-        for place, identity in enumerate(ids):
-            first, *others = (capture.facts[own[stream][place]] for capture, own in fits)
-            known = {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
-            facts[identity] = known | (BY_POSITION if known and ANY in fits[0][0].works else {})
+def _agreed(
+    replay: Replay,
+    captures: list[Capture],
+    known: dict[tuple[Streams, tuple[str, ...]], Fit | None],
+    facts: list[dict[str, Any]],
+) -> list[Int64]:
+    """For each stream the numbers of what the captures agree on for each piece of work, which `facts` gets."""
+    fits = [found for one in captures if (found := known[replay.streams, one.works]) is not None]
+    first = len(facts)
+    for stream, works in enumerate(replay.streams):
+        for place in range(len(works)):
+            one, *others = (own.facts[found[stream][place]] for own, found in zip(captures, fits, strict=True))
+            agreed = {key: value for key, value in one.items() if all(other.get(key) == value for other in others)}
+            facts.append(agreed | (BY_POSITION if agreed and ANY in captures[0].works else {}))
+    lengths = [len(works) for works in replay.streams]
+    return np.split(np.arange(first, len(facts)), np.cumsum(lengths)[:-1])
 
 
 def _why(replay: Replay, captures: Sequence[Capture]) -> str:

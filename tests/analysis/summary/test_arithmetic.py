@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from ktrace.analysis.summary.marked import _Ranges, _spans
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Durations, parts_of, percentiles, spread, usage
 from ktrace.analysis.work.spans import Ranges, innermost
-from ktrace.analysis.work.stored_columns import Shapes
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store.joins import Correlated, find_launches
+from ktrace.store.shapes import Shapes
 from ktrace.store.spill import Spill
 
 INTERVALS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30)), max_size=25)
