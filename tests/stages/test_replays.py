@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from conftest import SAMPLES, SHARED
@@ -20,6 +21,7 @@ from real_traces import at_hand
 import ktrace
 from ktrace.cli import cli
 from ktrace.errors import InputError, UsageError
+from ktrace.model.batch import Batch
 from ktrace.pipeline.read import read_batches
 from ktrace.stages.replays import with_own_captures
 from ktrace.stages.replays.gather import ANY, COPY, Capture, Replay, Run
@@ -112,14 +114,31 @@ def test_a_file_that_holds_the_capture_needs_no_option(tmp_path: Path) -> None:
     assert report.issues["captured"].rows == 12
     assert report.balanced()
     assert operators(both, capture=both)[0] == found
-    assert operators(both, capture=both)[0] == found
 
 
-def test_kernels_that_a_file_has_before_its_capture_are_said_to_get_nothing(tmp_path: Path) -> None:
+def test_a_kernel_before_the_capture_does_not_matter(tmp_path: Path) -> None:
     replays = json.loads(REPLAYS.read_text())["traceEvents"]
-    both = changed(CAPTURE, tmp_path / "both.pt.trace.json", lambda events: [*events, *replays])
-    batches = list(read_batches([str(both)], ktrace.Report()))
-    batches.sort(key=lambda batch: "kernel" not in batch.column("kind").to_pylist() if batch.has("kind") else True)
+
+    def first(events: Events) -> Events:
+        return [*(one for one in events if one.get("cat") == "kernel"), *events, *replays]
+
+    found, report = operators(changed(CAPTURE, tmp_path / "both.pt.trace.json", first))
+    assert found == [None, None, *REPLAY, *REPLAY, None]
+    assert "uncaptured" not in report.issues
+
+
+def test_replays_far_before_their_capture_get_nothing_which_is_said(tmp_path: Path) -> None:
+    parts: list[list[Batch]] = []
+    for place, source in enumerate((REPLAYS, CAPTURE)):
+        (tmp_path / str(place)).mkdir()
+        path = changed(source, tmp_path / str(place) / "run.pt.trace.json", same)
+        parts.append([one for one in read_batches([str(path)], ktrace.Report()) if one.record == "events"])
+    later = []
+    for batch in parts[1]:
+        columns = batch.columns
+        ids = pa.array(columns.column("id").to_numpy() + 1_000_000)
+        later.append(Batch("events", columns.set_column(columns.schema.get_field_index("id"), "id", ids)))
+    batches = [*parts[0], *later]
     report = ktrace.Report()
     found = list(with_own_captures(batches, lambda source: iter(batches), report))
     assert sum(map(len, found)) == sum(map(len, batches))

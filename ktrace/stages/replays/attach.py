@@ -10,6 +10,7 @@ operator_matched  "position", where nothing but the order tells which call it is
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -68,25 +69,65 @@ def with_own_captures(
 ) -> Iterator[Batch]:
     """Yields all batches, replayed kernels with what the captured calls of the same source tell.
 
-    A source in which a call begins a capture is read once more: `again` reads it, None if that can't be.
+    A source in which a call begins a capture is read once more: `again` reads it, None if it can't have captures. The
+    ids of its rows are their places in the document. A batch waits until all calls before its device work are known.
     """
-    begins = NameTest(lambda name: "StreamBeginCapture" in name)
-    facts: dict[str, _Facts | None] = {}
-    passed: dict[str, int] = {}
+    own = _Own(again, report)
+    waiting: deque[tuple[Batch, dict[str, int]]] = deque()
     for batch in batches:
+        waiting.append((batch, own.see(batch)))
+        while waiting and own.is_known(waiting[0][1]):
+            yield from own.attached(*waiting.popleft())
+    for one in waiting:
+        yield from own.attached(*one)
+
+
+class _Own:
+    """The captures and replays of sources that hold both, as far as they are known."""
+
+    def __init__(self, again: Callable[[str], Iterator[Batch] | None], report: Report) -> None:
+        self._again, self._report = again, report
+        self._begins = NameTest(lambda name: "StreamBeginCapture" in name)
+        self._readers: dict[str, Iterator[Batch] | None] = {}
+        self._facts: dict[str, _Facts | None] = {}
+        self._reached: dict[str, int] = {}
+        self._latest = ""
+        self._passed: dict[str, int] = {}
+
+    def see(self, batch: Batch) -> dict[str, int]:
+        """Looks for the beginning of a capture. Returns the last id of device work by source, where it may matter."""
+        found: dict[str, int] = {}
         if batch.record != "events" or not len(batch):
-            yield batch
-            continue
+            return found
         for source, rows in each_source(batch):
-            kind = rows.column("kind")
-            if source not in facts and words_in(kind, ("api",)).any() and begins(rows.column("name")).any():
-                whole = again(source)
-                one = next(iter(gathered(whole, captures=True).values())) if whole is not None else None
-                facts[source] = _facts(source, one, one.captures(), report, passed.get(source, -1)) if one else None
-            if source not in facts and (work := words_in(kind, DEVICE_KINDS)).any():
-                last = int(rows.column("id").to_numpy()[work].max())
-                passed[source] = max(passed.get(source, -1), last)
-        yield from _attached(batch, facts)
+            self._latest = source
+            if source not in self._readers:
+                self._readers[source] = self._again(source)
+            reader = self._readers[source]
+            if reader is None or source in self._facts:
+                continue
+            kind, ids = rows.column("kind"), rows.column("id").to_numpy()
+            self._reached[source] = int(ids.min())
+            if words_in(kind, ("api",)).any() and self._begins(rows.column("name")).any():
+                one = next(iter(gathered(reader, captures=True).values()))
+                passed = self._passed.get(source, -1)
+                self._facts[source] = _facts(source, one, one.captures(), self._report, passed)
+            elif (work := words_in(kind, DEVICE_KINDS)).any():
+                found[source] = int(ids[work].max())
+        return found
+
+    def is_known(self, work: dict[str, int]) -> bool:
+        """Whether all calls before this work have been seen: later rows have come, or those of another source."""
+        return all(
+            source in self._facts or self._latest != source or self._reached[source] > last
+            for source, last in work.items()
+        )
+
+    def attached(self, batch: Batch, work: dict[str, int]) -> Iterator[Batch]:
+        """The rows of a batch."""
+        for source, last in work.items():
+            self._passed[source] = max(self._passed.get(source, -1), last)
+        return _attached(batch, self._facts)
 
 
 class _Facts:
