@@ -348,6 +348,12 @@ def test_help_says_what_a_field_says() -> None:
             assert said.get(field.name) == (its.help if its.flag else None)
 
 
+def test_zero_is_given_where_it_is_given(tmp_path: Path) -> None:
+    done = ktrace("convert", LOG, "-o", tmp_path / "o.csv", "--launch-skip", 0)
+    fails(done, 2, "--launch-skip needs --metrics")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_figures_never_replace_the_trace_that_they_are_made_of(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     shutil.copy(LOG, log)

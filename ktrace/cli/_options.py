@@ -152,7 +152,8 @@ _PART = {field.name: cls for cls in (Crop, Filter) for field, _ in options_of(cl
 
 def _selection(fields: dict[str, Any]) -> Selection:
     """The selection that the options of a command say. Raises UsageError as `Crop` and `Filter` do."""
-    given = {name: value for name, value in fields.items() if value not in (None, (), False)}
+    # 0 is a value, though it equals False.
+    given = {name: value for name, value in fields.items() if value is not None and value is not False and value != ()}
     for name, cls in (("crop", Crop), ("filter", Filter)):
         part = {field: given.pop(field) for field in [*given] if _PART.get(field) is cls}
         if part:
