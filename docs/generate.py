@@ -66,9 +66,7 @@ def command_page(name: str, text: str) -> str:
     """The text of the page of a command with its generated parts renewed."""
     command = import_module(f"ktrace.cli.{name.replace('-', '_')}").command
     if any(isinstance(param, click.Option) for param in command.params):
-        text = re.sub(
-            r"```\nktrace .*?```", lambda _: f"```\n{_usage(name, command)}\n```", text, count=1, flags=re.DOTALL
-        )
+        text = _USAGE.sub(lambda _: f"```\n{_usage(name, command)}\n```", text, count=1)
     made = {"shared": _shared(command)} | {cls.__name__: _table(cls) for cls in (Selection, Crop, Filter)}
     return _PART.sub(lambda part: f"{part[1]}\n{made[part[2]]}\n{part[4]}", text)
 
