@@ -86,4 +86,5 @@ FORMAT = Format(
     read="ktrace.converters.kineto.reader:read",
     ranges="ktrace.converters.kineto.reader:ranges",
     read_range="ktrace.converters.kineto.reader:read",
+    captures=True,
 )

@@ -116,6 +116,8 @@ class Format:
         Cuts an input of `size` bytes into ranges of about `step` bytes, in order, none where it can't; reads one.
     read_nodes : (source, conversion) -> iterator of list of OpNode
         The operators of a run with their arguments, for `--execution-trace`.
+    captures
+        Its calls may capture graphs whose replays it has, too. Ids of its rows are their places in the document.
     scan : (source, records) -> dict of dataset, or None
         The tables of these records, scanned by `ktrace query` where they are.
     propose : (sample, path) -> Proposal
@@ -149,6 +151,7 @@ class Format:
     ranges: Callable[[Source, int, int], list[ByteRange]] | str | None = None
     read_range: Callable[[Source, Conversion, ByteRange], Iterator[Batch]] | str | None = None
     read_nodes: Callable[[Source, Conversion], Iterator[list[OpNode]]] | str | None = None
+    captures: bool = False
     scan: Callable[[Source, Sequence[str]], dict[str, Any] | None] | str | None = None
     propose: Callable[[Sample, str], Any] | str | None = None
     words: tuple[str, ...] = ()

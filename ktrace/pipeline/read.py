@@ -284,11 +284,12 @@ def _with_captures(batches: Iterator[Batch], selection: Selection, report: Repor
 
 
 def _again(source: str, selection: Selection, report: Report, labelled: Labels) -> Iterator[Batch] | None:
-    """Reads the input of a source once more; None for one of another format than Kineto, or that isn't a file."""
+    """Reads the input of a source once more; None for one whose format has no captures, or that isn't a file."""
     path = labelled.inputs.get(source, "")
-    if {one["format"] for one in report.inputs if one["path"] == path} != {"kineto"} or not Path(path).is_file():
+    name = next((one["format"] for one in report.inputs if one["path"] == path), None)
+    if name is None or not by_name(name).captures or not Path(path).is_file():
         return None
-    return read_batches([path], Report(), format="kineto", jobs=selection.jobs or cores())
+    return read_batches([path], Report(), format=name, jobs=selection.jobs or cores())
 
 
 def _classified(batches: Iterator[Batch], selection: Selection, report: Report) -> Iterator[Batch]:
