@@ -64,13 +64,15 @@ def read_batches(
     labelled: Labels | None = None,
     keep_export: bool = False,
     map: str | Path | None = None,
+    replays: bool = False,
 ) -> Generator[Batch, None, None]:
     """Yields the batches of all inputs, one input after the other, each with facts about its source first.
 
     A path may be a pattern or a folder: one trace where a format claims it, else the traces in it. `pushdown` names the
     columns and rows that will be looked at; formats that can't leave out others yield all. `part` is the byte range of
     a single input to read. No two inputs have rows of one source label; `labelled` records which input has which. `map`
-    is the mapping of the columns of tables, whose format is "mapped".
+    is the mapping of the columns of tables, whose format is "mapped". With `replays`, replayed kernels get the
+    operators of captures in the same input.
 
     Raises InputError and its subclasses at the first batch of an input that can't be read.
     """
@@ -84,6 +86,7 @@ def read_batches(
         report.path = one.path
         conversion = Conversion(report, label, batch_rows, options, progress=progress, jobs=jobs)
         batches = taken.apart(_batches(one, conversion, pushdown, part), one.path, report)
+        batches = _with_own_captures(batches, one.path, report, jobs) if replays else batches
         yield from bad.left_out(one.path, batches, waiting=True) if one.found else batches
     bad.end()
     report.path = None
@@ -104,6 +107,20 @@ def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteR
             if batch.record == "events" and len(batch):
                 report.timed.add(conversion.label)
             yield with_decoded_names(batch)
+
+
+def _with_own_captures(batches: Iterator[Batch], path: str, report: Report, jobs: int) -> Iterator[Batch]:
+    """Yields the batches of one input, replayed kernels with the operators of captures in it, if it may have any."""
+    first = next(batches, None)  # once it is there, the report knows the format
+    if first is None:
+        return
+    fmt, batches = by_name(report.inputs[-1]["format"]), chain([first], batches)
+    if fmt.captures and Path(path).is_file():
+        from ktrace.stages.replays import with_own_captures
+
+        again = partial(read_batches, [path], Report(), format=fmt.name, jobs=jobs)
+        batches = with_own_captures(batches, again, report)
+    yield from batches
 
 
 def _rows(
@@ -142,7 +159,7 @@ def read_selected(
     and ends are paired where there is a crop or filter. Raises InputError and its subclasses.
     """
     labelled = Labels()
-    stages = _stages(selection, report, labelled, replays=replays)
+    stages = _stages(selection, report, labelled)
     columns = _columns_of(columns, stages)
     if "crop" in stages and not stages.keys() & {"align", "metrics", "nodes", "capture", "explain"}:
         known = _columnar(paths, selection.from_)
@@ -163,6 +180,7 @@ def read_selected(
         labelled=labelled,
         keep_export=selection.keep_export,
         map=selection.map,
+        replays=replays and not selection.capture,
     )
     for stage in stages.values():
         batches = stage(batches)
@@ -172,11 +190,8 @@ def read_selected(
 _Stage = Callable[[Iterator[Batch]], Iterator[Batch]]
 
 
-def _stages(selection: Selection, report: Report, labelled: Labels, *, replays: bool = True) -> dict[str, _Stage]:
-    """What is done to the rows after they are read, by name and in this order: only what is asked for.
-
-    `replays` looks for the captures of replayed graphs in the inputs themselves.
-    """
+def _stages(selection: Selection, report: Report, labelled: Labels) -> dict[str, _Stage]:
+    """What is done to the rows after they are read, by name and in this order: only what is asked for."""
     crop, filter, align, metrics = selection.crop, selection.filter, selection.align, selection.metrics
     stages: dict[str, _Stage] = {}
     if align is not None:
@@ -189,11 +204,6 @@ def _stages(selection: Selection, report: Report, labelled: Labels, *, replays: 
         stages["nodes"] = lambda batches: _with_nodes(batches, str(selection.execution_trace), report)
     if selection.capture:
         stages["capture"] = lambda batches: _with_captures(batches, selection, report)
-    elif replays:
-        from ktrace.stages.replays import with_own_captures
-
-        again = partial(_again, selection=selection, report=report, labelled=labelled)
-        stages["own capture"] = lambda batches: with_own_captures(batches, again, report)
     if selection.classify:
         stages["classify"] = lambda batches: _classified(batches, selection, report)
     if selection.explain or crop is not None or filter is not None:  # a slice stays or goes as a whole
@@ -281,15 +291,6 @@ def _with_captures(batches: Iterator[Batch], selection: Selection, report: Repor
     report.merge(account)
     report.inputs += account.inputs
     return with_captures(batches, captures, report)
-
-
-def _again(source: str, selection: Selection, report: Report, labelled: Labels) -> Iterator[Batch] | None:
-    """Reads the input of a source once more; None for one whose format has no captures, or that isn't a file."""
-    path = labelled.inputs.get(source, "")
-    name = next((one["format"] for one in report.inputs if one["path"] == path), None)
-    if name is None or not by_name(name).captures or not Path(path).is_file():
-        return None
-    return read_batches([path], Report(), format=name, jobs=selection.jobs or cores())
 
 
 def _classified(batches: Iterator[Batch], selection: Selection, report: Report) -> Iterator[Batch]:

@@ -140,7 +140,7 @@ def test_replays_far_before_their_capture_get_nothing_which_is_said(tmp_path: Pa
         later.append(Batch("events", columns.set_column(columns.schema.get_field_index("id"), "id", ids)))
     batches = [*parts[0], *later]
     report = ktrace.Report()
-    found = list(with_own_captures(batches, lambda source: iter(batches), report))
+    found = list(with_own_captures(batches, lambda: iter(batches), report))
     assert sum(map(len, found)) == sum(map(len, batches))
     assert not any(batch.has("args.operator") for batch in found)
     assert "kernels before" in report.issues["uncaptured"].places[0][1]

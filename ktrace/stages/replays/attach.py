@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.json_text import decoded
 from ktrace.model.masks import NameTest, each_source, rows_where, words_in
 from ktrace.naming.alike import unique_name
 from ktrace.report import Report
@@ -65,15 +66,15 @@ def with_captures(batches: Iterable[Batch], captures: list[Capture], report: Rep
 
 
 def with_own_captures(
-    batches: Iterable[Batch], again: Callable[[str], Iterator[Batch] | None], report: Report
+    batches: Iterable[Batch], again: Callable[[], Iterator[Batch]], report: Report
 ) -> Iterator[Batch]:
-    """Yields all batches, replayed kernels with what the captured calls of the same source tell.
+    """Yields all batches of an input, replayed kernels with what the captured calls of the same input tell.
 
-    A source in which a call begins a capture is read once more: `again` reads it, None if it can't have captures. The
-    ids of its rows are their places in the document. A batch waits until all calls before its device work are known.
+    If a call begins a capture, `again` reads the input once more. The ids of its rows are their places in the document.
+    A batch waits until all calls before its device work are known.
     """
     own = _Own(again, report)
-    waiting: deque[tuple[Batch, dict[str, int]]] = deque()
+    waiting: deque[tuple[Batch, int]] = deque()
     for batch in batches:
         waiting.append((batch, own.see(batch)))
         while waiting and own.is_known(waiting[0][1]):
@@ -83,50 +84,35 @@ def with_own_captures(
 
 
 class _Own:
-    """The captures and replays of sources that hold both, as far as they are known."""
+    """The captures and replays of an input that holds both, as far as they are known."""
 
-    def __init__(self, again: Callable[[str], Iterator[Batch] | None], report: Report) -> None:
+    def __init__(self, again: Callable[[], Iterator[Batch]], report: Report) -> None:
         self._again, self._report = again, report
         self._begins = NameTest(lambda name: "StreamBeginCapture" in name)
-        self._readers: dict[str, Iterator[Batch] | None] = {}
-        self._facts: dict[str, _Facts | None] = {}
-        self._reached: dict[str, int] = {}
-        self._latest = ""
-        self._passed: dict[str, int] = {}
+        self._facts: dict[str, _Facts | None] = {}  # of its source, once a capture began
+        self._reached = self._passed = -1
 
-    def see(self, batch: Batch) -> dict[str, int]:
-        """Looks for the beginning of a capture. Returns the last id of device work by source, where it may matter."""
-        found: dict[str, int] = {}
-        if batch.record != "events" or not len(batch):
-            return found
-        for source, rows in each_source(batch):
-            self._latest = source
-            if source not in self._readers:
-                self._readers[source] = self._again(source)
-            reader = self._readers[source]
-            if reader is None or source in self._facts:
-                continue
-            kind, ids = rows.column("kind"), rows.column("id").to_numpy()
-            self._reached[source] = int(ids.min())
-            if words_in(kind, ("api",)).any() and self._begins(rows.column("name")).any():
-                one = next(iter(gathered(reader, captures=True).values()))
-                passed = self._passed.get(source, -1)
-                self._facts[source] = _facts(source, one, one.captures(), self._report, passed)
-            elif (work := words_in(kind, DEVICE_KINDS)).any():
-                found[source] = int(ids[work].max())
-        return found
+    def see(self, batch: Batch) -> int:
+        """Looks for the beginning of a capture. Returns the last id of device work, -1 where nothing has to wait."""
+        if self._facts or batch.record != "events" or not len(batch):
+            return -1
+        kind, ids = batch.column("kind"), batch.column("id").to_numpy()
+        self._reached = int(ids.min())
+        if words_in(kind, ("api",)).any() and self._begins(batch.column("name")).any():
+            source = decoded(batch.column("source"))[0].as_py()
+            one = next(iter(gathered(self._again(), captures=True).values()))
+            self._facts[source] = _facts(source, one, one.captures(), self._report, self._passed)
+            return -1
+        work = words_in(kind, DEVICE_KINDS)
+        return int(ids[work].max()) if work.any() else -1
 
-    def is_known(self, work: dict[str, int]) -> bool:
-        """Whether all calls before this work have been seen: later rows have come, or those of another source."""
-        return all(
-            source in self._facts or self._latest != source or self._reached[source] > last
-            for source, last in work.items()
-        )
+    def is_known(self, last: int) -> bool:
+        """Whether all calls before this work have been seen: later rows have come."""
+        return bool(self._facts) or self._reached > last
 
-    def attached(self, batch: Batch, work: dict[str, int]) -> Iterator[Batch]:
+    def attached(self, batch: Batch, last: int) -> Iterator[Batch]:
         """The rows of a batch."""
-        for source, last in work.items():
-            self._passed[source] = max(self._passed.get(source, -1), last)
+        self._passed = max(self._passed, last)
         return _attached(batch, self._facts)
 
 
