@@ -86,11 +86,16 @@ class Replayed:
             return
         rows, columns = found
         codes, texts = coded(columns["captured_in"])
-        known = [self._chains.setdefault(text or b"", len(self._chains)) for text in texts.to_pylist()]
-        for text in texts.to_pylist():
-            for name in _spans(text):
-                self._names.setdefault(name, len(self._names))
+        known = [self._number(text or b"") for text in texts.to_pylist()]
         self._rows.add(source_of(batch), id=batch.column("id").to_numpy()[rows], chain=np.array(known, np.int64)[codes])
+
+    def _number(self, chain: bytes) -> int:
+        number = self._chains.get(chain)
+        if number is None:
+            number = self._chains[chain] = len(self._chains)
+            for name in _spans(chain):
+                self._names.setdefault(name, len(self._names))
+        return number
 
     def of(self, source: str) -> tuple[Int64, Int64]:
         """The ids of the replayed kernels of a source, rising, and the number of the chain of each."""
