@@ -38,7 +38,7 @@ STOREYS = (
 )
 
 #: What a package of converters/ may import of the core.
-FOR_ROOMS = {
+FOR_FORMATS = {
     *("errors", "byte_account", "native", "scratch", "report", "conversion"),
     *("model", "naming", "parallel", "store", "input", "output", "stages", "kit"),
 }
@@ -209,7 +209,7 @@ def test_a_format_imports_its_own_modules_the_kit_and_the_core_below_it() -> Non
             parts = found.module.split(".")
             if parts[0] != "ktrace" or len(parts) == 1:
                 continue
-            allowed = parts[2:3] in ([mine], []) if parts[1] == "converters" else parts[1] in FOR_ROOMS
+            allowed = parts[2:3] in ([mine], []) if parts[1] == "converters" else parts[1] in FOR_FORMATS
             if not allowed:
                 wrong.append(found)
     assert not wrong, "\n".join(map(str, wrong))

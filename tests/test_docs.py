@@ -117,7 +117,7 @@ def test_the_map_of_the_house_has_every_folder(page: str) -> None:
 
 
 #: The packages of the core: its packages, and those of the stages and of the analysis.
-CORE_ROOMS = sorted(
+CORE_PACKAGES = sorted(
     str(path.parent.relative_to(ROOT / "ktrace"))
     for pattern in ("*/__init__.py", "stages/*/__init__.py", "analysis/*/__init__.py")
     for path in (ROOT / "ktrace").glob(pattern)
@@ -125,7 +125,7 @@ CORE_ROOMS = sorted(
 )
 
 
-@pytest.mark.parametrize("folder", CORE_ROOMS)
+@pytest.mark.parametrize("folder", CORE_PACKAGES)
 def test_the_maps_of_folders_name_their_modules(folder: str) -> None:
     package = ROOT / "ktrace" / folder
     tree = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""

@@ -36,10 +36,10 @@ def explained(batches: Iterable[Batch], names: Sequence[str], report: Report) ->
 
     Begins and ends must be paired. Raises UsageError at once for a name that isn't known.
     """
-    return _explained(batches, {name: room_of(name) for name in dict.fromkeys(names)}, report)
+    return _explained(batches, {name: package_of(name) for name in dict.fromkeys(names)}, report)
 
 
-def room_of(name: str) -> ModuleType:
+def package_of(name: str) -> ModuleType:
     """The package that explains `name`. Raises UsageError if there is none."""
     packages = {known: import_module(package) for known, package in EXPLANATIONS.items()}
     packages = {known: package for known, package in packages.items() if hasattr(package, "explain")}

@@ -35,7 +35,7 @@ LAUNCH_CLOCK = "launch"
 _OF_LAUNCH = r"^(?:launch__|device__|sm__maximum_warps_)"
 
 #: The space for a launch whose duration isn't known, so that no two are at the same time: 1 us.
-_ROOM = 1000
+_EXTENT = 1000
 
 #: A launch with a longer duration (104 days) is drawn as one whose duration isn't known.
 _LONGEST = 2.0**53
@@ -137,12 +137,12 @@ class Launches:
         if self._pending is not None:
             heads = self._pending.filter(self._pending["head"])
             width = _widths(heads)
-            begins = self._cursor + np.cumsum(np.where(width > 0, width, _ROOM)) - np.where(width > 0, width, _ROOM)
+            begins = self._cursor + np.cumsum(np.where(width > 0, width, _EXTENT)) - np.where(width > 0, width, _EXTENT)
             parts.append((heads["id"].to_numpy(), begins, width))
         if not parts:
             return (np.zeros(0, np.int64),) * 3
         ids, begins, widths = (np.concatenate([part[which] for part in parts]) for which in range(3))
-        return ids, begins, np.where(widths > 0, widths, _ROOM)
+        return ids, begins, np.where(widths > 0, widths, _EXTENT)
 
     def _is_detail(self, batch: Batch, new: pa.Array) -> Bools:
         """Which rows are metrics and notes of launches."""
@@ -188,7 +188,7 @@ class Launches:
     def _place(self, heads: pa.Table) -> pa.Table:
         """Assigns a time to each launch."""
         width = _widths(heads)
-        extent = np.where(width > 0, width, _ROOM)
+        extent = np.where(width > 0, width, _EXTENT)
         ends = self._cursor + np.cumsum(extent)
         self._cursor = int(ends[-1]) if len(ends) else self._cursor
         columns = {"id": heads["id"], "ts": pa.array(ends - extent), "dur": pa.array(width)}

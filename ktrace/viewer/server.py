@@ -67,7 +67,7 @@ STALL_SECONDS = 30
 CONNECTIONS = 64
 
 #: Seconds within which a connection ends that gives way to a new one.
-_ROOM_SECONDS = 2
+_GIVE_WAY_SECONDS = 2
 
 #: Sent with every answer: no caching, no content sniffing, no embedding, no referrer.
 _HEADERS = {
@@ -130,14 +130,14 @@ class Server(socketserver.ThreadingTCPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answers in a separate thread. Closes the connection if there are too many, all of which have asked."""
-        if self._free.acquire(blocking=False) or (self._made_room() and self._free.acquire(timeout=_ROOM_SECONDS)):
+        if self._free.acquire(blocking=False) or (self._gave_way() and self._free.acquire(timeout=_GIVE_WAY_SECONDS)):
             with self._lock:
                 self._silent[request] = None
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
-    def _made_room(self) -> bool:
+    def _gave_way(self) -> bool:
         """Ends the connection that has been silent for longest. Returns False if none is silent."""
         with self._lock:
             oldest = next(iter(self._silent), None)

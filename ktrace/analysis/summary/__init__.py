@@ -29,7 +29,7 @@ QUESTIONS: dict[str, str] = {
     "critical-path": "ktrace.analysis.critical_path",
 }
 
-_TREE_ROOM = "ktrace.analysis.hosts"
+_TREE_PACKAGE = "ktrace.analysis.hosts"
 
 #: What a call tree can nest: at least one of the first three.
 TREE = ("range", "module", "op", "kernel")
@@ -46,7 +46,7 @@ def asked(names: Sequence[str] | None, spill: Spill, levels: Sequence[str] = ())
     `levels` are those of a call tree, which is one more question.
     """
     found = [import_module(package).questions(tuple(mine), spill) for package, mine in _packages(names).items()]
-    return [*found, import_module(_TREE_ROOM).tree(levels, spill)] if levels else found
+    return [*found, import_module(_TREE_PACKAGE).tree(levels, spill)] if levels else found
 
 
 def split_tree(names: Sequence[str]) -> tuple[list[str], list[str]]:
