@@ -42,7 +42,8 @@ def length(spans: Spans) -> int:
 class Gap:
     """A time in which a device does nothing, the cause, the work after it, and the call that launched that.
 
-    The cause is `launch overhead` (the work was on its way, or right behind other work), `host synchronised` (without
+    The cause is `launch overhead` (the work was on its way, or right behind other work), `between graph nodes` (the same
+    within one launch of a graph), `host synchronised` (without
     the wait of the host the work would have come in time), `host late`, `queued before the recording` or `not recorded`
     (the device wasn't idle: what ran isn't in the file, but its call is), or `unknown` (the call isn't). `host_in` is
     the innermost span of the launching thread in the longest part of the gap until the call.
@@ -170,9 +171,22 @@ class Truth:
             return Gap(begin, end, "not recorded", piece, call)
         edge = graph.binding(piece.begin, world.times)
         if (edge is not None and edge.why != "launch") or world.times[call.begin] <= begin:
-            return Gap(begin, end, "launch overhead", piece, call)
+            return Gap(begin, end, self._between(piece), piece, call)
         cause = "host synchronised" if self._synchronised(call, begin) else "host late"
         return Gap(begin, end, cause, piece, call, self._host_in(call, begin))
+
+    def _between(self, piece: Piece) -> str:
+        """What the time between work and the work that it waited for is."""
+        call = self.world.pieces[piece.call or 0]
+        inner = "Graph" in call.name and piece is not self._first_of_call[piece.call]
+        return "between graph nodes" if inner else "launch overhead"
+
+    @cached_property
+    def _first_of_call(self) -> dict[int | None, Piece]:
+        """The work of each call that began first."""
+        times = self.world.times
+        work = sorted((one for one in self.world.pieces if one.kind in WORK), key=lambda one: -times[one.begin])
+        return {one.call: one for one in work}
 
     def _unseen(self, hidden: Spans, begin: int, end: int) -> int:
         """How long work that isn't recorded ran in a gap."""
@@ -287,7 +301,7 @@ class Truth:
         edge = world.graph.binding(work.begin, times)
         assert edge is not None
         for other in world.graph.edges[work.begin]:
-            kind = "launch delay" if other.why == "launch" else "launch overhead"
+            kind = "launch delay" if other.why == "launch" else self._between(work)
             tied = times[other.moment] + other.lag >= begin - _TIED
             if tied and decided.get((begin, kind)) == max(times[other.moment], since):
                 edge = other
@@ -295,7 +309,7 @@ class Truth:
         if before is not None and not world.is_recorded(before):
             found.append((since, begin, "queued before the recording", ""))
             return 0  # a moment at the start of all
-        kind = "launch delay" if edge.why == "launch" else "launch overhead"
+        kind = "launch delay" if edge.why == "launch" else self._between(work)
         found.append((max(times[edge.moment], since), begin, kind, kind))
         return edge.moment
 

@@ -63,7 +63,7 @@ class Device:
     `call_end`; `stream`, a number for its stream. `why` and `before` tell what allowed it to begin: UNKNOWN, LAUNCH, or
     WORK with its row in `before`. Why its device did nothing before it, as `--by idle` tells: `gap`, since when, and
     `cause`, NO_GAP where it worked; if it is LOST, its launch isn't known to have decided. What may keep work waiting
-    is that of `Launching`: `usual`, `limit`, `may_wait`; `unseen` is work that waited until its device had done what
+    is that of `Launching`: `usual`, `limit`, `may_wait`, `is_inner`; `unseen` is work that waited until its device had done what
     was queued before the recording.
     """
 
@@ -114,6 +114,7 @@ class Device:
         self.latency: Int64 = np.where(launching.samples >= SAMPLES, launching.latency, -1)[self.place]
         self.limit: Int64 = launching.limit[order]
         self.may_wait: Bools = launching.may_wait[order]
+        self.is_inner: Bools = launching.is_inner[order]
         self.unseen: Bools = launching.unseen[order] & (self.begin - self.call_end > self.limit)
         self.unseen |= launching.unseen[order] & ~self.launched
 

@@ -35,16 +35,25 @@ from ktrace.naming.taxonomy import classify
 #: What a piece of the path is. From `launch overhead` on, these are causes of `--by idle`.
 KINDS = (
     *("kernel", "collective", "copy", "host operator", "API call", "between calls", ON_ITS_WAY),
-    *(list(CAUSES)[cause] for cause in (gaps.OVERHEAD, gaps.DEPENDENCY, gaps.BEFORE, gaps.LOST, gaps.UNKNOWN)),
+    *(
+        list(CAUSES)[cause]
+        for cause in (gaps.OVERHEAD, gaps.NODES, gaps.DEPENDENCY, gaps.BEFORE, gaps.LOST, gaps.UNKNOWN)
+    ),
 )
 KERNEL, COLLECTIVE, COPYING, OPERATOR, CALL, NO_CALL, LAUNCH_DELAY = range(7)
-WORK_DELAY, DEPENDENCY, UNSEEN, LOST, UNKNOWN = range(7, len(KINDS))
+WORK_DELAY, NODE_DELAY, DEPENDENCY, UNSEEN, LOST, UNKNOWN = range(7, len(KINDS))
 
 #: The kinds of HOST and ON_DEVICE, which depend on what they refer to, and of the delays.
 _OF_DELAY = np.array([NO_CALL, KERNEL, LAUNCH_DELAY, WORK_DELAY, UNSEEN, UNKNOWN], np.int8)
 
 #: The kinds of delays that their gap has a cause for; the others are those of a launch or from work to work.
-_OF_CAUSE = {gaps.DEPENDENCY: DEPENDENCY, gaps.BEFORE: UNSEEN, gaps.LOST: LOST, gaps.UNKNOWN: UNKNOWN}
+_OF_CAUSE = {
+    gaps.NODES: NODE_DELAY,
+    gaps.DEPENDENCY: DEPENDENCY,
+    gaps.BEFORE: UNSEEN,
+    gaps.LOST: LOST,
+    gaps.UNKNOWN: UNKNOWN,
+}
 
 
 class Columns(NamedTuple):
@@ -197,7 +206,7 @@ def _with_causes(columns: Columns, device: Device) -> Columns:
     rows = np.flatnonzero((columns.kind == LAUNCH_DELAY) | (columns.kind == WORK_DELAY))
     work, kind = columns.work[rows], columns.kind.copy()
     may_wait = np.where(device.may_wait[work], gaps.DEPENDENCY, gaps.UNKNOWN)
-    cause = np.where(wait[at[rows]] > device.limit[work], may_wait, NO_GAP)
+    cause = np.where(wait[at[rows]] > device.limit[work], may_wait, np.where(device.is_inner[work], gaps.NODES, NO_GAP))
     cause[~device.launched[work]] = gaps.UNKNOWN
     inside = (columns.begin[rows] >= device.gap[work]) & (device.cause[work] != NO_GAP)
     cause[inside] = device.cause[work[inside]]
@@ -206,7 +215,7 @@ def _with_causes(columns: Columns, device: Device) -> Columns:
     kept = np.append(True, (at[1:] != at[:-1]) | (kind[1:] != kind[:-1]))
     ends = np.append(columns.begin[kept][1:], columns.end[-1])
     columns = _rows(columns._replace(kind=kind), kept)._replace(end=ends)
-    waits = np.flatnonzero((columns.kind > WORK_DELAY) & (columns.work >= 0))
+    waits = np.flatnonzero((columns.kind >= DEPENDENCY) & (columns.work >= 0))
     other = columns.other.copy()
     other[waits] = device.other_until(columns.work[waits], columns.begin[waits], columns.end[waits])
     return columns._replace(other=other)

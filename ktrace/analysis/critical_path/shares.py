@@ -43,7 +43,7 @@ _BRIEF = {
     "collectives": ("collective",),
     "copies": ("copy",),
     "host": ("host operator", "API call", "between calls"),
-    "delays": ("launch delay", "launch overhead"),
+    "delays": ("launch delay", "launch overhead", "between graph nodes"),
     "waits": ("dependency", "queued before the recording", "not recorded", "unknown"),
 }
 

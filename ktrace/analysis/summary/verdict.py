@@ -49,6 +49,7 @@ _REASONS = {
     "host synchronised": "the host waited for the device before it launched more",
     "dependency": "queued work waited for other work",
     "launch overhead": "of the overhead between launches",
+    "between graph nodes": "the nodes of graphs don't follow each other at once",
     "queued before the recording": "the work queued before the recording isn't in the trace",
     "not recorded": "work may have run that the trace lacks",
 }
@@ -57,8 +58,12 @@ _PLACES = {
     "host synchronised": "synchronisations, after which the device has nothing to do",
     "dependency": "what queued work waits for: events, other streams, copies",
     "launch overhead": "the overhead between launches",
+    "between graph nodes": "the time between the nodes of graphs",
     "unknown": "the time in which the devices are idle",
 }
+#: Causes of many short gaps, of which the average tells something.
+_BETWEEN = ("launch overhead", "between graph nodes")
+
 #: Idle time that is none: the device did what the trace lacks.
 _UNSEEN = "queued before the recording"
 
@@ -242,7 +247,7 @@ def _losses(summary: Figures, span: int) -> list[Loss]:
             host = (
                 f"; the host was longest in {shortened(longest.name, _WIDTH)}, {brief(longest.time)}" if longest else ""
             )
-            average = f", in {gaps:,} gaps of {brief(time / gaps)} on average" if cause == "launch overhead" else ""
+            average = f", in {gaps:,} gaps of {brief(time / gaps)} on average" if cause in _BETWEEN else ""
             found.append(Loss(time, _PLACES[cause], host or average))
     return found
 

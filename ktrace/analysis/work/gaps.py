@@ -156,11 +156,12 @@ CAUSES = {
     "host synchronised": "nothing was queued: the host had waited for the device, and would have launched in time else",
     "dependency": "work was queued, but had to wait: for an event, another stream or device, its graph",
     "launch overhead": "work was queued, and began shortly after the work before it",
+    "between graph nodes": "the graph was launched, and its next node began later than the nodes before it had ended",
     "queued before the recording": "the device was at work that was queued before, and isn't in the trace",
     "not recorded": "the device may have been at work that was launched in between, and isn't in the trace",
     "unknown": "the call that launched the work after the gap isn't known, or nothing tells why it began late",
 }
-LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, BEFORE, LOST, UNKNOWN = range(len(CAUSES))
+LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, NODES, BEFORE, LOST, UNKNOWN = range(len(CAUSES))
 
 #: Causes that depend on what the host does, and the cause before work that no gap is before.
 BY_HOST, NO_GAP = (LATE, SYNCHRONISED), -1
@@ -255,6 +256,7 @@ def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> t
     short = began & (late <= launching.usual[gaps.place[known]]) & ~waited
     word = np.where(launching.may_wait[gaps.after[known]], DEPENDENCY, UNKNOWN)
     cause[known] = np.select([short, waited], [np.full(len(known), OVERHEAD), word], LATE)
+    cause[launching.is_inner[gaps.after] & np.isin(cause, (OVERHEAD, DEPENDENCY, UNKNOWN))] = NODES
     cause[known[_lost_before(gaps, work, events, launching)[known]]] = LOST
     cause[launching.unseen[gaps.after]] = BEFORE
     ours = known[(cause[known] == LATE)]

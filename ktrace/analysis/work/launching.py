@@ -47,7 +47,8 @@ class Launching(NamedTuple):
     By piece of work: `called`, when its call began, if that isn't known the latest such time on its stream until then;
     `may_wait`, whether anything in the trace can have kept it waiting: a graph, a copy, an event, or
     work of another stream if no waits for events are recorded; `limit`, the longest wait that isn't taken for more than
-    a launch; `unseen`, whether its device had worked until then on what was queued before the recording.
+    a launch; `is_inner`, whether it belongs to the launch of a graph and isn't the first of it; `unseen`, whether its
+    device had worked until then on what was queued before the recording.
     """
 
     latency: Int64
@@ -56,6 +57,7 @@ class Launching(NamedTuple):
     called: Int64
     may_wait: Bools
     limit: Int64
+    is_inner: Bools
     unseen: Bools
 
 
@@ -75,7 +77,8 @@ def launching_of(work: Work, events: Events) -> Launching:
     may_wait, here = _may_wait(pieces, work, events), usual[place]
     limit = np.where(may_wait, here, _AT_MOST * here)
     unseen = _unseen(pieces, work, events)
-    return Launching(latency, samples, usual, pieces.since, may_wait, limit, unseen)
+    inner = pieces.later & _named_graph(work, events)[events.call]
+    return Launching(latency, samples, usual, pieces.since, may_wait, limit, inner, unseen)
 
 
 class _Pieces:
@@ -152,15 +155,18 @@ def _may_wait(pieces: _Pieces, work: Work, events: Events) -> Bools:
 
 def _of_graph(pieces: _Pieces, work: Work, events: Events) -> Bools:
     """Which work belongs to a graph: its call launched several pieces, or says so."""
-    calls, spans, names = events.calls, work.gathered.spans.of(events.source), work.gathered.spans.names
-    graph = np.zeros(len(calls["ts"]), np.bool_)
+    graph = _named_graph(work, events)
     graph[events.call[pieces.later]] = True
-    if names:
-        ids = spans["id"][_named(_GRAPH, names)[spans["name"]]]
-        graph |= np.isin(calls["id"], ids)
-    found = np.zeros(len(events), np.bool_)
-    found[pieces.launched] = graph[events.call[pieces.launched]]
-    return found
+    return graph[events.call] & pieces.launched
+
+
+def _named_graph(work: Work, events: Events) -> Bools:
+    """Which calls launch a graph by their name; the last one is for work without a call."""
+    calls, spans, names = events.calls, work.gathered.spans.of(events.source), work.gathered.spans.names
+    if not names:
+        return np.zeros(len(calls["ts"]) + 1, np.bool_)
+    ids = spans["id"][_named(_GRAPH, names)[spans["name"]]]
+    return np.append(np.isin(calls["id"], ids), False)
 
 
 def _unseen(pieces: _Pieces, work: Work, events: Events) -> Bools:

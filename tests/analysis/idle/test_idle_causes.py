@@ -163,6 +163,27 @@ def test_work_that_was_queued(tmp_path: Path, wait: bool, cause: str) -> None:
     assert by_cause(device) == {word: (sum(some), len(some), max(some)) for word, some in expected.items()}
 
 
+@pytest.mark.parametrize(
+    ("call", "returned", "causes"),
+    [
+        ("hipGraphLaunch", 3_000, {"between graph nodes": (21_000, 2, 20_000)}),
+        ("hipGraphLaunch", 35_500, {"between graph nodes": (1_000, 1, 1_000), "host late": (20_000, 1, 20_000)}),
+        ("launch", 3_000, {"launch overhead": (1_000, 1, 1_000), "dependency": (20_000, 1, 20_000)}),
+    ],
+)
+def test_gaps_between_the_nodes_of_a_graph(
+    tmp_path: Path, call: str, returned: int, causes: dict[str, tuple[int, int, int]]
+) -> None:
+    """They have a cause of their own, unless the call that launches the nodes one by one hasn't got so far."""
+    rows = [
+        host(call, 0, returned, 1),
+        work("a", 4_000, 5_000, 1),
+        work("b", 6_000, 15_000, 1),
+        work("c", 35_000, 36_000, 1),
+    ]
+    assert by_cause(only(tmp_path, rows)) == causes
+
+
 @pytest.mark.parametrize(("more", "cause"), [([], "launch overhead"), (["cudaStreamWaitEvent"], "dependency")])
 def test_one_stream_without_a_wait_has_no_dependency(tmp_path: Path, more: list[str], cause: str) -> None:
     """The gap is a little longer than what a launch explains; an event that the stream waits for explains it, too."""
@@ -397,7 +418,7 @@ def test_work_without_a_duration_at_the_edges(tmp_path: Path) -> None:
 #: Real traces: idle time by cause, by loops over the JSON that aren't ktrace's; times of calls and work decide.
 KINETO = {
     "sglang_Qwen3-8B_decode.json.gz": {"queued before the recording": 463_295_405, "dependency": 0},
-    "graph_execution.json.gz": {"dependency": 0, "launch overhead": 380_624},
+    "graph_execution.json.gz": {"dependency": 0, "launch overhead": 362_354, "between graph nodes": 18_270},
     "gpu_only_trace.json.gz": {"dependency": 0},
     "nccl_data.json.gz": {"queued before the recording": 0},
     "rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz": {"queued before the recording": 0},
@@ -413,13 +434,17 @@ def test_real_gaps_against_plain_arithmetic(name: str) -> None:
     events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     work = [one for one in events if one.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset") and one["ph"] == "X"]
     calls = {one["args"]["correlation"]: one for one in events if one.get("cat") in ("cuda_runtime", "cuda_driver")}
-    longest = queued_most = 0.0
-    reached = None
+    longest = queued_most = between = 0.0
+    reached, graphs = None, set()
     for one in sorted(work, key=lambda one: float(one["ts"])):
         begin, call = float(one["ts"]), calls.get(one["args"]["correlation"])
         if reached is not None and begin > reached and call:
             longest = max(longest, begin - reached)
             queued_most = max(queued_most, begin - max(reached, float(call["ts"]) + call["dur"]))
+            if one["args"]["correlation"] in graphs and float(call["ts"]) + call["dur"] <= reached:
+                between += begin - reached
+        graphs |= {one["args"]["correlation"]} if call and "GraphLaunch" in call["name"] else set()
         reached = max(reached or 0.0, begin + one["dur"])
     assert max(one.longest for one in device.causes) == pytest.approx(1000 * longest, abs=1000)
+    assert found.get("between graph nodes", 0) == pytest.approx(1000 * between, abs=1000)
     assert (queued_most > 1000) is ("queued before the recording" in found)  # us: only one waits longer than a ms
