@@ -125,6 +125,7 @@ def _work(reading: ExportReader, table: str, *, each: int = 1, work: bool = True
                 **process,
                 **reading.places.device(block, process.get("pid"), work=work),
                 "correlation": reading.correlation(block),
+                **reading.nodes.columns(block, process.get("pid")),
             },
         )
 

@@ -40,6 +40,7 @@ from . import calls, counters, cpu, device_work, facts, generic
 from .device_work import Waits
 from .enums import Enums
 from .facts import all_rows
+from .graph_nodes import GraphNodes
 from .nvtx import Nvtx
 from .places import NsysTracks
 from .reading import ExportReader
@@ -91,6 +92,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             NsysTracks(database),
             Batches(conversion),
             Stacks(database, conversion, strings),
+            GraphNodes(database, conversion, strings),
         )
         yield from _catalog(reading, facts.session(reading))
         yield from _catalog(reading, facts.devices(reading))

@@ -15,6 +15,7 @@ from ktrace.kit.sqlite.database import Database
 from ktrace.model.arrays import Int64
 
 from .enums import COLUMNS, Enums
+from .graph_nodes import GraphNodes
 from .places import NsysTracks, without
 from .stacks import Stacks
 from .strings import NO_NAME, Strings, Words
@@ -49,6 +50,7 @@ class ExportReader:
     places: NsysTracks
     batches: Batches
     stacks: Stacks
+    nodes: GraphNodes
     _words: dict[tuple[str, str, bool], Words] = field(default_factory=dict)
 
     def blocks(self, table: str) -> Iterator[Block]:

@@ -220,6 +220,39 @@ def test_calls_of_cuda_match_by_position_alone(tmp_path: Path) -> None:
     assert "another run" in report.issues["uncaptured"].places[0][1]
 
 
+@pytest.mark.parametrize("twice", [False, True])
+def test_numbered_nodes_tell_the_calls_of_several_streams(tmp_path: Path, twice: bool) -> None:
+    """The numbers rise as the nodes were captured, whatever the streams; one that occurs twice tells nothing."""
+
+    def numbered(events: Events) -> None:
+        launches = [one["args"]["correlation"] for one in events if "GraphLaunch" in one["name"]]
+        for correlation in launches:
+            work = [
+                one for one in events if one["args"].get("correlation") == correlation and one["args"].get("stream")
+            ]
+            work.sort(key=lambda one: one["ts"])
+            for number, one in enumerate(work, 1):
+                one["args"] |= {"graph id": 3, "graph node id": 40 if twice else 40 + number, "stream": 3 + number % 2}
+            work[1]["ts"] = work[-1]["ts"] + 1  # on its stream it runs last
+
+    replays = changed(REPLAYS, tmp_path / "streams.json", numbered)
+    capture = changed(CAPTURE, tmp_path / "c.json", of_cuda)
+    found, report = operators(replays, capture=capture)
+    moved = [*REPLAY[:1], *REPLAY[2:], REPLAY[1]]
+    assert found == ([None] * 13 if twice else [*moved, *moved, None])
+    assert ("uncaptured" in report.issues) is twice
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_operators_of_replays_without_a_capture_are_asked_for(captured: bool) -> None:
+    options = {"capture": CAPTURE} if captured else {}
+    answers = ktrace.summary(REPLAYS, by=["op", "range"], **options).answers
+    said = [note for note in answers["op"].notes if "--capture" in note]
+    assert [note.split(" were replayed")[0] for note in said] == ([] if captured else ["12 pieces of work (57.750 us)"])
+    notes = ktrace.summary(SAMPLES / "kineto/one-step-of-training.pt.trace.json", by=["op"]).answers["op"].notes
+    assert not any("--capture" in note for note in notes)
+
+
 def test_the_command_takes_several_captures_and_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "captures"
     folder.mkdir()

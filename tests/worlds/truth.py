@@ -42,9 +42,9 @@ def length(spans: Spans) -> int:
 class Gap:
     """A time in which a device does nothing, the cause, the work after it, and the call that launched that.
 
-    The cause is `launch overhead` (the work was on its way, or right behind other work), `between graph nodes` (the same
-    within one launch of a graph), `host synchronised` (without
-    the wait of the host the work would have come in time), `host late`, `queued before the recording` or `not recorded`
+    The cause is `launch overhead` (the work was on its way, or right behind other work), `between graph nodes` (the
+    same within one launch of a graph), `host synchronised` (without the wait of the host the work would have come in
+    time), `host late`, `queued before the recording` or `not recorded`
     (the device wasn't idle: what ran isn't in the file, but its call is), or `unknown` (the call isn't). `host_in` is
     the innermost span of the launching thread in the longest part of the gap until the call.
     """

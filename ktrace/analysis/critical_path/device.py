@@ -63,8 +63,8 @@ class Device:
     `call_end`; `stream`, a number for its stream. `why` and `before` tell what allowed it to begin: UNKNOWN, LAUNCH, or
     WORK with its row in `before`. Why its device did nothing before it, as `--by idle` tells: `gap`, since when, and
     `cause`, NO_GAP where it worked; if it is LOST, its launch isn't known to have decided. What may keep work waiting
-    is that of `Launching`: `usual`, `limit`, `may_wait`, `is_inner`; `unseen` is work that waited until its device had done what
-    was queued before the recording.
+    is that of `Launching`: `usual`, `limit`, `may_wait`, `is_inner`; `unseen` is work that waited until its device had
+    done what was queued before the recording.
     """
 
     def __init__(self, work: Work, events: Events) -> None:

@@ -20,6 +20,7 @@ from ktrace.analysis.hosts.answer import TITLES, CallCosts, HostCost, HostCosts
 from ktrace.analysis.hosts.backward import Arrows, Ends, ForwardModules, ForwardRanges
 from ktrace.analysis.hosts.forest import Forest, Outer, Paths, Spans
 from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.launching import graph_calls
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.analysis.work.replayed import Replayed
 from ktrace.analysis.work.spans import KINDS, MARKER, MODULE, grouped
@@ -210,7 +211,9 @@ class _Sum:
         self._kernel, self._kernels = work.by_shape(labels.key("kernel"))
         self._shows_kernels = "kernel" in levels
         self._any = self._from_ranges = False
+        self._all = work
         self._unlaunched, self._work, self._time = 0, 0, 0
+        self._replays, self._replayed_time = 0, 0  # of graphs whose captures aren't known
         self._device = 0
 
     def add(self, host: _Host, events: Events | None, replayed: Replayed) -> None:
@@ -254,6 +257,9 @@ class _Sum:
         of_call = np.full(len(events.calls["ts"]) + 1, outside, np.int64)  # the last one is for work without a call
         of_call[used] = np.where(path >= 0, path, outside)
         found = self._captured(of_call[call], events, replayed, outside)
+        lacking = graph_calls(self._all, events)[call] & (found == of_call[call])
+        self._replays += int(np.count_nonzero(lacking))
+        self._replayed_time += int(events.dur[lacking].sum())
         if self._shows_kernels:
             found = self._paths.number(found, (self._kernel[events.shape].astype(np.int64) + 1) * _CODES + _OTHER)
         self._paths.add_work(found, events.dur)
@@ -270,11 +276,10 @@ class _Sum:
         rows = np.flatnonzero(place >= 0)
         if not len(rows):
             return path
-        chain = chain[place[rows]]
+        path, chain = path.copy(), chain[place[rows]]
         first = len(self._names.group) - len(replayed.names)
-        level = np.where(replayed.is_module(), LEVELS.index("module"), LEVELS.index("op"))
-        wanted = np.isin(level, [LEVELS.index(one) for one in self._levels])
-        code = np.append(np.where(wanted, self._names.group[first:] * _CODES + level, -1), -1)
+        level = self._levels_of(replayed.kinds(), first)
+        code = np.append(np.where(level >= 0, self._names.group[first:] * _CODES + level, -1), -1)
         for span in replayed.chains():
             name = span[chain]
             mine, name = rows[code[name] >= 0], name[code[name] >= 0]
@@ -282,6 +287,20 @@ class _Sum:
             self._any |= bool(len(mine))
             path[mine] = self._paths.number(np.where(path[mine] == outside, -1, path[mine]), code[name])
         return path
+
+    def _levels_of(self, kinds: list[str], first: int) -> Int64:
+        """The number of the innermost wanted level of each name from a number on, -1 for none."""
+        kind = np.array(kinds)
+        is_range = kind == "range"
+        on = {
+            "range": is_range,
+            "module": (kind == "module") | (is_range & self._names.module[first:]),
+            "op": (kind == "op") | (is_range & self._names.operator[first:]),
+        }
+        found = np.full(len(kinds), -1, np.int64)
+        for name in self._levels:
+            found[on[name]] = LEVELS.index(name)
+        return found
 
     def answer(self, has_device: bool) -> HostCosts | None:
         """The costs, None if there are no such spans."""
@@ -344,6 +363,12 @@ class _Sum:
         grouped = int(np.count_nonzero(self._names.arguments & self._used))
         if grouped:
             found.append(f"{grouped:,} names with arguments, as in 'aten::mm, seq = 12', count without them.")
+        if self._replays and {"op", "module"} & {*self._levels}:
+            many = f"{self._replays:,} pieces of work ({duration(self._replayed_time)})"
+            found.append(
+                f"{many} were replayed by graphs; their operators ran at capture. Name PyTorch's trace of the capture "
+                "with --capture, or begin to record before it."
+            )
         if self._unlaunched:
             many = f"{self._unlaunched:,} of {self._work:,} pieces of device work ({duration(self._time)})"
             found.append(f"The call that launched {many} isn't known.")

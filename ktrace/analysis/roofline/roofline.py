@@ -95,7 +95,7 @@ class Operators:
         if len(rows):
             ts, thread = batch.column("ts").to_numpy()[rows], self._threads.number(batch, rows)
             self._rows.add(source_of(batch), ts=ts, dur=dur, thread=thread, cost=cost)
-        if (found := replayed(batch)) is not None:
+        if (found := replayed(batch)) is not None and found[1]["operator"].null_count < len(found[0]):
             work, columns = found
             whole = np.full(len(batch), len(work))
             whole[work] = np.arange(len(work))

@@ -77,7 +77,7 @@ def launching_of(work: Work, events: Events) -> Launching:
     may_wait, here = _may_wait(pieces, work, events), usual[place]
     limit = np.where(may_wait, here, _AT_MOST * here)
     unseen = _unseen(pieces, work, events)
-    inner = pieces.later & _named_graph(work, events)[events.call]
+    inner = pieces.later & graph_calls(work, events)[events.call]
     return Launching(latency, samples, usual, pieces.since, may_wait, limit, inner, unseen)
 
 
@@ -155,12 +155,12 @@ def _may_wait(pieces: _Pieces, work: Work, events: Events) -> Bools:
 
 def _of_graph(pieces: _Pieces, work: Work, events: Events) -> Bools:
     """Which work belongs to a graph: its call launched several pieces, or says so."""
-    graph = _named_graph(work, events)
+    graph = graph_calls(work, events)
     graph[events.call[pieces.later]] = True
     return graph[events.call] & pieces.launched
 
 
-def _named_graph(work: Work, events: Events) -> Bools:
+def graph_calls(work: Work, events: Events) -> Bools:
     """Which calls launch a graph by their name; the last one is for work without a call."""
     calls, spans, names = events.calls, work.gathered.spans.of(events.source), work.gathered.spans.names
     if not names:

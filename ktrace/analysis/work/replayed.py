@@ -1,4 +1,4 @@
-"""The operators and modules of replayed kernels, which `ktrace.stages.replays` attached as arguments."""
+"""The operators, modules and ranges of replayed kernels, which are in their arguments (see `ktrace.stages.replays`)."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class _Arguments(msgspec.Struct):
     captured_in: msgspec.Raw = msgspec.Raw(b"")
     operator: str | None = None
     operator_id: int | None = None
+    range: str | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Arguments)
@@ -33,7 +34,7 @@ _SPANS = msgspec.json.Decoder(list[str])
 
 
 def replayed(batch: Batch) -> tuple[Int64, dict[str, pa.Array]] | None:
-    """The rows of replayed kernels, and columns of these arguments: captured_in, operator, operator_id."""
+    """The rows of replayed kernels, and columns of these arguments: captured_in, operator, operator_id, range."""
     typed = batch.has("args.captured_in")
     if batch.record != "events" or not (typed or batch.has("args")):
         return None
@@ -56,7 +57,7 @@ def replayed(batch: Batch) -> tuple[Int64, dict[str, pa.Array]] | None:
     return (rows, columns) if len(rows) else None
 
 
-_TYPES = {"captured_in": pa.binary(), "operator": pa.string(), "operator_id": pa.int64()}
+_TYPES = {"captured_in": pa.binary(), "operator": pa.string(), "operator_id": pa.int64(), "range": pa.string()}
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -64,21 +65,24 @@ def _arguments(text: str) -> dict[str, Any]:
         found = _DECODER.decode(text)
     except NOT_JSON:
         found = _Arguments()
-    return {"captured_in": bytes(found.captured_in), "operator": found.operator, "operator_id": found.operator_id}
+    return {name: getattr(found, name) for name in _TYPES} | {"captured_in": bytes(found.captured_in)}
 
 
 class Replayed:
-    """The operators and modules around the captured call of each replayed kernel."""
+    """The operators, modules and ranges around the captured call of each replayed kernel.
+
+    Where the innermost one is in the argument `range`, all of them are ranges.
+    """
 
     def __init__(self, spill: Spill, name: str) -> None:
-        self._names: dict[str, int] = {}
-        self._chains: dict[bytes, int] = {}
+        self._names: dict[tuple[str, bool], int] = {}  # name, and whether it is that of a range
+        self._chains: dict[tuple[bytes, bool], int] = {}
         self._rows = StoredColumns(spill, name, id="i8", chain="i4")
 
     @property
     def names(self) -> list[str]:
-        """The different operators and modules, these as Kineto names their ranges."""
-        return list(self._names)
+        """The different operators, modules (as Kineto names their ranges) and ranges."""
+        return [name for name, _ in self._names]
 
     def see(self, batch: Batch) -> None:
         """Collects those of the events of one source."""
@@ -86,15 +90,17 @@ class Replayed:
             return
         rows, columns = found
         codes, texts = coded(columns["captured_in"])
-        known = [self._number(text or b"") for text in texts.to_pylist()]
-        self._rows.add(source_of(batch), id=batch.column("id").to_numpy()[rows], chain=np.array(known, np.int64)[codes])
+        is_range = truth(columns["range"].is_valid())
+        known = np.array([[self._number(text or b"", kind) for kind in (False, True)] for text in texts.to_pylist()])
+        chain = known[codes, is_range.astype(np.int64)]
+        self._rows.add(source_of(batch), id=batch.column("id").to_numpy()[rows], chain=chain)
 
-    def _number(self, chain: bytes) -> int:
-        number = self._chains.get(chain)
+    def _number(self, chain: bytes, is_range: bool) -> int:
+        number = self._chains.get((chain, is_range))
         if number is None:
-            number = self._chains[chain] = len(self._chains)
+            number = self._chains[chain, is_range] = len(self._chains)
             for name in _spans(chain):
-                self._names.setdefault(name, len(self._names))
+                self._names.setdefault((name, is_range), len(self._names))
         return number
 
     def of(self, source: str) -> tuple[Int64, Int64]:
@@ -105,12 +111,13 @@ class Replayed:
 
     def chains(self) -> list[Int64]:
         """The outermost span of each chain, as an index of `names`, then the next ones; -1 beyond the end."""
-        chains = [[self._names[name] for name in _spans(text)] for text in self._chains]
+        chains = [[self._names[name, is_range] for name in _spans(text)] for text, is_range in self._chains]
         return [np.array(level, np.int64) for level in zip_longest(*chains, fillvalue=-1)]
 
-    def is_module(self) -> list[bool]:
-        """Whether each name is that of a module, not of an operator."""
-        return [name.startswith(MODULE) for name in self._names]
+    def kinds(self) -> list[str]:
+        """What each name is: module, op, or range."""
+        kinds = (("range", is_range, name) for name, is_range in self._names)
+        return [kind if is_range else "module" if name.startswith(MODULE) else "op" for kind, is_range, name in kinds]
 
 
 def _spans(text: Any) -> list[str]:

@@ -30,6 +30,9 @@ COPY, SET, ANY = "\0copy", "\0set", "\0any"
 #: The arguments that describe the inputs of an operator.
 SHAPES = ("Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs")
 
+#: The argument in which newer Kineto writes the number of a node; numbers rise as the nodes are created.
+_NODE = "args.graph node id"
+
 _BEGIN, _END = re.compile(r"StreamBeginCapture"), re.compile(r"StreamEndCapture")
 _GRAPH = re.compile(r"GraphLaunch")
 _CALL = re.compile(r"StreamBeginCapture|StreamEndCapture|Memcpy|Memset|Launch(?!HostFunc)")
@@ -66,7 +69,10 @@ class Capture(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """A launch of a graph: the work of each stream in order, and the ids of its rows."""
+    """A launch of a graph: the work of each stream in order, and the ids of its rows.
+
+    Where the nodes are numbered, it is all work in the order of the nodes, as if on one stream.
+    """
 
     streams: tuple[tuple[str, ...], ...]
     ids: tuple[Int64, ...]
@@ -81,7 +87,7 @@ class Gathered:
         """`captures` keeps the operators and modules, too, which captures need."""
         self._keeps_spans = captures
         self._calls: list[Row] = []
-        self._work: list[tuple[Int64, ...]] = []  # correlation (0: none), ts, id, shape
+        self._work: list[tuple[Int64, ...]] = []  # correlation (0: none), ts, id, node (0: none), shape
         self._shapes = Shapes(("device", "stream", "kind", "name"))
         self._spans: list[pa.RecordBatch] = []
         self._catalog = Catalog()
@@ -104,8 +110,8 @@ class Gathered:
         if work.any() and not batch.has("args.captured_in"):
             rows = np.flatnonzero(work)
             ts, ids = (batch.column(name).to_numpy()[rows] for name in ("ts", "id"))
-            correlation, _ = values(batch.columns, "correlation")
-            self._work.append((correlation[rows], ts, ids, self._shapes.number(batch, rows).astype(np.int64)))
+            correlation, node = (values(batch.columns, name)[0][rows] for name in ("correlation", _NODE))
+            self._work.append((correlation, ts, ids, node, self._shapes.number(batch, rows).astype(np.int64)))
         spans = range_ & self._is_range(batch.column("name")) if range_.any() else range_
         spans = spans | op if self._keeps_spans else spans
         if spans.any():
@@ -115,10 +121,10 @@ class Gathered:
         """The replays in the order of their launches, without those whose kernels have operators already."""
         launches = [row for row in self._calls if _GRAPH.search(row["name"]) and row.get("correlation")]
         launches.sort(key=lambda row: row["ts"])
-        correlation, ts, ids, shape = self._columns()
+        correlation, ts, ids, node, shape = self._columns()
         mine = np.flatnonzero(np.isin(correlation, [row["correlation"] for row in launches]))
         order = mine[np.lexsort((ids[mine], ts[mine], correlation[mine]))]
-        correlation, ids, shape = (column[order] for column in (correlation, ids, shape))
+        correlation, ids, node, shape = (column[order] for column in (correlation, ids, node, shape))
         shapes = self._shapes.all()
         works = [_work(one) for one in shapes]
         known: dict[Any, int] = {}
@@ -130,6 +136,8 @@ class Gathered:
             places: defaultdict[int, list[int]] = defaultdict(list)
             for place, number in enumerate(shape[low:high].tolist(), low):
                 places[stream[number]].append(place)
+            if len(places) > 1 and (places_of := _in_order(node[low:high])) is not None:
+                places = defaultdict(list, {0: (low + places_of).tolist()})
             if places:
                 names = tuple(tuple(works[number] for number in shape[own].tolist()) for own in places.values())
                 size, run = _size(around[row["id"]]), Run(row.get("pid"), self._base())
@@ -137,8 +145,8 @@ class Gathered:
         return found
 
     def _columns(self) -> tuple[Int64, ...]:
-        """Correlation, time, id and shape of all device work."""
-        return tuple(map(np.concatenate, zip(*self._work, strict=True))) if self._work else (np.zeros(0, np.int64),) * 4
+        """Correlation, time, id, node and shape of all device work."""
+        return tuple(map(np.concatenate, zip(*self._work, strict=True))) if self._work else (np.zeros(0, np.int64),) * 5
 
     def captures(self) -> list[Capture]:
         """The captures in the order of their beginnings."""
@@ -196,6 +204,11 @@ class Gathered:
                     pc.less_equal(begin, last), pc.greater_equal(pc.add(begin, columns.column("dur")), first)
                 )
                 yield from columns.filter(mine).to_pylist()
+
+
+def _in_order(nodes: Int64) -> Int64 | None:
+    """The order of the nodes in which they were created, on all streams; None where it isn't known."""
+    return np.argsort(nodes) if nodes.all() and len(np.unique(nodes)) == len(nodes) else None
 
 
 def gathered(batches: Iterable[Batch], *, captures: bool) -> dict[str, Gathered]:
