@@ -27,7 +27,10 @@ STOREYS = (
     ("stages.layout", "stages.metrics", "stages.execution_trace", "stages.replays"),
     ("stages.select",),
     ("stages.align", "stages.split", "analysis.work"),
-    ("output", *(f"analysis.{name}" for name in ("hosts", "idle", "collectives", "roofline", "critical_path"))),
+    (
+        "output",
+        *(f"analysis.{name}" for name in ("hosts", "idle", "collectives", "roofline", "critical_path", "phases")),
+    ),
     ("pipeline", "kit"),
     ("analysis.summary", "analysis.query", "fleet", "viewer"),
     ("analysis.diff",),

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from ktrace.report import Report
 
 #: What can be explained -> the package that does it.
-EXPLANATIONS = {"idle": "ktrace.analysis.idle", "critical-path": "ktrace.analysis.critical_path"}
+EXPLANATIONS = {
+    "idle": "ktrace.analysis.idle",
+    "critical-path": "ktrace.analysis.critical_path",
+    "phase": "ktrace.analysis.phases",
+}
 
 
 def explained(batches: Iterable[Batch], names: Sequence[str], report: Report) -> Iterator[Batch]:

@@ -290,7 +290,7 @@ def test_wrong_words_are_told() -> None:
     for given, what in (
         ({}, "no part is selected"),
         ({"time": "1s"}, "'1s' isn't a time interval"),
-        ({"time": "1s..", "overlapping": True}, "only steps and ranges are also taken overlapping"),
+        ({"time": "1s..", "overlapping": True}, "only steps, ranges and phases are also taken overlapping"),
         ({"step": "a"}, "'a' isn't a step"),
         ({"step": "ProfilerStep#"}, "isn't a step"),
         ({"step": "ProfilerStep#1..Iteration 2"}, "isn't a step"),

@@ -36,7 +36,7 @@ _RANKS = 1024
 _LAST = 2**31 - 1
 
 #: What ktrace explains, by the text keys of its tracks.
-_EXPLAINED = ("critical path", "idle")
+_EXPLAINED = ("critical path", "idle", "phase")
 
 #: Up to this many counters are among the other tracks; more get a group.
 _LOOSE_COUNTERS = 4

@@ -218,7 +218,7 @@ def courses(gathered: SummaryInput, source: str, threads: Threads, device: Devic
 def _steps(gathered: SummaryInput, source: str) -> dict[int, list[Step]]:
     """The steps by their thread, one thread for each process; the thread is -1 if they are on devices."""
     marks, tracks = gathered.marks.of(source), gathered.tracks.all()
-    names = [step for step, _ in gathered.meanings]
+    names = [meaning.step for meaning in gathered.meanings]
     last = gathered.span[1] if gathered.span else 0
     of_track: dict[int, list[Step]] = {}
     for ts, dur, track, meaning in zip(

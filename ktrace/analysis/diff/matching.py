@@ -36,6 +36,7 @@ from ktrace.analysis.collectives.answer import CollectivesAnswer
 from ktrace.analysis.critical_path.shares import CriticalPathAnswer
 from ktrace.analysis.hosts.answer import ApiTable, HostCosts
 from ktrace.analysis.idle.causes import IdleAnswer
+from ktrace.analysis.phases.answer import PhasesAnswer, PhaseUse
 from ktrace.analysis.summary.statistics import joined
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import BY, OTHER, Group
@@ -199,7 +200,7 @@ def _of_all(groups: Sequence[Group], name: str) -> list[AnyArray] | None:
 
 
 #: The questions whose answers can be compared.
-ANSWERED = ("op", "module", "range", "api", "idle", "collective", "critical-path")
+ANSWERED = ("op", "module", "range", "api", "idle", "collective", "critical-path", "phase", "batch")
 
 #: What comparisons can be by.
 COMPARED = (*BY, *ANSWERED)
@@ -234,6 +235,16 @@ def _of_path(answer: CriticalPathAnswer) -> list[Group]:
     return _added((one.key, one.time, one.pieces) for one in answer.kinds)
 
 
+def _of_phases(answer: PhasesAnswer) -> list[Group]:
+    """The steps of each phase, or of each batch size in it, as launches of one kind."""
+    return [_of_steps(use) for use in (answer.batches if answer.by == "batch" else answer.phases)]
+
+
+def _of_steps(use: PhaseUse) -> Group:
+    key = use.phase if use.batch is None else f"{use.phase}, batch {use.batch:,}"
+    return Group(key, use.time, use.steps, use.time / use.steps, use.step.median, use.step.p95, durations=use.times)
+
+
 def _of_calls(answer: ApiTable) -> list[Group]:
     return [row.calls for row in answer.rows]
 
@@ -244,6 +255,7 @@ _GROUPS: dict[type[Answer], Callable[..., list[Group]]] = {
     CollectivesAnswer: _of_collectives,
     CriticalPathAnswer: _of_path,
     ApiTable: _of_calls,
+    PhasesAnswer: _of_phases,
 }
 
 

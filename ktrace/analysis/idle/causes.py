@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.work.device_work import Events, Work, natural
+from ktrace.analysis.work.device_work import Events, Work, natural, track_of_device
 from ktrace.analysis.work.gaps import (
     BY_HOST,
     CAUSES,
@@ -298,7 +298,7 @@ def _of_source(work: Work, events: Events) -> Iterator[pa.RecordBatch]:
     cause, meanwhile = causes_of(gaps, work, events, launching_of(work, events))
     names, labels = [shape.get("short_name") or shape["name"] for shape in work.shapes], meanwhile.labels
     host, call = _mostly(meanwhile), names_of_calls(gaps.call, events, work.gathered)
-    tracks = [_place(work, events.source, place) for place in places.tolist()]
+    tracks = [track_of_device(work, events.source, place, TRACK) for place in places.tolist()]
     schema = arrow_schema("events")
     for first in range(0, len(cause), _ROWS):
         rows = slice(first, first + _ROWS)
@@ -322,15 +322,6 @@ def _of_source(work: Work, events: Events) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict(
             {name: column for name, column in columns.items() if column.null_count < len(column)}
         )
-
-
-def _place(work: Work, source: str, place: int) -> dict[str, Any]:
-    """The columns of the track of a device: those of its work, without a process if several use it."""
-    shapes = [shape for shape, mine in zip(work.shapes, work.device.tolist(), strict=True) if mine == place]
-    processes = {shape["pid"] for shape in shapes}
-    _, host, device = work.devices[place]
-    known = {"source": source, "host": host, "device": device, "track": TRACK}
-    return dict.fromkeys(TRACK_COLUMNS) | known | {"pid": processes.pop() if len(processes) == 1 else None}
 
 
 def _mostly(meanwhile: HostActivity) -> Int64:

@@ -27,6 +27,7 @@ QUESTIONS: dict[str, str] = {
     "collective": "ktrace.analysis.collectives",
     "roofline": "ktrace.analysis.roofline",
     "critical-path": "ktrace.analysis.critical_path",
+    **dict.fromkeys(("phase", "batch"), "ktrace.analysis.phases"),
 }
 
 _TREE_PACKAGE = "ktrace.analysis.hosts"

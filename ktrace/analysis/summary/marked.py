@@ -1,139 +1,48 @@
-"""Finds the step and the layer of each piece of work, by ranges with such names.
+"""Finds the step and the layer of each piece of work, by ranges with such names, and the use of steps.
 
-    thread 4242    [ ProfilerStep#3                      ]
-                      [ layers.9     ]
-                        [ launch ]
-    stream 7                             [ gemm ]           of ProfilerStep#3 and layers.9
-
-Work belongs to the step during which it was launched; if its call isn't known, to the step during which it begins,
-unless it was queued before the recording.
 If its name doesn't contain a layer, its layer is that of the innermost range around its call on the thread of the call;
 if the call isn't known, around the work on its stream.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from ktrace.analysis.summary.summary import StepUse
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMPUTE, parts_of
-from ktrace.analysis.work.launching import stream_of
-from ktrace.analysis.work.spans import Ranges
-from ktrace.analysis.work.stored_columns import BLOCK
-from ktrace.model.arrays import Bools, Int32, Int64, UInt8
-from ktrace.stages.select.dependents import queued_until
+from ktrace.analysis.work.occurrences import OF_LAYER, OF_STEP, MarkedRanges, Occurrences, spans_on_device
+from ktrace.model.arrays import Int32
 from ktrace.stages.select.wanted import step_of
-
-Shape = dict[str, Any]
-
-#: Later than all times.
-_NEVER = np.int64(1 << 62)
-
-
-class _Ranges(NamedTuple):
-    """Ranges, with the number of their label and of their track."""
-
-    begin: Int64
-    end: Int64
-    label: Int32
-    track: Int32
-
-    def where(self, mine: Bools) -> _Ranges:
-        return _Ranges(self.begin[mine], self.end[mine], self.label[mine], self.track[mine])
 
 
 class Marked:
     """The names of `steps` and `layers`, and the step and layer of the work of each source."""
 
     def __init__(self, work: Work) -> None:
-        gathered = work.gathered
-        self._work, self._marks = work, gathered.marks
-        self._last = gathered.span[1] if gathered.span else 0
-        self._tracks = gathered.tracks.all()
-        placed = [track["device"] is not None or track["stream"] is not None for track in self._tracks]
-        self._on_device = np.array(placed, np.bool_)
-        steps = [step for step, _ in gathered.meanings]
-        layers = [layer for _, layer in gathered.meanings]
+        self._occurrences = Occurrences(work)
+        steps = [meaning.step for meaning in work.gathered.meanings]
+        layers = [meaning.layer for meaning in work.gathered.meanings]
         self.steps = sorted({step for step in steps if step is not None}, key=lambda step: (step_of(step) or 0, step))
         self.layers = sorted({layer for layer in layers if layer is not None})
         self._step_of, self._layer_of = _numbers(steps, self.steps), _numbers(layers, self.layers)
-        self._places = {way: self._placed(way) for way in {*_STEP, *_LAYER}}
-        self._streams = work.by_shape(stream_of)[0]
         self._counts_use = work.is_on_devices
         self._use = np.zeros((len(self.steps), 7), np.int64)
 
-    def _placed(self, way: _Way) -> tuple[Int32, Int32]:
-        """Numbers for the places of tracks, and for those of the threads of calls, or of work, among them."""
-        numbers: dict[Any, int] = {}
-
-        def of(shapes: list[Shape]) -> Int32:
-            keys = (tuple(shape[name] for name in way.columns) for shape in shapes)
-            return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int32)
-
-        return of(self._tracks), of(self._work.threads if way.at_call else self._work.shapes)
-
     def steps_of(self, events: Events) -> Int32:
         """The number of the step of each piece of work of a source, -1 where there is none; adds to their use."""
-        ranges = self._ranges(events.source, self._step_of)
-        occurrence = self._find(events, ranges, _STEP)
+        ranges = self._occurrences.ranges(events.source, self._step_of)
+        occurrence = self._occurrences.find(events, ranges, OF_STEP)
         if self._counts_use:
             self._add(events, ranges, occurrence)
         return _label(ranges, occurrence)
 
     def layers_of(self, events: Events) -> Int32:
         """The number of the layer of each piece of work of a source, -1 where no range has one."""
-        ranges = self._ranges(events.source, self._layer_of)
-        return _label(ranges, self._find(events, ranges, _LAYER))
+        ranges = self._occurrences.ranges(events.source, self._layer_of)
+        return _label(ranges, self._occurrences.find(events, ranges, OF_LAYER))
 
-    def _ranges(self, source: str, number: Int32) -> _Ranges:
-        """The ranges of a source whose meaning has a number."""
-        marks = self._marks.of(source)
-        ts, dur = marks["ts"], marks["dur"]
-        end = np.where(dur < 0, np.maximum(self._last, ts), ts + dur)
-        label = number[marks["meaning"]]
-        return _Ranges(ts, end, label, marks["track"]).where(label >= 0)
-
-    def _find(self, events: Events, ranges: _Ranges, ways: tuple[_Way, ...]) -> Int32:
-        """The range that each piece of work belongs to, -1 for none, by the first way for which there are ranges."""
-        found = np.full(len(events), -1, np.int32)
-        queued = self._queued(events) if _BEGUN in ways else np.zeros(0, np.bool_)
-        among = []
-        for way in ways:
-            there = np.flatnonzero(self._on_device[ranges.track] == way.on_device).astype(np.int32)
-            if len(there):
-                tracks, places = self._places[way]
-                known = Ranges(tracks[ranges.track[there]], ranges.begin[there], ranges.end[there])
-                among.append((way, places, there, known))
-        for first in range(0, len(events) if among else 0, BLOCK):
-            left = np.ones(min(BLOCK, len(events) - first), np.bool_)
-            launched = events.call[first : first + BLOCK] >= 0
-            for way, places, number, known in among:
-                if way == _BEGUN:
-                    left &= ~queued[first : first + BLOCK]
-                rows = first + np.flatnonzero(left & launched if way.at_call else left)
-                if way.at_call:
-                    call = events.call[rows]
-                    place, at = places[events.calls["thread"][call]], events.calls["ts"][call]
-                else:
-                    place, at = places[events.shape[rows]], events.ts[rows]
-                placed = np.isin(place, known.track)
-                rows = rows[placed]
-                around = known.around(place[placed], at[placed])
-                found[rows] = np.where(around >= 0, number[around], -1)
-                left[rows - first] = False
-        return found
-
-    def _queued(self, events: Events) -> Bools:
-        """Which work of a source was queued before the recording."""
-        launched, stream = events.call >= 0, self._streams[events.shape]
-        until = queued_until(lambda: [(stream, events.ts, launched)], int(self._streams.max(initial=-1)) + 1)
-        queued: Bools = ~launched & (events.ts < until[stream])
-        return queued
-
-    def _add(self, events: Events, ranges: _Ranges, occurrence: Int32) -> None:
+    def _add(self, events: Events, ranges: MarkedRanges, occurrence: Int32) -> None:
         """Adds the work of a source to the use of its steps."""
         device, devices = events.places
         count, end = len(ranges.label), events.ts + events.dur
@@ -142,7 +51,7 @@ class Marked:
             mine = here & (occurrence >= 0)
             own, begins, ends, roles = occurrence[mine].astype(np.int64), events.ts[mine], end[mine], events.roles[mine]
             outside = here & (occurrence < 0) & (events.roles == COMPUTE)
-            starts, spans = _spans(ranges, own, (begins, ends), roles, (events.ts[outside], end[outside]))
+            starts, spans = spans_on_device(ranges, own, (begins, ends), roles, (events.ts[outside], end[outside]))
             whole = parts_of(own, count, begins, ends, roles)
             since = np.minimum(np.maximum(begins, starts[own]), ends)  # a copy of its batch may run beside other steps
             found = parts_of(own, count, since, ends, roles)
@@ -153,9 +62,9 @@ class Marked:
     def use(self) -> list[StepUse]:
         """The use of each step by the work that was added."""
         walls, often = np.zeros(len(self.steps), np.int64), np.zeros(len(self.steps), np.int64)
-        for source in self._marks.sources:  # those on the host, if the source has any
-            ranges = self._ranges(source, self._step_of)
-            on_device = self._on_device[ranges.track]
+        for source in self._occurrences.sources:  # those on the host, if the source has any
+            ranges = self._occurrences.ranges(source, self._step_of)
+            on_device = self._occurrences.is_device[ranges.track]
             if not on_device.all():
                 ranges = ranges.where(~on_device)
             np.add.at(walls, ranges.label, ranges.end - ranges.begin)
@@ -164,76 +73,12 @@ class Marked:
         return [StepUse(*row[:3], *row[3]) for row in rows]
 
 
-def _label(ranges: _Ranges, found: Int32) -> Int32:
+def _label(ranges: MarkedRanges, found: Int32) -> Int32:
     """The label of each range that was found, -1 for none."""
     return np.where(found >= 0, ranges.label[found], -1).astype(np.int32) if len(ranges.label) else found
-
-
-def _spans(
-    ranges: _Ranges, occurrence: Int64, times: tuple[Int64, Int64], role: UInt8, outside: tuple[Int64, Int64]
-) -> tuple[Int64, Int64]:
-    """The time at which a device came to each occurrence of a step, and how long it was at it; 0 without work.
-
-        host      [ step 1     ][ step 2     ]
-        device        [ 1 ] [ 1    ]  [ 2 ]           step 1 until its work ends, step 2 from there on
-
-    It begins with the step on the host, or later, once the work of earlier steps, or `outside` of steps, is done, and
-    lasts to the end of the step on the host, or longer, until its work is done. Work of the step that runs earlier,
-    beside that of other steps, isn't in it; no time is in two steps. Where a recording begins while the device is still
-    at work from before, which isn't in the trace, the first step begins with its first kernel.
-    """
-    begin, end = times
-    first, last = np.full(len(ranges.label), _NEVER), np.full(len(ranges.label), -_NEVER)
-    kernel = np.full(len(ranges.label), _NEVER)
-    np.minimum.at(first, occurrence, begin)
-    np.maximum.at(last, occurrence, end)
-    np.minimum.at(kernel, occurrence[role == COMPUTE], begin[role == COMPUTE])
-    there = np.flatnonzero(last > -_NEVER)
-    there = there[np.lexsort((first[there], ranges.begin[there]))]
-    first, last, opens, closes = first[there], last[there], ranges.begin[there], ranges.end[there]
-    kernel = np.where(kernel[there] < _NEVER, kernel[there], first)
-    done = np.append(-_NEVER, np.maximum.accumulate(last)[:-1])
-    following = np.append(first[1:], _NEVER)
-    alone = (kernel >= closes) & (done == -_NEVER)  # nothing tells since when the device could have begun
-    starts = np.maximum(np.where(alone, kernel, np.maximum(done, opens)), _done_before(kernel, outside))
-    starts = np.where(last < opens, first, starts)  # where it ends before, clocks differ
-    stops = np.where(last < opens, last, np.maximum(last, np.minimum(closes, following)))
-    found, since = np.zeros(len(ranges.label), np.int64), np.zeros(len(ranges.label), np.int64)
-    since[there], found[there] = starts, np.maximum(stops - starts, 0)
-    return since, found
-
-
-def _done_before(moment: Int64, work: tuple[Int64, Int64]) -> Int64:
-    """When the work that had begun before each moment was done, at most that moment."""
-    order = np.argsort(work[0])
-    ends = np.append(-_NEVER, np.maximum.accumulate(work[1][order])) if len(order) else np.full(1, -_NEVER)
-    done: Int64 = np.minimum(ends[np.searchsorted(work[0][order], moment)], moment)
-    return done
 
 
 def _numbers(meanings: list[str | None], words: list[str]) -> Int32:
     """The index of each meaning among the words, -1 for None."""
     number = {word: place for place, word in enumerate(words)}
     return np.array([-1 if word is None else number[word] for word in meanings], np.int32)
-
-
-class _Way(NamedTuple):
-    """How a range is found: by time and place of the call or of the work, among ranges on the host or the device."""
-
-    at_call: bool
-    on_device: bool
-    columns: tuple[str, ...]
-
-
-#: The step of the host during which work begins whose call isn't known.
-_BEGUN = _Way(False, False, ("source",))
-_STEP = (
-    _Way(True, False, ("source", "host", "pid")),
-    _Way(True, False, ("source",)),
-    _BEGUN,
-    _Way(False, True, ("source",)),
-)
-_LAYER = (
-    _Way(True, False, ("source", "host", "pid", "tid")),
-    _Way(False, True, ("source", "host", "device", "stream")),
-)

@@ -258,3 +258,12 @@ def natural(text: str) -> list[tuple[int, int, str]]:
     """A sort key that puts L2 before L10."""
     parts = (part for part in re.split(r"([0-9]+)", text) if part)
     return [(0, len(part.lstrip("0")), part.lstrip("0")) if part.isdigit() else (1, 0, part) for part in parts]
+
+
+def track_of_device(work: Work, source: str, device: int, track: str) -> dict[str, Any]:
+    """The columns of a track below a device (an index of `Work.devices`), without a process if several use it."""
+    shapes = [shape for shape, mine in zip(work.shapes, work.device.tolist(), strict=True) if mine == device]
+    processes = {shape["pid"] for shape in shapes}
+    _, host, number = work.devices[device]
+    known = {"source": source, "host": host, "device": number, "track": track}
+    return dict.fromkeys(TRACK_COLUMNS) | known | {"pid": processes.pop() if len(processes) == 1 else None}

@@ -2,7 +2,7 @@
 
     work    ts, dur, correlation, occupancy, id, shape  kernels, copies, ...: 40 bytes each
     calls   ts, dur, correlation, id, thread            calls that may have launched work: 36 bytes each
-    marks   ts, dur, track, meaning                     ranges with the name of a step or a layer
+    marks   ts, dur, track, meaning                     ranges with the name of a step, a layer, a phase
     links   key, role, event                            arrows from calls to work
     spans   ts, dur, thread, name, kind                 what the host did, if a question needs it: 45 bytes each
     waits   ts, dur, correlation, shape                 synchronisations and who waits for whom, with the spans
@@ -14,6 +14,7 @@ are kept in temporary files (`ktrace.analysis.work.stored_columns`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import encoded
 from ktrace.model.masks import truth, words_in
+from ktrace.naming.phases import Phase, phase_of
 from ktrace.naming.taxonomy import Taxonomy
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.wanted import step_of
@@ -74,6 +76,17 @@ _STATISTICS = (
 )
 
 
+class Meaning(NamedTuple):
+    """What the name of a range says: the step, the layer, the phase and batch of inference."""
+
+    step: str | None = None
+    layer: str | None = None
+    phase: Phase | None = None
+
+
+_NO_MEANING = Meaning()
+
+
 class SummaryInput:
     """The input of a summary. Call `know` and `count` for all batches first.
 
@@ -85,7 +98,7 @@ class SummaryInput:
         self.spill = spill
         self._taxonomy = taxonomy
         self._known: dict[str, int] = {}
-        self.meanings: dict[tuple[str | None, str | None], int] = {}
+        self.meanings: dict[Meaning, int] = {}
         self.catalog = Catalog()
         self.shapes = Shapes((*_SHAPE, *GRID_COLUMNS) if grids else _SHAPE)
         self.threads = Shapes(TRACK_COLUMNS[:4])
@@ -127,12 +140,13 @@ class SummaryInput:
                 self.statistics.append(_some(batch, mine, _STATISTICS))
 
     def _meaning(self, name: str) -> int:
-        """The number of the (step, layer) in the name of a range; -1 if it has neither."""
+        """The number of the meaning of the name of a range; -1 if it has none."""
         if name not in self._known:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            meaning = name.strip() if step_of(name) is not None else None, self._taxonomy.layer(name)
-            known = meaning != (None, None)
+            step = name.strip() if step_of(name) is not None else None
+            meaning = Meaning(step, self._taxonomy.layer(name), phase_of(name))
+            known = meaning != _NO_MEANING
             self._known[name] = self.meanings.setdefault(meaning, len(self.meanings)) if known else -1
         return self._known[name]
 
@@ -181,7 +195,7 @@ class SummaryInput:
         )
 
     def _marks(self, batch: Batch, mine: Bools, ts: Int64, dur: Int64) -> None:
-        """Collects the ranges whose name contains a step or a layer."""
+        """Collects the ranges whose name contains a step, a layer or a phase."""
         if not mine.any():
             return
         names = batch.column("name")

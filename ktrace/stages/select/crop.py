@@ -83,7 +83,7 @@ class _Stage:
         self._others = Batches(spill, "others")
         self._records: list[str] = []
         self._launches = LinkStore(spill, self._words)
-        self._own_time = wanted.step is not None or wanted.range is not None
+        self._own_time = wanted.by_launch
         self._figures = self._lasting = False
         self._bounds = Bounds(wanted)
         self.catalog = Catalog()
@@ -237,7 +237,7 @@ def cropped_twice(
     Issues in columns that the first reading leaves out are reported for the rows that stay, as issues of the stage.
     Raises what `cropped` raises.
     """
-    launched = {"correlation"} if wanted.step is not None or wanted.range is not None else set()
+    launched = {"correlation"} if wanted.by_launch else set()
     ids: dict[str, list[Int64]] = {}
     for batch in cropped(deciding(_DECIDING | launched), wanted, report):
         if batch.record == "catalog":

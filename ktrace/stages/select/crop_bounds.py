@@ -9,8 +9,9 @@ This is known after all events, since the first time of the trace and its ranges
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
 from ktrace.model.tracks import Track
+from ktrace.naming.phases import phase_of, phase_test
 from ktrace.report import Report
 from ktrace.stages.select.intervals import ALWAYS, NEVER, Intervals
 from ktrace.stages.select.marks import Marks, Process, called, no_such
@@ -39,7 +41,12 @@ class Bounds:
         self._around = Marks(called(wanted.around)) if wanted.around is not None else None
         self._range = Marks(called(wanted.range), ("range",)) if wanted.range is not None else None
         self._step = Marks(self._is_step, ("range", "op")) if wanted.step is not None else None
-        self._every = Marks(lambda name: step_of(name) is not None, ("range", "op")) if self._step is not None else None
+        self._phase = Marks(phase_test(wanted.phase), ("range", "op")) if wanted.phase is not None else None
+        self._every = {
+            part: Marks(partial(_is_any, of), ("range", "op"))
+            for part, of in ((self._step, step_of), (self._phase, phase_of))
+            if part is not None
+        }
 
     def _is_step(self, name: str) -> bool:
         first, last, head = steps_of(self._wanted.step or 0)
@@ -48,7 +55,7 @@ class Bounds:
 
     def add(self, batch: Batch) -> None:
         """Collects from events."""
-        for marks in (self._around, self._range, self._step, self._every):
+        for marks in (self._around, self._range, self._step, self._phase, *self._every.values()):
             if marks is not None:
                 marks.add(batch)
 
@@ -75,15 +82,15 @@ class Bounds:
     def _own(self, common: Intervals) -> CropBounds:
         """What a step or range selects of the time that all sources have in common. Raises InputError without one."""
         part = CropBounds(common, overlapping=self._wanted.overlapping)
-        for marks, error in ((self._step, self._no_step), (self._range, self._no_range)):
+        wanted = ((self._step, self._no_step), (self._range, self._no_range), (self._phase, self._no_phase))
+        for marks, error in wanted:
             if marks is None:
                 continue
             if not marks:
                 raise error(marks)
-            others = () if self._every is None else self._every.of_processes()
-            processes = dict.fromkeys(others if marks is self._step else (), NEVER) | marks.of_processes()
-            part.narrow(marks, processes)
-        alone = [self._wanted.time, self._around, self._step, self._range].count(None) == 3
+            others = self._every[marks].of_processes() if marks in self._every else ()
+            part.narrow(marks, dict.fromkeys(others, NEVER) | marks.of_processes())
+        alone = [self._wanted.time, self._around, self._step, self._range, self._phase].count(None) == 4
         if not alone:
             part.ids = {}
         return part
@@ -99,8 +106,21 @@ class Bounds:
         expected = f"one of the steps {some}" if steps else None
         return InputError(f"there is no step {self._wanted.step}", expected=expected, remedy=remedy)
 
+    def _no_phase(self, marks: Marks) -> InputError:
+        found = {(one.phase, one.batch or 0) for name in marks.names if (one := phase_of(name)) is not None}
+        known = [f"{phase}:{batch}" if batch else phase for phase, batch in sorted(found)]
+        some = ", ".join(known[:_MOST]) + (", ..." if len(known) > _MOST else "")
+        remedy = None if known else "use --range NAME or --time: no annotation states a phase"
+        return InputError(
+            f"there is no phase {self._wanted.phase}", expected=f"one of {some}" if known else None, remedy=remedy
+        )
+
     def _no_range(self, marks: Marks) -> InputError:
         return no_such("range", str(self._wanted.range), marks.names)
+
+
+def _is_any(of: Callable[[str], object], name: str) -> bool:
+    return of(name) is not None
 
 
 class RowPlace(NamedTuple):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ktrace.errors import UsageError
 from ktrace.input.options import documented, option
+from ktrace.naming.phases import phase_test
 from ktrace.tables.figures import parse_interval, parse_time
 
 #: The margin around a row, in ns.
@@ -40,14 +41,14 @@ class Crop:
     Raises
     ------
     UsageError
-        A time isn't written like this, nothing is given, `margin` comes without `around`, or `overlapping` without a
-        step or range.
+        A time or phase isn't written like this, nothing is given, `margin` comes without `around`, or `overlapping`
+        without a step, range or phase.
 
     Examples
     --------
     >>> import ktrace
     >>> ktrace.Crop(time="1.5s..2s")
-    Crop(time='1.5s..2s', around=None, margin=None, step=None, range=None, overlapping=False)
+    Crop(time='1.5s..2s', around=None, margin=None, step=None, range=None, phase=None, overlapping=False)
     """
 
     time: str | None = option(
@@ -82,27 +83,42 @@ class Crop:
         "NAME",
         "Ranges (NVTX, annotations) with this name (or pattern): what begins or is launched in them.",
     )
+    phase: str | None = option(
+        None,
+        "--phase",
+        "PHASE[:BATCH]",
+        "Batches of a phase of inference (prefill, decode, mixed, verify, draft), with what is launched in them.",
+        more="decode:32 are those of 32 requests.",
+        link="[How engines state them](summary.md#phases-of-inference)",
+    )
     overlapping: bool = option(
         False,
         "--overlapping",
         "",
-        "With --step or --range: also what overlaps them.",
+        "With --step, --range or --phase: also what overlaps them.",
         more="That is work of earlier steps that still runs, and calls that began before.",
     )
 
     def __post_init__(self) -> None:
         if self.margin is not None and self.around is None:
             raise UsageError("--margin needs --around", remedy="leave it out, or add --around NAME")
-        if self.overlapping and self.step is None and self.range is None:
-            raise UsageError("only steps and ranges are also taken overlapping", remedy="add --step or --range")
-        if self.time is None and self.around is None and self.step is None and self.range is None:
-            raise UsageError("no part is selected", expected="a time, a name to crop around, a step or a range")
+        if self.overlapping and not self.by_launch:
+            raise UsageError("only steps, ranges and phases are also taken overlapping", remedy="add --step or --range")
+        if self.time is None and self.around is None and not self.by_launch:
+            raise UsageError("no part is selected", expected="a time, a name to crop around, a step, range or phase")
         if self.time is not None:
             parse_interval(self.time)
         if isinstance(self.margin, str):
             object.__setattr__(self, "margin", parse_time(self.margin))
         if self.step is not None:
             steps_of(self.step)
+        if self.phase is not None:
+            phase_test(self.phase)
+
+    @property
+    def by_launch(self) -> bool:
+        """Whether what is launched in a part of the time belongs to it: in a step, range or phase."""
+        return any(part is not None for part in (self.step, self.range, self.phase))
 
     def margin_ns(self) -> int:
         """The time before and after each row to crop around, in ns."""

@@ -70,19 +70,25 @@ def test_runs_of_different_length_are_averages_over_steps(tmp_path: Path) -> Non
     ]
 
 
-@pytest.mark.parametrize("by", ["phase", "roofline", "module"])
+@pytest.mark.parametrize("by", ["weather", "roofline", "module", "phase"])
 def test_what_cannot_be_compared_says_what_can(by: str) -> None:
     with pytest.raises(UsageError) as told:
         ktrace.diff(STEP, STEP, by=[by])
     expected = told.value.expected or ""
-    if by == "module":  # the sample has none
-        assert "kernel" in expected and "module" not in expected
+    if by in ("module", "phase"):  # the sample has none
+        assert "kernel" in expected and by not in expected
     else:
         assert all(name in expected for name in ANSWERED)
 
 
 def test_in_every_form(tmp_path: Path, slower: Path) -> None:
-    words = ["diff", str(STEP), str(slower), "--by", ",".join(name for name in ANSWERED if name != "module")]
+    words = [
+        "diff",
+        str(STEP),
+        str(slower),
+        "--by",
+        ",".join(name for name in ANSWERED if name not in ("module", "phase", "batch")),
+    ]
     for form in ("text", "csv", "md", "html"):
         result = CliRunner().invoke(cli, [*words, "--format", form])
         assert result.exit_code == 0, result.output

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrace.analysis.summary.marked import _Ranges, _spans
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Durations, parts_of, percentiles, spread, usage
+from ktrace.analysis.work.occurrences import MarkedRanges, spans_on_device
 from ktrace.analysis.work.spans import Ranges, innermost
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
@@ -98,7 +98,9 @@ def test_spans_of_steps_are_what_they_are_said_to_be_and_divide_the_time(
     none = np.zeros(len(walls), np.int32)
     nothing = np.zeros(0, np.int64)
     roles = np.full(len(step), COMPUTE, np.uint8)
-    since, found = _spans(_Ranges(opens, close, none, none), step, (begin, begin + dur), roles, (nothing, nothing))
+    since, found = spans_on_device(
+        MarkedRanges(opens, close, none, none), step, (begin, begin + dur), roles, (nothing, nothing)
+    )
     firsts = {number: begin[step == number].min() for number in sorted({*step.tolist()})}
     lasts = {number: (begin + dur)[step == number].max() for number in firsts}
     times: list[int] = []

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ktrace
-from ktrace.analysis.summary import compute, marked
+from ktrace.analysis.summary import compute
 from ktrace.analysis.summary.summary import Summary
-from ktrace.analysis.work import device_work, durations, stored_columns
+from ktrace.analysis.work import device_work, durations, occurrences, stored_columns
 from ktrace.analysis.work.groups import Group
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, by_source, new_column
 from ktrace.model.batch import Batch
@@ -72,7 +72,7 @@ def test_files_and_blocks_make_no_difference(
     made: list[Path] = []
     opened = Path.open
     monkeypatch.setattr(Path, "open", lambda path, *how: (made.append(path), opened(path, *how))[1])
-    for module in (stored_columns, device_work, durations, joins, marked):
+    for module in (stored_columns, device_work, durations, joins, occurrences):
         monkeypatch.setattr(module, "BLOCK", 3)
     assert told(ktrace.summary(paths)) == in_memory
     assert any(path.is_relative_to(temporary) for path in made)

@@ -1,0 +1,268 @@
+"""Adds up the steps of phases that annotations state: their time on devices, their work and their tokens.
+
+    thread 4242   [ execute_context_2(8192)_generation_30(30) ][ execute_context_0(0)_generation_32(32) ]
+    stream 7                  [ gemm ][ attention ][ gemm ]                [ gemm ][ attention ] ...
+    time                      mixed, 32 requests                           decode, 32 requests
+
+Where annotations are nested, as SGLang's within those of a profiler, the outermost counts; one that says nothing but
+"decode" doesn't count beside others that state requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.phases.answer import PhasesAnswer, PhaseUse
+from ktrace.analysis.work.device_work import Events, Work, track_of_device
+from ktrace.analysis.work.durations import COMPUTE, parts_of, spread
+from ktrace.analysis.work.launching import launching_of
+from ktrace.analysis.work.occurrences import OF_STEP, MarkedRanges, Occurrences, spans_on_device
+from ktrace.analysis.work.question import Answer, Labels
+from ktrace.analysis.work.spans import innermost
+from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.model.batch import Batch, arrow_schema
+from ktrace.naming.phases import PHASES, Phase
+from ktrace.tables.figures import percent
+
+#: The text key of the track of `--explain phase`.
+TRACK = "phase"
+
+
+class Steps(NamedTuple):
+    """The steps of phases in one source, as columns in the order of their annotations.
+
+    `label` is the number of the phase, `track` that of the track. By device of the source (rows) and step (columns):
+    `since`, when the device came to the step, `span`, how long it was at it, and the part `busy` with work of the step.
+    `time` is the longest span, without device work that of the annotation; `begin` when it began there. `kernels` are
+    counted; `cut` is the number of steps of which the device did a part before the recording; `occurrence` is the step
+    of each piece of work, -1 for none.
+    """
+
+    label: Int32
+    track: Int32
+    since: Int64
+    span: Int64
+    busy: Int64
+    time: Int64
+    begin: Int64
+    kernels: Int64
+    cut: int
+    occurrence: Int32
+
+
+class Phases:
+    """The questions where the time of phases, and of the batches in them, went."""
+
+    spans = True
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """`names` are those of the questions: phase, batch."""
+        self._names = names
+
+    def see(self, batch: Batch) -> None:
+        """Needs nothing else."""
+
+    def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
+        """The answer, if annotations state phases."""
+        known = _phases(work)
+        found = [steps for _, steps in _all_steps(work, known)]
+        if not found:
+            return {}
+        phases, batches = _added_up(found, known)
+        notes = _notes(found, known, work)
+        return {name: PhasesAnswer(name, phases, batches, notes) for name in self._names}
+
+
+def _phases(work: Work) -> dict[Phase, int]:
+    """The phases that annotations state, numbered."""
+    phases = (meaning.phase for meaning in work.gathered.meanings)
+    return {phase: number for number, phase in enumerate(dict.fromkeys(one for one in phases if one is not None))}
+
+
+def _all_steps(work: Work, known: dict[Phase, int]) -> Iterator[tuple[Events, Steps]]:
+    """Yields the work and the steps of each source that has steps of phases."""
+    if not known:
+        return
+    number = np.array([known[one.phase] if one.phase is not None else -1 for one in work.gathered.meanings], np.int32)
+    occurrences = Occurrences(work)
+    kernel = work.by_shape(lambda shape: shape["kind"] == "kernel")
+    is_kernel = np.array(kernel[1], np.bool_)[kernel[0]]
+    for source in dict.fromkeys([*occurrences.sources, *work.rows.sources]):
+        ranges = _outermost(occurrences.ranges(source, number), occurrences, list(known))
+        if len(ranges.label):
+            events = Events(work, source)
+            yield events, _steps(work, events, ranges, occurrences, is_kernel)
+
+
+def _outermost(ranges: MarkedRanges, occurrences: Occurrences, phases: Sequence[Phase]) -> MarkedRanges:
+    """The steps among these ranges: those on the host, if there are any, that state requests, if any do."""
+    on_host = ~occurrences.is_device[ranges.track]
+    ranges = ranges.where(on_host) if on_host.any() else ranges
+    stated = np.array([phases[label].batch is not None for label in ranges.label.tolist()], np.bool_)
+    ranges = ranges.where(stated) if stated.any() else ranges
+    ranges = ranges.where(innermost(ranges.track, ranges.begin, ranges.end) < 0)
+    return ranges.where(np.lexsort((ranges.track, ranges.begin)))
+
+
+def _steps(work: Work, events: Events, ranges: MarkedRanges, occurrences: Occurrences, is_kernel: Bools) -> Steps:
+    """The steps of a source; what the host does instead of devices isn't work of theirs."""
+    count = len(ranges.label)
+    occurrence = occurrences.find(events, ranges, OF_STEP) if work.is_on_devices else np.full(len(events), -1, np.int32)
+    device, devices = events.places
+    since, span, busy = np.zeros((3, len(devices), count), np.int64)
+    cut = np.zeros(count, np.bool_)
+    end, unseen = events.ts + events.dur, launching_of(work, events).unseen
+    for place in range(len(devices)):
+        mine = (device == place) & (occurrence >= 0)
+        own, begins, ends, roles = occurrence[mine].astype(np.int64), events.ts[mine], end[mine], events.roles[mine]
+        outside = (device == place) & (occurrence < 0) & (events.roles == COMPUTE)
+        whole = spans_on_device(ranges, own, (begins, ends), roles, (events.ts[outside], end[outside]))
+        since[place], span[place] = _from(events.ts[unseen & (device == place)], whole)
+        cut |= span[place] < whole[1]
+        inside = np.minimum(np.maximum(begins, since[place][own]), ends)
+        busy[place] = parts_of(own, count, inside, ends, roles)[:, 0]
+    kernels = np.bincount(occurrence[(occurrence >= 0) & is_kernel[events.shape]], minlength=count)
+    longest = span.argmax(axis=0) if len(devices) else np.zeros(count, np.int64)
+    each = np.arange(count)
+    time = span[longest, each] if len(devices) else np.zeros(count, np.int64)
+    begin = np.where(time > 0, since[longest, each], ranges.begin) if len(devices) else ranges.begin
+    time = np.where(time > 0, time, ranges.end - ranges.begin)
+    columns = (ranges.label, ranges.track, since, span, busy, time, begin, kernels.astype(np.int64))
+    return Steps(*columns, int(cut.sum()), occurrence)
+
+
+def _from(unseen: Int64, spans: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
+    """The spans of steps, from where the device begins with what is recorded.
+
+    Until the last of the work that is `unseen` before (its starts) the device was at what the trace lacks.
+    """
+    since, span = spans
+    begun = np.clip(unseen.max(initial=np.iinfo(np.int64).min), since, since + span)
+    return np.where(span > 0, begun, since), np.where(span > 0, since + span - begun, span)
+
+
+def _added_up(found: Sequence[Steps], known: dict[Phase, int]) -> tuple[list[PhaseUse], list[PhaseUse]]:
+    """The use of each phase, and that of each batch size in it."""
+    phases = list(known)
+    label, time, span, busy, kernels = (
+        np.concatenate(parts)
+        for parts in zip(
+            *((one.label, one.time, one.span.sum(0), one.busy.sum(0), one.kernels) for one in found), strict=True
+        )
+    )
+    waits = np.concatenate([_per_token(one, phases) for one in found])
+    groups: dict[tuple[str, int | None], list[int]] = {}
+    for row, number in enumerate(label.tolist()):
+        phase = phases[number]
+        groups.setdefault((phase.phase, phase.batch), []).append(row)
+
+    def use(phase: str, batch: int | None, rows: Sequence[int]) -> PhaseUse:
+        mine = np.array(rows)
+        stated = [phases[number] for number in label[mine].tolist()]
+        times, waited = np.sort(time[mine]), waits[mine]
+        step = spread(times)
+        assert step is not None
+        return PhaseUse(
+            phase,
+            batch,
+            int(times.sum()),
+            times,
+            int(span[mine].sum()),
+            int(busy[mine].sum()),
+            int(kernels[mine].sum()),
+            step=step,
+            per_token=spread(waited[waited >= 0]),
+            **{name: _sum(getattr(one, name) for one in stated) for name in _STATED},
+        )
+
+    batches = [use(phase, batch, rows) for (phase, batch), rows in groups.items()]
+    whole = [
+        use(phase, None, [row for (name, _), rows in groups.items() if name == phase for row in rows])
+        for phase in PHASES
+        if any(name == phase for name, _ in groups)
+    ]
+    place = {one.phase: number for number, one in enumerate(sorted(whole, key=lambda one: -one.time))}
+    order = sorted(batches, key=lambda one: (place[one.phase], one.batch is None, -(one.batch or 0)))
+    return sorted(whole, key=lambda one: -one.time), order
+
+
+#: What annotations state of requests and tokens.
+_STATED = ("context", "context_tokens", "generation", "generation_tokens", "tokens")
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    """The sum, None if any isn't known."""
+    known = list(numbers)
+    return None if None in known else sum(number for number in known if number is not None)
+
+
+def _per_token(steps: Steps, phases: Sequence[Phase]) -> Int64:
+    """How long requests wait for the token of each step, -1 where it yields none, or several to a request."""
+    stated = [phases[number] for number in steps.label.tolist()]
+    generates = np.array([bool(one.generation) for one in stated], np.bool_)
+    one_each = np.array([one.generation == one.generation_tokens for one in stated], np.bool_) & generates
+    found = np.full(len(stated), -1, np.int64)
+    for track in np.unique(steps.track).tolist():
+        rows = np.flatnonzero((steps.track == track) & generates)
+        rows = rows[np.argsort(steps.begin[rows], kind="stable")]
+        found[rows] = np.append(np.diff(steps.begin[rows]), steps.time[rows[-1:]])
+    return np.where(one_each, found, -1)
+
+
+def _notes(found: Sequence[Steps], known: dict[Phase, int], work: Work) -> list[str]:
+    """What the figures lack, or mean."""
+    notes, phases = [], list(known)
+    if len(found) > 1:
+        notes.append(f"Steps and tokens count in each of {len(found):,} sources.")
+    stated = [phases[number] for steps in found for number in steps.label.tolist()]
+    several = sum(bool(one.generation) and one.generation != one.generation_tokens for one in stated)
+    if several:
+        notes.append(
+            f"Per token leaves out {several:,} steps that compute several tokens for a request, or don't say how many."
+        )
+    if any(steps.cut for steps in found):
+        notes.append("The first step counts from the work that is recorded: what was queued before isn't in the trace.")
+    if work.is_on_devices and len(work):
+        outside = sum(int(events.dur[steps.occurrence < 0].sum()) for events, steps in _all_steps(work, known))
+        whole = sum(int(events.dur.sum()) for events in work.each())
+        if outside and (share := percent(outside, whole)) is not None:
+            notes.append(f"{share:.1f}% of the device time is launched in no step of a phase.")
+    return notes
+
+
+def slices(work: Work) -> Iterator[pa.RecordBatch]:
+    """Yields the steps of phases of each source, on a track of each device."""
+    known = _phases(work)
+    phases = list(known)
+    for events, steps in _all_steps(work, known):
+        for place, device in enumerate(events.places[1].tolist()):
+            rows = np.flatnonzero(steps.span[place] > 0)
+            rows = rows[np.argsort(steps.since[place][rows], kind="stable")]
+            if len(rows):
+                yield _slices(work, events.source, device, steps, place, rows, phases)
+
+
+def _slices(
+    work: Work, source: str, device: int, steps: Steps, place: int, rows: Int64, phases: Sequence[Phase]
+) -> pa.RecordBatch:
+    schema = arrow_schema("events")
+    stated = [phases[number] for number in steps.label[rows].tolist()]
+    track = track_of_device(work, source, device, TRACK)
+    columns: dict[str, pa.Array] = {
+        name: pa.array([value] * len(rows), schema.field(name).type)
+        for name, value in (*track.items(), ("kind", "range"), ("timing", "derived"))
+        if value is not None
+    }
+    names = [one.phase if one.batch is None else f"{one.phase}, batch {one.batch:,}" for one in stated]
+    columns |= {"ts": pa.array(steps.since[place][rows]), "dur": pa.array(steps.span[place][rows])}
+    columns["name"] = pa.array(names, schema.field("name").type)
+    for key in ("batch", *_STATED):
+        values = pa.array([getattr(one, key) for one in stated], pa.int64())
+        if values.null_count < len(values):
+            columns[f"args.{key}"] = values
+    columns["args.derived_by"] = pa.array(["ktrace"] * len(rows)).dictionary_encode()
+    return pa.RecordBatch.from_pydict(columns)

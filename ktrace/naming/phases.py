@@ -1,0 +1,159 @@
+"""Phases of inference by the annotations of engines: what a batch does, with how many requests and tokens.
+
+engine          annotation                                               where it is written
+vLLM            execute_context_2(14721)_generation_3(3)                 annotate_profile of its workers
+                execute_64_context_0(sq0sk0...)_generation_64(sq64sk131072...)    the same with sums of lengths
+SGLang          step[EXTEND bs=2 toks=14721], step[DECODE bs=64], step[MIXED bs=5 c=2 g=3 c_sq=6144 ... g_sq=3 ...]
+ATOM            prefill[bs=2 tok=14721 ctx=[7803, 6918]], decode[bs=117/128 tok=117 d=117], eager_decode[bs=32]
+TensorRT-LLM    [Executor] _forward_step 9: 1 ctx reqs, 512 ctx tokens, 32 gen reqs
+any             prefill, decode_12                                       ranges that are called so and no more
+
+Requests whose prompt is read are "context", those that get their next tokens "generation"; "sq" is the number of tokens
+that are computed, "sk" that of the tokens that these attend to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ktrace.errors import UsageError
+
+#: The phases, in the order of tables.
+PREFILL, MIXED, DECODE, VERIFY, DRAFT = PHASES = ("prefill", "mixed", "decode", "verify", "draft")
+
+
+class Phase(NamedTuple):
+    """What a batch does: the `phase`, requests and tokens. None where the annotation doesn't say.
+
+    `context` are the requests whose prompts are read, `context_tokens` the tokens of these prompts that are computed,
+    `generation` and `generation_tokens` those of requests that generate.
+    """
+
+    phase: str
+    context: int | None = None
+    context_tokens: int | None = None
+    generation: int | None = None
+    generation_tokens: int | None = None
+
+    @property
+    def batch(self) -> int | None:
+        """The number of requests, None if it isn't known."""
+        known = [number for number in (self.context, self.generation) if number is not None]
+        return sum(known) if known else None
+
+    @property
+    def tokens(self) -> int | None:
+        """The number of tokens that are computed, None if it isn't known of any of its requests."""
+        parts = ((self.context, self.context_tokens), (self.generation, self.generation_tokens))
+        if all(requests is None for requests, _ in parts):
+            return self.context_tokens
+        found = [0 if requests in (0, None) else tokens for requests, tokens in parts]
+        return None if None in found else sum(number for number in found if number is not None)
+
+
+_NUMBER = r"([0-9]{1,12})"
+_VLLM = re.compile(
+    rf"execute_(?:{_NUMBER}_)?context_{_NUMBER}\((?:sq)?{_NUMBER}[^()]*\)_generation_{_NUMBER}\((?:sq)?{_NUMBER}[^()]*\)"
+)
+_SGLANG = re.compile(r"step\[([A-Z_]+)((?: \w+=[^\s\]]+)*)\]")
+_ATOM = re.compile(r"(?:\w+_)?(prefill|decode)\[(.*)\]")
+_TRT = re.compile(
+    rf"\[Executor\] _forward_step\b[^:]*: {_NUMBER} ctx reqs,(?: {_NUMBER} ctx tokens,)? {_NUMBER} gen reqs"
+)
+_PLAIN = re.compile(
+    r"(?:model[ _.])?(prefill|decode|decoding)(?:[ _-](?:step|phase|iter|iteration|token))?[ _#-]?[0-9]*", re.I
+)
+_VALUE = re.compile(r"\b(\w+)=([0-9]{1,12})\b")
+
+#: SGLang's modes of a forward pass.
+_MODES = {
+    "EXTEND": PREFILL,
+    "SPLIT_PREFILL": PREFILL,
+    "DLLM_EXTEND": PREFILL,
+    "PREFILL": PREFILL,
+    "DECODE": DECODE,
+    "MIXED": MIXED,
+    "TARGET_VERIFY": VERIFY,
+    "VERIFY": VERIFY,
+    "DRAFT": DRAFT,
+    "DRAFT_EXTEND": DRAFT,
+    "DRAFT_EXTEND_V2": DRAFT,
+    "DRAFT_DECODE": DRAFT,
+}
+
+
+def phase_of(name: str) -> Phase | None:
+    """The phase that the name of a range states, None if it states none."""
+    text = name.strip()
+    if found := _VLLM.fullmatch(text):
+        _, context, context_tokens, generation, generation_tokens = found.groups()
+        return _of_requests(int(context), int(context_tokens), int(generation), int(generation_tokens))
+    if found := _SGLANG.fullmatch(text):
+        return _of_sglang(found[1], _values(found[2]))
+    if found := _ATOM.fullmatch(text):
+        return _of_atom(found[1], _values(found[2]))
+    if found := _TRT.match(text):
+        context, tokens, generation = (None if one is None else int(one) for one in found.groups())
+        return _of_requests(context, 0 if context == 0 else tokens, generation, generation)
+    found = _PLAIN.fullmatch(text)
+    return Phase(PREFILL if found[1].lower() == "prefill" else DECODE) if found else None
+
+
+def phase_test(wanted: str) -> Callable[[str], bool]:
+    """A test whether a name states a wanted phase: decode, or decode:32 for a batch size. Raises UsageError."""
+    word, _, batch = wanted.partition(":")
+    if word not in PHASES or (":" in wanted and not batch.isdecimal()):
+        raise UsageError(f"there is no phase '{wanted}'", expected=f"{', '.join(PHASES)}, or with a batch: decode:32")
+
+    def is_wanted(name: str) -> bool:
+        found = phase_of(name)
+        return found is not None and found.phase == word and (not batch or found.batch == int(batch))
+
+    return is_wanted
+
+
+def _values(text: str) -> dict[str, int]:
+    return {key: int(value) for key, value in _VALUE.findall(text)}
+
+
+def _of_requests(
+    context: int | None, context_tokens: int | None, generation: int | None, generation_tokens: int | None
+) -> Phase | None:
+    """The phase that follows from the requests; None for a batch without any."""
+    if not context and not generation:
+        return None
+    phase = MIXED if context and generation else PREFILL if context else DECODE
+    return Phase(phase, context, context_tokens, generation, generation_tokens)
+
+
+def _of_sglang(mode: str, values: dict[str, int]) -> Phase | None:
+    """bs= counts requests, toks= tokens of prompts; c= and g= are the requests of a mixed batch."""
+    phase = _MODES.get(mode)
+    if phase is None:
+        return None
+    requests = values.get("bs")
+    if phase == PREFILL:
+        return Phase(phase, requests, values.get("toks", values.get("c_sq")), 0, 0)
+    if phase == MIXED and "c" in values and "g" in values:
+        found = _of_requests(values["c"], values.get("c_sq"), values["g"], values.get("g_sq"))
+        return found and found._replace(phase=MIXED)
+    if phase == MIXED:
+        return Phase(phase, requests)
+    tokens = values.get("g_sq", values.get("toks", requests if phase == DECODE else None))
+    return Phase(phase, 0, 0, requests, tokens)
+
+
+def _of_atom(word: str, values: dict[str, int]) -> Phase | None:
+    """p= and d= are the requests of each kind; spec= tokens are guessed for each request that generates."""
+    requests, tokens = values.get("bs"), values.get("tok")
+    context, generation = values.get("p", 0 if word == DECODE else requests), values.get("d", 0)
+    if word == PREFILL and not generation:
+        return Phase(PREFILL, requests, tokens, 0, 0)
+    if not context:
+        return Phase(DECODE, 0, 0, requests, requests if tokens is None and "spec" not in values else tokens)
+    each = 1 + values.get("spec", 0)
+    return Phase(
+        MIXED, context, None if tokens is None else max(tokens - generation * each, 0), generation, generation * each
+    )
