@@ -96,8 +96,9 @@ def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteR
     """Yields the batches of one input and counts their rows. Nothing is said of an input whose first batch fails."""
     source, fmt = open_input(one, conversion.label, conversion)
     report = conversion.report
-    with unchanged(source.path), input_faults(source.path, fmt, report):  # later stages raise outside of it
-        batches = _rows(source, fmt, conversion, pushdown, part)
+    batches = _rows(source, fmt, conversion, pushdown, part)
+    # Closed at once where reading stops: Python 3.10 would keep the reader, and its child, until garbage is collected.
+    with unchanged(source.path), input_faults(source.path, fmt, report), closing(batches):  # later stages raise outside
         first = next(batches, None)
         report.inputs.append({"path": one.path, "format": fmt.name, "source": source.label})
         if not fmt.writes:  # A canonical input brings its own facts.
@@ -125,7 +126,7 @@ def _with_own_captures(batches: Iterator[Batch], path: str, report: Report, jobs
 
 def _rows(
     source: Source, fmt: Format, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None
-) -> Iterator[Batch]:
+) -> Generator[Batch, None, None]:
     """Reads one input, with the capability of its format that fits the request."""
     batches: Iterable[Batch]
     if part is not None:
@@ -134,7 +135,7 @@ def _rows(
         batches = read_part(source, conversion, pushdown)
     else:
         batches = fmt.batches(source, conversion)
-    return iter(batches)
+    yield from batches
 
 
 def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import pathlib
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +30,10 @@ def killed_at(step: int, work: Callable[[], None]) -> bool:
     if not child:
         steps = itertools.count(1)
         for name in ("rename", "replace", "link", "unlink", "rmdir", "mkdir"):
-            setattr(os, name, _counting(getattr(os, name), steps, step))
+            counted = _counting(getattr(os, name), steps, step)
+            setattr(os, name, counted)
+            if hasattr(pathlib, "_NormalAccessor"):  # Python 3.10: paths have bound the functions already
+                setattr(pathlib._NormalAccessor, name, staticmethod(counted))
         try:
             work()
         finally:
