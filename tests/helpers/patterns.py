@@ -10,8 +10,9 @@ import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 ROOT = Path(__file__).parent.parent.parent
 _COMPILED = ("match", "fullmatch", "search")
@@ -51,7 +52,7 @@ class Used:
 class _Module:
     name: str
     path: str
-    tree: ast.Module
+    nodes: list[ast.AST]
     values: dict[str, Any]
 
 
@@ -82,7 +83,15 @@ def _loaded(path: Path) -> _Module:
     parts = [*relative.with_suffix("").parts]
     name = ".".join((["ktrace"] if parts[0] != "ktrace" else []) + parts).removesuffix(".__init__")
     values = vars(importlib.import_module(name))
-    return _Module(name, relative.as_posix(), ast.parse(path.read_text(encoding="utf-8")), values)
+    text = path.read_text(encoding="utf-8") if _knows_a_pattern(values) else ""
+    return _Module(name, relative.as_posix(), [*ast.walk(ast.parse(text))], values)
+
+
+def _knows_a_pattern(values: dict[str, Any]) -> bool:
+    """Whether an expression of a module may name a pattern: the code of half of the modules needn't be parsed."""
+    held = [value for value in values.values() if isinstance(value, types.ModuleType)]
+    patterns = chain(values.values(), *(vars(module).values() for module in held))
+    return re in held or any(isinstance(value, re.Pattern) for value in patterns)
 
 
 def _methods_by_pattern(modules: list[_Module]) -> dict[tuple[Any, int], set[str]]:
@@ -90,9 +99,9 @@ def _methods_by_pattern(modules: list[_Module]) -> dict[tuple[Any, int], set[str
     module calls of variables."""
     methods: dict[tuple[Any, int], set[str]] = {}
     for module in modules:
-        called = {id(node.value): node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
-        called |= {id(node.args[0]): node.func.attr for node in ast.walk(module.tree) if _takes_a_pattern(node)}  # type: ignore[attr-defined]
-        for node in ast.walk(module.tree):
+        called = {id(node.value): node.attr for node in module.nodes if isinstance(node, ast.Attribute)}
+        called |= {id(node.args[0]): node.func.attr for node in module.nodes if _takes_a_pattern(node)}  # type: ignore[attr-defined]
+        for node in module.nodes:
             value = _constant(node, module.values)
             method = called.get(id(node), "")
             if value is not None and method not in ("pattern", "flags", "groups"):
@@ -130,7 +139,7 @@ def _of_variables(module: _Module) -> set[str]:
     """The methods that a module calls of patterns which aren't constants; all if there are none."""
     called = {
         _FUNCTIONS[node.attr]
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute)
         and node.attr in _FUNCTIONS.keys() - {"split"}
         and not (isinstance(node.value, ast.Name) and (node.value.id == "re" or node.value.id.isupper()))
@@ -141,16 +150,9 @@ def _of_variables(module: _Module) -> set[str]:
 def _called(
     module: _Module, methods: dict[tuple[Any, int], set[str]], found: dict[tuple[Any, int], Used]
 ) -> Iterator[str]:
-    parents = {id(child): node for node in ast.walk(module.tree) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(module.tree):
-        if not (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name)
-        ):
-            continue
-        if node.func.value.id != "re" or node.func.attr not in _FUNCTIONS:
-            continue
+    calls = [node for node in module.nodes if _is_call_of_re(node)]
+    parents = {id(child): node for node in module.nodes for child in ast.iter_child_nodes(node)} if calls else {}
+    for node in calls:
         where = f"{module.path}:{node.lineno}"
         pattern = _evaluated(node, module.values)
         if pattern is None:
@@ -175,6 +177,16 @@ def _called(
             )
         else:
             _add(found, pattern, where, _KNOWN.get(f"{module.path} {pattern.pattern}") or _of_variables(module))
+
+
+def _is_call_of_re(node: ast.AST) -> TypeGuard[ast.Call]:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "re"
+        and node.func.attr in _FUNCTIONS
+    )
 
 
 def _in_comprehension_of_module(node: ast.AST, parents: dict[int, ast.AST]) -> bool:

@@ -5,6 +5,7 @@ done = run(["convert", log, "-o", out], before=lambda: kill_at(120))
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import signal
@@ -53,6 +54,7 @@ def run(arguments: Sequence[object], *, before: Callable[[], object] | None = No
                 signal.signal(signal.SIGINT, signal.default_int_handler)
                 signals.INTERRUPTION.__init__()  # type: ignore[misc]
                 sys.argv = ["ktrace", *map(str, arguments)]
+                atexit._clear()  # Polars waits at exit for a thread that this child hasn't
                 if before:
                     before()
                 main()

@@ -317,7 +317,7 @@ def test_a_large_list_of_spans_is_read_one_after_the_other(tmp_path: Path) -> No
 
 
 def test_values_nested_too_deeply_are_reported(tmp_path: Path) -> None:
-    deep = '{"arrayValue":{"values":[' * 5000 + "]}}" * 5000
+    deep = '{"arrayValue":{"values":[' * 20_000 + "]}}" * 20_000
     path = tmp_path / "a.json"
     path.write_text(json.dumps(document(span(1, 0, 5, attributes="DEEP"), span(2, 0, 5))).replace('"DEEP"', deep))
     report = Report()

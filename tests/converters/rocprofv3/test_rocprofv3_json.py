@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bad_values import DEEP
 from conftest import SAMPLES
 from rocprofv3_json_samples import SAMPLES as TEXTS
 from rocprofv3_json_samples import T, counted, document, entry, kernel
@@ -204,8 +205,8 @@ def test_what_is_none_is_an_error(tmp_path: Path, text: str) -> None:
         ktrace.read(path, from_="rocprofv3-json")
 
 
-#: Values that no number, or no stack, of ours holds; nested ones as deep as they would have to be.
-UNREADABLE = {"long": "9" * 5_000, "infinite": "1e400", "deep": "[" * 3_000 + "]" * 3_000}
+#: Values that no number, or no stack, of ours holds.
+UNREADABLE = {"long": "9" * 5_000, "infinite": "1e400", "deep": DEEP}
 
 
 @pytest.mark.parametrize("value", UNREADABLE)
