@@ -20,7 +20,7 @@ def events(key: str, durations: Sequence[int], *, steps: int = 0) -> Group:
     rising = np.sort(dur)
     return Group(
         key, float(dur.sum()), len(dur), **figures, name=key, durations=rising, steps=totals,
-        step_counts=counts, inside=rising if steps else None, places=dur.reshape(steps, -1).sum(0) if steps else None,
+        step_counts=counts, inside=rising if steps else None, places=dur.reshape(steps, -1) if steps else None,
     )  # fmt: skip
 
 

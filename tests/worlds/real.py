@@ -27,7 +27,7 @@ import numpy as np
 
 import ktrace
 from ktrace.analysis.diff.comparison import Diff
-from ktrace.analysis.diff.verdicts import RUNS
+from ktrace.analysis.diff.noise import RUNS
 from ktrace.naming.short_names import short_name
 from ktrace.tables.figures import shortened
 

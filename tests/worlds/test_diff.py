@@ -71,8 +71,6 @@ def _places_are_true(world: World, groups: list[Group]) -> None:
     for group in groups:
         mine = [[one.dur for one in truth.work_of(step) if one.name == group.name] for step in truth.steps()]
         alike = len({len(durs) for durs in mine}) == 1
-        assert (
-            group.places is None if not alike else group.places.tolist() == [sum(of) for of in zip(*mine, strict=True)]
-        )
+        assert group.places is None if not alike else group.places.tolist() == mine
         known += alike
     assert known > 3

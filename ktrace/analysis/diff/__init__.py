@@ -2,7 +2,9 @@
 
 sides        the two sides: paths, traces, summaries, or two runs of one input
 matching     which work of one side corresponds to which of the other; answers of a summary as groups of work
-verdicts     the verdict on each change: clear, within noise, not known; tests of samples
+verdicts     the verdict on each change: clear, within noise, not known
+noise        tests of samples
+launches     launches in pairs, with those at the same places of the same steps
 compare      makes the comparison
 sentences    the comparison in three sentences
 changes      the parts of a comparison

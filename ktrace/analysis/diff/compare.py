@@ -137,15 +137,16 @@ class _Sides:
                 if len(mine) + len(others) > 2:
                     pairs = [Match(mine.get(grid), others.get(grid), one.matched) for grid in mine | others]
                     parts[place] = [self._change(match, by_step=self.by_step) for match in pairs]
-        every = add_verdicts(
-            [part for own in parts.values() for part in own if part.a and part.b], by_step=self.by_step
-        )
+        asked = [part for own in parts.values() for part in own if part.a and part.b]
+        known = {id(one.a) for one in asked}
+        rest = [self._change(match, by_step=self.by_step) for match in _same_grids(a, b) if id(match.a) not in known]
+        every = add_verdicts(asked, by_step=self.by_step, others=rest)
         clear = {part.key: part for part in every if part.verdict == CLEAR}
         found: list[Change] = []
         for place, one in enumerate(changes):
             sure = [clear[part.key] for part in parts.get(place, ()) if part.a and part.b and part.key in clear]
-            rest = [part for part in parts.get(place, ()) if not (part.a and part.b and part.key in clear)]
-            found += [*sure, *self._together(one, rest)] if sure else [one]
+            left = [part for part in parts.get(place, ()) if not (part.a and part.b and part.key in clear)]
+            found += [*sure, *self._together(one, left)] if sure else [one]
         whole = math.fsum(abs(one.delta) for one in found)
         return [replace(one, share=percent(abs(one.delta), whole)) for one in found]
 
@@ -211,6 +212,12 @@ def _grids(groups: Sequence[Group]) -> dict[str, dict[str, Group]]:
         if kernel and (group.step_counts is None or group.step_counts.any()):
             found.setdefault(kernel, {})[grid] = group
     return found
+
+
+def _same_grids(a: dict[str, dict[str, Group]], b: dict[str, dict[str, Group]]) -> list[Match]:
+    """Returns the grids of kernels that both sides have by the same names."""
+    both = ((of[grid], b[kernel][grid]) for kernel, of in a.items() if kernel in b for grid in of if grid in b[kernel])
+    return [Match(one, other, "name") for one, other in both]
 
 
 def _in_steps(group: Group) -> bool:

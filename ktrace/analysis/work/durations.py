@@ -173,11 +173,10 @@ class Durations:
 
 
 def _of_places(durations: Int64, turns: Int64, counts: Int64) -> Int64 | None:
-    """The total of the first event of all steps, of the second, and so on; None if steps have different `counts`."""
+    """The events of each step (a row) in the order of their starts; None if steps have different `counts`."""
     if not counts[0] or np.any(counts != counts[0]):
         return None
-    total: Int64 = durations[np.argsort(turns)].reshape(len(counts), -1).sum(axis=0)
-    return total
+    return durations[np.argsort(turns)].reshape(len(counts), -1)
 
 
 def _add_steps(totals: Float64, counts: Int64, own: Int32, rows: dict[str, Any]) -> None:

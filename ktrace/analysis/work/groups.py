@@ -41,8 +41,8 @@ class Group:
     The figures of events are exact. Those of statistics are the figures in the source, None if it doesn't have them:
     medians can't be combined. `durations` are those of the events, rising; None for statistics. `steps` is the total in
     each step, in the order of the steps, `step_counts` the number of events in each, and `inside` the durations of
-    those in any step, rising; None without steps. `places` is the total over all steps of the first event of a step, of
-    the second, and so on, in the order of their starts; None unless it is asked for and all steps have equally many.
+    those in any step, rising; None without steps. `places` are the same, a row for each step, in the order of their
+    starts; None unless they are asked for and all steps have equally many.
     """
 
     key: str

@@ -12,7 +12,8 @@ from sides import events, side
 from ktrace.analysis.diff.changes import CLEAR, NOISE, UNKNOWN
 from ktrace.analysis.diff.compare import compared
 from ktrace.analysis.diff.comparison import Diff, gate
-from ktrace.analysis.diff.verdicts import RUNS, step_test
+from ktrace.analysis.diff.launches import Pairs
+from ktrace.analysis.diff.noise import RUNS, step_test
 from ktrace.analysis.summary.summary import StepUse, Summary
 
 MS = 1_000_000
@@ -133,6 +134,25 @@ def test_launches_of_the_same_job_are_not_accused(blocks: float) -> None:
         sides = (_of_launches(name, chance, chance.normal(1, RUNS), blocks) for name in "ab")
         wrong += any(row.verdict == CLEAR for row in compared(*sides).rows["kernel"])
     assert wrong <= 0.03 * runs
+
+
+def test_what_all_kernels_of_a_step_share_is_no_change_of_one() -> None:
+    """Steps that are 1 to 4 % longer: gemm alone, or all kernels."""
+
+    def of(name: str, gemm: float, norms: float) -> Summary:
+        chance, shared = np.random.default_rng(len(name)), np.repeat([0.4, 1.2, 1.4], 12)
+        rows = {"gemm": (100_000, gemm)} | {f"norm {row}": (9_000, norms) for row in range(20)}
+        durations = {row: ns * chance.normal(1, 0.02, 36) * (1 + more * shared) for row, (ns, more) in rows.items()}
+        return side(name, [events(row, durations[row].astype(int).tolist(), steps=3) for row in rows])
+
+    def p_of_gemm(gemm: float, norms: float) -> float:
+        rows = compared(of("a", 0, 0), of("bb", gemm, norms)).rows["kernel"]
+        found = Pairs(rows).test([row.key for row in rows].index("gemm"))
+        assert found is not None
+        return found
+
+    assert p_of_gemm(0.025, 0) < 0.002
+    assert p_of_gemm(0.025, 0.025) > 0.05
 
 
 def test_idle_and_exposed_times_are_judged_together_where_the_time_is_within_noise() -> None:

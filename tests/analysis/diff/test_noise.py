@@ -9,8 +9,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ktrace.analysis.diff import verdicts
-from ktrace.analysis.diff.verdicts import discoveries, evidence, left_out, median_bounds, rank_test
+from ktrace.analysis.diff import noise
+from ktrace.analysis.diff.noise import discoveries, evidence, left_out, median_bounds, rank_test
 
 
 def dealt(a: list[int], b: list[int]) -> Fraction:
@@ -64,7 +64,7 @@ def test_the_approximation_is_near_the_exact(monkeypatch: pytest.MonkeyPatch) ->
         a, b = rng.integers(0, 30, 14), rng.integers(3, 33, 16)
         exact = rank_test(a, b)
         with monkeypatch.context() as patched:
-            patched.setattr(verdicts, "EXACT", 0)
+            patched.setattr(noise, "EXACT", 0)
             assert rank_test(a, b) == pytest.approx(exact, abs=0.015)
 
 

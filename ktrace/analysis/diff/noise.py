@@ -1,0 +1,242 @@
+"""Tests whether samples of two sides are further apart than chance would put them.
+
+    launches   10.1 10.2 10.0 10.3 10.1      p = 0.008: of all ways to deal these ten values to two sides, 2 of 252 put
+               11.0 11.2 10.9 11.1 11.3      them as far apart; ratio of the medians 1.089, with bounds from order
+                                             statistics
+    steps      500 20 21 20                  p = 0.02: without the first step of each, the means are 34 times as far
+               490 23 23 23                  apart as their own error
+
+The tests of launches assume no shape of the distribution. Successive launches aren't independent (clocks, caches, other
+work), so they count as at most `COUNTED`. No sample tells how much runs differ from one another, so `RUNS` is assumed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from ktrace.analysis.diff.changes import Evidence
+from ktrace.model.arrays import AnyArray, Float64, Int64
+
+#: Means of runs of one program differ by this part of themselves (a standard deviation), however steady steps are.
+RUNS = 0.002
+#: Fewer samples of a side aren't tested.
+FEWEST = 3
+#: The confidence of an interval.
+CONFIDENCE = 0.95
+#: Samples of one side count as at most this number.
+COUNTED = 1000
+#: Up to this number of samples of both sides, all ways to deal them are counted exactly.
+EXACT = 30
+
+
+def rank_test(a: AnyArray, b: AnyArray) -> float:
+    """Returns the two-sided p of the Mann-Whitney test: the probability of ranks this far apart by chance.
+
+    It is exact, also with ties, for up to `EXACT` values in total; above that it is the normal approximation with
+    corrections for ties and continuity. It is 1.0 if a side is empty.
+    """
+    if not len(a) or not len(b):
+        return 1.0
+    values_a, counts_a = np.unique(a, return_counts=True)
+    values_b, counts_b = np.unique(b, return_counts=True)
+    values = np.union1d(values_a, values_b)
+    of_a, of_b = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)
+    of_a[np.searchsorted(values, values_a)] = counts_a
+    of_b[np.searchsorted(values, values_b)] = counts_b
+    if len(a) + len(b) <= EXACT:
+        return _exact(of_a, of_b)
+    return _approximate(of_a, of_b)
+
+
+def _exact(of_a: Int64, of_b: Int64) -> float:
+    """Returns the part of all ways to deal the values that puts the rank sum at least as far from its mean."""
+    both = of_a + of_b
+    doubled = 2 * np.cumsum(both) - both + 1  # twice the mean rank of each value, a whole number
+    ranks = np.repeat(doubled, both)
+    taken, length = int(of_a.sum()), int(ranks.sum()) + 1
+    ways = np.zeros((taken + 1, length))
+    ways[0, 0] = 1
+    for rank in ranks:
+        ways[1:, rank:] += ways[:-1, : length - rank].copy()
+    off = np.abs(np.arange(length) - taken * (len(ranks) + 1))
+    seen = abs(int((of_a * doubled).sum()) - taken * (len(ranks) + 1))
+    return min(1.0, float(ways[taken, off >= seen].sum() / ways[taken].sum()))
+
+
+def _approximate(of_a: Int64, of_b: Int64) -> float:
+    """Approximates p by the deviation from one half of the probability that a value of `b` is above one of `a`."""
+    n, m = int(of_a.sum()), int(of_b.sum())
+    below = np.cumsum(of_a) - of_a
+    above = float((of_b * (below + of_a / 2)).sum()) / (n * m)
+    both = (of_a + of_b).astype(np.float64)
+    tied = float((both**3 - both).sum()) / (float(n + m) ** 3 - (n + m))
+    n, m = min(n, COUNTED), min(m, COUNTED)
+    deviation = math.sqrt((n + m + 1) / (12 * n * m) * (1 - tied))
+    off = abs(above - 0.5) - 0.5 / (n * m)
+    return math.erfc(max(off, 0.0) / deviation / math.sqrt(2)) if deviation else 1.0
+
+
+def step_test(a: Float64, b: Float64, *, fills: bool = False) -> float:
+    """Returns the two-sided p of the totals of steps, in the order of the steps.
+
+    Ranks of few steps show nothing, however far apart they are: 3 above 3 others are chance in 1 of 10 cases. So
+    distances are tested, of all steps, or of those at the same places, as kinds of steps may take turns. A step unlike
+    the others hides both: then ranks show a change of many steps, and the steps after the first show one of few, as the
+    first may warm up, or find its data ready. Each p counts several times, so that together they err as often as one.
+    With `fills`, the first is known to be unlike the others, as devices that lag behind have nothing before it: then
+    the tests without it count fewer times, and those with it more.
+
+    It is 1.0 for fewer than `FEWEST` steps of a side.
+    """
+    if min(len(a), len(b)) < FEWEST:
+        return 1.0
+    every, later = (20, 1.5) if fills else (1.5, 20)
+    found = [every * distance_test(a, b), 6 * _beyond_runs(rank_test(a, b), a, b), later * distance_test(a[1:], b[1:])]
+    if len(a) == len(b):
+        found += [every * _pairs_test(a, b), later * _pairs_test(a[1:], b[1:])]
+    return min(1.0, *found)
+
+
+def launch_test(a: AnyArray, b: AnyArray) -> float:
+    """Returns the two-sided p of the durations of launches: by ranks, of few by distances, too.
+
+    Each p of few counts several times, so that together they err as often as one.
+    """
+    ranks = _beyond_runs(rank_test(a, b), a, b)
+    if len(a) + len(b) > EXACT or min(len(a), len(b)) < FEWEST:
+        return ranks
+    return min(1.0, 3 * ranks, 1.5 * distance_test(a, b))
+
+
+def distance_test(a: AnyArray, b: AnyArray) -> float:
+    """Returns the two-sided p of Student's test of two means; of Welch's, if the numbers of values differ."""
+    n, m = len(a), len(b)
+    of_a, of_b = float(a.var(ddof=1)) / n, float(b.var(ddof=1)) / m
+    freedom = n + m - 2
+    if n != m and (parts := of_a**2 / (n - 1) + of_b**2 / (m - 1)):
+        freedom = int((of_a + of_b) ** 2 / parts)
+    runs = (RUNS * float(a.mean())) ** 2 + (RUNS * float(b.mean())) ** 2
+    return students(float(b.mean() - a.mean()), of_a + of_b + runs, freedom)
+
+
+def _pairs_test(a: Float64, b: Float64) -> float:
+    """Returns the two-sided p of Student's test of pairs: of ratios where all are above 0, of differences.
+
+    Most changes are a part of a step. One that is the same time in steps of any length, such as a copy more, is rarer,
+    so that its p counts 4 times.
+    """
+    p = _of_pairs(b - a, (RUNS * float(a.mean())) ** 2 + (RUNS * float(b.mean())) ** 2)
+    return min(4 * p, _of_pairs(np.log(b / a), 2 * RUNS**2)) if min(a.min(), b.min()) > 0 else p
+
+
+def _of_pairs(by: Float64, runs: float) -> float:
+    """Returns the two-sided p of changes `by`, which runs alone move by the variance `runs`."""
+    return students(float(by.mean()), float(by.var(ddof=1)) / len(by) + runs, len(by) - 1)
+
+
+def _beyond_runs(p: float, a: AnyArray, b: AnyArray) -> float:
+    """Returns p, or 1.0 where the medians are as near as those of two runs: by three deviations (`RUNS`)."""
+    middle_a, middle_b = float(np.median(a)), float(np.median(b))
+    return p if abs(middle_b - middle_a) > 3 * math.sqrt(2) * RUNS * middle_a else 1.0
+
+
+def students(off: float, variance: float, freedom: int) -> float:
+    """Returns the two-sided p of Student's distribution (whole degrees of freedom: Abramowitz and Stegun, 26.7.3).
+
+    `variance` is that of what is `off`.
+    """
+    if not off or not variance:
+        return 0.0 if off else 1.0
+    angle = math.atan(abs(off) / math.sqrt(variance * freedom))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    term = total = cosine if freedom % 2 else 1.0
+    for k in range(3 if freedom % 2 else 2, freedom - 1, 2):
+        term *= (k - 1) / k * cosine**2
+        total += term
+    inside = sine * total if freedom % 2 == 0 else 2 / math.pi * (angle + (sine * total if freedom > 1 else 0.0))
+    return max(0.0, 1 - inside)
+
+
+def discoveries(ps: Sequence[float], weights: Sequence[float] | None = None) -> list[float]:
+    """Returns the q of Benjamini and Hochberg for each p: of rows with q <= 5 %, at most 5 % are chance results.
+
+    `weights`, 1 on average, deal out that part (Genovese, Roeder, Wasserman 2006): a row of weight 2 may err twice as
+    often as others.
+    """
+    scaled = np.asarray(ps, np.float64) / (1.0 if weights is None else np.asarray(weights, np.float64))
+    order = np.argsort(scaled, kind="stable")
+    scaled = scaled[order] * len(ps) / np.arange(1, len(ps) + 1)
+    found = np.empty(len(ps))
+    found[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return [float(q) for q in found]
+
+
+@lru_cache(maxsize=2048)
+def left_out(n: int) -> int | None:
+    """Returns how many order statistics lie outside the interval of a median at each end; None if `n` is too small.
+
+    Both medians of a ratio lie in their intervals with the probability `CONFIDENCE`, each with its square root.
+    """
+    outside, ways, most = 0, 1, (1 - math.sqrt(CONFIDENCE)) / 2 * 2.0**n
+    below = ways  # the ways in which at most `outside` of n values are below the median
+    if below > most:
+        return None
+    while below <= most:
+        ways = ways * (n - outside) // (outside + 1)
+        outside += 1
+        below += ways
+    return outside - 1
+
+
+def median_bounds(rising: AnyArray) -> tuple[float, float] | None:
+    """Returns bounds of the median with probability sqrt(`CONFIDENCE`); None for fewer than 7 values."""
+    n = min(len(rising), COUNTED)
+    outside = left_out(n)
+    if outside is None:
+        return None
+    place = outside * len(rising) // n
+    return float(rising[place]), float(rising[len(rising) - 1 - place])
+
+
+def evidence_of_steps(a: AnyArray, b: AnyArray, *, fills: bool = False) -> Evidence:
+    """Returns the evidence of the totals of steps: apart by ranks or by distance, whichever is less likely."""
+    return replace(evidence("steps", np.sort(a), np.sort(b)), p=step_test(a, b, fills=fills))
+
+
+def evidence(samples: str, a: AnyArray, b: AnyArray) -> Evidence:
+    """Returns the evidence of the samples of both sides, in rising order; each side has at least one."""
+    middle_a, middle_b = _quantile(a, 0.5), _quantile(b, 0.5)
+    bounds_a, bounds_b = median_bounds(a), median_bounds(b)
+    interval = None
+    if bounds_a and bounds_b and bounds_a[0] > 0:
+        interval = bounds_b[0] / bounds_a[1], bounds_b[1] / bounds_a[0]
+    return Evidence(
+        samples,
+        len(a),
+        len(b),
+        p=launch_test(a, b),
+        ratio=middle_b / middle_a if middle_a else None,
+        interval=interval,
+        spread_a=_spread(a, middle_a),
+        spread_b=_spread(b, middle_b),
+    )
+
+
+def _quantile(rising: AnyArray, part: float) -> float:
+    """Returns the quantile, interpolated linearly between neighbouring values."""
+    place = part * (len(rising) - 1)
+    low = int(place)
+    high = min(low + 1, len(rising) - 1)
+    return float(rising[low]) + (place - low) * (float(rising[high]) - float(rising[low]))
+
+
+def _spread(rising: AnyArray, middle: float) -> float | None:
+    """Returns the interquartile range in percent of the median; None for fewer than 3 values."""
+    if len(rising) < 3 or not middle:
+        return None
+    return 100 * (_quantile(rising, 0.75) - _quantile(rising, 0.25)) / middle
