@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
@@ -112,6 +113,17 @@ def test_lanes_are_the_same(slices: list[tuple[int, int]], border: int) -> None:
         fill(begin[place], end[place], lane, len(before))
         results.append(lane.tolist())
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("fill", [nesting.lanes, nesting._lanes])
+def test_an_open_slice_far_above_takes_no_memory(fill: Callable[..., None]) -> None:
+    """A lane for each number below asked for 50 GB; those that others may come to lie in are as many as slices."""
+    lane = np.array([2**31 - 1, 1, 0, 0], np.int32)
+    tracemalloc.start()
+    fill(np.array([0, 0, 1, 2], np.int64), np.array([9, 9, 8, 12], np.int64), lane, 2)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    assert lane.tolist() == [2**31 - 1, 1, 0, 2]
 
 
 @pytest.mark.parametrize(("fill", "count"), [(nesting.lanes, 200_000), (nesting._lanes, 10_000)])

@@ -101,8 +101,10 @@ static int fill(Lanes *all, const int64_t *begin, const int64_t *end, int32_t *l
                 Py_ssize_t count) {
     if (!make_lanes(all, 1))
         return 0;
-    for (Py_ssize_t row = 0; row < first; row++) /* open slices, which have a lane */
-        if (!make_lanes(all, (size_t)lane[row] + 1) || !push(all, (size_t)lane[row], end[row]))
+    /* Open slices, which have a lane. In those from `count` on no other comes to lie: of so many, one before is free. */
+    for (Py_ssize_t row = 0; row < first; row++)
+        if (lane[row] < count &&
+            (!make_lanes(all, (size_t)lane[row] + 1) || !push(all, (size_t)lane[row], end[row])))
             return 0;
     for (Py_ssize_t row = first; row < count; row++) {
         if ((row & BETWEEN_LOOKS) == 0 && PyErr_CheckSignals() < 0)

@@ -201,6 +201,23 @@ def test_columns_of_further_passes_are_no_counters_and_times_of_joined_tables_ar
     assert trace.report.balanced()
 
 
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_a_bad_counter_is_said_also_where_no_other_time_is_as_accurate(row: int, tmp_path: Path) -> None:
+    """Each row of the table has times of another accuracy."""
+    lines = (FOLDER / "pmc_perf-joined-of-passes-times-rounded-by-a-spreadsheet.csv").read_text().splitlines()
+    sizes = {}
+    for cell in ("16384", "oops"):
+        path = tmp_path / f"{cell}.csv"
+        path.write_text(
+            "\n".join([*lines[: row + 1], lines[row + 1].replace(",16384,", f",{cell},"), *lines[row + 2 :]])
+        )
+        trace = read(path)
+        sizes[cell] = len(trace.events) + len(trace.summaries)
+        places = trace.report.issues["misfit"].places if "misfit" in trace.report.issues else []
+        assert places == ([(f"line {row + 2}", "SQ_WAVES: oops")] if cell == "oops" else [])
+    assert sizes["oops"] == sizes["16384"] - 1
+
+
 def test_times_of_another_run_are_derived() -> None:
     events = read(FOLDER / "counters-with-times-of-another-run.csv").events
     assert events[["kind", "timing"]].values.tolist() == [

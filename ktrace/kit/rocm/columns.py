@@ -8,7 +8,7 @@ Start_Timestamp 1.33867422346919e+16      printed as a float: accurate to 10 ns
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -80,18 +80,23 @@ class TimedRows(NamedTuple):
     accuracy: Accuracy
 
 
-def counters_of(block: Block) -> list[str]:
-    """The headings that are counters: all but a dispatch's own, if half of their cells or more are numbers."""
-    left = (name.removeprefix("args.") for name in block.rest())
-    own = [name for name in left if not _is_known(name) and not name.startswith(("<", "$"))]
-    return [
-        name for name in own if 2 * (len(block) - floats_of(block.get(name)).null_count) >= _filled(block, name) > 0
-    ]
+def counters_of(blocks: Sequence[Block]) -> list[str]:
+    """The headings that are counters: all but a dispatch's own, if half of their cells or more are numbers.
+
+    The blocks are one of a table, in parts: a cell alone in its part doesn't make a counter an argument.
+    """
+    left = (name.removeprefix("args.") for block in blocks for name in block.rest())
+    own = dict.fromkeys(name for name in left if not _is_known(name) and not name.startswith(("<", "$")))
+    columns = {name: [of for block in blocks if (of := block.get(name)) is not None] for name in own}
+    return [name for name, of in columns.items() if 2 * sum(map(_numbers, of)) >= sum(map(_filled, of)) > 0]
 
 
-def _filled(block: Block, name: str) -> int:
-    column = block.get(name)
-    return 0 if column is None else len(block) - column.null_count
+def _numbers(column: pa.Array) -> int:
+    return len(column) - int(floats_of(column).null_count)
+
+
+def _filled(column: pa.Array) -> int:
+    return len(column) - int(column.null_count)
 
 
 def counter_values(block: Block, counters: Iterable[str], report: Report) -> tuple[Block, dict[str, pa.DoubleArray]]:

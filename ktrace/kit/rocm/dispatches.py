@@ -71,15 +71,25 @@ class DispatchRows:
     def rows(self, item: CsvRows) -> Iterator[Batch]:
         """Yields events of dispatches in any of the forms, or summaries if the table has no times."""
         self._args = {name: f"args.{own_heading(item.table, field) or name}" for name, field in FIELDS.items()}
-        made = [batch for part in by_accuracy(item, self._conversion.report) for batch in self._batches_of(*part)]
+        parts = [(self._typed(*part), part.accuracy) for part in by_accuracy(item, self._conversion.report)]
+        is_dispatch = item.table.what == DISPATCH and parts[0][0].get("<cat>") is None
+        counters = counters_of([block for block, _ in parts]) if is_dispatch else []
+        is_joint = is_joined(item.table.headings)
+        made = [
+            batch
+            for block, accuracy in parts
+            for batch in self._batches_of(block, accuracy, counters, is_joint=is_joint)
+        ]
         yield from made if len(made) == 1 else _in_order(made, self._conversion.batch_rows)
 
-    def _batches_of(self, item: CsvRows, accuracy: Accuracy) -> Iterator[Batch]:
+    def _typed(self, item: CsvRows, accuracy: Accuracy) -> Block:
+        return typed(item, FIELDS if accuracy is not Accuracy.USELESS else _TIMELESS, self._conversion.report)
+
+    def _batches_of(self, block: Block, accuracy: Accuracy, counters: list[str], *, is_joint: bool) -> Iterator[Batch]:
         """As `rows`, for rows whose times are equally accurate."""
-        block = typed(item, FIELDS if accuracy is not Accuracy.USELESS else _TIMELESS, self._conversion.report)
-        counters = [] if item.table.what != DISPATCH or block.get("<cat>") is not None else counters_of(block)
+        counters = [name for name in counters if block.get(name) is not None]
         is_timed = block.get("<ts>") is not None and block.get("<end>") is not None
-        self._timing = "derived" if accuracy is Accuracy.NEAR or is_joined(item.table.headings) else "measured"
+        self._timing = "derived" if accuracy is Accuracy.NEAR or is_joint else "measured"
         if block.get("<counter>") is not None:
             yield from self._long(block, is_timed)
         else:

@@ -86,7 +86,8 @@ def _lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
     lane[first:] = 0
     some = first + np.flatnonzero(_enclose_an_edge(begin, end)[first:])  # others don't cross any
     open_ = _Lanes()
-    for number, stops in zip(lane[:first].tolist(), end[:first].tolist(), strict=True):
+    near = lane[:first] < len(lane)  # in further ones no other comes to lie: of so many, one before is free
+    for number, stops in zip(lane[:first][near].tolist(), end[:first][near].tolist(), strict=True):
         open_.push(number, stops)
     found = []
     lowest = open_.stacks[0]
