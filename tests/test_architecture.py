@@ -29,7 +29,10 @@ STOREYS = (
     ("stages.align", "stages.split", "analysis.work"),
     (
         "output",
-        *(f"analysis.{name}" for name in ("hosts", "idle", "collectives", "roofline", "critical_path", "phases")),
+        *(
+            f"analysis.{name}"
+            for name in ("hosts", "idle", "collectives", "roofline", "critical_path", "phases", "memory")
+        ),
     ),
     ("pipeline", "kit"),
     ("analysis.summary", "analysis.query", "fleet", "viewer"),

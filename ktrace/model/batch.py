@@ -11,14 +11,17 @@ The columns come from `schema/ktrace-1.schema.json`, the one source of truth:
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.model.json_rows import fold_args
+from ktrace.model.json_text import decoded
 
 VERSION = "1.0"
 
@@ -148,6 +151,18 @@ class Batch:
     def typed_args(self) -> list[str]:
         """Names of the `args.<key>` columns."""
         return [name for name in self.columns.schema.names if name.startswith("args.")]
+
+    def argument(self, key: str, rows: pa.Array) -> pa.Array:
+        """The values of an argument in some rows, as texts; null where a row doesn't have it."""
+        if self.has(f"args.{key}"):
+            return decoded(self.column(f"args.{key}").take(rows)).cast(pa.string())
+        if not self.has("args"):
+            return pa.nulls(len(rows), pa.string())
+        texts = decoded(self.column("args").take(rows)).cast(pa.string())
+        value = r'(?:"(?P<text>(?:[^"\\\\]|\\\\.)*)"|(?P<bare>[^"{\[,}\]]+))'
+        found = pc.extract_regex(texts, f'"{re.escape(key)}": ?{value}')
+        text, bare = pc.struct_field(found, "text"), pc.struct_field(found, "bare")
+        return pc.if_else(pc.equal(bare, ""), text, bare)
 
     def args_text(self) -> pa.Array:
         """`args` as JSON text, followed by the typed `args.<key>` columns."""

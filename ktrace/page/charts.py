@@ -17,7 +17,7 @@ gaps        │───○──────     median, 95th percentile, longe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,8 +84,16 @@ def diverging(change: float, longest: float, colour: str, title: str) -> Markup:
     return _svg("diverging", [rect, axis])
 
 
-def columns(stacks: Sequence[Sequence[Segment]], titles: Sequence[str], marks: Sequence[float] = ()) -> Markup:
-    """A column for each stack, in their order, before grid lines at round times; `marks` are lines across columns."""
+def columns(
+    stacks: Sequence[Sequence[Segment]],
+    titles: Sequence[str],
+    marks: Sequence[float] = (),
+    figure: Callable[[float], str] | None = None,
+) -> Markup:
+    """A column for each stack, in their order, before grid lines at round figures; `marks` are lines across columns.
+
+    `figure` writes the figures of the axis, by default as times.
+    """
     highest = max([*(sum(part.value for part in parts) for parts in stacks), *marks], default=0.0)
     lines = _round_steps(highest)
     top = max(highest, lines[-1]) * 1.04 or 1.0
@@ -93,7 +101,7 @@ def columns(stacks: Sequence[Sequence[Segment]], titles: Sequence[str], marks: S
     for line in lines:
         y = percent(top - line, top)
         drawn.append(tag("line", class_="grid", x1="0", x2="100%", y1=y, y2=y))
-        drawn.append(tag("text", _tick(line), class_="tick", x="-8", y=y, dy="4", text_anchor="end"))
+        drawn.append(tag("text", (figure or _tick)(line), class_="tick", x="-8", y=y, dy="4", text_anchor="end"))
     each = 100 / max(len(stacks), 1)
     for place, (parts, title) in enumerate(zip(stacks, titles, strict=True)):
         rects, below = [], 0.0

@@ -29,12 +29,24 @@ import numpy as np
 from markupsafe import Markup
 
 from ktrace.analysis.idle.causes import IdleAnswer
+from ktrace.analysis.memory.answer import MemoryAnswer, MemoryUse
 from ktrace.analysis.roofline.answer import RooflineAnswer
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Lists, Plot, Section, named, share, tag
-from ktrace.page.charts import LogAxis, bar, devices, layers, operation_colours, step_totals, steps, waits
-from ktrace.tables.figures import brief, duration, escape_controls, exact
+from ktrace.page.charts import (
+    LogAxis,
+    Segment,
+    bar,
+    columns,
+    devices,
+    layers,
+    operation_colours,
+    step_totals,
+    steps,
+    waits,
+)
+from ktrace.tables.figures import brief, duration, escape_controls, exact, size
 
 #: The most that is drawn: operations, groups of other kinds, kernels, runs.
 _OPERATIONS, _GROUPS, _KERNELS, _RUNS = 14, 8, 25, 6
@@ -54,7 +66,7 @@ def charts(summary: Summary) -> list[Section]:
             parts += [_operations(one, colours, f"-{number}", f": {run}"), _kernels(one, f"-{number}", f": {run}")]
     else:
         parts += [_operations(summary, colours), steps(summary, colours), layers(summary), _kernels(summary)]
-    parts += [machine(summary, colours), _others(summary), waits(summary.devices)]
+    parts += [machine(summary, colours), memory(summary), _others(summary), waits(summary.devices)]
     return [part for part in parts if part]
 
 
@@ -310,6 +322,36 @@ def idle(summary: Summary) -> Section | None:
     lists = [("cause", _bars(causes, whole)), ("what the host did meanwhile", _bars(spans, whole))]
     hint = "Shares of the time in which devices had nothing to do between their first and their last work."
     return Section("idle", "Why devices are idle", hint, [Lists([(title, bars) for title, bars in lists if bars.rows])])
+
+
+#: Columns of the chart of memory over time, and how many charts there are.
+_MOMENTS, _PLACES = 120, 4
+
+
+def memory(summary: Summary) -> Section | None:
+    """The memory of each device over time: the most that is allocated in each part of it."""
+    answer = summary.answers.get("memory")
+    if not isinstance(answer, MemoryAnswer):
+        return None
+    plots = [_memory(use) for use in answer.places[:_PLACES] if len(use.times) > 1 and use.peak > 0]
+    hint = "The most that is allocated in each part of the time; the line is what the allocator has reserved."
+    return Section("memory", "Memory", hint, plots) if plots else None
+
+
+def _memory(use: MemoryUse) -> Plot:
+    """A column for each part of the time of a device."""
+    end = max(int(use.times[-1]), 1)
+    at = np.minimum(use.times * _MOMENTS // end, _MOMENTS - 1)
+    stacks, titles, marks = [], [], []
+    for moment in range(_MOMENTS):
+        low, high = np.searchsorted(at, [moment, moment + 1]).tolist()
+        rows = slice(max(low - 1, 0), max(high, 1))  # with what was there when it began
+        most = int(use.allocated[rows].max()) if high else use.before or 0
+        stacks.append([Segment("allocated", most, "k1")])
+        titles.append(f"{duration(moment * end / _MOMENTS)}: {size(most)}")
+        if use.reservations is not None:
+            marks.append(float(use.reservations[rows].max()))
+    return Plot(columns(stacks, titles, marks, size), use.label, duration(end))
 
 
 def machine(summary: Summary, colours: dict[str, str]) -> Section | None:

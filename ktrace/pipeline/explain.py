@@ -1,10 +1,10 @@
 """What ktrace finds out about a trace, as slices in it: `ktrace convert --explain idle`.
 
 batches ──┬──────────────────────────────────────────► batches ──► rows of the explanations
-          └─► analysis.work ──► explain() of each package ───────────────┘
+          └─► analysis.work ──► explain() of each question ──────────────┘
 
-A package of `ktrace.analysis` that explains has `explain(work, labels)`, which yields events with columns of the model
-without `id`, and SPANS, whether it needs `SummaryInput.spans`.
+The question of a package of `ktrace.analysis` that explains has a method `explain`, which yields events with columns of
+the model without `id` (`ktrace.analysis.work.question.Explanation`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +24,7 @@ from ktrace.model.masks import each_source
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.gather import SummaryInput
+    from ktrace.analysis.work.question import Explanation
     from ktrace.report import Report
 
 #: What can be explained -> the package that does it.
@@ -32,6 +32,7 @@ EXPLANATIONS = {
     "idle": "ktrace.analysis.idle",
     "critical-path": "ktrace.analysis.critical_path",
     "phase": "ktrace.analysis.phases",
+    "memory": "ktrace.analysis.memory",
 }
 
 
@@ -40,19 +41,13 @@ def explained(batches: Iterable[Batch], names: Sequence[str], report: Report) ->
 
     Begins and ends must be paired. Raises UsageError at once for a name that isn't known.
     """
-    return _explained(batches, {name: package_of(name) for name in dict.fromkeys(names)}, report)
+    for name in names:
+        if name not in EXPLANATIONS:
+            raise UsageError(f"'{name}' can't be explained", expected=", ".join(EXPLANATIONS))
+    return _explained(batches, list(dict.fromkeys(names)), report)
 
 
-def package_of(name: str) -> ModuleType:
-    """The package that explains `name`. Raises UsageError if there is none."""
-    packages = {known: import_module(package) for known, package in EXPLANATIONS.items()}
-    packages = {known: package for known, package in packages.items() if hasattr(package, "explain")}
-    if name not in packages:
-        raise UsageError(f"'{name}' can't be explained", expected=", ".join(packages))
-    return packages[name]
-
-
-def _explained(batches: Iterable[Batch], packages: dict[str, ModuleType], report: Report) -> Iterator[Batch]:
+def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report) -> Iterator[Batch]:
     from ktrace.analysis.work.device_work import Work
     from ktrace.analysis.work.gather import SummaryInput
     from ktrace.analysis.work.question import Labels
@@ -61,19 +56,22 @@ def _explained(batches: Iterable[Batch], packages: dict[str, ModuleType], report
 
     spill = Spill(SPILL_BYTES)
     try:
-        gathered = SummaryInput(taxonomy(None), spill, spans=any(package.SPANS for package in packages.values()))
+        questions: dict[str, Explanation] = {
+            name: import_module(EXPLANATIONS[name]).questions((name,), spill) for name in names
+        }
+        gathered = SummaryInput(taxonomy(None), spill, spans=any(one.spans for one in questions.values()))
         greatest: defaultdict[str, int] = defaultdict(int)
         passed = 0
         for batch in batches:
             passed += len(batch) if batch.record != "catalog" else 0
-            _gather(batch, gathered, greatest)
+            _gather(batch, gathered, questions.values(), greatest)
             yield batch
         ledger = report.stage("explain")
         ledger.taken = ledger.given = passed
         work = Work.of_devices(gathered)
         labels = Labels(gathered.catalog, {(row["source"], row["host"], row["device"]) for row in work.shapes})
-        for name, package in packages.items():
-            for columns in package.explain(work, labels) if len(work) else ():
+        for name, question in questions.items():
+            for columns in question.explain(work, labels):
                 rows = Batch("events", columns)
                 ledger.added[name] += len(rows)
                 ledger.given += len(rows)
@@ -88,8 +86,8 @@ def _explained(batches: Iterable[Batch], packages: dict[str, ModuleType], report
         spill.close()
 
 
-def _gather(batch: Batch, gathered: SummaryInput, greatest: dict[str, int]) -> None:
-    """Collects the work of a batch, and the greatest id of each source."""
+def _gather(batch: Batch, gathered: SummaryInput, questions: Iterable[Explanation], greatest: dict[str, int]) -> None:
+    """Collects the work of a batch, what explanations need of it, and the greatest id of each source."""
     if batch.record == "catalog":
         gathered.count(batch)
         return
@@ -98,3 +96,5 @@ def _gather(batch: Batch, gathered: SummaryInput, greatest: dict[str, int]) -> N
         if batch.record != "summaries":
             gathered.know(rows)
             gathered.count(rows)
+            for question in questions:
+                question.see(rows)

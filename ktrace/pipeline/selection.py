@@ -129,7 +129,7 @@ class Selection:
         (),
         "--explain",
         "WHAT,...",
-        "Add what explains the trace, as slices of its own: idle (the gaps of devices by cause), critical-path, phase.",
+        "Add what explains the trace: idle (gaps of devices by cause), critical-path, phase; memory as counters.",
         more="They are found before a crop or filter, which then treats them like all other rows.",
         link="[More](convert.md#the-gaps-of-devices-on-the-timeline)",
         words="ktrace.pipeline.explain:EXPLANATIONS",

@@ -11,32 +11,19 @@ shares        the question of `ktrace summary --by critical-path`, its answer an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ktrace.analysis.work.device_work import Work
-    from ktrace.analysis.work.question import Labels, Question
+    from ktrace.analysis.work.question import Explanation
     from ktrace.store.spill import Spill
 
 #: The columns of the model that it looks at, in addition to those of any summary.
 COLUMNS = frozenset({"args"})
 
-#: `explain` needs the spans of the host.
-SPANS = True
 
-
-def questions(names: Sequence[str], spill: Spill) -> Question:
+def questions(names: Sequence[str], spill: Spill) -> Explanation:
     """The question what decides how long steps take."""
     from ktrace.analysis.critical_path.shares import CriticalPath
 
     return CriticalPath()
-
-
-def explain(work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
-    """Yields the path of each source as slices of a timeline, on a track of its own."""
-    from ktrace.analysis.critical_path.path import slices
-
-    return slices(work, labels)

@@ -24,6 +24,7 @@ from ktrace.analysis.critical_path.path import (
     Names,
     Path,
     paths,
+    slices,
     words,
 )
 from ktrace.analysis.work.device_work import Work, natural
@@ -177,6 +178,10 @@ class CriticalPath:
         """Counts the device work, since the path needs all of it."""
         if batch.record == "events" and len(batch):
             self._seen += int(np.count_nonzero(kinds_in(batch, DEVICE_KINDS)[0]))
+
+    def explain(self, work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
+        """Yields the path of each source on a track of its process."""
+        return slices(work, labels) if len(work) else iter(())
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if any source has device work or steps."""

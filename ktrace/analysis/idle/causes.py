@@ -201,6 +201,10 @@ class Idle:
     def see(self, batch: Batch) -> None:
         """Needs nothing else."""
 
+    def explain(self, work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
+        """Yields the gaps on a track of each device."""
+        return slices(work)
+
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if there is device work."""
         if work.rows is not work.gathered.work or not len(work):

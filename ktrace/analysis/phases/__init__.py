@@ -6,32 +6,19 @@ answer    the figures as tables
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ktrace.analysis.work.device_work import Work
-    from ktrace.analysis.work.question import Labels, Question
+    from ktrace.analysis.work.question import Explanation
     from ktrace.store.spill import Spill
 
 #: The columns of the model that it looks at: those of any summary.
 COLUMNS: frozenset[str] = frozenset()
 
-#: Whether `explain` needs `SummaryInput.spans`.
-SPANS = True
 
-
-def questions(names: Sequence[str], spill: Spill) -> Question:
+def questions(names: Sequence[str], spill: Spill) -> Explanation:
     """The questions where the time of the phases, and of batches, went: "phase", "batch"."""
     from ktrace.analysis.phases.phases import Phases
 
     return Phases(names)
-
-
-def explain(work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
-    """Yields the steps of phases as events on a track of each device: columns of the model without `id`."""
-    from ktrace.analysis.phases.phases import slices
-
-    return slices(work)

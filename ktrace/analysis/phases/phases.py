@@ -66,6 +66,10 @@ class Phases:
     def see(self, batch: Batch) -> None:
         """Needs nothing else."""
 
+    def explain(self, work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
+        """Yields the steps of phases on a track of each device."""
+        return slices(work)
+
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if annotations state phases."""
         known = _phases(work)

@@ -27,7 +27,29 @@ QUESTIONS: dict[str, str] = {
     "collective": "ktrace.analysis.collectives",
     "roofline": "ktrace.analysis.roofline",
     "critical-path": "ktrace.analysis.critical_path",
+    "memory": "ktrace.analysis.memory",
     **dict.fromkeys(("phase", "batch"), "ktrace.analysis.phases"),
+}
+
+#: How to record what answers a question, for inputs that have nothing of it.
+RECORDING = {
+    **dict.fromkeys(
+        ("op", "module"),
+        "Operators: torch.profiler with ProfilerActivity.CPU, modules with with_stack=True; nsys with emit_nvtx().",
+    ),
+    "range": "Ranges: torch.profiler.record_function, or NVTX/roctx with nsys --trace=nvtx, rocprofv3 --marker-trace.",
+    "idle": "Idle time needs kernels with times and the calls that launched them: nsys --trace=cuda, torch.profiler.",
+    "collective": "Collectives: NCCL/RCCL kernels, or record_param_comms of torch.profiler with their sizes.",
+    "roofline": "The roofline needs shapes of operators, torch.profiler with record_shapes=True, or metrics of ncu.",
+    "memory": (
+        "Memory: torch.profiler with profile_memory=True, torch.cuda.memory._record_memory_history() and "
+        "_dump_snapshot(), nsys with --cuda-memory-usage=true."
+    ),
+    **dict.fromkeys(
+        ("phase", "batch"),
+        "Phases: vLLM, SGLang, ATOM and TensorRT-LLM name the range of each batch in traces of torch.profiler and "
+        "nsys --trace=nvtx.",
+    ),
 }
 
 _TREE_PACKAGE = "ktrace.analysis.hosts"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.summary import QUESTIONS, asked, columns_of, split_tree
+from ktrace.analysis.summary import QUESTIONS, RECORDING, asked, columns_of, split_tree
 from ktrace.analysis.summary.marked import Marked
 from ktrace.analysis.summary.statistics import Statistic, Statistics, grouped, joined, statistics
 from ktrace.analysis.summary.summary import Summary
@@ -232,8 +232,7 @@ class _Summarised:
         return found.found
 
     def _leave_out(self, rows: int, which: str) -> None:
-        if rows:
-            self._notes.append(f"Not counted: {rows:,} row{'s' if rows > 1 else ''} {which}.")
+        self._notes += [f"Not counted: {rows:,} row{'s' if rows > 1 else ''} {which}."] if rows else []
 
     def _take_host(self) -> None:
         """Counts what the host did, since there is no device work."""
@@ -295,7 +294,8 @@ class _Summarised:
         missing = [by for by in self._asked if by not in groups and by not in answers]
         missing += [by for by in self._levels if by != "kernel" and "tree" not in answers]
         if missing and (len(events) or self._statistics):
-            self._notes.append(f"{NOT_KNOWN}{' or '.join(missing)} information.")
+            how = dict.fromkeys(RECORDING[by] for by in missing if by in RECORDING)
+            self._notes += [f"{NOT_KNOWN}{' or '.join(missing)} information.", *how]
         return Summary(
             sources,
             self._work,

@@ -12,7 +12,7 @@ by rank        3                             of the source, from its facts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ktrace.analysis.work.groups import CLASSIFIED, GRID, OF_GRID, OTHER, UNCLASSIFIED
@@ -22,6 +22,8 @@ from ktrace.store.spill import Spill
 from ktrace.tables.figures import Table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ktrace.analysis.work.device_work import Work
 
 #: A combination of values, or a row of statistics: by column, None or absent if the source doesn't have a value.
@@ -123,6 +125,13 @@ class Question(Protocol):
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answers by the names of the questions, without those that the trace knows nothing about."""
+
+
+class Explanation(Question, Protocol):
+    """A question whose answer can be drawn into the trace."""
+
+    def explain(self, work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
+        """Yields events: columns of the model without `id`."""
 
 
 #: Makes the question that answers these names.

@@ -42,7 +42,7 @@ from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
-from ktrace.model.json_text import decoded, encoded
+from ktrace.model.json_text import encoded
 from ktrace.model.masks import truth, words_in
 from ktrace.stages.order.nesting import around, around_crossing
 from ktrace.stages.select.wanted import step_of
@@ -230,28 +230,11 @@ class Waits:
 
 
 def _on_stream(batch: Batch, rows: Int64) -> Int64:
-    """The stream of the event that each row waits for."""
-    at, name = pa.array(rows), f"args.{_ON_STREAM}"
-    if batch.has(name):
-        found = batch.column(name).take(at)
-    elif batch.has("args"):
-        texts = decoded(batch.column("args").take(at)).cast(pa.string())
-        found = pc.struct_field(pc.extract_regex(texts, f'"{_ON_STREAM}": ?(?P<stream>[0-9]{{1,9}})\\b'), "stream")
-    else:
-        return np.full(len(rows), NO_NUMBER, np.int64)
-    streams: Int64 = _integers(found).to_numpy()
+    """The stream of the event that each row waits for, NO_NUMBER where it isn't a number."""
+    found = batch.argument(_ON_STREAM, pa.array(rows))
+    found = pc.if_else(pc.match_substring_regex(found, r"^[0-9]{1,9}$"), found, None)
+    streams: Int64 = pc.fill_null(found.cast(pa.int64()), NO_NUMBER).to_numpy(zero_copy_only=False)
     return streams
-
-
-def _integers(column: pa.Array) -> pa.Array:
-    """Whole numbers of a column, NO_NUMBER where it has others."""
-    if pa.types.is_dictionary(column.type) or pa.types.is_binary(column.type):
-        column = decoded(column).cast(pa.string())
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = pc.if_else(pc.match_substring_regex(column, r"^[0-9]{1,9}$"), column, None)
-    elif not pa.types.is_integer(column.type):
-        column = pa.nulls(len(column), pa.int64())
-    return pc.fill_null(column.cast(pa.int64()), NO_NUMBER)
 
 
 _LINKS = pa.schema([("key", pa.string()), ("role", pa.string()), ("event", pa.int64())])

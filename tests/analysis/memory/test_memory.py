@@ -1,0 +1,209 @@
+"""Memory: peaks, owners and what is left, against a plain simulation of random allocations; samples by hand."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import SAMPLES
+
+import ktrace
+from ktrace.analysis.memory.answer import MemoryAnswer, MemoryUse
+from ktrace.cli import cli
+
+KINETO = SAMPLES / "kineto" / "memory-events-counters-profiler-range.json"
+
+
+def answer(path: Path, **options: Any) -> MemoryAnswer:
+    found = ktrace.summary(path, by=["memory"], **options).answers["memory"]
+    assert isinstance(found, MemoryAnswer)
+    return found
+
+
+class Run:
+    """A run of PyTorch on one thread: steps of modules with operators in them, which allocate, and frees at random."""
+
+    def __init__(self, seed: int, *, totals: bool = True, addresses: bool = True) -> None:
+        chance = Random(f"memory {seed}")
+        self.events: list[dict[str, Any]] = []
+        self.live: dict[int, tuple[int, tuple[str, str]]] = {}
+        self.before = self.now = chance.randint(0, 10_000_000)
+        self.peak, self.peak_at, self.held = 0, 0, Counter[tuple[str, str]]()
+        self.course: list[tuple[int, int]] = []
+        self._chance, self._totals, self._addresses, self._time = chance, totals, addresses, 1_000
+        self.steps: list[tuple[str, int, int]] = []
+        for step in range(4):
+            begin = self._time
+            for module in range(3):
+                self._module(f"Block_{module}")
+            self._time += 1_000
+            self._slice("user_annotation", f"ProfilerStep#{step}", begin, self._time)
+            self.steps.append((f"ProfilerStep#{step}", begin, self._time))
+            self._time += 500
+
+    def _module(self, name: str) -> None:
+        begin = self._time
+        self._time += 100
+        for operator in ("aten::linear", "aten::mul"):
+            start = self._time
+            for _ in range(self._chance.randint(1, 3)):
+                self._time += 10
+                inner = self._time
+                self._time += 10
+                self._allocate((name, operator))
+                self._time += 10
+                self._slice("cpu_op", "aten::empty", inner, self._time)
+                if self.live and self._chance.random() < 0.7:
+                    self._time += 10
+                    self._free(self._chance.choice(list(self.live)))
+            self._time += 10
+            self._slice("cpu_op", operator, start, self._time)
+        self._time += 100
+        self._slice("python_function", f"nn.Module: {name}", begin, self._time)
+
+    def _slice(self, cat: str, name: str, begin: int, end: int) -> None:
+        times = {"ts": begin / 1000, "dur": (end - begin) / 1000}
+        self.events.append({"ph": "X", "cat": cat, "name": name, "pid": 5, "tid": 5, **times, "args": {}})
+
+    def _allocate(self, owner: tuple[str, str]) -> None:
+        size = self._chance.randint(1, 4_000) * 512
+        address = next(one for one in iter(lambda: self._chance.randint(1, 60), None) if one not in self.live)
+        self.live[address] = size, owner
+        self._row(address, size)
+        if self.now > self.peak:
+            self.peak, self.peak_at = self.now, self._time
+            self.held = Counter()
+            for held, one in self.live.values():
+                self.held[one] += held
+
+    def _free(self, address: int) -> None:
+        size, _ = self.live.pop(address)
+        self._row(address, -size)
+
+    def _row(self, address: int, size: int) -> None:
+        self.now += size
+        self.course.append((self._time, self.now))
+        args: dict[str, Any] = {"Bytes": size, "Device Type": 1, "Device Id": 0}
+        args |= {"Addr": address} if self._addresses else {}
+        args |= {"Total Allocated": self.now, "Total Reserved": 50_000_000} if self._totals else {}
+        event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 5, "tid": 5, "s": "t"}
+        self.events.append({**event, "ts": self._time / 1000, "args": args})
+
+    def write(self, path: Path) -> Path:
+        path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": self.events}))
+        return path
+
+
+def only(found: MemoryAnswer) -> MemoryUse:
+    (use,) = found.places
+    return use
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_peak_owners_and_what_is_left(tmp_path: Path, seed: int) -> None:
+    run = Run(seed)
+    use = only(answer(run.write(tmp_path / "run.json")))
+    start = min(int(event["ts"] * 1000) for event in run.events)
+    assert (use.peak, use.peak_at + start, use.before) == (run.peak, run.peak_at, run.before)
+    assert (use.end, use.reserved, use.unused) == (run.now, 50_000_000, 50_000_000 - run.peak)
+    assert {(one.module, one.operator): one.bytes for one in use.owners if one.allocations} == dict(run.held)
+    assert sum(one.bytes for one in use.owners) == use.peak
+    left: Counter[tuple[str, str]] = Counter()
+    for size, owner in run.live.values():
+        left[owner] += size
+    assert {(one.module, one.operator): one.bytes for one in use.leaks} == dict(left)
+    assert use.left == left.total()
+    last = None
+    for (name, begin, end), step in zip(run.steps, use.steps, strict=True):
+        until = [value for time, value in run.course if time < end]
+        inside = [value for time, value in run.course if begin <= time < end]
+        assert (step.label, step.end) == (name, until[-1])
+        assert step.peak >= max(inside)
+        assert step.growth == (None if last is None else until[-1] - last)
+        last = until[-1]
+
+
+def test_without_totals_it_counts_from_the_first_allocation(tmp_path: Path) -> None:
+    run = Run(3, totals=False)
+    found = answer(run.write(tmp_path / "run.json"))
+    use = only(found)
+    assert (use.peak, use.before, use.reserved) == (run.peak - run.before, None, None)
+    assert found.notes == ["What was allocated before the trace isn't known: the source tells no totals."]
+
+
+def test_without_addresses_nobody_is_blamed(tmp_path: Path) -> None:
+    run = Run(4, addresses=False)
+    found = answer(run.write(tmp_path / "run.json"))
+    use = only(found)
+    assert (use.peak, use.owners, use.left) == (run.peak, [], None)
+    assert found.notes == ["Who held memory isn't known: the source tells no addresses."]
+
+
+@pytest.mark.parametrize("out", ["run.parquet", "run.jsonl"])
+def test_it_is_the_same_after_a_conversion(tmp_path: Path, out: str) -> None:
+    path = Run(5).write(tmp_path / "run.json")
+    ktrace.convert(path, tmp_path / out)
+    one, other = only(answer(path)), only(answer(tmp_path / out))
+    assert (one.peak, one.owners, one.leaks, one.steps) == (other.peak, other.owners, other.leaks, other.steps)
+
+
+def test_owners_become_counters_of_the_timeline(tmp_path: Path) -> None:
+    """The last value of each owner is what it leaves, and the sum of all at the peak what is held then."""
+    run = Run(6)
+    out = tmp_path / "run.parquet"
+    ktrace.convert(run.write(tmp_path / "run.json"), out, explain=["memory"])
+    series: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    for row in ktrace.read(out).frame("events").to_dict("records"):
+        if row["kind"] == "counter" and str(row["name"]).startswith("held by "):
+            series[row["name"]].append((row["ts"], row["value"]))
+    left: Counter[str] = Counter()
+    for size, (module, operator) in run.live.values():
+        left[f"held by {module} {operator}"] += size
+    assert {name: sorted(rows)[-1][1] for name, rows in series.items()} == {name: left[name] for name in series}
+    assert len(series) == 6
+
+
+def test_snapshots_of_pytorch_name_the_frame() -> None:
+    found = answer(SAMPLES / "torch-memory" / "two-devices-earlier-allocations-oom.pickle")
+    first = found.places[0]
+    assert (first.label, first.peak) == ("device 0", 8_192 + 512 + 1_536 - 512 - 1_536 + 3_145_728 + 1_536)
+    assert "linear (/env/torch/nn/functional.py:12)" in [one.frame for one in first.owners]
+
+
+def test_nsys_tells_kinds_of_memory_apart() -> None:
+    """All allocations of the sample have one address, so the last free of it frees the last allocation."""
+    found = answer(SAMPLES / "nsys" / "schema-3.25-graph-waits-gpu-metrics-unknown-tables.sqlite")
+    assert {use.label: (use.peak, use.left) for use in found.places} == {
+        "device 0 Device": (4_096 + 1_024, 0),
+        "device 0 Pinned": (512, 512),
+    }
+
+
+def test_categories_of_a_memory_timeline() -> None:
+    use = only(answer(SAMPLES / "kineto" / "memory-timeline-by-category.json"))
+    assert use.owners[0].category == "activation"
+    assert sum(one.bytes for one in use.owners) == use.peak
+
+
+def test_an_input_without_memory_says_how_to_record_it() -> None:
+    summary = ktrace.summary(SAMPLES / "kineto" / "one-step-of-training.pt.trace.json", by=["memory", "phase"])
+    assert "This input has no memory or phase information." in summary.notes
+    assert any("profile_memory=True" in note and "--cuda-memory-usage=true" in note for note in summary.notes)
+    assert any("name the range of each batch" in note for note in summary.notes)
+    assert not any("profile_memory" in note for note in ktrace.summary(KINETO, by=["memory"]).notes)
+
+
+def test_in_every_form(tmp_path: Path) -> None:
+    path = Run(7).write(tmp_path / "run.json")
+    for form in ("text", "csv", "md", "json"):
+        result = CliRunner().invoke(cli, ["summary", str(path), "--by", "memory", "--format", form])
+        assert result.exit_code == 0
+        assert "aten::linear" in result.stdout
+    page = tmp_path / "page.html"
+    assert CliRunner().invoke(cli, ["summary", str(path), "--by", "memory", "-o", str(page)]).exit_code == 0
+    assert "what the allocator has reserved" in page.read_text()
