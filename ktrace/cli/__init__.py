@@ -179,6 +179,8 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, click.UsageError):
         from ktrace.tables.figures import escape_controls
 
+        if isinstance(error, click.NoSuchOption):  # older versions of click show its name as it is
+            error.message = escape_controls(error.message)
         lines = map(escape_controls, error.format_message().split("\n"))
         click.UsageError("\n".join(lines), error.ctx).show()
         return 2

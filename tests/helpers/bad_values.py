@@ -12,7 +12,7 @@ from ktrace.report import Report
 #: More digits than Python parses at once.
 DIGITS = "9" * 5000
 
-#: Lists in lists, more than a stack of 8 MB has room for: Python 3.14 counts its bytes, older ones a thousand calls.
+#: Lists in lists, more than fit in a stack of 8 MB: Python 3.14 counts its bytes, older ones a thousand calls.
 DEEP = "[" * 100_000 + "]" * 100_000
 
 OUTPUTS = ("jsonl", "perfetto", "trace.json", "parquet", "csv", "otlp.json")

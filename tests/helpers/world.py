@@ -54,7 +54,7 @@ def run(arguments: Sequence[object], *, before: Callable[[], object] | None = No
                 signal.signal(signal.SIGINT, signal.default_int_handler)
                 signals.INTERRUPTION.__init__()  # type: ignore[misc]
                 sys.argv = ["ktrace", *map(str, arguments)]
-                atexit._clear()  # Polars waits at exit for a thread that this child hasn't
+                atexit._clear()  # Polars waits at exit for a thread that only the parent has
                 if before:
                     before()
                 main()
