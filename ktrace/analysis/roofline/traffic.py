@@ -16,7 +16,7 @@ from ktrace.analysis.roofline.tensors import BYTES, Cost, Formula, Operator, Ten
 def traffic(name: str) -> Formula | None:
     """The formula of an operator; `aten::add_` is that of `aten::add`, written in place."""
     plain = name.removesuffix("_") if not name.endswith("__") else name
-    found = _FORMULAS.get(name)
+    found = _FORMULAS.get(name) or (_fused if name.startswith("triton_poi_fused") else None)
     if found is None and plain != name and plain in _FORMULAS and _IN_PLACE[plain]:
         return partial(_in_place, formula=_FORMULAS[plain])
     return found
@@ -175,6 +175,27 @@ def _written(operator: Operator, operation: str) -> Cost | None:
     return Cost(operation, 0, x.elements * x.size, x.type) if x else None
 
 
+def _rotated(operator: Operator) -> Cost | None:
+    """(positions, query, key, head size, table): both in place; of the table a row for each position."""
+    positions, query, key, table = (operator.tensor(place) for place in (0, 1, 2, 4))
+    if positions is None or query is None or key is None or table is None or not table.shape:
+        return None
+    rows = min(positions.elements, table.elements // max(table.shape[-1], 1)) * table.shape[-1] * table.size
+    return Cost("rope", 0, positions.bytes + rows + 2 * (query.bytes + key.bytes), query.type)
+
+
+def _fused(operator: Operator) -> Cost | None:
+    """A pointwise kernel that Inductor generated: an element of each tensor at most for each element of the result.
+
+    The number of these is the last value (`xnumel`); a tensor with fewer is broadcast, of one with more a part is used.
+    """
+    tensors = operator.tensors()
+    elements = operator.whole(len(operator.inputs) - 1)
+    if not tensors or elements is None or operator.inputs[-1] is not None:
+        return None
+    return Cost("fused", 0, sum(min(one.elements, elements) * one.size for one in tensors), tensors[-1].type)
+
+
 def _dropped(operator: Operator) -> Cost | None:
     """(input, p): the result and a mask of a byte for each element."""
     x = operator.tensor(0)
@@ -253,13 +274,42 @@ _LISTED: tuple[tuple[Iterable[str], Formula], ...] = (
 
 _FORMULAS = {f"aten::{name}": formula for names, formula in _LISTED for name in names}
 
-#: Operators of vLLM's extension, in csrc/torch_bindings.cpp: results come first or are written in place.
+_NORM_INTO = partial(_like, operation="norm", reads=(1, 2), writes=(0,))
+_NORM_IN_PLACE = partial(_like, operation="norm", reads=(0, 1, 2), writes=(0, 1))
+_NORM_WITH_ADD = partial(_like, operation="norm", reads=(1, 2, 4), writes=(0, 3))
+_CACHED = partial(_like, operation="kv_cache", reads=(0, 1, 4), writes=(0, 1))
+
+#: Operators of the extensions of engines: results come first or are written in place. vLLM: csrc/torch_bindings.cpp;
+#: SGLang: sgl-kernel/csrc/common_extension.cc, sglang::store_cache; aiter: csrc/include/rmsnorm.h, aiter/ops/.
 _FORMULAS |= {
-    "_C::rms_norm": partial(_like, operation="norm", reads=(1, 2), writes=(0,)),
-    "_C::fused_add_rms_norm": partial(_like, operation="norm", reads=(0, 1, 2), writes=(0, 1)),
-    "_C::silu_and_mul": partial(_like, operation="activation", reads=(1,), writes=(0,)),
+    "_C::rms_norm": _NORM_INTO,
+    "sgl_kernel::rmsnorm": _NORM_INTO,
+    "sgl_kernel::gemma_rmsnorm": _NORM_INTO,
+    "aiter::rmsnorm": _NORM_INTO,
+    "aiter::rms_norm": partial(_like, operation="norm", reads=(0, 1), writes=(0,)),
+    "aiter::rmsnorm2d_fwd": partial(_like, operation="norm", reads=(0, 1), writes=(0,)),
+    "_C::fused_add_rms_norm": _NORM_IN_PLACE,
+    "sgl_kernel::fused_add_rmsnorm": _NORM_IN_PLACE,
+    "aiter::add_rmsnorm": _NORM_WITH_ADD,
+    "aiter::rmsnorm2d_fwd_with_add": _NORM_WITH_ADD,
+    "aiter::rmsnorm2d_fwd_with_add_ck": _NORM_WITH_ADD,
+    **{
+        f"{engine}::{name}": partial(_like, operation="activation", reads=(1,), writes=(0,))
+        for engine in ("_C", "sgl_kernel", "aiter")
+        for name in ("silu_and_mul", "gelu_and_mul", "gelu_tanh_and_mul")
+    },
     "_C::static_scaled_fp8_quant": partial(_like, operation="quantise", reads=(1, 2), writes=(0,)),
     "_C::dynamic_scaled_fp8_quant": partial(_like, operation="quantise", reads=(1,), writes=(0, 2)),
+    "_C::dynamic_per_token_scaled_fp8_quant": partial(_like, operation="quantise", reads=(1,), writes=(0, 2)),
+    "sgl_kernel::sgl_per_token_quant_fp8": partial(_like, operation="quantise", reads=(0,), writes=(1, 2)),
+    "sgl_kernel::sgl_per_token_group_quant_fp8": partial(_like, operation="quantise", reads=(0,), writes=(1, 2)),
+    **dict.fromkeys(("_C::rotary_embedding", "sgl_kernel::rotary_embedding"), _rotated),
+    **dict.fromkeys(
+        ("_C_cache_ops::reshape_and_cache_flash", "_C_cache_ops::reshape_and_cache", "sglang::store_cache"), _CACHED
+    ),
+    "_moe_C::topk_softmax": partial(_like, operation="topk", reads=(3,), writes=(0, 1, 2)),
+    "sgl_kernel::topk_softmax": partial(_like, operation="topk", reads=(2,), writes=(0, 1)),
+    "_moe_C::moe_sum": partial(_like, operation="reduction", reads=(0,), writes=(1,)),
 }
 
 #: Whether the form with an underscore after the name is the same operator, written in place.

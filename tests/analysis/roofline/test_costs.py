@@ -216,10 +216,41 @@ def test_packed_sequences_of_different_lengths_have_no_flops() -> None:
         ("_C::silu_and_mul", [(BF16, (8, 4)), (BF16, (8, 8))], 2 * 32 + 2 * 64),
         ("_C::static_scaled_fp8_quant", [("c10::Float8_e4m3fn", (8, 4)), (BF16, (8, 4)), (F32, (1,))], 3 * 32 + 4),
         ("aten::gather", [(F32, (8, 4)), "1", (I64, (8, 2)), "False"], 8 * 16 + 2 * 4 * 16),
+        ("aiter::rmsnorm", [(BF16, (8, 4)), (BF16, (8, 4)), (BF16, (4,)), "1e-06"], 2 * 2 * 32 + 2 * 4),
+        ("aiter::rms_norm", [(BF16, (8, 4)), (BF16, (4,)), "1e-05", "0"], 2 * 2 * 32 + 2 * 4),
+        ("aiter::add_rmsnorm", [*[(BF16, (8, 4))] * 4, (BF16, (4,)), "1e-06"], 4 * 2 * 32 + 2 * 4),
+        ("aiter::rmsnorm2d_fwd_with_add_ck", [*[(BF16, (8, 4))] * 4, (BF16, (4,)), "1e-05", "0"], 4 * 2 * 32 + 2 * 4),
+        ("sgl_kernel::silu_and_mul", [(BF16, (8, 4)), (BF16, (8, 8))], 2 * 32 + 2 * 64),
+        (
+            "sgl_kernel::rotary_embedding",
+            [(I64, (8,)), (BF16, (8, 64)), (BF16, (8, 16)), "16", (BF16, (4096, 16)), "True"],
+            8 * 8 + 8 * 16 * 2 + 2 * 2 * 8 * (64 + 16),
+        ),
+        (
+            "_C_cache_ops::reshape_and_cache_flash",
+            [*[(BF16, (8, 2, 64))] * 2, *[(BF16, (500, 32, 2, 64))] * 2, (I64, (8,)), "", (F32, ()), (F32, ())],
+            2 * 2 * 2 * 8 * 2 * 64 + 8 * 8,
+        ),
+        ("sglang::store_cache", [*[(BF16, (8, 128))] * 2, *[(BF16, (900, 128))] * 2, (I64, (8,)), "2048", "0"], 8256),
+        ("triton_poi_fused_add_1", [(BF16, (8, 4)), (BF16, (4,)), (F32, (8, 4)), "32"], 2 * 32 + 2 * 4 + 4 * 32),
+        ("triton_poi_fused_0", [(I64, (8,)), (BF16, (9000, 4)), (BF16, (8, 4)), "32"], 8 * 8 + 2 * 32 + 2 * 32),
     ],
 )
 def test_traffic(name: str, inputs: list[Any], moved: int) -> None:
     assert figures(cost(name, *inputs)) == (0, moved)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("triton_poi_fused_0", [(I64, (8,)), (BF16, (9000, 4))]),  # without the number of elements
+        ("triton_red_fused_0", [(BF16, (8, 4)), (BF16, (8,)), "8", "4"]),
+        ("vllm::moe_forward", [(BF16, (32, 3072)), (BF16, (32, 32))]),  # the weights aren't inputs
+        ("vllm::unified_attention_with_output", [*[(BF16, (32, 8, 64))] * 4]),  # nor are the lengths
+    ],
+)
+def test_what_inputs_do_not_tell_has_no_price(name: str, inputs: list[Any]) -> None:
+    assert cost(name, *inputs) is None
 
 
 def test_a_dimension_that_repeats_elements_is_read_once() -> None:
