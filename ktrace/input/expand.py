@@ -103,8 +103,15 @@ def each_once(found: Sequence[_Any], report: Report) -> list[_Any]:
 
 
 def _identity(path: str) -> Path:
-    """Returns what is equal for all names of a file: its real path, with the member of an archive; a URL itself."""
-    if path == "-" or is_remote(path):
+    """Returns what is equal for all names of a file: its real path, with the member of an archive; a URL itself.
+
+    Keys of object stores are literal: `a//x` and `a/./x` are other objects than `a/x`, which a path alone would equal.
+    """
+    if is_remote(path):
+        return Path(
+            "/".join(f"\x01{part}" if part in ("", ".") else part for part in path.removesuffix("/").split("/"))
+        )
+    if path == "-":
         return Path(path)
     stored, member = split_member(path)
     return Path(os.path.realpath(stored) + (f"!{member}" if member is not None else ""))

@@ -10,6 +10,8 @@ import pytest
 
 import ktrace
 from ktrace.errors import ClosedFormat, DamagedInput, InputError, StrictFailure, UnknownFormat
+from ktrace.input.expand import Input, each_once
+from ktrace.report import Report
 
 RUN = '{"traceEvents": [{"ph": "X", "name": "%s", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}'
 
@@ -183,3 +185,11 @@ def test_a_pair_of_archives_and_its_files(tmp_path: Path) -> None:
             archive.writestr(f"{name}.json", RUN % name)
     first, second = (f"{tmp_path}/runs.zip!{name}.json" for name in "ab")
     assert ktrace.read([first, second, first]).events["name"].tolist() == ["a", "b"]
+
+
+def test_keys_of_object_stores_are_literal() -> None:
+    """What a path would make one are objects of their own; the same name is one."""
+    report = Report()
+    urls = ["s3://b/a/x", "s3://b/a//x", "s3://b/a/./x", "s3://b/a/../x", "s3://b/a//x"]
+    assert [one.path for one in each_once([Input(url) for url in urls], report)] == urls[:4]
+    assert report.issues["same-run"].places == [("s3://b/a//x", "is named twice")]

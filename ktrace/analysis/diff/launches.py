@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ktrace.analysis.diff.changes import Change
-from ktrace.analysis.diff.noise import RUNS, students
+from ktrace.analysis.diff.noise import FEWEST, RUNS, students
 from ktrace.model.arrays import Float64
 
 #: The launches of a step are compared in so many parts with those at the same places: neighbours may err alike.
@@ -38,11 +38,11 @@ class Pairs:
     def test(self, place: int) -> float | None:
         """Returns the two-sided p of the pairs of a row.
 
-        None unless both sides have equally many launches in equally many steps, at least two, and each step of one
-        takes longer than that of the other.
+        None unless both sides have equally many launches in equally many steps, at least three in each, and each step
+        of one takes longer than that of the other.
         """
         ratios = self.ratios[place]
-        if ratios is None or min(ratios.shape) < 2 or abs(np.sign(ratios.mean(axis=1)).sum()) < len(ratios):
+        if ratios is None or ratios.shape[1] < FEWEST or abs(np.sign(ratios.mean(axis=1)).sum()) < len(ratios):
             return None
         shared, steps = self._shared(self._row[place]), len(ratios)
         own, common = float((ratios - shared[:, None]).var(ddof=1)) / ratios.size, float((shared**2).mean()) / steps
