@@ -101,14 +101,14 @@ class Details:
     """
 
     def __init__(self, database: Database, *, of: str = "api") -> None:
-        self._kernel = _lookup(
+        self._kernel = lookup(
             database,
             f"rocpd_kernel{of}",
             f"{of}_ptr_id",
             (*_DIMENSIONS, *_OF_KERNEL, "groupSegmentSize", "stream", "codeObject_id", "kernelName_id"),
         )
-        self._copy = _lookup(database, f"rocpd_copy{of}", f"{of}_ptr_id", (*_OF_COPY, "stream", "size", "kind"))
-        self._code = _lookup(database, "rocpd_kernelcodeobject", "id", ("vgpr", "sgpr", "fbar"))
+        self._copy = lookup(database, f"rocpd_copy{of}", f"{of}_ptr_id", (*_OF_COPY, "stream", "size", "kind"))
+        self._code = lookup(database, "rocpd_kernelcodeobject", "id", ("vgpr", "sgpr", "fbar"))
         self._of_work_items = _named(database, GRIDS_OF_WORK_ITEMS)
 
     def get(self, api: pa.Int64Array, names: pa.Array | None = None) -> dict[str, pa.Array]:
@@ -182,7 +182,8 @@ def _named(database: Database, names: Collection[str]) -> pa.Int64Array:
     return pa.array(ids, pa.int64())
 
 
-def _lookup(database: Database, table: str, key: str, columns: tuple[str, ...]) -> Lookup | None:
+def lookup(database: Database, table: str, key: str, columns: tuple[str, ...]) -> Lookup | None:
+    """Finds rows of a table by a key, None if there is no such table."""
     found = database.like(table)
     return Lookup(database, found[0], key, columns) if found and database.has(found[0], key) else None
 

@@ -31,14 +31,15 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.dictionaries import mapped_words
 from ktrace.kit.rocm.common import copy_kind, copy_kinds, executed, short_names, work_kind
 from ktrace.kit.sqlite.database import Database, opened
 from ktrace.kit.sqlite.lookup import FirstId, Lookup, first_ids
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import encoded
+from ktrace.model.json_text import decoded, dump_json, encoded, load_json
 from ktrace.model.row_builder import RowBuilder
 
-from .launches import Details, Launches, arguments, links, nonempty, numbered, strings
+from .launches import Details, Launches, arguments, links, lookup, nonempty, numbered, numbers, strings
 
 
 class _Table:
@@ -155,6 +156,11 @@ def read_waits(
 
 _MARKER = "UserMarker"
 
+#: The table of operators that `python -m rocpd.autograd` makes of the ranges of PyTorch's emit_nvtx (rocpd/autograd.py),
+#: and its columns as arguments, under the names that PyTorch's own traces have.
+_OPERATORS = "ext_autogradapi"
+_OF_OPERATOR = {"seq": "Sequence number", "op_id": "op_id", "sizes": "Input Dims", "input_op_ids": "input_op_ids"}
+
 
 class Calls(_Table):
     """The rows of rocpd_api."""
@@ -164,6 +170,7 @@ class Calls(_Table):
     ) -> None:
         super().__init__(database, table, ids, launches, conversion)
         self._details = Details(database)
+        self._operators = lookup(database, _OPERATORS, "api_ptr_id", ("autogradName_id", *_OF_OPERATOR))
 
     def read(self) -> Iterator[Batch]:
         """Yields all calls, in the order of the table."""
@@ -187,6 +194,12 @@ class Calls(_Table):
             if marker.true_count:
                 names = pc.if_else(marker, texts, names.dictionary_decode())
                 texts = pc.if_else(marker, None, texts)
+        operators = self._operators.get(api) if self._operators else {}
+        named = self._texts.column(block, numbers(operators.pop("autogradName_id", None)))
+        if named is not None and named.null_count < len(named):
+            operator = named.is_valid()
+            kinds = pc.if_else(operator, "op", kinds)
+            names = pc.if_else(operator, decoded(named), decoded(names))
         starts = self._launches.starts(api)
         details = self._details.get(pc.if_else(starts, None, api), called)
         name = details.pop("kernelName_id", None)
@@ -205,7 +218,28 @@ class Calls(_Table):
             **{"args.args": texts} if texts is not None and texts.null_count < len(texts) else {},
             cat=self._texts.column(block, block.take("domain_id")),
             **details,
+            **_operators(operators),
         )
+
+
+def _operators(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """The arguments of operators; sizes are JSON, as PyTorch writes them into its ranges."""
+    found: dict[str, pa.Array | None] = {
+        _OF_OPERATOR[key]: column if key == "sizes" else numbers(column) for key, column in columns.items()
+    }
+    found["input_op_ids"] = columns.get("input_op_ids")
+    args = arguments(found)
+    sizes = args.pop("args.Input Dims", None)
+    return args if sizes is None else args | {"args.Input Dims": mapped_words(sizes, _json, pa.binary())}
+
+
+def _json(text: str) -> bytes:
+    """A text that is JSON as it is, another one as a JSON string."""
+    try:
+        load_json(text)
+    except (ValueError, RecursionError):
+        return dump_json(text).encode()
+    return text.encode()
 
 
 def _kind(name: str) -> str:
@@ -276,6 +310,7 @@ _LOOKED_UP = frozenset(
         *("rocpd_string", "rocpd_metadata", "rocpd_api_ops", "rocpd_kernelapi", "rocpd_copyapi"),
         *("rocpd_kernelop", "rocpd_copyop"),
         *("rocpd_kernelcodeobject", "rocpd_barrierop", "rocpd_ustring"),
+        *(_OPERATORS, "ext_callstack"),  # the latter repeats how calls nest, and their times
     }
 )
 
@@ -285,7 +320,7 @@ _WHOLE = (
     *("apiName_id", "args_id", "api_id", "op_id", "api_ptr_id", "op_ptr_id", "from_op_id", "to_op_id", "kernelName_id"),
 )
 _TEXTS = (
-    *("string", "stream", "dst", "src", "tag", "value", "monitorType", "deviceType", "completionSignal"),
+    *("string", "sizes", "input_op_ids", "stream", "dst", "src", "tag", "value", "monitorType", "deviceType", "completionSignal"),
     *("aquireFence", "releaseFence", "kernelArgAddress"),
 )
 

@@ -267,3 +267,50 @@ def test_clocks_have_a_unit() -> None:
     counters = events[events["kind"] == "counter"].set_index("name")
     assert (counters.loc["sclk", "unit"], counters.loc["sclk", "device"]) == ("MHz", 2)
     assert counters["unit"].count() == 1
+
+
+def test_operators_of_autograd_are_operators(tmp_path: Path) -> None:
+    """`python -m rocpd.autograd` adds a row for each range of emit_nvtx; its call stacks repeat the calls."""
+    path = tmp_path / "a.rpd"
+    path.write_bytes(ODD.read_bytes())
+    with closing(sqlite3.connect(path)) as writer:
+        ((call,),) = writer.execute(
+            "SELECT a.id FROM rocpd_api a JOIN rocpd_string s ON s.id = a.apiName_id "
+            "WHERE s.string = 'UserMarker' LIMIT 1"
+        )
+        writer.execute("INSERT INTO rocpd_string (id, string) VALUES (9001, 'aten::mm')")
+        writer.execute(
+            "CREATE TABLE ext_autogradapi (api_ptr_id INTEGER PRIMARY KEY, autogradName_id INT, seq INT, op_id INT, "
+            "sizes TEXT, input_op_ids TEXT)"
+        )
+        writer.execute(
+            "INSERT INTO ext_autogradapi VALUES (?, 9001, 12, 345, '[[8, 4], [4, 2]]', '[(1,0), (2,0)]')", (call,)
+        )
+        writer.execute("CREATE TABLE ext_callstack (id INT, parent_id INT, child_id INT, depth INT, cpu_time INT)")
+        writer.execute("INSERT INTO ext_callstack VALUES (1, ?, ?, 0, 5)", (call, call))
+        writer.commit()
+    trace = ktrace.read(path)
+    (operator,) = [row for row in rows(trace) if row["kind"] == "op"]
+    assert operator["name"] == "aten::mm"
+    assert operator["args"] == {
+        "Sequence number": 12, "op_id": 345, "Input Dims": [[8, 4], [4, 2]], "input_op_ids": "[(1,0), (2,0)]",
+    }  # fmt: skip
+    assert "unrecognised" not in trace.report.issues
+    others = Counter(row["kind"] for row in rows(trace))
+    assert Counter(row["kind"] for row in rows(ktrace.read(ODD))) == others - Counter(op=1) + Counter(range=1)
+
+
+def test_operators_without_a_sequence_number(tmp_path: Path) -> None:
+    path = tmp_path / "a.rpd"
+    path.write_bytes(ODD.read_bytes())
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute(
+            "CREATE TABLE ext_autogradapi (api_ptr_id INTEGER PRIMARY KEY, autogradName_id INT, seq INT, op_id INT, "
+            "sizes TEXT, input_op_ids TEXT)"
+        )
+        ((call, name),) = writer.execute("SELECT id, apiName_id FROM rocpd_api ORDER BY id LIMIT 1")
+        writer.execute("INSERT INTO ext_autogradapi VALUES (?, ?, '', 345, '', '')", (call, name))
+        writer.commit()
+    (operator,) = [row for row in rows(ktrace.read(path)) if row["kind"] == "op"]
+    assert operator["args"].get("op_id") == 345
+    assert "Sequence number" not in operator["args"]
