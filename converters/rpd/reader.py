@@ -156,8 +156,8 @@ def read_waits(
 
 _MARKER = "UserMarker"
 
-#: The table of operators that `python -m rocpd.autograd` makes of the ranges of PyTorch's emit_nvtx (rocpd/autograd.py),
-#: and its columns as arguments, under the names that PyTorch's own traces have.
+#: The table of operators that `python -m rocpd.autograd` makes of the ranges of PyTorch's emit_nvtx, and its columns as
+#: arguments, under the names that PyTorch's own traces have (rocpd/autograd.py).
 _OPERATORS = "ext_autogradapi"
 _OF_OPERATOR = {"seq": "Sequence number", "op_id": "op_id", "sizes": "Input Dims", "input_op_ids": "input_op_ids"}
 
@@ -320,7 +320,19 @@ _WHOLE = (
     *("apiName_id", "args_id", "api_id", "op_id", "api_ptr_id", "op_ptr_id", "from_op_id", "to_op_id", "kernelName_id"),
 )
 _TEXTS = (
-    *("string", "sizes", "input_op_ids", "stream", "dst", "src", "tag", "value", "monitorType", "deviceType", "completionSignal"),
+    *(
+        "string",
+        "sizes",
+        "input_op_ids",
+        "stream",
+        "dst",
+        "src",
+        "tag",
+        "value",
+        "monitorType",
+        "deviceType",
+        "completionSignal",
+    ),
     *("aquireFence", "releaseFence", "kernelArgAddress"),
 )
 

@@ -75,6 +75,29 @@ def test_replayed_kernels_have_operator_shapes_and_module() -> None:
     assert trace.report.balanced()
 
 
+def test_replayed_kernels_have_the_grid_of_the_captured_call(tmp_path: Path) -> None:
+    """Work-items of hipExtModuleLaunchKernel are blocks, as everywhere; copies have no grid."""
+
+    def launched(events: Events) -> None:
+        for one in events:
+            if "kernel" in one.get("args", {}):
+                one["args"] |= {"grid": [64 * len(one["args"]["kernel"]), 2, 1], "block": [64, 1, 1]}
+
+    capture = changed(CAPTURE, tmp_path / "c.json", launched)
+    grids = {
+        one["args"]["kernel"]: (one["args"]["grid"][0] // (64 if "ExtModule" in one["name"] else 1), 2, 64)
+        for one in json.loads(capture.read_text())["traceEvents"]
+        if "kernel" in one.get("args", {})
+    }
+    rows = ktrace.read(REPLAYS, capture=capture).to_arrow()["events"].to_pylist()
+    replayed = [row for row in rows if '"captured_in"' in (row["args"] or "")]
+    kernels = [row for row in replayed if row["kind"] == "kernel"]
+    found = {(row["name"], (row["grid_x"], row["grid_y"], row["block_x"])) for row in kernels}
+    assert {grid for _, grid in found} - {(None, None, None)} == set(grids.values())
+    assert {name for name, grid in found if grid == (None, None, None)} == {"__amd_rocclr_copyBuffer"}
+    assert not any(row["grid_x"] for row in replayed if row["kind"] != "kernel")
+
+
 def test_without_a_capture_nothing_is_said() -> None:
     found, report = operators(REPLAYS)
     assert found == [None] * 13

@@ -6,6 +6,8 @@ Input Dims, ...   its inputs, as the capture has them
 module            the innermost module around it
 captured_in       all operators and modules around it, the outermost first
 operator_matched  "position", where nothing but the order tells which call it is
+
+The grid and the block of the captured call become those of the kernel, where it has none of its own.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import NameTest, each_source, rows_where, words_in
 from ktrace.naming.alike import unique_name
 from ktrace.report import Report
-from ktrace.stages.replays.gather import SHAPES, Capture, Gathered, gathered, see
+from ktrace.stages.replays.gather import GEOMETRY, SHAPES, Capture, Gathered, gathered, see
 from ktrace.stages.replays.matching import Matched, matched
 from ktrace.store.joins import positions
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
@@ -34,6 +37,7 @@ _COLUMNS: dict[str, pa.DataType] = {
     "module": pa.string(),
     "captured_in": pa.binary(),
     "operator_matched": pa.string(),
+    **{key: arrow_schema("events").field(key).type for key in GEOMETRY},
 }
 
 
@@ -145,10 +149,22 @@ class _Facts:
         taken = set(columns.schema.names)
         for key, values in self._columns.items():
             column = values.take(numbers)
-            if column.null_count < len(column):
+            if key in GEOMETRY:
+                columns = _with_geometry(columns, key, column)
+            elif column.null_count < len(column):
                 column = column if pa.types.is_integer(column.type) else column.dictionary_encode()
                 columns = columns.append_column(unique_name(f"args.{key}", taken.__contains__), column)
         yield Batch("events", columns)
+
+
+def _with_geometry(columns: pa.RecordBatch, key: str, column: pa.Array) -> pa.RecordBatch:
+    """The rows with a grid or block of the captured calls, for kernels that have none."""
+    place = columns.schema.get_field_index(key)
+    is_kernel = pa.array(words_in(columns.column("kind"), ("kernel",)))
+    column = pc.if_else(is_kernel, column, pa.nulls(len(column), column.type))
+    if place >= 0:
+        return columns.set_column(place, key, pc.coalesce(columns.column(place), column))
+    return columns.append_column(key, column) if column.null_count < len(column) else columns
 
 
 def _attached(batch: Batch, facts: dict[str, _Facts | None]) -> Iterator[Batch]:

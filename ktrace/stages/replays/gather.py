@@ -42,7 +42,10 @@ _SIZE = re.compile(r"(?:capture|execute)_([0-9]{1,9})_")
 
 #: How Kineto names the range of a module.
 MODULE = "nn.Module: "
-_CALLS = ("id", "ts", "dur", "pid", "tid", "correlation", "name", "args", "args.kernel")
+#: The launch of a kernel, which a replayed one has nowhere else.
+GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_memory")
+
+_CALLS = ("id", "ts", "dur", "pid", "tid", "correlation", "name", "args", "args.kernel", *GEOMETRY)
 _SPANS = ("id", "ts", "dur", "pid", "tid", "kind", "name", "external_id", "args", *(f"args.{key}" for key in SHAPES))
 
 Row = dict[str, Any]
@@ -167,7 +170,7 @@ class Gathered:
         return [
             Capture(
                 tuple(_launched(row) for row in calls),
-                tuple(_facts(around[row["id"]], facts) for row in calls),
+                tuple(_facts(around[row["id"]], facts) | _geometry(row) for row in calls),
                 _size(around[begin["id"]]),
                 Run(begin.get("pid"), self._base()),
             )
@@ -268,6 +271,11 @@ def _facts(around: list[Row], known: dict[int, Row]) -> Row:
     if module is not None:
         found["module"] = module.removeprefix(MODULE)
     return found | {"captured_in": dump_json([row["name"] for row in spans]).encode()} if spans else found
+
+
+def _geometry(call: Row) -> Row:
+    """The grid and the block of a launch."""
+    return {key: value for key in GEOMETRY if (value := call.get(key)) is not None}
 
 
 def _inputs(operator: Row) -> Row:
