@@ -103,6 +103,15 @@ def plain(cell: object) -> Cell:
     return str(cell)
 
 
+def rounded(cell: Cell, unit: str = "%") -> Cell:
+    """The figure with the digits that it deserves, for programs: whole numbers exactly, times and counts with three
+    decimals, ratios, rates and probabilities with six digits.
+    """
+    if not isinstance(cell, float):
+        return cell
+    return round(cell, 3) if unit in ("ns", "count", "B") else float(f"{cell:.6g}")
+
+
 def shown(cell: object, column: Column) -> str:
     """The cell as people read it in that column; "" for an unknown figure."""
     value = plain(cell)

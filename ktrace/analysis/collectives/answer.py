@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ktrace.analysis.work.findings import Evidence
 from ktrace.analysis.work.groups import Spread
 from ktrace.tables.figures import Cell, Column, Table, percent, size
 
@@ -80,7 +81,8 @@ class CollectivesAnswer:
     `clocks` is how the clocks of the ranks were aligned: "one" (there is only one), "unix", "collective" (by the ends
     of collectives), or "unknown": then nothing is known about skew and waiting. `ends` is the median of how much the
     ends of the same collective differ between ranks: a smaller skew may be a difference of the clocks. `joint` is the
-    number of collectives found on several ranks, `alone` the number of rows without a counterpart.
+    number of collectives found on several ranks, `alone` the number of rows without a counterpart. `steady`
+    is how steadily the straggler is late, `late` are the collectives of its own that others waited longest for.
     """
 
     collectives: list[CollectiveUse] = field(default_factory=list)
@@ -91,6 +93,7 @@ class CollectivesAnswer:
     alone: int = 0
     notes: list[str] = field(default_factory=list)
     steady: float | None = None
+    late: list[Evidence] = field(default_factory=list)
 
     @property
     def straggler(self) -> RankUse | None:

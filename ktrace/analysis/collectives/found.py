@@ -56,11 +56,13 @@ class Found:
     they aren't known. `joint` numbers what several ranks do together, -1 for a row without a counterpart; `way` is how
     these were found (`ktrace.stages.align.collectives`). `of_calls` tells that these are calls of the host.
     `unfinished` is the number of those without an end, `confused` of those with the same number that turned out to
-    differ.
+    differ. `id` and `own` are the ids of the rows, and their begin on the clock of the source.
     """
 
     ranks: list[Rank]
     kinds: list[Kind]
+    id: Int64
+    own: Int64
     ts: Int64
     dur: Int64
     seq: Int64
@@ -106,11 +108,11 @@ def found_in(rows: CollectiveRows, work: Work) -> Found:
             mine = mine if passed.all() else {name: column[passed] for name, column in mine.items()}
             mine = _with_names(rows, work, source, mine)
         columns.append(mine)
-    names = ("ts", "dur", "seq", "size", "facts", "shape")
-    ts, dur, seq, size, facts, shape = (np.concatenate([one[name] for one in columns]) for name in names)
+    names = ("id", "ts", "dur", "seq", "size", "facts", "shape")
+    id_, ts, dur, seq, size, facts, shape = (np.concatenate([one[name] for one in columns]) for name in names)
     done = dur >= 0
     unfinished = int(np.count_nonzero(~done))
-    ts, dur, seq, size, facts, shape = (column[done] for column in (ts, dur, seq, size, facts, shape))
+    id_, ts, dur, seq, size, facts, shape = (column[done] for column in (id_, ts, dur, seq, size, facts, shape))
     ranks: dict[Rank, int] = {}
     kinds: dict[Kind, int] = {}
     sizes, size_of = np.unique(size, return_inverse=True)
@@ -130,6 +132,8 @@ def found_in(rows: CollectiveRows, work: Work) -> Found:
     return Found(
         list(ranks),
         list(kinds),
+        id_,
+        ts,
         ts,
         dur,
         seq,

@@ -13,6 +13,7 @@ from ktrace.analysis.collectives.found import Found, Kind, Rank, found_in, join
 from ktrace.analysis.collectives.rows import UNKNOWN, CollectiveRows, factor_of
 from ktrace.analysis.work.device_work import Work, natural
 from ktrace.analysis.work.durations import by_group, percentiles, spread, usage
+from ktrace.analysis.work.findings import Evidence, longest
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
@@ -130,7 +131,8 @@ class CollectivesQuestion:
         )
         answer.notes += notes_of(answer, found, clocks, parted)
         if (late := answer.straggler) is not None:
-            answer.steady = _steadiness(found, arrivals, names.index(late.label))
+            rank = names.index(late.label)
+            answer.steady, answer.late = _steadiness(found, arrivals, rank), _late(found, arrivals, rank)
         return {NAME: answer}
 
 
@@ -296,6 +298,23 @@ def _steadiness(found: Found, arrivals: _Arrivals, rank: int) -> float | None:
     means = np.array([part.mean() for part in np.array_split(late, _PARTS)])
     error = float(means.std(ddof=1)) / _PARTS**0.5
     return float(means.mean() / error) if error else float("inf")
+
+
+def _late(found: Found, arrivals: _Arrivals, rank: int) -> list[Evidence]:
+    """The collectives at which this rank began last and the others waited longest: its own rows."""
+    if arrivals.last is None or arrivals.skew is None:
+        return []
+    rows = np.flatnonzero(arrivals.waits & (found.rank == rank))
+    rows = rows[arrivals.last[found.joint[rows]] == rank]
+    waited, source = arrivals.skew[found.joint[rows]], found.ranks[rank].source
+    return [
+        Evidence(
+            *(source, int(found.id[row]), found.kinds[found.kind[row]].operation),
+            *(int(found.own[row]), int(found.own[row] + found.dur[row]), int(waited[place])),
+        )
+        for place in longest(waited)
+        for row in rows[place : place + 1]
+    ]
 
 
 def _devices(work: Work) -> dict[tuple[str, str | None, int | None], dict[str, int]]:

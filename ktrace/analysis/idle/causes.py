@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.work.device_work import Events, Work, natural, track_of_device
+from ktrace.analysis.work.findings import Evidence, longest
 from ktrace.analysis.work.gaps import (
     BY_HOST,
     CAUSES,
@@ -76,7 +77,7 @@ class IdleCause:
 
     `host` is how the host spent the time, heaviest first; it adds up to `time`. It is empty for causes that the host
     doesn't decide. `queued` is the work that waited, heaviest first, if the cause is "dependency"; it adds up to `time`
-    as well.
+    as well. `rows` are the longest gaps.
     """
 
     cause: str
@@ -85,6 +86,7 @@ class IdleCause:
     longest: int
     host: tuple[HostSpan, ...] = ()
     queued: tuple[QueuedWork, ...] = ()
+    rows: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,10 @@ def _devices(work: Work, events: Events, labels: Labels) -> list[DeviceIdle]:
         mine = gaps.place == number
         causes = [_cause(word, gaps.length[mine & (cause == word)], host(number, word)) for word in range(len(CAUSES))]
         causes[DEPENDENCY] = replace(causes[DEPENDENCY], queued=queued[number])
+        causes = [
+            replace(one, rows=tuple(_rows(work, events, gaps, np.flatnonzero(mine & (cause == word)))))
+            for word, one in enumerate(causes)
+        ]
         heaviest = sorted((one for one in causes if one.gaps), key=lambda one: -one.time)
         idle, samples = int(gaps.length[mine].sum()), int(launching.samples[number])
         latency = int(launching.latency[number]) if samples >= SAMPLES else None
@@ -239,6 +245,16 @@ def _devices(work: Work, events: Events, labels: Labels) -> list[DeviceIdle]:
 def _cause(word: int, times: Int64, host: tuple[HostSpan, ...]) -> IdleCause:
     """The gaps with these times, and what the host did in them."""
     return IdleCause(list(CAUSES)[word], int(times.sum()), len(times), int(times.max(initial=0)), host)
+
+
+def _rows(work: Work, events: Events, gaps: Gaps, which: Int64) -> Iterator[Evidence]:
+    """The longest of some gaps, with the work after each."""
+    for place in longest(gaps.length[which]):
+        gap = which[place]
+        after, begin, end = int(gaps.after[gap]), int(gaps.begin[gap]), int(gaps.end[gap])
+        shape = work.shapes[events.shape[after]]
+        name = str(shape["short_name"] or shape["name"])
+        yield Evidence(events.source, int(events.ids[after]), name, begin, end, end - begin)
 
 
 #: What the host did in the gaps of a device (by index) with a cause.

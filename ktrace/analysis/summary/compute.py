@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.summary import QUESTIONS, RECORDING, asked, columns_of, split_tree
+from ktrace.analysis.summary.evidence import evidence_of
+from ktrace.analysis.summary.findings import HEAVIEST, PROOFS
 from ktrace.analysis.summary.marked import Marked
-from ktrace.analysis.summary.statistics import Statistic, Statistics, grouped, joined, statistics
+from ktrace.analysis.summary.statistics import Statistic, Statistics, grouped, merged, statistics
 from ktrace.analysis.summary.summary import Summary
-from ktrace.analysis.summary.verdict import PROOFS, VERDICT
 from ktrace.analysis.work.device_work import Work, natural
 from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, SummaryInput
@@ -281,14 +282,16 @@ class _Summarised:
     def summary(self, questions: Sequence[Question] = ()) -> Summary:
         """The summary, with the answers to these questions."""
         events, catalog = self._events, self._gathered.catalog
-        sources = [entry.key["source"] for entry in catalog.of("source") if "source" in entry.key]
-        sources = sources or sorted({shape["source"] for shape in events.shapes} | self._tables.keys())
+        sources = [entry.key["source"] for entry in catalog.of("source") if "source" in entry.key] or sorted(
+            {shape["source"] for shape in events.shapes} | self._tables.keys()
+        )
         sources = sources or [one["source"] for one in self._report.inputs]
         runs = list(dict.fromkeys(run for one in self._statistics if (run := one.row.get("run")) is not None))
         if len(runs) > 1:
             added = "are shares of their own run" if self._unit == "%" else "are added up; by run they are separate"
             self._notes.append(f"The statistics of {len(runs):,} runs {added}.")
         groups = self._groups(True, self._statistics)
+        heaviest = self._heaviest(groups)
         found = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}
         answers = {name: one for name, one in found.items() if name not in PROOFS or self._wants(name)}
         missing = [by for by in self._asked if by not in groups and by not in answers]
@@ -310,8 +313,9 @@ class _Summarised:
             self._unit,
             {run: self._of_run(run) for run in runs} if len(runs) > 1 else {},
             answers,
-            self._heaviest(groups),
+            heaviest,
             {name: found[name] for name in PROOFS if name in found},
+            evidence_of(events, self._labels, heaviest),
             self._report,
             max((end - begin for begin, end in self._gathered.spans_of.values()), default=None),
         )
@@ -344,7 +348,7 @@ class _Summarised:
         for by in self._by:
             key = self._labels.key(by)
             mine = self._by_events(by, key) if events and len(self._durations) else []
-            mine = _merged(mine, grouped(found, key))
+            mine = merged(mine, grouped(found, key))
             if by == UNCLASSIFIED:
                 groups[by] = [group for group in mine if group.key != CLASSIFIED]
             elif mine and (by == "kernel" or {group.key for group in mine} != {OTHER}):
@@ -354,11 +358,11 @@ class _Summarised:
     def _heaviest(self, groups: dict[str, list[Group]]) -> dict[str, list[Group]]:
         """The operations and kernels with their totals, for the verdict; more of them where they were asked for."""
         found = {}
-        for by in VERDICT:
+        for by in HEAVIEST:
             key = self._labels.key(by)
             number, keys = self._events.by_shape(key)
             mine = self._durations.totals(number, keys) if len(self._durations) else []
-            found[by] = groups[by] if by in groups else _merged(mine, grouped(self._statistics, key))
+            found[by] = groups[by] if by in groups else merged(mine, grouped(self._statistics, key))
         moved = self._moved(self._labels.key("kernel"))
         found["kernel"] = [group for group in found["kernel"] if group.key not in moved]
         return found
@@ -408,13 +412,3 @@ def _names(keys: list[str], shapes: list[Shape], number: Int32) -> list[str | No
     for shape, place in zip(shapes, number.tolist(), strict=True):
         names[place].add(shape["name"])
     return [next(iter(own)) if len(own) == 1 else None for own in names]
-
-
-def _merged(one: list[Group], other: list[Group]) -> list[Group]:
-    """Groups of events and statistics; groups with the same key become one; heaviest first."""
-    if not one or not other:
-        return one or other
-    found = {group.key: group for group in one}
-    for group in other:
-        found[group.key] = joined(found[group.key], group) if group.key in found else group
-    return sorted(found.values(), key=lambda group: -group.total)

@@ -162,3 +162,13 @@ def joined(one: Group, other: Group) -> Group:
 
 def _both(what: Callable[[float, float], float], one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else what(one, other)
+
+
+def merged(one: list[Group], other: list[Group]) -> list[Group]:
+    """Groups of events and statistics; groups with the same key become one; heaviest first."""
+    if not one or not other:
+        return one or other
+    found = {group.key: group for group in one}
+    for group in other:
+        found[group.key] = joined(found[group.key], group) if group.key in found else group
+    return sorted(found.values(), key=lambda group: -group.total)

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ktrace.analysis.summary.findings import findings
 from ktrace.analysis.summary.verdict import verdict
+from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group
 from ktrace.tables.figures import Cell, Column, Table, duration, escape_controls, exact, percent, prose, shortened
 from ktrace.tables.frames import Framed
@@ -61,8 +63,8 @@ class Summary(Framed):
     sorted by time, steps and layers in their own order. `step_use` is in the order of `steps`. `runs` has the summary
     of each run if statistics have several. `answers` are those to the questions of `ktrace.analysis.summary`
     that were asked and that the trace knows something about. `heaviest` has the totals of all operations and kernels,
-    `proofs` the answers about idle time and collectives, for the verdict, whatever was asked. `notes` are sentences
-    about what the figures mean or lack,
+    `proofs` the answers about idle time and collectives, `evidence` the longest rows by the code of their finding, for
+    the findings, whatever was asked. `notes` are sentences about what the figures mean or lack,
     `report` is the report of the reading. `longest` is the time from the first start to the last end of the events of
     one source, of the source where it is longest: clocks of several sources may differ.
     """
@@ -82,6 +84,7 @@ class Summary(Framed):
     answers: dict[str, Answer] = field(default_factory=dict, repr=False, compare=False)
     heaviest: dict[str, list[Group]] = field(default_factory=dict, repr=False, compare=False)
     proofs: dict[str, Answer] = field(default_factory=dict, repr=False, compare=False)
+    evidence: dict[str, list[Evidence]] = field(default_factory=dict, repr=False, compare=False)
     report: Report | None = field(default=None, repr=False, compare=False)
     longest: int | None = None
 
@@ -91,9 +94,14 @@ class Summary(Framed):
         return any(LACKS in note for note in self.notes)
 
     @property
+    def findings(self) -> list[Finding]:
+        """The facts of the verdict: the heaviest work, how busy devices are, what they lose and why."""
+        return findings(self)
+
+    @property
     def verdict(self) -> list[str]:
         """At most three sentences: what takes the time, what devices wait for, what to look at."""
-        return verdict(self)
+        return verdict(self.findings)
 
     def tables(self, by: Sequence[str] | None = None, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """The summary as tables: the verdict, an overview, the use of each device and step, and one for each of `by`.

@@ -65,6 +65,16 @@ class Intervals(NamedTuple):
             mine, theirs = mine + int(self.end[mine] == end), theirs + int(other.end[theirs] == end)
         return Intervals.of((begin, end) for begin, end in found if begin < end)
 
+    def until(self, times: Int64) -> Int64:
+        """The time of the intervals before each of these times."""
+        if not len(self.begin):
+            return np.zeros(len(times), np.int64)
+        before = np.concatenate([[0], np.cumsum(self.end - self.begin)])
+        at = np.searchsorted(self.begin, times, "right")  # so many have begun
+        over = np.maximum(self.end[at - 1] - times, 0)  # what is left of the last one
+        found: Int64 = np.where(at > 0, before[at] - over, 0)
+        return found
+
     def overlap(self, ts: Int64, end: Int64) -> Bools:
         """Which rows overlap one of the intervals; a row without duration takes one nanosecond."""
         at = np.searchsorted(self.end, ts, "right")  # the first that ends after the row begins

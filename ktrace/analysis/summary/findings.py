@@ -1,0 +1,278 @@
+"""The facts that the verdict of a summary says in words: what takes the time, what devices wait for, what to look at.
+
+They are those of the whole summary, whatever tables were asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
+from ktrace.analysis.idle.causes import HostSpan, IdleAnswer
+from ktrace.analysis.work.findings import SHOWN, Evidence, Finding
+from ktrace.analysis.work.gaps import ON_ITS_WAY
+from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
+from ktrace.analysis.work.question import Answer
+from ktrace.tables.figures import Cell
+
+#: What the heaviest is found of, and the questions whose answers findings rest on.
+HEAVIEST = ("operation", "kernel")
+PROOFS = ("idle", "collective")
+
+#: What is lost must be at least this part of the time of the devices, in percent, to be looked at first.
+_WORTH = 5.0
+
+#: A rank that others wait for is named if that takes this part of the time of the devices, in percent, if it is last in
+#: more than this part of its collectives, and more often than chance would have it, with this probability.
+WAITING, _MOSTLY, _CHANCE = 0.5, 0.8, 0.05
+
+#: How steadily it must be late, since collectives of a step aren't independent: with four parts of a run, noise is as
+#: steady once in 500 cases (Student's t). In fewer collectives than `_FEW` it may be last each time instead.
+#: tests/worlds/test_collectives.py measures both.
+_STEADY, _FEW = 8.0, 12
+
+#: What is added up, in words.
+_WORK = {"events": "device time", "host": "time of the host", "statistics": "time in the tables"}
+
+#: The devices' time, and without what they did before.
+_OF_DEVICES, _RECORDED = "the devices' time", "the devices' time in the recording"
+
+#: Idle time that is none: the device did what the trace lacks.
+_UNSEEN = "queued before the recording"
+
+#: Causes that can be looked at.
+_CHANGEABLE = (
+    *("host late", "host synchronised", "dependency", "launch overhead", "between graph nodes"),
+    "unknown",
+)
+
+
+class Figures(Protocol):
+    """What the findings are about: these figures of a `Summary`."""
+
+    work: str
+    total: float
+    unit: str
+    devices: list[DeviceUse]
+    heaviest: dict[str, list[Group]]
+    proofs: dict[str, Answer]
+    evidence: dict[str, list[Evidence]]
+
+    @property
+    def runs(self) -> Sized:
+        """The summaries of the runs."""
+
+
+def findings(summary: Figures) -> list[Finding]:
+    """Returns the facts: the heaviest work, how busy devices are, then what they lose; none where nothing was counted.
+
+    What is to be looked at first has `look` 1, and so on.
+    """
+    if not summary.total:
+        return []
+    return _ranked([*_work(summary), *_use(summary), *_losses(summary)], summary)
+
+
+def _ranked(found: list[Finding], summary: Figures) -> list[Finding]:
+    """The findings, with the place of those that are worth a look: where the most is lost, else the heaviest work."""
+    if not _span(summary):
+        return found
+    losses = sorted((one for one in found if _is_loss(one)), key=lambda one: -one.value)
+    order = [one for one in losses if (one.share or 0.0) >= (WAITING if one.code == "straggler" else _WORTH)]
+    if not order and _has_compute(summary):
+        order = [one for one in found if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
+    places = {id(one): place for place, one in enumerate(order, 1)}
+    return [replace(one, look=places.get(id(one))) for one in found]
+
+
+def _is_loss(one: Finding) -> bool:
+    """Whether it is lost time of devices that somebody may change."""
+    kind, _, cause = one.code.partition(".")
+    if kind == "idle":
+        return one.details.get("cause") in _CHANGEABLE if cause else not one.details["causes"]
+    return kind in ("straggler", "exposed")
+
+
+def _work(summary: Figures) -> list[Finding]:
+    """The heaviest operation, unless a kernel without an operation may take more, and the heaviest kernel."""
+    if len(summary.runs) > 1:
+        return []
+    groups = summary.heaviest.get("operation", [])
+    operation = heaviest_of(groups)
+    others = max((group.total for group in groups if group.key == OTHER), default=0)
+    if operation and operation.total < others:
+        operation = None
+    of = _WORK[summary.work] if summary.unit == "ns" else "the whole" if summary.unit == "%" else "all counts"
+    metric = {"ns": "time", "%": "share"}.get(summary.unit, "count")
+    found = []
+    for by, group in zip(HEAVIEST, (operation, heaviest_of(summary.heaviest.get("kernel", []))), strict=True):
+        if group is not None:
+            rows = summary.evidence.get(f"heaviest.{by}", [])
+            what = "call" if by == "kernel" and summary.work == "host" else by
+            code, subject = f"heaviest.{what}", {what: group.key, "name": group.name}
+            details: dict[str, Cell] = {"count": group.count}
+            found.append(
+                Finding(code, metric, group.total, summary.unit, summary.total, of, subject, None, details, rows)
+            )
+    return found
+
+
+def heaviest_of(groups: list[Group]) -> Group | None:
+    """The heaviest group that has a name."""
+    return max((group for group in groups if group.key != OTHER), key=lambda group: group.total, default=None)
+
+
+def _use(summary: Figures) -> list[Finding]:
+    """How busy the devices are, the least and the most busy of several, and how long they are idle."""
+    uses = [use for use in summary.devices if use.span]
+    if not uses:
+        return []
+    if len(uses) == 1:
+        found = [_busy("busy", uses[0])]
+    else:
+        least, most = (pick(uses, key=lambda use: use.busy / use.span) for pick in (min, max))
+        found = [_busy("busy.least", least), _busy("busy.most", most)]
+    span, idle = (sum(getattr(use, name) for use in uses) for name in ("span", "idle"))
+    details: dict[str, Cell] = {"devices": len(uses)}
+    if not _has_compute(summary):
+        there = [name for name in ("communication", "copies") if any(getattr(use, name) for use in uses)]
+        only: dict[str, Cell] = {"only": " and ".join(there)}
+        return [*found, Finding("no_compute", "compute", 0, "ns", span, _OF_DEVICES, details=details | only)]
+    details["causes"] = len(_causes(summary))
+    return [*found, Finding("idle", "time", idle, "ns", span, _OF_DEVICES, details=details)]
+
+
+def _busy(code: str, use: DeviceUse) -> Finding:
+    subject: dict[str, Cell] = {"device": use.label, "rank": use.rank, "source": use.source}
+    return Finding(code, "time", use.busy, "ns", use.span, "the device's time", subject)
+
+
+def _has_compute(summary: Figures) -> bool:
+    """Whether the input has anything that computes.
+
+    A table of copies or a log of collectives has none: it doesn't tell when a device is idle, or what is hidden.
+    """
+    return any(use.compute for use in summary.devices)
+
+
+class _Cause(NamedTuple):
+    """The idle time of all devices by one cause, the number of gaps, the host's heaviest span, and the longest gaps."""
+
+    time: int
+    gaps: int
+    span: HostSpan | None
+    rows: list[Evidence]
+
+
+def _causes(summary: Figures) -> dict[str, _Cause]:
+    """The idle time of all devices by cause; empty if it isn't known."""
+    answer = summary.proofs.get("idle")
+    found: dict[str, _Cause] = {}
+    for one in answer.devices if isinstance(answer, IdleAnswer) else ():
+        for cause in one.causes:
+            time, gaps, span, rows = found.get(cause.cause, _Cause(0, 0, None, []))
+            spans = [*([span] if span else []), *(host for host in cause.host if host.name != ON_ITS_WAY)]
+            heaviest = max(spans, key=lambda host: host.time, default=None)
+            rows = sorted([*rows, *cause.rows], key=lambda row: -row.time_ns)[:SHOWN]
+            found[cause.cause] = _Cause(time + cause.time, gaps + cause.gaps, heaviest, rows)
+    return found
+
+
+def _losses(summary: Figures) -> list[Finding]:
+    """Where the devices lose time, of all their time in the recording."""
+    causes, span = _causes(summary), _span(summary)
+    if not span:
+        return []
+    of = _RECORDED if _UNSEEN in causes else _OF_DEVICES
+    late = _straggler(summary, span)
+    found = [_late(late, summary, span, of)] if late else []
+    if not _has_compute(summary):
+        return found
+    found += _exposed(summary, late, span, of)
+    for cause, (time, gaps, host, rows) in sorted(causes.items(), key=lambda item: -item[1].time):
+        details: dict[str, Cell] = {"cause": cause, "gaps": gaps}
+        if host:
+            details |= {"host_was_in": host.name, "host_time_ns": host.time}
+        code = f"idle.{cause.replace(' ', '_')}"
+        found.append(Finding(code, "time", time, "ns", span, of, details=details, evidence=rows))
+    return found
+
+
+def _span(summary: Figures) -> int:
+    """The time of all devices in the recording."""
+    before = _causes(summary).get(_UNSEEN)
+    return sum(use.span for use in summary.devices) - (before.time if before else 0)
+
+
+def _late(late: RankUse, summary: Figures, span: int, of: str) -> Finding:
+    """The rank that others wait for."""
+    subject: dict[str, Cell] = {"rank": late.label, "source": late.source}
+    details: dict[str, Cell] = {"last": late.last, "joint": late.joint}
+    answer = summary.proofs.get("collective")
+    rows: Sequence[Evidence] = answer.late if isinstance(answer, CollectivesAnswer) else ()
+    return Finding("straggler", "others waited", _waits(late), "ns", span, of, subject, None, details, rows)
+
+
+def _waits(late: RankUse | None) -> int:
+    """The time that the others waited for a rank."""
+    return late.others_waited.total if late and late.others_waited else 0
+
+
+def _exposed(summary: Figures, late: RankUse | None, span: int, of: str) -> list[Finding]:
+    """Communication and copies without compute at the same time, without the waiting for a rank that is late."""
+    every = {
+        kind: sum(getattr(use, f"exposed_{kind}") for use in summary.devices) for kind in ("communication", "copies")
+    }
+    every["communication"] -= _waits(late)
+    without: Mapping[str, Cell] = {"without_waiting_for_rank": late.label} if late else {}
+    return [
+        Finding(
+            code := f"exposed.{kind}",
+            "time",
+            time,
+            "ns",
+            span,
+            of,
+            details=without if kind == "communication" else {},
+            evidence=summary.evidence.get(code, []),
+        )
+        for kind, time in every.items()
+        if time > 0
+    ]
+
+
+def _straggler(summary: Figures, span: int) -> RankUse | None:
+    """The rank that the others wait for, where that is proved.
+
+    It is last in most of its collectives, which chance doesn't explain, and throughout the run; the waiting costs a
+    part of the devices' time that matters, and is longer than what clocks may differ by.
+    """
+    answer = summary.proofs.get("collective")
+    if not isinstance(answer, CollectivesAnswer):
+        return None
+    rank, rows = answer.straggler, sum(one.joint for one in answer.ranks)
+    if rank is None or not rank.last or not rank.others_waited or not answer.joint:
+        return None
+    chance = _at_least(rank.last, rank.joint, answer.joint / rows)
+    sure = rank.others_waited.median > (answer.ends or 0.0) or answer.clocks == "one"
+    mostly = rank.last > _MOSTLY * rank.joint and chance <= _CHANCE
+    steady = (answer.steady or 0.0) >= _STEADY or rank.last == rank.joint < _FEW
+    return rank if sure and mostly and steady and 100 * rank.others_waited.total >= WAITING * span else None
+
+
+def _at_least(found: int, of: int, chance: float) -> float:
+    """The probability of at least `found` of `of` by chance."""
+    if chance >= 1:
+        return 1.0
+    logs = (
+        math.lgamma(of + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(of - k + 1)
+        + k * math.log(chance)
+        + (of - k) * math.log1p(-chance)
+        for k in range(found, of + 1)
+    )
+    return math.fsum(map(math.exp, logs))

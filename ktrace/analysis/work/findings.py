@@ -1,0 +1,79 @@
+"""What a verdict rests on, for programs: one fact each, with its figure, what it is about, and rows that show it.
+
+Finding("idle.host_late", "time", 98,210 ns of 962,104, "the devices' time", look 1, evidence [a gap, ...])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ktrace.model.arrays import Int64
+from ktrace.tables.figures import Cell, percent, rounded
+
+#: How many rows show a finding.
+SHOWN = 3
+
+
+class Evidence(NamedTuple):
+    """A row of a source, or a gap before a row: its name and id, the begin and end in ns on the clock of the source.
+
+    Of a gap, name and id are those of the work after it. `time` is the part of it that counts, in ns.
+    """
+
+    source: str
+    id: int | None
+    name: str
+    begin_ns: int
+    end_ns: int
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fact of a verdict. `code` is stable; docs/programs.md lists all.
+
+    `value` is the exact figure `metric` in `unit`, a part of `whole`, which `of` names. `subject` says what it is
+    about: the device, rank, kernel, operation. `look` is its place among what to look at first, from 1; None if it
+    needn't be looked at. `details` are further figures, under keys that state their unit.
+    """
+
+    code: str
+    metric: str
+    value: float
+    unit: str = "ns"
+    whole: float | None = None
+    of: str = ""
+    subject: Mapping[str, Cell] = field(default_factory=dict)
+    look: int | None = None
+    details: Mapping[str, Cell] = field(default_factory=dict)
+    evidence: Sequence[Evidence] = ()
+
+    @property
+    def share(self) -> float | None:
+        """The value in percent of the whole; None where that isn't known."""
+        return percent(self.value, self.whole)
+
+    def document(self) -> dict[str, Any]:
+        """The finding for JSON, with `share_percent` beside its fields."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        figures = {"value": _whole(self.value), "whole": _whole(self.whole), "share_percent": rounded(self.share)}
+        details = {key: rounded(value, "ns" if key.endswith("_ns") else "%") for key, value in self.details.items()}
+        rows = [one._asdict() for one in self.evidence]
+        subject = {key: value for key, value in self.subject.items() if value is not None}
+        return found | figures | {"subject": subject, "details": details, "evidence": rows}
+
+
+def _whole(value: float | None) -> float | None:
+    """A whole number as such; others exactly as they are."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def longest(times: Int64, most: int = SHOWN) -> list[int]:
+    """The places of the greatest of these times above 0, the greatest first, of equal ones the first."""
+    some = np.argpartition(-times, most)[:most] if len(times) > most else np.arange(len(times))
+    order = sorted(some.tolist(), key=lambda place: (-int(times[place]), place))
+    return [place for place in order if times[place] > 0]

@@ -1,0 +1,121 @@
+"""The facts of the verdict for programs: codes, figures, what to look at first, and the rows that show them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SAMPLES
+from idle_traces import host, work, written
+from nightly import few
+
+import ktrace
+from ktrace.analysis.work.findings import Finding, longest
+from ktrace.stages.select.intervals import Intervals
+
+STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
+
+
+def found(*paths: Path) -> dict[str, Finding]:
+    return {one.code: one for one in ktrace.summary(paths, by=["kernel"]).findings}
+
+
+def test_what_one_step_of_training_shows() -> None:
+    facts = found(STEP)
+    figures = {code: (one.value, one.unit, one.whole, one.look) for code, one in facts.items()}
+    assert figures == {
+        "heaviest.operation": (249_629, "ns", 930_070, None),
+        "heaviest.kernel": (215_806, "ns", 930_070, None),
+        "busy": (831_016, "ns", 962_021, None),
+        "idle": (131_005, "ns", 962_021, None),
+        "exposed.communication": (116_752, "ns", 962_021, 1),
+        "exposed.copies": (11_328, "ns", 962_021, None),
+        "idle.host_late": (116_626, "ns", 962_021, 2),
+        "idle.launch_overhead": (14_379, "ns", 962_021, None),
+    }
+    assert facts["heaviest.operation"].subject["operation"] == "gemm"
+    assert facts["busy"].subject == {"device": "device 0", "rank": 0, "source": "one-step-of-training.pt.trace"}
+    assert [one.time_ns for one in facts["exposed.communication"].evidence] == [97_119, 19_633]
+
+
+def test_a_straggler_only_where_it_is_proved() -> None:
+    late = found(*RANKS)["straggler"]
+    assert late.subject["rank"] == "1" and late.look == 3 and late.details == {"last": 6, "joint": 6}
+    assert [one.time_ns for one in late.evidence] == [45_008, 36_008, 27_008]
+    assert "straggler" not in found(RANKS[0]) and "straggler" not in found(RANKS[1])
+    assert "busy.least" in found(*RANKS) and "busy" not in found(*RANKS)
+
+
+def test_causes_of_idle_time_only_where_they_are(tmp_path: Path) -> None:
+    rows = [host("launch", 0, 1_000, 1), work("gemm", 2_000, 10_000, 1), host("cudaMalloc", 20_000, 100_000)]
+    rows += [host("launch", 105_000, 106_000, 2), work("norm", 107_000, 110_000, 2)]
+    facts = found(written(tmp_path / "late.jsonl", rows))
+    late = facts["idle.host_late"]
+    assert (late.value, late.look, late.details["host_was_in"], late.details["host_time_ns"]) == (
+        *(97_000, 1),
+        *("cudaMalloc", 80_000),
+    )
+    assert [tuple(one) for one in late.evidence] == [("run", 5, "norm", 10_000, 107_000, 97_000)]
+    assert facts["heaviest.kernel"].look is None and not {"exposed.copies", "no_compute"} & facts.keys()
+    rows = [host("launch", 0, 1_000, 1), work("gemm", 2_000, 10_000, 1)]
+    busy = found(written(tmp_path / "busy.jsonl", rows))
+    assert busy["idle"].value == 0 and busy["heaviest.operation"].look == 1
+    assert not any(code.startswith("idle.") for code in busy)
+
+
+def test_copies_alone_tell_nothing_of_idle_time(tmp_path: Path) -> None:
+    rows = [host("launch", 0, 1_000, 1), work("Memcpy HtoD", 2_000, 80_000, 1, kind="memcpy")]
+    facts = found(written(tmp_path / "copies.jsonl", rows))
+    assert facts["no_compute"].details["only"] == "copies"
+    assert not {"idle", "exposed.copies", "heaviest.kernel"} & facts.keys()
+
+
+def test_the_host_alone_has_a_heaviest_call(tmp_path: Path) -> None:
+    facts = found(written(tmp_path / "host.jsonl", [host("cudaMalloc", 0, 900), host("cudaFree", 1_000, 1_100)]))
+    call = facts.pop("heaviest.call")
+    assert (call.subject["call"], call.value, call.of, facts) == ("cudaMalloc", 900, "time of the host", {})
+    assert call.evidence[0].id is None and call.evidence[0].end_ns == 900
+
+
+def test_nothing_has_no_findings() -> None:
+    assert ktrace.summary(SAMPLES / "doppler/bench-of-the-command-line-tool.log").findings == []
+
+
+PATHS = [STEP, *sorted((SAMPLES / "nsys").glob("*.sqlite")), *sorted((SAMPLES / "rocpd").glob("*.db")), RANKS[1]]
+
+
+@pytest.mark.parametrize("path", [PATHS[0], *few(PATHS[1:], 1)], ids=lambda path: path.name)
+def test_evidence_is_in_the_trace(path: Path) -> None:
+    """Launches begin and end as their rows do; a gap ends where the work after it begins."""
+    rows = {row["id"]: row for row in ktrace.read(path).events.to_dict("records")}
+    seen = 0
+    for one in ktrace.summary(path, by=["kernel"]).findings:
+        for shown in one.evidence:
+            row = rows[shown.id]
+            begin, end = row["ts"], row["ts"] + row["dur"]
+            assert (shown.end_ns == begin) if one.code.startswith("idle.") else (shown[3:5] == (begin, end)), one
+            assert shown.time_ns <= shown.end_ns - shown.begin_ns or one.code == "straggler"
+            seen += 1
+        assert [shown.time_ns for shown in one.evidence] == sorted((s.time_ns for s in one.evidence), reverse=True)
+    assert seen
+
+
+def test_a_document_has_plain_values() -> None:
+    for one in ktrace.summary(RANKS).findings:
+        document = json.loads(json.dumps(one.document()))
+        assert isinstance(document["value"], int) and None not in document["subject"].values()
+        assert document["share_percent"] == pytest.approx(100 * document["value"] / document["whole"], rel=1e-5)
+    half = replace(one, value=0.5, whole=None)
+    assert (half.document()["value"], half.document()["share_percent"]) == (0.5, None)
+
+
+def test_time_before_and_the_longest() -> None:
+    times = Intervals.of([(10, 20), (30, 35)])
+    at = np.array([0, 10, 13, 20, 25, 31, 35, 99])
+    assert times.until(at).tolist() == [sum(10 <= ns < 20 or 30 <= ns < 35 for ns in range(end)) for end in at]
+    assert Intervals.of([]).until(at).tolist() == [0] * 8
+    assert longest(np.array([0, 5, 7, 5, 5])) == [2, 1, 3] and longest(np.array([0, 0])) == []
