@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ktrace.analysis.work.findings import Finding
+from ktrace.tables.figures import Cell
+
 if TYPE_CHECKING:
     from ktrace.analysis.work.groups import DeviceUse, Group
 
@@ -125,6 +128,14 @@ class Regression:
     why: str = ""
     figure: str = "average"
 
+    @property
+    def finding(self) -> Finding:
+        """The regression for programs: the value is the difference, the whole what it was before."""
+        details: dict[str, Cell] = {"a_ns": self.a, "b_ns": self.b, "limit_percent": self.limit, "figure": self.figure}
+        details |= {"exceeds_noise": "yes" if self.known else "not known"} | ({"why": self.why} if self.why else {})
+        subject: dict[str, Cell] = {self.by or "work": self.name}
+        return Finding("regression", "time", self.b - self.a, "ns", self.a, "the time of a", subject, details=details)
+
     def __str__(self) -> str:
         grown = "new work" if self.percent is None else f"{self.percent:+.1f}%"
         known = "" if self.known else f", not known whether it exceeds noise ({self.why})"
@@ -145,6 +156,11 @@ class Gate:
     def failed(self) -> bool:
         """Whether anything got slower by more than its limit."""
         return bool(self.regressions)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What got slower by more than its limit."""
+        return [one.finding for one in self.regressions]
 
     def document(self) -> dict[str, Any]:
         """Returns the outcome for JSON: `failed`, and `regressions` with both times, the change and the limit."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from ktrace.analysis.diff.changes import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange
 from ktrace.analysis.diff.comparison import Diff
+from ktrace.analysis.diff.findings import findings
 from ktrace.analysis.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
 from ktrace.analysis.diff.sentences import verdict
 from ktrace.analysis.diff.verdicts import add_verdicts
@@ -94,7 +95,7 @@ def compared(
     diff.notes = list(dict.fromkeys([*notes, *sides.notes(name_a, name_b)]))
     if sides.by_step and (answered := [name for name in rows if name in ANSWERED]):
         diff.notes.append(f"By {' and '.join(answered)}, averages are those of the whole trace over its steps.")
-    diff.verdict = verdict(diff)
+    diff.verdict, diff.facts = verdict(diff), findings(diff)
     return diff
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Gate, Regression
 from ktrace.analysis.work.durations import percentiles
+from ktrace.analysis.work.findings import Finding
 from ktrace.errors import UsageError
 from ktrace.tables.figures import Cell, Column, Table, escape_controls, percent, prose
 from ktrace.tables.frames import Framed
@@ -43,7 +44,8 @@ class Diff(Framed):
     grouping (of `ktrace.analysis.work.groups.BY`) to its changes, the greatest first. Totals are in `unit`: "ns", or
     "%" of the whole if a side contains only shares. `part` says that a filter left out rows, so that the times are
     those of a part. `notes` are sentences on what the figures mean or lack, `verdict` at most three: how much
-    faster or slower, because of what, how sure. `gate` is the outcome of the limits of a pipeline.
+    faster or slower, because of what, how sure; `facts` are what it says. `gate` is the outcome of the limits of a
+    pipeline.
     """
 
     name_a: str
@@ -61,6 +63,12 @@ class Diff(Framed):
     times: list[Change] = field(default_factory=list)
     part: bool = False
     gate: Gate | None = None
+    facts: list[Finding] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The facts of the verdict, and what got slower than the limits of a pipeline allow."""
+        return [*self.facts, *(self.gate.findings if self.gate else [])]
 
     @property
     def wall(self) -> Change | None:

@@ -1,0 +1,186 @@
+"""What of a comparison is worth naming: facts that its sentences say in words, and its findings to programs."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
+from ktrace.analysis.diff.comparison import Diff
+from ktrace.tables.figures import percent
+
+#: Changes of the whole below this are "the same", in percent.
+SAME = 0.05
+
+#: Changes of idle time and of exposed copies or communication that are named are at least this part of the time of the
+#: devices, in percent.
+_IDLE = 1.0
+
+#: Changes of the median and of the average that are this far apart, in percent points, are both named, and so are
+#: changes of the time and of the work of which nothing is known.
+UNLIKE = 5.0
+
+#: Changes of work that are named are at least this part of a change of the whole, in percent.
+PART = 1.0
+
+#: The part of a change, in percent, that other counts of calls must explain for the amount of work to differ.
+_BY_COUNT = 50.0
+
+#: How many changes are named.
+NAMED = 3
+
+
+class Causes(NamedTuple):
+    """The changes of work that make the difference, by kernel if they are known.
+
+    `sure` exceed noise and `least` ns; where nothing is known of any change, they are all. `others` exceed noise, too,
+    or may; `unknown` aren't known to, and `doubtful` are those of them that are greater than all others.
+    """
+
+    by: str
+    rows: list[Change]
+    sure: list[Change]
+    others: bool
+    unknown: list[Change]
+    doubtful: list[Change]
+    least: float
+
+
+def causes(diff: Diff) -> Causes | None:
+    """The changes of work that are named; None where no times are compared."""
+    by = next((by for by in ("kernel", "operation", *diff.rows) if diff.rows.get(by)), None)
+    if by is None or diff.unit != "ns":
+        return None
+    rows = [change for change in diff.rows[by] if change.delta]
+    sure = [change for change in rows if change.verdict in (CLEAR, NEW, GONE)]
+    whole = decisive(diff)
+    least = max(SAME / 100 * diff.whole.total_a, 0 if whole.verdict == NOISE else PART / 100 * abs(whole.delta))
+    every = bool(rows) and all(one.verdict == UNKNOWN for one in (whole, *rows))
+    if every:
+        return Causes(by, rows, rows, bool(rows), [], [], least)
+    named = [change for change in sure if abs(change.delta) >= least]
+    unknown = [change for change in rows if change.verdict == UNKNOWN]
+    most = max([abs(change.delta) for change in named], default=PART / 100 * diff.whole.total_a)
+    doubtful = [change for change in unknown if abs(change.delta) > most]
+    return Causes(by, rows, named, bool(sure), unknown, doubtful, least)
+
+
+def against(diff: Diff) -> list[Change]:
+    """The changes of devices, and of work, that the time of the whole doesn't show, or shows reversed."""
+    whole = decisive(diff)
+    every = [change for change in (diff.device_time, diff.whole) if change]
+    return [change for change in every if change.percent is not None and hidden(change, whole)]
+
+
+def is_work_named(diff: Diff) -> bool:
+    """Whether the device work changed, where the time of a step or of the trace decides and isn't hiding that."""
+    if diff.time is None or diff.whole.verdict == NOISE or not diff.whole.delta or different_work(diff):
+        return False
+    return not any(change is diff.whole for change in against(diff))
+
+
+def exposed(diff: Diff) -> list[tuple[str, Change]]:
+    """Which copies or collectives lost, or gained, the work beside them: by a part of the time that matters."""
+    time = diff.device_time
+    found = []
+    for what in ("communication", "copies") if time and diff.per == "step" else ():
+        whole, alone = diff.measure(what), diff.measure(f"exposed {what}")
+        if not whole or not alone or alone.verdict != CLEAR or abs(alone.delta) < 2 * abs(whole.delta):
+            continue
+        if time and abs(percent(alone.delta, time.total_a) or 0.0) >= _IDLE:
+            found.append((what, alone))
+    return found
+
+
+def decisive(diff: Diff) -> Change:
+    """The change that decides: of the time of a step or of the trace where it is known, else of all work."""
+    return diff.time or diff.whole
+
+
+def same(change: Change) -> bool:
+    """Whether a change is too small to speak of, and none that a limit of 0 % would find."""
+    return not change.delta or (change.verdict == NOISE and abs(change.percent or 100.0) < SAME)
+
+
+def is_doubtful(change: Change, diff: Diff) -> bool:
+    """Whether a change isn't known to exceed noise, and nothing else of the verdict says so.
+
+    What isn't known of the whole, either, is doubted by the last sentence.
+    """
+    return change.verdict == UNKNOWN and decisive(diff).verdict != UNKNOWN
+
+
+def hidden(change: Change, time: Change) -> bool:
+    if change is time or change.verdict == NOISE or same(change):
+        return False
+    reversed_ = change.delta * time.delta < 0 and abs(change.percent or 0.0) >= SAME
+    if change.verdict == time.verdict == UNKNOWN:  # as two samples always differ, they must do so by much
+        reversed_ &= abs((change.percent or 0.0) - (time.percent or 0.0)) >= UNLIKE
+    return same(time) or time.verdict == NOISE or reversed_
+
+
+def different_work(diff: Diff) -> bool:
+    """Whether most of the change is that work of both sides was called more or less often.
+
+    Two traces of the same length then differ in their rate, and the one with less work isn't the faster one. Where the
+    time of a step is known, it decides instead.
+    """
+    if diff.wall is not None:
+        return False
+    rows = shared(diff)
+    by_count = math.fsum(change.from_count or 0.0 for change in rows)
+    part, much = percent(by_count, diff.whole.delta), abs(percent(by_count, diff.whole.total_a) or 0.0)
+    rest = abs(diff.time.percent or 0.0) if diff.time else 0.0  # a time that changed by much more has another reason
+    return part is not None and part > _BY_COUNT and much >= SAME and rest <= 2 * much
+
+
+def shared(diff: Diff) -> list[Change]:
+    """The finest changes of work of both sides whose counts are known."""
+    for by in ("kernel", "operation"):
+        rows = [change for change in diff.rows.get(by, []) if change.a and change.b and change.from_count is not None]
+        if rows:
+            return rows
+    return []
+
+
+def is_waiting(diff: Diff, changes: list[Change]) -> bool:
+    """Whether idle time is what changed the time, rather than any of these changes of work.
+
+    Where the time is within noise, idle time must make it; else it may be the rest that less work leaves.
+    """
+    idle, time = diff.idle, decisive(diff)
+    if idle is None or idle.delta * time.delta <= 0:
+        return False
+    makes = 2 * abs(of_devices(time, diff)) > abs(idle.delta)
+    return (makes or time.verdict != NOISE) and abs(idle.delta) > max(abs(one.delta) for one in changes)
+
+
+def of_devices(time: Change, diff: Diff) -> float:
+    """The change of a time for all devices together, as idle time is counted."""
+    return max(len(diff.a.devices), 1) * time.delta
+
+
+def is_idle_named(diff: Diff) -> bool:
+    """Whether idle time changed by a part that matters, and not within noise, or makes most of a change of the whole.
+
+    The time of the whole may be known to have changed where that of its parts isn't.
+    """
+    idle, time = diff.idle, decisive(diff)
+    if idle is None or abs(diff.idle_percent or 0.0) < _IDLE:
+        return False
+    whole = of_devices(time, diff)
+    makes_most = time.verdict == CLEAR and idle.delta * whole > 0 and 2 * abs(idle.delta) > abs(whole)
+    return idle.verdict != NOISE or makes_most
+
+
+def is_idle_doubtful(diff: Diff) -> bool:
+    """Whether idle time may have changed by chance; if the whole changed the same way beyond noise, it didn't."""
+    idle, time = diff.idle, decisive(diff)
+    if idle is None or not is_doubtful(idle, diff):
+        return False
+    return time.verdict == NOISE or idle.delta * time.delta < 0
+
+
+def heaviest(changes: list[Change], most: int = NAMED) -> list[Change]:
+    """The greatest changes."""
+    return sorted(changes, key=lambda change: -abs(change.delta))[:most]

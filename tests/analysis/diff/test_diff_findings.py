@@ -1,0 +1,88 @@
+"""The facts of a comparison for programs: both values, what is known of noise, what a limit finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from sides import events, side, statistics
+from test_gate import around, steps, trace
+
+import ktrace
+from ktrace.analysis.diff.compare import compared
+from ktrace.analysis.diff.comparison import Diff, gate
+from ktrace.analysis.work.findings import Finding
+
+
+def found(diff: Diff) -> dict[str, Finding]:
+    return {one.code: one for one in diff.findings}
+
+
+def test_slower_by_how_much_because_of_what() -> None:
+    a = [events("gemm", around(1, 1e6, 80), steps=8), events("softmax", around(2, 2e5, 80), steps=8)]
+    b = [events("gemm", around(1, 1e6, 80), steps=8), events("softmax", around(3, 3e5, 80), steps=8)]
+    diff = compared(side("a", a, walls=around(4, 12_000_000, 8)), side("b", b, walls=around(5, 13_000_000, 8)))
+    facts = found(diff)
+    assert diff.wall is not None
+    time, softmax = facts["time"], facts["change.clear"]
+    assert (time.value, time.whole, time.metric) == (diff.wall.delta, diff.wall.total_a, "time a step")
+    assert (time.details["a_ns"], time.details["b_ns"]) == (diff.wall.total_a, diff.wall.total_b)
+    assert (time.details["noise"], time.details["samples_a"]) == ("clear", 8)
+    assert softmax.subject == {"kernel": "softmax"} and softmax.look == 1
+    assert softmax.value == (sum(around(3, 3e5, 80)) - sum(around(2, 2e5, 80))) / 8
+    assert "another_amount_of_work" not in facts and "regression" not in facts
+    assert json.loads(json.dumps([one.document() for one in diff.findings]))
+
+
+def test_the_same_has_no_changes() -> None:
+    walls = around(1, 42_700_000, 8)
+    facts = found(compared(steps("a", around(2, 2e6, 80), walls), steps("b", around(4, 2e6, 80), walls)))
+    assert [*facts] == ["time"] and facts["time"].details["noise"] == "within noise"
+    hidden = found(compared(steps("a", around(2, 2e6, 80), walls), steps("b", around(3, 2.4e6, 80), walls)))
+    assert hidden["work"].share == pytest.approx(19.9, abs=0.1) and "device_time" not in hidden
+
+
+def test_idle_time_only_where_it_is_the_change() -> None:
+    work = around(1, 6_000_000, 80)
+    a = steps("a", work, around(2, 137_000_000, 8))
+    idle = found(compared(a, steps("b", work, around(3, 853_000_000, 8))))["idle"]
+    assert (round(idle.details["a_ns"] / 1e6), round(idle.details["b_ns"] / 1e6)) == (77, 791)  # type: ignore[operator]
+    assert "idle" not in found(compared(a, steps("b", work, around(5, 137_000_000, 8))))
+
+
+def test_another_amount_of_work_and_one_side_alone() -> None:
+    a = side("a", [events("attention", [1_000_000] * 68), events("gemm", [2_000_000] * 136)])
+    b = side("b", [events("attention", [1_010_000] * 60), events("gemm", [2_020_000] * 120)])
+    a.span = b.span = (0, 1_000_000_000)
+    amount = found(compared(a, b))["another_amount_of_work"]
+    assert (amount.subject, amount.value, amount.whole, amount.unit) == ({"work": "gemm"}, -16, 136, "count")
+    b = side("b", [events("gemm", [2_000_000] * 136), events("norm", [900_000] * 68)])
+    facts = found(compared(a, b))
+    assert facts["change.gone"].subject == {"kernel": "attention"} and facts["change.new"].details["a_ns"] == 0
+
+
+def test_shares_and_statistics_are_said_to_be_so() -> None:
+    a = side("a", [statistics("gemm", 60.0), statistics("norm", 40.0)], unit="%")
+    facts = found(compared(a, side("b", [statistics("gemm", 70.0), statistics("norm", 30.0)], unit="%")))
+    assert [*facts] == ["work"] and facts["work"].unit == "%"
+    facts = found(compared(side("a", [statistics("gemm", 1e6, 10)]), side("b", [statistics("gemm", 2e6, 10)])))
+    assert facts["change.not_known"].details["why"] == "statistics only"
+
+
+def test_lost_records_are_a_finding_of_their_side() -> None:
+    a, b = side("a", [events("gemm", [100] * 50)]), side("b", [events("gemm", [200] * 50)])
+    assert "records_lost" not in found(compared(a, b))
+    b.notes = ["b lacks records: 3 of 50 pieces of work have no call, though those around them do."]
+    assert found(compared(a, b))["records_lost"].subject == {"side": "b"}
+
+
+def test_regressions_are_findings_only_beyond_their_limit(tmp_path: Path) -> None:
+    diff = ktrace.diff(trace(tmp_path / "a.json"), trace(tmp_path / "slow.json", slow=1.5))
+    assert not any(one.code == "regression" for one in diff.findings)
+    diff.gate = gate(diff, each=20.0)
+    (one,) = [one for one in diff.findings if one.code == "regression"]
+    assert one.subject == {"kernel": "softmax_kernel"} and one.details["limit_percent"] == 20
+    assert (one.details["a_ns"], one.details["b_ns"]) == (25 * 80_000, 25 * 120_000) and one.share == 50
+    diff.gate = gate(diff, each=60.0)
+    assert not any(one.code == "regression" for one in diff.findings)
