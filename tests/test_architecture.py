@@ -18,6 +18,9 @@ LIGHT_CORE = {
     *(f"ktrace.input.{name}" for name in ("format", "source", "detection", "compression")),
 }
 
+#: The packages that answer one question each.
+ANSWERS = ("hosts", "idle", "collectives", "roofline", "critical_path", "phases", "memory", "launches")
+
 #: The packages of the core, the lowest storey first. A package imports only what stands on a lower storey.
 STOREYS = (
     ("errors", "byte_account", "native", "scratch"),
@@ -27,13 +30,7 @@ STOREYS = (
     ("stages.layout", "stages.metrics", "stages.execution_trace", "stages.replays"),
     ("stages.select",),
     ("stages.align", "stages.split", "analysis.work"),
-    (
-        "output",
-        *(
-            f"analysis.{name}"
-            for name in ("hosts", "idle", "collectives", "roofline", "critical_path", "phases", "memory")
-        ),
-    ),
+    ("output", *(f"analysis.{name}" for name in ANSWERS)),
     ("pipeline", "kit"),
     ("analysis.summary", "analysis.query", "fleet", "viewer"),
     ("analysis.diff",),

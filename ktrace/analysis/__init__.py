@@ -6,6 +6,7 @@ idle/           why devices are idle
 collectives/    size, bandwidth, skew and stragglers of collectives
 roofline/       how near the work is to what the machine can do
 critical_path/  the calls and kernels that decide how long a step takes
+launches/       how kernels are launched, and what limits them
 memory/         how much was allocated, when, and who held it
 phases/         prefill and decode: time, tokens and waits by phase and batch size
 summary/        where the time went, with the answers of the packages above

@@ -179,9 +179,10 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, click.UsageError):
         from ktrace.tables.figures import escape_controls
 
+        text = error.format_message()
         if isinstance(error, click.NoSuchOption):  # older versions of click show its name as it is
-            error.message = escape_controls(error.message)
-        lines = map(escape_controls, error.format_message().split("\n"))
+            text = text.replace(error.option_name, escape_controls(error.option_name))
+        lines = map(escape_controls, text.split("\n"))
         click.UsageError("\n".join(lines), error.ctx).show()
         return 2
     if isinstance(error, (KeyboardInterrupt, click.Abort)):

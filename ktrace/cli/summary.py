@@ -25,8 +25,8 @@ from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.pipeline.selection import AskOptions, Selection
 
 #: The tables shown without --by, and those of inputs that may be several; a page shows all.
-_BY = ("idle", "operation", "kernel")
-_BY_OF_SEVERAL = ("idle", "collective", "operation", "kernel")
+_BY = ("idle", "limits", "operation", "kernel")
+_BY_OF_SEVERAL = ("idle", "collective", "limits", "operation", "kernel")
 
 #: Rows of each table in text and Markdown without --top.
 _TOP = 10
@@ -44,7 +44,7 @@ _TOP_OF_TREE = 30
     callback=listed(str),
     help="Group by kernel, operation, library, precision, layer, stream, device, rank, step, source, run; by what "
     "launched it on the host: op, module, range. Or ask: api, idle, collective, roofline, critical-path, phase, "
-    "batch, memory.",
+    "batch, memory, launch, limits.",
 )
 @click.option("--tree", is_flag=True, help="Nest what --by names of range, module, op and kernel: the call tree.")
 @click.option(

@@ -29,6 +29,7 @@ QUESTIONS: dict[str, str] = {
     "roofline": "ktrace.analysis.roofline",
     "critical-path": "ktrace.analysis.critical_path",
     "memory": "ktrace.analysis.memory",
+    **dict.fromkeys(("launch", "limits"), "ktrace.analysis.launches"),
     **dict.fromkeys(("phase", "batch"), "ktrace.analysis.phases"),
 }
 
@@ -42,6 +43,8 @@ RECORDING = {
     "idle": "Idle time needs kernels with times and the calls that launched them: nsys --trace=cuda, torch.profiler.",
     "collective": "Collectives: NCCL/RCCL kernels, or record_param_comms of torch.profiler with their sizes.",
     "roofline": "The roofline needs shapes of operators, torch.profiler with record_shapes=True, or metrics of ncu.",
+    "launch": "Launches: nsys --trace=cuda, torch.profiler and ncu record grids and blocks.",
+    "limits": "Limits of kernels: ncu --set detailed (speed of light, occupancy, rules).",
     "memory": (
         "Memory: torch.profiler with profile_memory=True, torch.cuda.memory._record_memory_history() and "
         "_dump_snapshot(), nsys with --cuda-memory-usage=true."

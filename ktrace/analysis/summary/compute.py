@@ -298,7 +298,7 @@ class _Summarised:
         missing += [by for by in self._levels if by != "kernel" and "tree" not in answers]
         if missing and (len(events) or self._statistics):
             how = dict.fromkeys(RECORDING[by] for by in missing if by in RECORDING)
-            self._notes += [f"{NOT_KNOWN}{' or '.join(missing)} information.", *how]
+            self._notes.append(" ".join([f"{NOT_KNOWN}{' or '.join(missing)} information.", *how]))
         return Summary(
             sources,
             self._work,

@@ -192,10 +192,12 @@ def test_categories_of_a_memory_timeline() -> None:
 
 def test_an_input_without_memory_says_how_to_record_it() -> None:
     summary = ktrace.summary(SAMPLES / "kineto" / "one-step-of-training.pt.trace.json", by=["memory", "phase"])
-    assert "This input has no memory or phase information." in summary.notes
-    assert any("profile_memory=True" in note and "--cuda-memory-usage=true" in note for note in summary.notes)
-    assert any("name the range of each batch" in note for note in summary.notes)
+    (note,) = [one for one in summary.notes if one.startswith("This input has no memory or phase information. ")]
+    assert "profile_memory=True" in note and "--cuda-memory-usage=true" in note
+    assert "name the range of each batch" in note
     assert not any("profile_memory" in note for note in ktrace.summary(KINETO, by=["memory"]).notes)
+    usual = CliRunner().invoke(cli, ["summary", str(SAMPLES / "ncu" / "summaries-of-2022-and-per-gpu.txt")])
+    assert "nsys --trace=cuda" not in usual.output
 
 
 def test_in_every_form(tmp_path: Path) -> None:

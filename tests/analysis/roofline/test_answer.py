@@ -128,7 +128,7 @@ def test_without_shapes_there_is_no_answer(tmp_path: Path) -> None:
     path = trace(tmp_path / "none.json", op("mine::op", 10, 50, [8]), *launched(1, 12, 3))
     found = ktrace.summary(path, by=["roofline"])
     assert found.answers == {}
-    assert "This input has no roofline information." in found.notes
+    assert any(note.startswith("This input has no roofline information. The roofline needs") for note in found.notes)
     dims_alone = ktrace.summary(SAMPLES / "kineto/one-step-of-training.pt.trace.json", by=["roofline"])
     assert dims_alone.answers == {}
 

@@ -1,0 +1,142 @@
+"""The figures of launches and of what limits kernels, and their tables. Times are ns, rates percent of the peak.
+
+LaunchesAnswer
+  launches   LaunchUse("gemm", grid (64, 32, 1), block (256, 1, 1), registers 96, shared 16,416, count 120, time 49 ms)
+LimitsAnswer
+  kernels    KernelLimits("gemm", launches 3, compute 88.6 %, memory 71.2 %, occupancy 24.6 of 25.0 %, by "registers")
+  advice     Advice("gemm", "TheoreticalOccupancy", "Registers limit ...", speedup 11.4 %)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ktrace.tables.figures import Cell, Column, Table
+
+Dims = tuple[int | None, int | None, int | None]
+
+
+@dataclass(frozen=True)
+class LaunchUse:
+    """The launches of a kernel with one configuration; None is what the source doesn't tell."""
+
+    kernel: str
+    grid: Dims
+    block: Dims
+    registers: int | None
+    shared: int | None
+    occupancy: float | None
+    count: int
+    time: int
+
+    @property
+    def threads(self) -> int | None:
+        """The threads of a launch."""
+        sizes = [size for size in (*self.grid, *self.block) if size is not None]
+        known = self.grid[0] is not None and self.block[0] is not None
+        product = 1
+        for size in sizes:
+            product *= size
+        return product if known else None
+
+
+@dataclass
+class LaunchesAnswer:
+    """How kernels are launched, the heaviest first."""
+
+    launches: list[LaunchUse]
+
+    def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
+        """A row for each configuration, at most `top`."""
+        columns = (
+            *(Column("kernel"), Column("grid"), Column("block"), Column("threads", "count")),
+            *(Column("registers", "count"), Column("shared", "B"), Column("occupancy", "%")),
+            *(Column("count", "count"), Column("time", "ns"), Column("average", "ns")),
+        )
+        rows: list[tuple[Cell, ...]] = [
+            (
+                *(use.kernel, dims(use.grid), dims(use.block), use.threads),
+                *(use.registers, use.shared, use.occupancy, use.count, use.time, use.time / use.count),
+            )
+            for use in self.launches[:top]
+        ]
+        kept = [place for place in range(len(columns)) if not brief or any(row[place] is not None for row in rows)]
+        heads = tuple(columns[place] for place in kept)
+        shown = [tuple(row[place] for place in kept) for row in rows]
+        return [Table("launch", "launches by configuration", heads, shown, [], len(self.launches) - len(rows))]
+
+
+@dataclass(frozen=True)
+class KernelLimits:
+    """How near a kernel is to the limits of its device, means over its launches weighted by time.
+
+    `rates` are percent of the peak by the names of `RATES`. `limited_by` is what limits the blocks of a multiprocessor:
+    registers, shared memory, warps, blocks, barriers; several have the same limit. `waves` is how often all
+    multiprocessors are filled. None, or absent, is what wasn't collected.
+    """
+
+    kernel: str
+    launches: int
+    time: int
+    rates: dict[str, float]
+    occupancy: float | None
+    possible: float | None
+    limited_by: str
+    waves: float | None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a rule of Nsight Compute says of a kernel; `speedup` is its own estimate in percent, of so many launches."""
+
+    kernel: str
+    rule: str
+    text: str
+    speedup: float | None
+    launches: int
+
+
+#: The rates of a device, in the order of the table.
+RATES = ("compute", "memory", "DRAM", "L2", "L1")
+
+
+@dataclass
+class LimitsAnswer:
+    """What limits kernels, the heaviest first, and what the profiler advises."""
+
+    kernels: list[KernelLimits]
+    advice: list[Advice] = field(default_factory=list)
+
+    def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
+        """A row for each kernel, and one for each advice, at most `top` of each."""
+        columns = (
+            *(Column("kernel"), Column("time", "ns"), *(Column(name, "%") for name in RATES)),
+            *(Column("occupancy", "%"), Column("possible", "%"), Column("limited by"), Column("waves", "x")),
+            Column("launches", "count"),
+        )
+        rows: list[tuple[Cell, ...]] = [
+            (
+                *(one.kernel, one.time, *(one.rates.get(name) for name in RATES)),
+                *(one.occupancy, one.possible, one.limited_by or None, one.waves, one.launches),
+            )
+            for one in self.kernels[:top]
+        ]
+        kept = [place for place in range(len(columns)) if not brief or any(row[place] is not None for row in rows)]
+        heads = tuple(columns[place] for place in kept)
+        shown = [tuple(row[place] for place in kept) for row in rows]
+        more = len(self.kernels) - len(rows)
+        found = [Table("limits", "how near kernels are to the limits of their device", heads, shown, [], more)]
+        if self.advice:
+            heads = (Column("kernel"), Column("speedup", "%"), Column("rule"), Column("advice"))
+            rows = [(one.kernel, one.speedup, one.rule, one.text) for one in self.advice[:top]]
+            more = len(self.advice) - len(rows)
+            found.append(Table("advice", "what the profiler's rules advise", heads, rows, [], more))
+        return found
+
+
+def dims(sizes: Dims) -> str | None:
+    """A grid or block as text: 64x32, 256."""
+    known = [size for size in sizes if size is not None]
+    while len(known) > 1 and known[-1] == 1:
+        known.pop()
+    return "x".join(map(str, known)) or None

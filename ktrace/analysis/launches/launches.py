@@ -1,0 +1,187 @@
+"""Adds up launches of kernels by their configuration, and the counters of Nsight Compute by kernel.
+
+kernel   gemm   grid 64x32   block 256   registers 96         a launch, of a trace or of a report of ncu
+metric   sm__throughput.avg.pct_of_peak_sustained_elapsed     of the launch that is its parent
+note     "Registers limit the blocks ..."                     what a rule says of it
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ktrace.analysis.launches.answer import Advice, KernelLimits, LaunchesAnswer, LaunchUse, LimitsAnswer
+from ktrace.analysis.work.device_work import Work
+from ktrace.analysis.work.gather import durations
+from ktrace.analysis.work.question import Answer, Labels
+from ktrace.model.arrays import Int64
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import load_object
+from ktrace.model.masks import NameTest, rows_where, truth, words_in
+from ktrace.model.row_builder import to_rows
+from ktrace.store.shapes import Shapes
+
+#: The names of the questions, as `--by` takes them.
+LAUNCH, LIMITS = "launch", "limits"
+
+_SIZES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "occupancy")
+_SHAPE = ("name", "short_name", *_SIZES)
+
+#: The metrics of Nsight Compute with the rates (schema/ncu-metrics.json has their names on its pages).
+_RATE_OF = {
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "compute",
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "memory",
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": "DRAM",
+    "lts__throughput.avg.pct_of_peak_sustained_elapsed": "L2",
+    "l1tex__throughput.avg.pct_of_peak_sustained_active": "L1",
+}
+_ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
+_POSSIBLE = "sm__maximum_warps_per_active_cycle_pct"
+_WAVES = "launch__waves_per_multiprocessor"
+_TIME = "gpu__time_duration.sum"
+_LIMIT_OF = {
+    "launch__occupancy_limit_registers": "registers",
+    "launch__occupancy_limit_shared_mem": "shared memory",
+    "launch__occupancy_limit_warps": "warps",
+    "launch__occupancy_limit_blocks": "blocks",
+    "launch__occupancy_limit_barriers": "barriers",
+}
+_WANTED = frozenset((*_RATE_OF, *_LIMIT_OF, _ACHIEVED, _POSSIBLE, _WAVES, _TIME))
+
+
+class Launches:
+    """The questions how kernels are launched and what limits them."""
+
+    spans = False
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """`names` are those of the questions."""
+        self._names = names
+        self._shapes = Shapes(_SHAPE)
+        self._figures = np.zeros((2, 0), np.int64)  # count and time of each shape
+        self._heads: dict[tuple[str, int], dict[str, Any]] = {}
+        self._metrics: defaultdict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+        self._notes: list[tuple[tuple[str, int], str, str]] = []  # the launch, the text, the arguments
+        self._is_wanted = NameTest(lambda name: name in _WANTED)
+
+    def see(self, batch: Batch) -> None:
+        """Collects launches, counters and advice."""
+        if batch.record == "events" and len(batch):
+            self._see_kernels(batch)
+        elif batch.record == "summaries" and len(batch):
+            self._see_report(batch)
+
+    def _see_kernels(self, batch: Batch) -> None:
+        rows = np.flatnonzero(words_in(batch.column("kind"), ("kernel",)))
+        if not len(rows) or not (batch.has("grid_x") or batch.has("block_x")):
+            return
+        dur = durations(batch)[rows]
+        number = self._shapes.number(batch, rows[dur >= 0])
+        self._add(number, np.ones(len(number), np.int64), dur[dur >= 0])
+
+    def _add(self, number: Any, count: Int64, time: Int64) -> None:
+        grown = len(self._shapes) - self._figures.shape[1]
+        if grown > 0:
+            self._figures = np.pad(self._figures, ((0, 0), (0, grown)))
+        np.add.at(self._figures[0], number, count)
+        np.add.at(self._figures[1], number, time)
+
+    def _see_report(self, batch: Batch) -> None:
+        """Collects the launches of a report, their counters, and what its rules say."""
+        heads = words_in(batch.column("kind"), ("kernel",)) & words_in(batch.column("metric"), ("duration",))
+        for row in to_rows(rows_where(batch, heads)) if heads.any() else ():
+            self._heads[row["source"], row["id"]] = row
+        if not batch.has("parent"):
+            return
+        of_launch = truth(batch.column("parent").is_valid())
+        metrics = words_in(batch.column("kind"), ("metric",)) & of_launch & self._is_wanted(batch.column("metric"))
+        for row in to_rows(rows_where(batch, metrics)) if metrics.any() else ():
+            if row.get("value") is not None:
+                self._metrics[row["source"], row["parent"]][row["metric"]] = float(row["value"])
+        notes = words_in(batch.column("kind"), ("note",)) & of_launch
+        for row in to_rows(rows_where(batch, notes)) if notes.any() else ():
+            self._notes.append(((row["source"], row["parent"]), row["name"], row.get("args") or ""))
+
+    def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
+        """The answers that are known."""
+        found: dict[str, Answer] = {}
+        if LAUNCH in self._names and (launches := self._launches()):
+            found[LAUNCH] = LaunchesAnswer(launches)
+        if LIMITS in self._names and (kernels := self._limits()):
+            found[LIMITS] = LimitsAnswer(kernels, self._advice())
+        return found
+
+    def _launches(self) -> list[LaunchUse]:
+        """The launches by configuration: those of a trace, and those of a report."""
+        sums: defaultdict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0])
+        rows: Iterable[tuple[dict[str, Any], int, int]] = zip(
+            self._shapes.all(), *(column.tolist() for column in self._figures), strict=True
+        )
+        reported = ((row, row.get("count") or 1, int(row.get("total") or 0)) for row in self._heads.values())
+        for row, count, time in (*rows, *reported):
+            if row.get("grid_x") is None and row.get("block_x") is None:
+                continue
+            key = (row.get("short_name") or row["name"], *(row.get(name) for name in _SIZES))
+            sums[key][0] += count
+            sums[key][1] += time
+        found = [
+            LaunchUse(kernel, (x, y, z), (a, b, c), registers, shared, occupancy, count, time)
+            for (kernel, x, y, z, a, b, c, registers, shared, occupancy), (count, time) in sums.items()
+        ]
+        return sorted(found, key=lambda one: (-one.time, one.kernel))
+
+    def _limits(self) -> list[KernelLimits]:
+        """What limits each kernel whose counters are known."""
+        launches: defaultdict[str, list[tuple[int, dict[str, float]]]] = defaultdict(list)
+        for key, row in self._heads.items():
+            metrics = self._metrics.get(key, {})
+            if metrics.keys() - {_TIME, _WAVES}:
+                launches[self._kernel(key)].append((int(row.get("total") or metrics.get(_TIME) or 0), metrics))
+        found = []
+        for kernel, rows in launches.items():
+            rates = {name: mean for metric, name in _RATE_OF.items() if (mean := _mean(rows, metric)) is not None}
+            limits = Counter(_limiter(metrics) for _, metrics in rows)
+            achieved, possible, waves = (_mean(rows, metric) for metric in (_ACHIEVED, _POSSIBLE, _WAVES))
+            limited_by, time = limits.most_common(1)[0][0], sum(time for time, _ in rows)
+            found.append(KernelLimits(kernel, len(rows), time, rates, achieved, possible, limited_by, waves))
+        return sorted(found, key=lambda one: (-one.time, one.kernel))
+
+    def _advice(self) -> list[Advice]:
+        """What the rules say, the greatest promise first; the same words of several launches are one advice."""
+        found: dict[tuple[str, str, str], list[float | None]] = {}
+        for key, text, args in self._notes:
+            if key in self._heads:
+                said = load_object(args)
+                speedup = said.get("Estimated Speedup")
+                number = float(speedup) if isinstance(speedup, (int, float)) else None
+                found.setdefault((self._kernel(key), str(said.get("Rule Name", "")), text), []).append(number)
+        rows = [
+            Advice(*key, max((one for one in promised if one is not None), default=None), len(promised))
+            for key, promised in found.items()
+        ]
+        return sorted(rows, key=lambda one: (-(one.speedup or 0), one.kernel, one.rule, one.text))
+
+    def _kernel(self, key: tuple[str, int]) -> str:
+        row = self._heads[key]
+        return str(row.get("short_name") or row["name"])
+
+
+def _mean(rows: Sequence[tuple[int, dict[str, float]]], metric: str) -> float | None:
+    """The mean of a metric over the launches that have it, weighted by time, None where none has."""
+    known = [(time, metrics[metric]) for time, metrics in rows if metric in metrics]
+    whole = sum(time for time, _ in known)
+    if not known:
+        return None
+    if not whole:
+        return sum(value for _, value in known) / len(known)
+    return sum(time * value for time, value in known) / whole
+
+
+def _limiter(metrics: dict[str, float]) -> str:
+    """What limits the blocks of a multiprocessor: the least of the limits; "" where none is known."""
+    known = {name: metrics[metric] for metric, name in _LIMIT_OF.items() if metric in metrics}
+    least = min(known.values(), default=0.0)
+    return ", ".join(name for name, limit in known.items() if limit == least)
