@@ -65,7 +65,7 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
     shell_complete=complete_by,
     callback=listed(str),
     help="Compare by kernel, operation, library, precision, layer, stream, device, rank, step, source, "
-    "op, module, range, api, idle, collective, critical-path, phase, batch.",
+    "op, shape, module, range, api, idle, collective, critical-path, phase, batch.",
 )
 @click.option(
     "--top",

@@ -43,7 +43,7 @@ _TOP_OF_TREE = 30
     shell_complete=complete_by,
     callback=listed(str),
     help="Group by kernel, operation, library, precision, layer, stream, device, rank, step, source, run; by what "
-    "launched it on the host: op, module, range. Or ask: api, idle, collective, roofline, critical-path, phase, "
+    "launched it on the host: op, shape, module, range. Or ask: api, idle, collective, roofline, critical-path, phase, "
     "batch, memory, launch, limits.",
 )
 @click.option("--tree", is_flag=True, help="Nest what --by names of range, module, op and kernel: the call tree.")

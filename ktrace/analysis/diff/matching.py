@@ -200,7 +200,7 @@ def _of_all(groups: Sequence[Group], name: str) -> list[AnyArray] | None:
 
 
 #: The questions whose answers can be compared.
-ANSWERED = ("op", "module", "range", "api", "idle", "collective", "critical-path", "phase", "batch")
+ANSWERED = ("op", "shape", "module", "range", "api", "idle", "collective", "critical-path", "phase", "batch")
 
 #: What comparisons can be by.
 COMPARED = (*BY, *ANSWERED)

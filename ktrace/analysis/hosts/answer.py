@@ -21,7 +21,10 @@ from ktrace.tables.figures import Cell, Column, Table, percent
 _INSIDE = " › "
 
 #: What a name is, in titles.
-TITLES = {"op": "operator", "module": "module", "range": "range"}
+TITLES = {"op": "operator", "shape": "operator and shapes", "module": "module", "range": "range"}
+
+#: The question about operators by the shapes of their inputs.
+SHAPE = "shape"
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class HostCosts:
         device = self.device is not None
         columns, figures = _BY_DEVICE if device else _BY_HOST
         names = [Column(TITLES.get(self.by, "call tree") if brief else self.by)]
+        names = [Column("operator"), Column("shapes")] if self.by == SHAPE else names
         names += [Column("instances", "count")] if self.by == "module" else []
         if self.by == "tree" and not brief:
             names = [Column("path"), Column("depth", "count"), Column("name"), Column("level")]
@@ -89,6 +93,9 @@ class HostCosts:
         return [Table(self.by, title, (*names, *heads), rows, self.notes, len(self.rows) - len(rows))]
 
     def _names(self, row: HostCost, brief: bool) -> tuple[Cell, ...]:
+        if self.by == SHAPE:
+            operator, _, shapes = row.name.removesuffix("]").partition(" [")
+            return operator, shapes or None
         if self.by != "tree":
             return (row.name, row.instances) if self.by == "module" else (row.name,)
         if brief:
@@ -134,11 +141,11 @@ def _order(by: str, device: bool) -> list[str]:
     if not device:
         return (
             ["host own", "own share", "host time", "calls"]
-            if by == "op"
+            if by in ("op", SHAPE)
             else ["host time", "host own", "own share", "calls"]
         )
     rest = ["launched", "calls", "host time"]
-    if by == "op":
+    if by in ("op", SHAPE):
         return ["own time", "own share", "total time", *rest]
     return ["total time", "total share", "own time", *(rest[:2] if by == "tree" else rest)]  # names need the space
 

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.hosts.answer import TITLES, CallCosts, HostCost, HostCosts
+from ktrace.analysis.hosts.answer import SHAPE, TITLES, CallCosts, HostCost, HostCosts
 from ktrace.analysis.hosts.backward import Arrows, Ends, ForwardModules, ForwardRanges
 from ktrace.analysis.hosts.forest import Forest, Outer, Paths, Spans
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.launching import graph_calls
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.analysis.work.replayed import Replayed
-from ktrace.analysis.work.spans import KINDS, MARKER, MODULE, grouped
+from ktrace.analysis.work.spans import KINDS, MARKER, MODULE, SIZES, grouped, shaped
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.store.joins import positions
@@ -71,19 +71,20 @@ class Names(NamedTuple):
     engine: Bools
 
     @classmethod
-    def of(cls, names: Sequence[str]) -> Names:
-        """The meanings of different names."""
+    def of(cls, names: Sequence[str], *, shapes: bool = False) -> Names:
+        """The meanings of different names; with `shapes` operators of other shapes are other groups."""
         numbers: dict[str, int] = {}
         group = np.empty(len(names), np.int64)
         module, operator, frame, arguments, engine = (np.zeros(len(names), np.bool_) for _ in range(5))
         roots = _roots(names)
         for place, name in enumerate(names):
             word, key = grouped(name)
-            arguments[place] = bool(key) and key != MODULE
+            arguments[place] = bool(key) and key not in (MODULE, SIZES)
             module[place] = key in (MODULE, MARKER) or _is_path(word, roots)
             if module[place]:
                 word = _INSTANCE.sub("", word) if key == MODULE else _NUMBER.sub("*", word)
-            group[place] = numbers.setdefault(word, len(numbers))
+            text = shaped(name) if shapes and not module[place] else word
+            group[place] = numbers.setdefault(text, len(numbers))
             operator[place] = bool(_OPERATOR.match(word)) and (key in _OF_OPERATORS or word.startswith("aten::"))
             engine[place] = name.startswith(_ENGINE)
             frame[place] = bool(_FRAME.match(name) or _RECORDING.match(name))
@@ -114,8 +115,10 @@ _OP, _RANGE, _API = (KINDS.index(kind) for kind in ("op", "range", "api"))
 
 
 def questions(names: tuple[str, ...], spill: Spill) -> HostQuestion:
-    """Answers "op", "module", "range" and "api"."""
-    return HostQuestion({name: (name,) for name in names if name in LEVELS}, "api" in names, spill)
+    """Answers "op", "shape", "module", "range" and "api"."""
+    wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in names if name in LEVELS}
+    wanted |= {SHAPE: ("op",)} if SHAPE in names else {}
+    return HostQuestion(wanted, "api" in names, spill)
 
 
 def tree(names: Sequence[str], spill: Spill) -> HostQuestion:
@@ -141,9 +144,13 @@ class HostQuestion:
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answers for which there are spans."""
         gathered = work.gathered
-        names = Names.of([*gathered.spans.names, *self._replayed.names])
+        words = [*gathered.spans.names, *self._replayed.names]
+        names = Names.of(words)
         has_device = len(gathered.work) > 0
-        sums = {by: _Sum(by, levels, names, work, labels) for by, levels in self._wanted.items()}
+        sums = {
+            by: _Sum(by, levels, Names.of(words, shapes=True) if by == SHAPE else names, work, labels)
+            for by, levels in self._wanted.items()
+        }
         calls = CallCosts(self._spill, gathered.spans.names) if self._calls else None
         for source in dict.fromkeys([*gathered.spans.sources, *gathered.work.sources]):
             events = Events(work, source) if has_device else None
@@ -315,8 +322,9 @@ class _Sum:
         columns = zip(codes.tolist(), *(column.tolist() for column in figures.columns()), strict=True)
         rows = [self._cost(code, row) for code, *row in columns]
         rows = [row for row in rows if row.level or row.launched]
-        time = ("own", "total") if self._by == "op" else ("total", "own")
-        time = time if has_device else ("host_own", "host") if self._by == "op" else ("host", "host_own")
+        by_own = self._by in ("op", SHAPE)
+        time = ("own", "total") if by_own else ("total", "own")
+        time = time if has_device else ("host_own", "host") if by_own else ("host", "host_own")
         return sorted(rows, key=lambda row: (*(-(getattr(row, name) or 0) for name in time), -(row.host or 0)))
 
     def _tree(self, has_device: bool) -> list[HostCost]:
@@ -361,7 +369,7 @@ class _Sum:
         if self._from_ranges:
             found.append("Operators are ranges here, as PyTorch's emit_nvtx writes them.")
         grouped = int(np.count_nonzero(self._names.arguments & self._used))
-        if grouped:
+        if grouped and self._by != SHAPE:
             found.append(f"{grouped:,} names with arguments, as in 'aten::mm, seq = 12', count without them.")
         if self._replays and {"op", "module"} & {*self._levels}:
             many = f"{self._replays:,} pieces of work ({duration(self._replayed_time)})"

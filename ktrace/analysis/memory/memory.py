@@ -24,7 +24,7 @@ from ktrace.analysis.memory.answer import MemoryAnswer, MemoryOwner, MemoryUse, 
 from ktrace.analysis.work.device_work import Work, natural
 from ktrace.analysis.work.occurrences import Occurrences
 from ktrace.analysis.work.question import Answer, Labels
-from ktrace.analysis.work.spans import KINDS, MODULE, Ranges, innermost
+from ktrace.analysis.work.spans import KINDS, MODULE, Ranges, grouped, innermost
 from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
@@ -255,9 +255,8 @@ class Memory:
         about = [self._said(one, course.source, work) for one in self._about.all()]
         for row, one, other in zip(rows.tolist(), module.tolist(), operator.tolist(), strict=True):
             category, frame = about[course.rows["about"][row]]
-            found[row] = _Owner(
-                names[one].removeprefix(MODULE) if one >= 0 else "", names[other] if other >= 0 else "", category, frame
-            )
+            inside = names[one].removeprefix(MODULE) if one >= 0 else ""
+            found[row] = _Owner(inside, grouped(names[other])[0] if other >= 0 else "", category, frame)
         return found
 
     @staticmethod

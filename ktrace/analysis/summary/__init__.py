@@ -23,7 +23,7 @@ from ktrace.store.spill import Spill
 
 #: The name of a question, as `--by` takes it -> the package that answers it.
 QUESTIONS: dict[str, str] = {
-    **dict.fromkeys(("op", "module", "range", "api"), "ktrace.analysis.hosts"),
+    **dict.fromkeys(("op", "shape", "module", "range", "api"), "ktrace.analysis.hosts"),
     "idle": "ktrace.analysis.idle",
     "collective": "ktrace.analysis.collectives",
     "roofline": "ktrace.analysis.roofline",
@@ -36,8 +36,9 @@ QUESTIONS: dict[str, str] = {
 #: How to record what answers a question, for inputs that have nothing of it.
 RECORDING = {
     **dict.fromkeys(
-        ("op", "module"),
-        "Operators: torch.profiler with ProfilerActivity.CPU, modules with with_stack=True; nsys with emit_nvtx().",
+        ("op", "shape", "module"),
+        "Operators: torch.profiler with ProfilerActivity.CPU (shapes: record_shapes=True, modules: with_stack=True); "
+        "nsys with emit_nvtx().",
     ),
     "range": "Ranges: torch.profiler.record_function, or NVTX/roctx with nsys --trace=nvtx, rocprofv3 --marker-trace.",
     "idle": "Idle time needs kernels with times and the calls that launched them: nsys --trace=cuda, torch.profiler.",

@@ -164,7 +164,8 @@ def summary_of(
     spill = Spill(SPILL_BYTES)
     try:
         questions = asked(_answered(by, proved), spill, levels)
-        gathered = SummaryInput(rules, spill, spans=any(one.spans for one in questions), grids=GRID in (by or ()))
+        spans, shapes = any(one.spans for one in questions), by is None or "shape" in by
+        gathered = SummaryInput(rules, spill, spans=spans, grids=GRID in (by or ()), shapes=shapes)
         known = _known(by_source(pair_halves(batches, report)), gathered, questions)
         for batch in known if filter is None else filtered(known, filter, report):
             gathered.count(batch)

@@ -19,7 +19,7 @@ SHOWN = 3
 
 
 class Evidence(NamedTuple):
-    """A row of a source, or a gap before a row: its name and id, the begin and end in ns on the clock of the source.
+    """A row of a source, or a gap before a row: its name and id, its start and end in ns on the clock of the source.
 
     Of a gap, name and id are those of the work after it. `time` is the part of it that counts, in ns.
     """

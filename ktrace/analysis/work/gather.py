@@ -93,8 +93,13 @@ class SummaryInput:
     Batches of events and links must have one source each (`by_source`).
     """
 
-    def __init__(self, taxonomy: Taxonomy, spill: Spill, *, spans: bool = False, grids: bool = False) -> None:
-        """`spans` keeps what the host did and who waits for whom, for questions that need it, `grids` those of work."""
+    def __init__(
+        self, taxonomy: Taxonomy, spill: Spill, *, spans: bool = False, grids: bool = False, shapes: bool = False
+    ) -> None:
+        """`spans` keeps what the host did and who waits for whom, for questions that need it; `grids` those of work.
+
+        `shapes` keeps those of operators' inputs, in the names of spans.
+        """
         self.spill = spill
         self._taxonomy = taxonomy
         self._known: dict[str, int] = {}
@@ -108,7 +113,7 @@ class SummaryInput:
         self.marks = StoredColumns(spill, "marks", ts="i8", dur="i8", track="i4", meaning="i4")
         self.links = StoredRows(spill, "links")
         self._keeps_spans = spans
-        self.spans = Spans(spill, self.threads)
+        self.spans = Spans(spill, self.threads, shapes=shapes)
         self.waits = Waits(spill)
         self.host = StoredRows(spill, "host")
         self.has_calls = False

@@ -42,7 +42,7 @@ from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
-from ktrace.model.json_text import encoded
+from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import truth, words_in
 from ktrace.stages.order.nesting import around, around_crossing
 from ktrace.stages.select.wanted import step_of
@@ -62,8 +62,9 @@ class Spans:
     `threads`, `name`, an index of `names`, and `kind`, an index of KINDS.
     """
 
-    def __init__(self, spill: Spill, threads: Shapes) -> None:
-        self._threads = threads
+    def __init__(self, spill: Spill, threads: Shapes, *, shapes: bool = False) -> None:
+        """`shapes` adds those of operators' inputs to their names, as emit_nvtx does: `aten::mm, sizes = ...`."""
+        self._threads, self._has_shapes = threads, shapes
         self._numbers: dict[str, int] = {}
         self._rows = StoredColumns(
             spill, "spans", ts="i8", dur="i8", id="i8", correlation="i8", thread="i4", name="i4", kind="i1"
@@ -115,8 +116,10 @@ class Spans:
 
     def _names_of(self, batch: Batch, rows: Int64) -> Int32:
         """The number of the name of each row."""
-        words = encoded(batch.column("name"))
-        codes = words.indices.to_numpy(zero_copy_only=False)[rows]
+        words = encoded(batch.column("name").take(pa.array(rows)))
+        if self._has_shapes:
+            words = encoded(_with_shapes(batch, words, rows))
+        codes = words.indices.to_numpy(zero_copy_only=False)
         used = np.flatnonzero(np.bincount(codes, minlength=len(words.dictionary)))
         number = np.zeros(len(words.dictionary), np.int32)
         known = self._numbers
@@ -125,6 +128,41 @@ class Spans:
         found: Int32 = number[codes]
         return found
 
+
+#: The shapes of an operator's inputs in the text of its arguments.
+_DIMS = r'"Input [Dd]ims": ?(?P<dims>\[[\[\]0-9, ]*\])'
+
+
+def _with_shapes(batch: Batch, names: pa.DictionaryArray, rows: Int64) -> pa.Array:
+    """The names of some rows, those of operators with the shapes of their inputs."""
+    at = pa.array(rows)
+    typed = next((key for key in ("args.Input Dims", "args.Input dims") if batch.has(key)), None)
+    if typed is not None:
+        dims = decoded(batch.column(typed).take(at)).cast(pa.string())
+    elif batch.has("args"):
+        texts = decoded(batch.column("args").take(at)).cast(pa.string())
+        dims = pc.struct_field(pc.extract_regex(texts, _DIMS), "dims")
+    else:
+        return names
+    shaped = pc.binary_join_element_wise(decoded(names), pc.replace_substring(dims, " ", ""), _SIZES)
+    return pc.coalesce(shaped, decoded(names))
+
+
+#: The argument with the shapes, and what stands before them in a name.
+SIZES = "sizes"
+_SIZES = f", {SIZES} = "
+
+
+def shaped(name: str) -> str:
+    """The name of an operator with the shapes of its inputs alone: aten::mm [8x4, 4x2]."""
+    before, found, rest = name.partition(_SIZES)
+    sizes = _LIST.findall(rest.partition("]]")[0] + "]]") if found else []
+    shapes = ", ".join(re.sub(r", ?", "x", one) for one in sizes)
+    return f"{grouped(before)[0]} [{shapes}]" if shapes else grouped(before)[0]
+
+
+#: A list of numbers in a list of shapes.
+_LIST = re.compile(r"\[([0-9]+(?:, ?[0-9]+)*)\]")
 
 #: The start of a list of arguments at the end of a name.
 _ARGUMENTS = re.compile(r",\s?(?P<key>[A-Za-z_]\w*)\s?=")

@@ -373,3 +373,42 @@ def test_several_sources_are_one_answer() -> None:
         assert isinstance(answer, HostCosts)
         assert {row.name: row.total for row in answer.rows} == dict(sums)
         assert sum(row.own for row in answer.rows) == both.total
+
+
+SHAPES = SAMPLES / "kineto" / "shapes-of-products-attention-copies.json"
+
+
+@pytest.mark.parametrize("out", ["", "run.parquet", "run.jsonl"])
+def test_operators_by_shape_are_those_of_the_json(tmp_path: Path, out: str) -> None:
+    """Calls by name and shapes from the JSON itself; the times of the shapes of an operator add up to its own."""
+    path = tmp_path / out if out else SHAPES
+    if out:
+        ktrace.convert(SHAPES, path)
+    answers = ktrace.summary(path, by=["shape", "op"]).answers
+    shapes, operators = answers["shape"], answers["op"]
+    assert isinstance(shapes, HostCosts) and isinstance(operators, HostCosts)
+    calls: defaultdict[str, int] = defaultdict(int)
+    for one in json.loads(SHAPES.read_text())["traceEvents"]:
+        if one.get("cat") == "cpu_op":
+            sizes = ", ".join("x".join(map(str, dims)) for dims in one["args"].get("Input Dims", []) if dims)
+            calls[f"{one['name']} [{sizes}]" if sizes else one["name"]] += 1
+    assert {row.name: row.calls for row in shapes.rows if row.level} == dict(calls)
+    for row in operators.rows:
+        mine = [one for one in shapes.rows if one.name.partition(" [")[0] == row.name]
+        assert (sum(one.own for one in mine), sum(one.launched_own for one in mine)) == (row.own, row.launched_own)
+    assert not any("names with arguments" in note for note in (*shapes.notes, *operators.notes))
+    (table,) = shapes.tables()
+    assert [column.name for column in table.columns[:2]] == ["operator", "shapes"]
+
+
+def test_shapes_of_emit_nvtx_are_told_apart(tmp_path: Path) -> None:
+    trace = Trace()
+    for number, size in enumerate((8, 8, 16)):
+        begin = 100 * number
+        text = f"aten::mm, seq = {number}, op_id = {number}, sizes = [[{size}, 4], [4, 2]], input_op_ids = []"
+        trace.event("range", text, begin, 50, **HOST)
+        trace.launch(begin + 10, 7)
+    assert figures(trace.costs(tmp_path, "shape"), "own", "calls") == {
+        "aten::mm [8x4, 4x2]": (14, 2),
+        "aten::mm [16x4, 4x2]": (7, 1),
+    }
