@@ -1,6 +1,6 @@
-"""How kernels are launched, and what limits them: grid, block, registers; counters and advice of Nsight Compute.
+"""How kernels are launched, how long they are and what limits them; copies by direction.
 
-launches   the questions of `ktrace summary --by launch` and `--by limits`
+launches   the questions of `ktrace summary --by launch`, `limits`, `duration` and `copy`
 answer     their figures as tables
 """
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 COLUMNS = frozenset(
     (
         *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory"),
-        *("parent", "value", "metric", "args"),
+        *("parent", "value", "metric", "args", "bytes", "copy_kind"),
     )
 )
 
 
 def questions(names: Sequence[str], spill: Spill) -> Question:
-    """The questions how kernels are launched, and what limits them: "launch", "limits"."""
+    """The questions "launch", "limits", "duration" and "copy"."""
     from ktrace.analysis.launches.launches import Launches
 
     return Launches(names)

@@ -11,7 +11,72 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ktrace.tables.figures import Cell, Column, Table
+from ktrace.tables.figures import Cell, Column, Table, brief, percent
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """The kernels that take at least `least` ns and less than `most`, None for no bound; `time` adds up theirs."""
+
+    least: int
+    most: int | None
+    kernels: int
+    time: int
+
+    @property
+    def label(self) -> str:
+        """The bounds as text."""
+        return f"{brief(self.least)} and longer" if self.most is None else f"below {brief(self.most)}"
+
+
+@dataclass
+class LengthsAnswer:
+    """How long kernels are: the shortest first, each row without those above it."""
+
+    lengths: list[Lengths]
+
+    def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
+        """A row for each range of durations that occurs."""
+        whole = sum(one.kernels for one in self.lengths), sum(one.time for one in self.lengths)
+        columns = (Column("kernels of"), Column("count", "count"), Column("share", "%"), Column("time", "ns"))
+        rows: list[tuple[Cell, ...]] = [
+            (one.label, one.kernels, percent(one.kernels, whole[0]), one.time, percent(one.time, whole[1]))
+            for one in self.lengths
+        ]
+        return [Table("duration", "kernels by duration", (*columns, Column("share of time", "%")), rows)]
+
+
+@dataclass(frozen=True)
+class CopyUse:
+    """The copies in one direction; `bytes` and what follows from it count those that state it, None if none does."""
+
+    direction: str
+    count: int
+    time: int
+    bytes: int | None
+    median: float | None
+    largest: int | None
+    bandwidth: float | None
+
+
+@dataclass
+class CopiesAnswer:
+    """Copies by direction, the longest first."""
+
+    copies: list[CopyUse]
+
+    def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
+        """A row for each direction."""
+        columns = (
+            *(Column("copies"), Column("count", "count"), Column("time", "ns"), Column("bytes", "B")),
+            *(Column("bandwidth", "B/s"), Column("median", "B"), Column("largest", "B")),
+        )
+        rows: list[tuple[Cell, ...]] = [
+            (one.direction, one.count, one.time, one.bytes, one.bandwidth, one.median, one.largest)
+            for one in self.copies[:top]
+        ]
+        return [Table("copy", "copies by direction", columns, rows, [], len(self.copies) - len(rows))]
+
 
 Dims = tuple[int | None, int | None, int | None]
 

@@ -12,20 +12,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from ktrace.analysis.launches.answer import Advice, KernelLimits, LaunchesAnswer, LaunchUse, LimitsAnswer
+from ktrace.analysis.launches.answer import (
+    Advice,
+    CopiesAnswer,
+    CopyUse,
+    KernelLimits,
+    LaunchesAnswer,
+    LaunchUse,
+    Lengths,
+    LengthsAnswer,
+    LimitsAnswer,
+)
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import load_object
+from ktrace.model.json_text import decoded, load_object
 from ktrace.model.masks import NameTest, rows_where, truth, words_in
 from ktrace.model.row_builder import to_rows
+from ktrace.store.events import values
 from ktrace.store.shapes import Shapes
 
 #: The names of the questions, as `--by` takes them.
-LAUNCH, LIMITS = "launch", "limits"
+LAUNCH, LIMITS, DURATION, COPY = "launch", "limits", "duration", "copy"
+
+#: The bounds of durations that are told apart, in ns.
+_BOUNDS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000, 10_000_000)
 
 _SIZES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "occupancy")
 _SHAPE = ("name", "short_name", *_SIZES)
@@ -66,11 +82,13 @@ class Launches:
         self._metrics: defaultdict[tuple[str, int], dict[str, float]] = defaultdict(dict)
         self._notes: list[tuple[tuple[str, int], str, str]] = []  # the launch, the text, the arguments
         self._is_wanted = NameTest(lambda name: name in _WANTED)
+        self._copies: defaultdict[str, list[Int64]] = defaultdict(list)  # durations and bytes (-1: not stated)
 
     def see(self, batch: Batch) -> None:
         """Collects launches, counters and advice."""
         if batch.record == "events" and len(batch):
             self._see_kernels(batch)
+            self._see_copies(batch)
         elif batch.record == "summaries" and len(batch):
             self._see_report(batch)
 
@@ -81,6 +99,20 @@ class Launches:
         dur = durations(batch)[rows]
         number = self._shapes.number(batch, rows[dur >= 0])
         self._add(number, np.ones(len(number), np.int64), dur[dur >= 0])
+
+    def _see_copies(self, batch: Batch) -> None:
+        rows = np.flatnonzero(words_in(batch.column("kind"), ("memcpy",)))
+        dur = durations(batch)
+        rows = rows[dur[rows] >= 0]
+        if not len(rows):
+            return
+        size, known = values(batch.columns, "bytes")
+        figures = np.stack([dur[rows], np.where(known, size, -1)[rows]])
+        direction, name = (decoded(batch.column(one).take(pa.array(rows))) for one in ("copy_kind", "name"))
+        words = pc.coalesce(direction, name).dictionary_encode()
+        codes = words.indices.to_numpy(zero_copy_only=False)
+        for number, word in enumerate(words.dictionary.to_pylist()):
+            self._copies[word].append(figures[:, codes == number])
 
     def _add(self, number: Any, count: Int64, time: Int64) -> None:
         grown = len(self._shapes) - self._figures.shape[1]
@@ -112,6 +144,11 @@ class Launches:
             found[LAUNCH] = LaunchesAnswer(launches)
         if LIMITS in self._names and (kernels := self._limits()):
             found[LIMITS] = LimitsAnswer(kernels, self._advice())
+        if DURATION in self._names and work.is_on_devices and (lengths := _lengths(work)):
+            found[DURATION] = LengthsAnswer(lengths)
+        if COPY in self._names and self._copies:
+            copies = [_copied(direction, np.concatenate(parts, axis=1)) for direction, parts in self._copies.items()]
+            found[COPY] = CopiesAnswer(sorted(copies, key=lambda one: (-one.time, one.direction)))
         return found
 
     def _launches(self) -> list[LaunchUse]:
@@ -167,6 +204,31 @@ class Launches:
     def _kernel(self, key: tuple[str, int]) -> str:
         row = self._heads[key]
         return str(row.get("short_name") or row["name"])
+
+
+def _lengths(work: Work) -> list[Lengths]:
+    """The kernels by their durations."""
+    kernel, kinds = work.by_shape(lambda shape: shape["kind"] == "kernel")
+    is_kernel = np.array(kinds, np.bool_)[kernel] if kinds else np.zeros(0, np.bool_)
+    count, time = np.zeros((2, len(_BOUNDS) + 1), np.int64)
+    for events in work.each():
+        dur = events.dur[is_kernel[events.shape]]
+        place = np.searchsorted(_BOUNDS, dur, "right")
+        count += np.bincount(place, minlength=len(count))
+        np.add.at(time, place, dur)
+    bounds = zip((0, *_BOUNDS), (*_BOUNDS, None), count.tolist(), time.tolist(), strict=True)
+    return [Lengths(*one) for one in bounds if one[2]]
+
+
+def _copied(direction: str, figures: Int64) -> CopyUse:
+    """What the copies in a direction have in common; `figures` are their durations and bytes."""
+    dur, size = figures
+    known = size >= 0
+    if not known.any():
+        return CopyUse(direction, len(dur), int(dur.sum()), None, None, None, None)
+    moved, time = int(size[known].sum()), int(dur[known].sum())
+    median, rate = float(np.median(size[known])), moved / time * 1e9 if time else None
+    return CopyUse(direction, len(dur), int(dur.sum()), moved, median, int(size[known].max()), rate)
 
 
 def _mean(rows: Sequence[tuple[int, dict[str, float]]], metric: str) -> float | None:

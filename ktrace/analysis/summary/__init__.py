@@ -29,7 +29,7 @@ QUESTIONS: dict[str, str] = {
     "roofline": "ktrace.analysis.roofline",
     "critical-path": "ktrace.analysis.critical_path",
     "memory": "ktrace.analysis.memory",
-    **dict.fromkeys(("launch", "limits"), "ktrace.analysis.launches"),
+    **dict.fromkeys(("launch", "limits", "duration", "copy"), "ktrace.analysis.launches"),
     **dict.fromkeys(("phase", "batch"), "ktrace.analysis.phases"),
 }
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.launches.answer import LaunchesAnswer, LimitsAnswer, dims
+from ktrace.analysis.launches.answer import CopiesAnswer, LaunchesAnswer, LengthsAnswer, LimitsAnswer, dims
 from ktrace.cli import cli
 
 STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
@@ -109,3 +109,35 @@ def test_dims_are_short() -> None:
     assert [dims(one) for one in ((64, 32, 1), (256, 1, 1), (1, 1, 1), (1, 1, 4), (None, None, None))] == [
         "64x32", "256", "1", "1x1x4", None,
     ]  # fmt: skip
+
+
+def events_of(path: Path, cat: str) -> list[dict[str, Any]]:
+    return [one for one in json.loads(path.read_text())["traceEvents"] if one.get("cat") == cat]
+
+
+def test_kernels_by_duration_add_up() -> None:
+    found = ktrace.summary(STEP, by=["duration"]).answers["duration"]
+    assert isinstance(found, LengthsAnswer)
+    durations = [round(one["dur"] * 1000) for one in events_of(STEP, "kernel")]
+    for one in found.lengths:
+        mine = [dur for dur in durations if one.least <= dur and (one.most is None or dur < one.most)]
+        assert (one.kernels, one.time) == (len(mine), sum(mine))
+    assert sum(one.kernels for one in found.lengths) == len(durations)
+    assert found.lengths[0].label == "below 20.0 us"
+
+
+def test_copies_by_direction_add_up(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    events = [
+        {"ph": "X", "cat": "gpu_memcpy", "name": f"Memcpy {way} (Pageable -> Device)", "pid": 0, "tid": 7, "ts": at,
+         "dur": dur, "args": {"device": 0, "stream": 7, "correlation": at} | ({"bytes": size} if size else {})}
+        for way, at, dur, size in (("HtoD", 10, 2, 4_000), ("HtoD", 20, 6, 12_000), ("DtoH", 30, 5, None))
+    ]  # fmt: skip
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    found = ktrace.summary(path, by=["copy"]).answers["copy"]
+    assert isinstance(found, CopiesAnswer)
+    up, down = found.copies
+    assert (up.direction, up.count, up.time, up.bytes) == ("HtoD", 2, 8_000, 16_000)
+    assert (up.median, up.largest) == (8_000, 12_000)
+    assert up.bandwidth == pytest.approx(16_000 / 8e-6)
+    assert (down.direction, down.count, down.time, down.bytes, down.bandwidth) == ("DtoH", 1, 5_000, None, None)
