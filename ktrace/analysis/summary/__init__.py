@@ -29,6 +29,7 @@ QUESTIONS: dict[str, str] = {
     "roofline": "ktrace.analysis.roofline",
     "critical-path": "ktrace.analysis.critical_path",
     "memory": "ktrace.analysis.memory",
+    "request": "ktrace.analysis.requests",
     **dict.fromkeys(("launch", "limits", "duration", "copy"), "ktrace.analysis.launches"),
     **dict.fromkeys(("phase", "batch"), "ktrace.analysis.phases"),
 }
@@ -44,6 +45,7 @@ RECORDING = {
     "idle": "Idle time needs kernels with times and the calls that launched them: nsys --trace=cuda, torch.profiler.",
     "collective": "Collectives: NCCL/RCCL kernels, or record_param_comms of torch.profiler with their sizes.",
     "roofline": "The roofline needs shapes of operators, torch.profiler with record_shapes=True, or metrics of ncu.",
+    "request": "Requests: vLLM and SGLang send spans by OpenTelemetry (vllm serve --otlp-traces-endpoint URL).",
     "launch": "Launches: nsys --trace=cuda, torch.profiler and ncu record grids and blocks.",
     "limits": "Limits of kernels: ncu --set detailed (speed of light, occupancy, rules).",
     "memory": (

@@ -1,0 +1,146 @@
+"""Collects the spans of requests that vLLM and SGLang send by OpenTelemetry, and what devices did in them.
+
+    span   llm_request   gen_ai.latency.time_to_first_token 0.116   ...prefill 0.058   ...decode 0.138
+             [ queue ][ prefill      ][ decode                   ]
+    device            [ gemm ][ gemm ] [ gemm ] [ gemm ]   ...      of another source, on the same clock
+
+Prefill ends with the first token, and decode begins there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.requests.answer import Request, RequestsAnswer
+from ktrace.analysis.work.device_work import Work
+from ktrace.analysis.work.question import Answer, Labels
+from ktrace.analysis.work.stored_columns import source_of
+from ktrace.model.batch import Batch
+from ktrace.model.masks import truth, words_in
+from ktrace.stages.select.intervals import Intervals
+from ktrace.store.events import values
+
+#: The name of the question, as `--by` takes it.
+NAME = "request"
+
+#: Attributes of requests: seconds, and counts (vllm/tracing, sglang/srt/tracing).
+_SECONDS = {
+    "first_token": "gen_ai.latency.time_to_first_token",
+    "queue": "gen_ai.latency.time_in_queue",
+    "prefill": "gen_ai.latency.time_in_model_prefill",
+    "decode": "gen_ai.latency.time_in_model_decode",
+}
+_COUNTS = {
+    "prompt_tokens": "gen_ai.usage.prompt_tokens",
+    "cached_tokens": "gen_ai.usage.cached_tokens",
+    "completion_tokens": "gen_ai.usage.completion_tokens",
+}
+#: What is said where there is no device work, or none in the times of requests.
+_ALONE = "Name a trace with kernels beside it to see what devices did in the times of requests."
+_APART = "No device work is in the times of requests: the traces are of other times, or their clocks can't be related."
+
+_ID, _IS_REQUEST = "gen_ai.request.id", "gen_ai.latency.e2e"
+
+
+class Requests:
+    """The question where the time of requests went."""
+
+    spans = False
+
+    def __init__(self) -> None:
+        self._requests: list[Request] = []
+
+    def see(self, batch: Batch) -> None:
+        """Collects the requests among the events of one source."""
+        if batch.record != "events" or not len(batch):
+            return
+        dur, known = values(batch.columns, "dur")
+        rows = np.flatnonzero(words_in(batch.column("kind"), ("range",)) & known)
+        if not len(rows):
+            return
+        rows = rows[truth(batch.argument(_IS_REQUEST, pa.array(rows)).is_valid())]
+        if not len(rows):
+            return
+        at, source, ts = pa.array(rows), source_of(batch), batch.column("ts").to_numpy()
+        columns = {
+            name: batch.argument(key, at).to_pylist() for name, key in {**_SECONDS, **_COUNTS, "id": _ID}.items()
+        }
+        names = batch.column("name").take(at).to_pylist()
+        for place, row in enumerate(rows.tolist()):
+            stated: dict[str, Any] = {name: _ns(columns[name][place]) for name in _SECONDS}
+            stated |= {name: _count(columns[name][place]) for name in _COUNTS}
+            name = columns["id"][place] or names[place]
+            self._requests.append(Request(name, source, int(ts[row]), int(dur[row]), **stated))
+
+    def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
+        """The answer, if there are spans of requests."""
+        if not self._requests:
+            return {}
+        offsets = _offsets(work, [one.source for one in self._requests])
+        busy = _busy(work, offsets)
+        requests = [_with_busy(one, busy, offsets.get(one.source, 0)) for one in self._requests]
+        if busy and not any(one.busy_prefill or one.busy_decode for one in requests):
+            return {NAME: RequestsAnswer(self._requests, [_APART])}
+        notes = (
+            [] if busy else ["Name a trace with kernels beside it to see what devices did in the times of requests."]
+        )
+        return {NAME: RequestsAnswer(requests, notes)}
+
+
+def _offsets(work: Work, sources: list[str]) -> dict[str, int]:
+    """Unix time minus the time of each source; empty, for one clock, unless all sources state theirs."""
+    found = {source: _offset(work, source) for source in {*sources, *work.rows.sources}}
+    known = {source: offset for source, offset in found.items() if offset is not None}
+    return known if len(known) == len(found) else {}
+
+
+def _offset(work: Work, source: str) -> int | None:
+    clocks = (one for one in work.gathered.catalog.of("clock") if one.key.get("source") == source)
+    return next((one.unix_offset for one in clocks if one.unix_offset is not None), None)
+
+
+def _busy(work: Work, offsets: dict[str, int]) -> list[Intervals]:
+    """When each device worked, in unix time as far as that is known; empty without device work."""
+    if not work.is_on_devices or not len(work):
+        return []
+    found = []
+    for events in work.each():
+        device, devices = events.places
+        begin = events.ts + offsets.get(events.source, 0)
+        end = begin + events.dur
+        found += [Intervals.union(begin[device == place], end[device == place]) for place in range(len(devices))]
+    return found
+
+
+def _with_busy(one: Request, busy: list[Intervals], offset: int) -> Request:
+    """The request with how long devices worked in its prefill and its decode."""
+    if not busy or one.first_token is None:
+        return one
+    first = one.start + offset + one.first_token
+    prefill = None if one.prefill is None else _within(busy, first - one.prefill, first)
+    decode = None if one.decode is None else _within(busy, first, first + one.decode)
+    return replace(one, busy_prefill=prefill, busy_decode=decode)
+
+
+def _within(busy: list[Intervals], begin: int, end: int) -> int:
+    """The time in an interval in which a device worked, the mean over the devices."""
+    part = Intervals.of([(begin, end)])
+    times = [sum(b - a for a, b in one.intersection(part).pairs()) for one in busy]
+    return round(sum(times) / len(times))
+
+
+def _ns(seconds: str | None) -> int | None:
+    try:
+        found = float(seconds) if seconds is not None else None
+    except ValueError:
+        return None
+    return round(found * 1e9) if found is not None and 0 <= found < 1e9 else None
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 16 else None
