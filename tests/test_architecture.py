@@ -19,7 +19,18 @@ LIGHT_CORE = {
 }
 
 #: The packages that answer one question each.
-ANSWERS = ("hosts", "idle", "collectives", "roofline", "critical_path", "phases", "memory", "launches", "requests")
+ANSWERS = (
+    "hosts",
+    "idle",
+    "collectives",
+    "roofline",
+    "critical_path",
+    "phases",
+    "memory",
+    "launches",
+    "queues",
+    "requests",
+)
 
 #: The packages of the core, the lowest storey first. A package imports only what stands on a lower storey.
 STOREYS = (

@@ -87,8 +87,10 @@ class Launches:
     def see(self, batch: Batch) -> None:
         """Collects launches, counters and advice."""
         if batch.record == "events" and len(batch):
-            self._see_kernels(batch)
-            self._see_copies(batch)
+            if LAUNCH in self._names:
+                self._see_kernels(batch)
+            if COPY in self._names:
+                self._see_copies(batch)
         elif batch.record == "summaries" and len(batch):
             self._see_report(batch)
 

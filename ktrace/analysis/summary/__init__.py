@@ -30,6 +30,7 @@ QUESTIONS: dict[str, str] = {
     "critical-path": "ktrace.analysis.critical_path",
     "memory": "ktrace.analysis.memory",
     "request": "ktrace.analysis.requests",
+    **dict.fromkeys(("queue", "wait"), "ktrace.analysis.queues"),
     **dict.fromkeys(("launch", "limits", "duration", "copy"), "ktrace.analysis.launches"),
     **dict.fromkeys(("phase", "batch"), "ktrace.analysis.phases"),
 }
@@ -43,6 +44,10 @@ RECORDING = {
     ),
     "range": "Ranges: torch.profiler.record_function, or NVTX/roctx with nsys --trace=nvtx, rocprofv3 --marker-trace.",
     "idle": "Idle time needs kernels with times and the calls that launched them: nsys --trace=cuda, torch.profiler.",
+    **dict.fromkeys(
+        ("queue", "wait"),
+        "Queues and waits need kernels with times and calls on the host: nsys --trace=cuda, torch.profiler.",
+    ),
     "collective": "Collectives: NCCL/RCCL kernels, or record_param_comms of torch.profiler with their sizes.",
     "roofline": "The roofline needs shapes of operators, torch.profiler with record_shapes=True, or metrics of ncu.",
     "request": "Requests: vLLM and SGLang send spans by OpenTelemetry (vllm serve --otlp-traces-endpoint URL).",

@@ -15,6 +15,7 @@ gap              [                      ]
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -38,8 +39,8 @@ class HostActivity:
     """The parts of some gaps of a source until the launching call has returned, by the innermost span.
 
     `gap` rises; of each part there are its `time` and its span: `name`, an index of `names`, `kind`, an index of
-    `spans.KINDS`, and its whole `dur`, all -1 outside of all spans. `first` is for each gap the part with which it
-    begins, -1 where the host isn't known.
+    `spans.KINDS`, its whole `dur`, and its `row` among the spans, all -1 outside of all spans. `first` is for each gap
+    the part with which it begins, -1 where the host isn't known.
     """
 
     def __init__(self, gathered: SummaryInput, events: Events, gaps: Gaps, which: Int64) -> None:
@@ -54,6 +55,7 @@ class HostActivity:
         self.name: Int32 = _or_none(spans["name"], span)
         self.kind: Int8 = _or_none(spans["kind"], span)
         self.dur: Int64 = _or_none(spans["dur"], span)
+        self.row: Int64 = span
         self.first = np.full(len(gaps.begin), -1, np.int64)
         self.first[self.gap[::-1]] = np.arange(len(self.gap))[::-1]
 
@@ -316,21 +318,31 @@ def _after_another_thread(which: Int64, meanwhile: HostActivity, gaps: Gaps, wor
     It counts if the launching thread was in no call and no operator until then, as that of autograd between two steps.
     """
     spans = work.gathered.spans.of(events.source)
-    waits = np.array([bool(_WAITS.match(name)) for name in meanwhile.names], np.bool_)
     found = np.full(len(which), -1, np.int64)
-    rows = np.flatnonzero(waits[spans["name"]] & (spans["kind"] == _API)) if len(waits) else which[:0]
+    rows = waits_among(spans, meanwhile.names)
     if not len(which) or not len(rows):
         return found
-    rows = rows[np.argsort(spans["ts"][rows], kind="stable")]
     begin = gaps.begin[which]
-    at = np.searchsorted(spans["ts"][rows], begin, "right") - 1
-    last = rows[np.maximum(at, 0)]
+    last = latest(rows, spans, begin)
     own = events.calls["thread"][gaps.call[which]]
     process = np.array([place["pid"] if place["pid"] is not None else -1 for place in work.threads])
     end = spans["ts"][last] + spans["dur"][last]
-    runs = (at >= 0) & (end >= begin) & (end <= begin + _in_nothing(which, meanwhile))
+    runs = (last >= 0) & (end >= begin) & (end <= begin + _in_nothing(which, meanwhile))
     runs &= process[spans["thread"][last]] == process[own]
     found[runs] = spans["dur"][last[runs]]
+    return found
+
+
+def waits_among(spans: Mapping[str, Any], names: Sequence[str]) -> Int64:
+    """The spans that are calls which wait for a device, by the time they begin."""
+    waits = np.array([bool(_WAITS.match(name)) for name in names], np.bool_)
+    rows = np.flatnonzero(waits[spans["name"]] & (spans["kind"] == _API)) if len(waits) else np.zeros(0, np.int64)
+    return rows[np.argsort(spans["ts"][rows], kind="stable")]
+
+
+def latest(rows: Int64, spans: Mapping[str, Any], at: Int64) -> Int64:
+    """The last of these spans (by the time they begin) that has begun at each time, -1 if none has."""
+    found: Int64 = np.append(-1, rows)[np.searchsorted(spans["ts"][rows], at, "right")]
     return found
 
 
