@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,16 @@ class KtraceError(Exception):
         self.where = where
         self.expected = expected
         self.remedy = remedy
+
+    @property
+    def kind(self) -> str:
+        """The kind of error for programs: `unknown_format`, `damaged_input`, `usage`."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__.removesuffix("Error")).lower()
+
+    def document(self) -> dict[str, str | None]:
+        """Returns the error for programs; a part that isn't known is None."""
+        parts = {"file": self.path, "place": self.where, "expected": self.expected, "remedy": self.remedy}
+        return {"kind": self.kind, "message": self.what, **parts}
 
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.path, self.where) if part).replace("\n", "\\n")

@@ -444,7 +444,7 @@ def test_validate_finds_the_fault_and_where(tmp_path: Path) -> None:
     assert "$.id" in text
     assert "three" in text
     as_json = json.loads(ktrace("validate", bad, "--format", "json").stdout)
-    assert as_json[0]["faults"][0]["path"] == "$.id"
+    assert as_json["files"][0]["faults"][0]["path"] == "$.id"
     assert ktrace("validate", bad, "--format", "github").stdout.decode().startswith("::error file=")
 
 

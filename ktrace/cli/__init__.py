@@ -4,7 +4,8 @@ Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression
 
 Commands: convert, merge, view, summary, diff, query, batch, info, map, formats, schema, validate, completion,
 new_format, check_format. They share `_options` (options and the completion of their values), `_console` (printing, also
-of tables and of what was noted, repaired or skipped) and `_start` (Ctrl-C, the allocator, pyarrow without pandas).
+of tables and of what was noted, repaired or skipped), `_programs` (JSON for programs) and `_start` (Ctrl-C, the
+allocator, pyarrow without pandas).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import click
 
 from ktrace import __version__
 from ktrace.cli._start import INTERRUPTION
-from ktrace.errors import KtraceError, UsageError
+from ktrace.errors import UsageError
 
 #: Command -> what it does, for the list of commands; listing the commands imports no module of theirs.
 COMMANDS = {
@@ -166,16 +167,18 @@ def _run(arguments: list[str], debug: bool) -> int:
     return code if isinstance(code, int) else 0
 
 
-#: What Python and its libraries say without memory for a thread, an object or a library.
-_SCARCE = ("can't start new thread", "error return without exception set", "failed to map segment", "allocate memory")
-
-
 def _explain(error: BaseException) -> int:
-    """Prints what went wrong and returns the exit code."""
+    """Prints what went wrong, as JSON for programs, and returns the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     from ktrace.cli._console import tell
+    from ktrace.cli._programs import as_ours, error_line, told_as_json
 
+    interrupted = isinstance(error, (KeyboardInterrupt, click.Abort))
+    code = INTERRUPTION.code if interrupted else 2 if isinstance(error, (UsageError, click.UsageError)) else 1
+    if told_as_json():
+        click.echo(error_line(error, code), err=True)
+        return code
     if isinstance(error, click.UsageError):
         from ktrace.tables.figures import escape_controls
 
@@ -184,22 +187,8 @@ def _explain(error: BaseException) -> int:
             text = text.replace(error.option_name, escape_controls(error.option_name))
         lines = map(escape_controls, text.split("\n"))
         click.UsageError("\n".join(lines), error.ctx).show()
-        return 2
-    if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        message = "interrupted; an output that wasn't finished doesn't appear"
-    elif isinstance(error, KtraceError):
-        message = str(error)
-    elif isinstance(error, click.ClickException):
-        message = error.format_message()
-    elif isinstance(error, OSError) and error.strerror:
-        message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    elif isinstance(error, MemoryError) or any(words in str(error) for words in _SCARCE):
-        message = "out of memory: the system or a limit (ulimit) gives this process no more\n  remedy: --jobs 1"
-    else:
-        kind = type(error).__name__
-        message = f"{kind}: {error}\n  this is a bug in ktrace: please report it with the output of --debug"
-    for number, line in enumerate(message.split("\n")):
+        return code
+    _, ours = as_ours(error)
+    for number, line in enumerate(str(ours).split("\n")):
         tell(f"{'  ' if line[:1].strip() else ''}{line}" if number else f"ktrace: {line}", err=True)
-    if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        return INTERRUPTION.code
-    return 2 if isinstance(error, UsageError) else 1
+    return code

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -22,9 +23,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from ktrace.cli._options import listed
+from ktrace.cli._programs import tell_json, told_as_json
 from ktrace.errors import OutputError, UsageError
-from ktrace.page.render import WRITTEN, encoded, rendered
+from ktrace.page.render import WRITTEN, rendered
 from ktrace.tables.figures import escape_controls, time_text
+from ktrace.tables.limits import Limits, fitted
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
@@ -34,11 +38,15 @@ if TYPE_CHECKING:
     from ktrace.tables.figures import Table
 
 
-def tell(line: str = "", *, err: bool = False) -> None:
-    """Prints a line. Names in it come from other people's files: they neither steer the terminal nor begin a line.
+def tell(line: str = "", *, err: bool = False, **facts: object) -> None:
+    """Prints a line; to standard error as JSON with these facts, if programs read it.
 
-    In a GitHub workflow they give no commands to the runner, either, which finds those in every printed line.
+    Names in it come from other people's files: they neither steer the terminal nor begin a line. In a GitHub workflow
+    they give no commands to the runner, either, which finds those in every printed line.
     """
+    if err and told_as_json():
+        tell_json(line, facts)
+        return
     line = escape_controls(line)
     if "GITHUB_ACTIONS" in os.environ:
         line = re.sub(r"^(\s*):(?=:)", r"\1\\x3a", line).replace("##[", r"#\x23[")
@@ -76,6 +84,11 @@ def is_terminal(stream: Any = None) -> bool:
 def has_rich() -> bool:
     """Returns whether rich is installed."""
     return find_spec("rich") is not None
+
+
+def shows_progress() -> bool:
+    """Returns whether stderr is a terminal that shows a progress bar."""
+    return is_terminal(sys.stderr) and has_rich() and not told_as_json()
 
 
 def width() -> int | None:
@@ -137,7 +150,7 @@ class Progress:
     @property
     def callback(self) -> Callable[[int], None] | None:
         """The function to call with the number of bytes read, None without a terminal or rich."""
-        return self._advance if is_terminal(sys.stderr) and has_rich() else None
+        return self._advance if shows_progress() else None
 
     def __enter__(self) -> Progress:
         return self
@@ -173,6 +186,30 @@ format_option = click.option(
     help="Output format; by default the extension of OUT decides, else text.",
 )
 
+
+def limit_options(*, tables: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds the options that say how much is printed, of which `tables`; the command receives them as `within`."""
+    options = [
+        click.option("--bytes", "bytes_", type=click.IntRange(1), metavar="N", help="At most N bytes, in whole rows."),
+        click.option("--after", metavar="NAME:ROWS", help="Go on where `next` says that the rows were cut."),
+    ]
+    if tables:
+        options.insert(0, click.option("--tables", metavar="NAME,...", callback=listed(str), help="Only these tables."))
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def limited(*arguments: Any, bytes_: int | None, after: str | None, **given: Any) -> Any:
+            within = Limits(given.pop("tables", ()), None, bytes_, after)
+            return command(*arguments, within=within, **given)
+
+        decorated: Callable[..., Any] = limited
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
 #: Extension -> format.
 _SUFFIXES = {".txt": "text", ".text": "text", ".htm": "html"} | {f".{name}": name for name in WRITTEN if name != "text"}
 
@@ -201,23 +238,45 @@ def check_output(output: str, inputs: Sequence[str]) -> None:
 
 
 def write_figures(
-    tables: Sequence[Table], form: str, output: str, *, title: str, subject: Summary | Diff, overwrite: bool
+    tables: Sequence[Table],
+    form: str,
+    output: str,
+    *,
+    title: str,
+    subject: Summary | Diff,
+    overwrite: bool,
+    limits: Limits | None = None,
 ) -> None:
-    """Writes the tables as `form`; `output` is a path, or '-' for standard output.
+    """Writes the tables as `form`, as far as `limits` allow; `output` is a path, or '-' for standard output.
 
-    Raises OutputError if the file exists or can't be written, UsageError for a workbook on a terminal.
+    Raises OutputError if the file exists or can't be written, UsageError for a workbook on a terminal, and for limits
+    that it can't have.
     """
     from ktrace.output.sink import Sink, writing
 
-    if output == "-" and form == "xlsx":
-        if is_terminal():
-            raise UsageError("a workbook isn't text for a terminal", remedy="name a file with -o run.xlsx")
-        put(encoded(tables, form, title=title))
-    elif output == "-":
-        put(rendered(tables, form, title=title, subject=subject, width=width(), colour=colour()))
+    limits = limits or Limits()
+    tables = limits.of(tables)
+    terminal: dict[str, Any] = {"width": width(), "colour": colour()} if output == "-" else {}
+
+    def text(tables: Sequence[Table]) -> str:
+        return rendered(tables, form, title=title, subject=subject, findings=limits.findings, **terminal)
+
+    if limits.bytes is not None and form in ("html", "xlsx"):
+        raise UsageError(f"--bytes can't limit {form}", expected="text, csv, json, md")
+    if output == "-" and form == "xlsx" and is_terminal():
+        raise UsageError("a workbook isn't text for a terminal", remedy="name a file with -o run.xlsx")
+    if form == "xlsx":
+        from ktrace.tables.workbook import as_workbook
+
+        content = as_workbook(tables, title=title, path=None if output == "-" else output)
+    else:
+        whole = text(tables) if limits.bytes is None else fitted(tables, text, limits.bytes)
+        content = whole.encode("utf-8", "backslashreplace")
+    if output == "-":
+        put(content if form == "xlsx" else whole)
     else:
         with writing(Sink(output, overwrite=overwrite)) as sink:
-            sink.open().write(encoded(tables, form, title=title, subject=subject, path=output))
+            sink.open().write(content)
 
 
 #: Characters of a detail that are shown.
@@ -270,7 +329,10 @@ def tell_issues(account: Report) -> None:
         detail = next((detail for _, detail in issue.places if detail), "").partition("\n")[0]
         first = f" First: {escape_controls(detail if issue.kind in _LABELS else detail[:_DETAIL])}" if detail else ""
         label = _LABELS.get(issue.kind, issue.severity.name.lower())
-        tell(f"{label}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
+        facts = {"kind": issue.kind, "severity": issue.severity.name.lower(), "message": issue.sentence}
+        found = [{"place": where, "detail": detail} for where, detail in issue.places]
+        line = f"{label}: {what} ({places}{more}): {issue.sentence}{first}"
+        tell(line, err=True, **facts, rows=issue.rows, places=found)
 
 
 def tell_cut(account: Report) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._console import account_file, has_rich, is_terminal, tell, tell_issues
+from ktrace.cli._console import account_file, shows_progress, tell, tell_issues
 from ktrace.cli._options import (
     Grouped,
     complete_folders,
     selection_options,
 )
+from ktrace.cli._programs import json_option, put_answer
 from ktrace.cli._start import INTERRUPTION, import_pyarrow
 from ktrace.errors import InputError
 from ktrace.pipeline.selection import ReadOptions, Selection
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.command("batch", cls=Grouped)
 @click.argument("inputs", metavar="IN...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="OUT/", required=True, help="The folder of the dataset: a path or a URL.")
+@json_option
 @click.option(
     "--by",
     metavar="KEY,...",
@@ -50,6 +51,7 @@ def command(
     dask: str | None,
     strict: bool,
     report: str | None,
+    format_: str,
     selection: Selection,
 ) -> None:
     """Convert many traces into one dataset: Parquet files in folders by run, host and rank.
@@ -86,6 +88,8 @@ def command(
         )
         INTERRUPTION.settle()
         ctx.exit(INTERRUPTION.code)
+    if format_ == "json":
+        put_answer("batch", account.to_dict())
     tell_issues(account.finding)
     for reason in account.failed.values():
         first, *rest = reason.split("\n")
@@ -108,7 +112,7 @@ class _Telling:
     """
 
     def __init__(self) -> None:
-        self.told = not (is_terminal(sys.stderr) and has_rich())
+        self.told = not shows_progress()
         self._bar: Any = None
         self._task: Any = None
 

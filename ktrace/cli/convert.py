@@ -15,6 +15,7 @@ from ktrace.cli._options import (
     strict_option,
     to_option,
 )
+from ktrace.cli._programs import check_account, json_option, put_answer
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.pipeline.selection import Selection, Unaligned
 
@@ -22,6 +23,7 @@ from ktrace.pipeline.selection import Selection, Unaligned
 @click.command("convert", cls=Grouped)
 @inputs_argument
 @output_option
+@json_option
 @to_option
 @click.option(
     "--table",
@@ -49,6 +51,7 @@ def command(
     gpu: str,
     strict: bool,
     report: str | None,
+    format_: str,
     overwrite: bool,
     selection: Selection,
 ) -> None:
@@ -68,6 +71,7 @@ def command(
     ktrace convert run.sqlite -o step.perfetto --step 3                   a step of it
     ktrace convert run.sqlite -o run.perfetto --split-by size=500MB       run.000.perfetto, run.001.perfetto, ...
     """
+    check_account(format_, output)
     keep_freed_memory()
     import_pyarrow()
     from ktrace.pipeline.convert import convert
@@ -86,5 +90,7 @@ def command(
             progress=progress.callback,
             account=write_account,
         )
+    if format_ == "json":
+        put_answer("convert", account.to_dict())
     tell_account(account, output)
     tell_labels(account, output)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import click
 
 from ktrace.cli._console import (
@@ -10,6 +13,7 @@ from ktrace.cli._console import (
     figures_option,
     format_of,
     format_option,
+    limit_options,
     tell,
     tell_issues,
     write_figures,
@@ -23,6 +27,9 @@ from ktrace.cli._options import (
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.pipeline.selection import AskOptions, Selection
+
+if TYPE_CHECKING:
+    from ktrace.tables.limits import Limits
 
 #: The exit code where --fail-over finds a regression.
 REGRESSION = 3
@@ -69,10 +76,13 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 )
 @click.option(
     "--top",
+    "--rows",
+    "top",
     type=click.IntRange(1),
     metavar="N",
     help="At most N rows per table; the default is 20 in text and md, else all.",
 )
+@limit_options()
 @click.option("--total", is_flag=True, help="Compare whole traces, even if both have steps.")
 @click.option("--runs", metavar="X,Y", callback=_two, help="Compare these two runs of A.")
 @click.option(
@@ -98,6 +108,7 @@ def command(
     fail_over: float | None,
     fail_over_each: float | None,
     overwrite: bool,
+    within: Limits,
     selection: Selection,
 ) -> None:
     """Show what changed from A to B (kernels, operations, layers, devices), and which changes exceed noise.
@@ -133,10 +144,14 @@ def command(
             tell_issues(side.report)
     if fail_over is not None or fail_over_each is not None:
         diff.gate = gate(diff, fail_over, fail_over_each, part=diff.part)
-    few = top is None and form in ("text", "md")
-    tables = diff.tables(_TOP if few else top, full=form in ("csv", "json", "xlsx"))
+    few = top or (_TOP if form in ("text", "md") else None)
+    own = form in ("text", "md") and within.after is None  # only the changes are cut for people
+    within = within if own else replace(within, rows=few)
+    tables = diff.tables(few if own else None, full=form in ("csv", "json", "xlsx"))
+    if form == "csv" and len(by) == 1 and not within.tables:
+        tables = [table for table in tables if table.name == by[0]]
     title = f"{diff.name_a} > {diff.name_b}"
-    write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite)
+    write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite, limits=within)
     if diff.gate and diff.gate.failed:
         for regression in diff.gate.regressions:
             tell(f"slower: {regression}", err=True)

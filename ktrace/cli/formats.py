@@ -5,14 +5,26 @@ from __future__ import annotations
 import click
 
 from ktrace.cli._console import print_table, tell
+from ktrace.cli._programs import json_option, put_answer
 from ktrace.tables.figures import escape_controls
 
 
 @click.command("formats")
-def command() -> None:
+@json_option
+def command(format_: str) -> None:
     """List the formats that ktrace reads and writes, their usual file names, and where they come from."""
     from ktrace.input.format import all_formats, plugin_failures
 
+    formats = [fmt for fmt in all_formats() if fmt.via or not fmt.closed]
+    if format_ == "json":
+        listed = [
+            {
+                **{"name": fmt.name, "title": fmt.title, "reads": bool(fmt.reads), "writes": bool(fmt.writes)},
+                **{"patterns": list(fmt.patterns), "origin": fmt.origin},
+            }
+            for fmt in formats
+        ]
+        put_answer("formats", {"formats": listed})
     rows = [
         (
             escape_controls(fmt.name),
@@ -22,9 +34,9 @@ def command() -> None:
             escape_controls(" ".join(fmt.patterns)),
             escape_controls(fmt.origin),
         )
-        for fmt in all_formats()
-        if fmt.via or not fmt.closed
+        for fmt in formats
     ]
-    print_table(("format", "reads", "writes", "what it is", "file names", "from"), rows)
+    if format_ == "text":
+        print_table(("format", "reads", "writes", "what it is", "file names", "from"), rows)
     for failed in plugin_failures():
         tell(f"warning: the format {failed.format} was left out: {escape_controls(failed.reason)}", err=True)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import heading, print_table, tell, tell_cut
+from ktrace.cli._console import heading, print_table, tell, tell_cut, tell_issues
 from ktrace.cli._options import selection_options
+from ktrace.cli._programs import json_option, put_answer
 from ktrace.cli._start import import_pyarrow
 from ktrace.pipeline.selection import Selection
 from ktrace.tables.figures import duration, escape_controls, shortened_apart
@@ -30,13 +31,18 @@ _MEMBERS = 12
 
 @click.command("info")
 @click.argument("path", metavar="IN", type=click.Path(allow_dash=True, readable=False))
+@json_option
 @selection_options("from_", "map", "limits")
-def command(path: str, selection: Selection) -> None:
+def command(path: str, format_: str, selection: Selection) -> None:
     """Show the format of IN and how it was detected, its contents, devices, time span and heaviest kernels."""
     import_pyarrow()
     from ktrace.pipeline.info import inspect
 
     info = inspect(path, from_=selection.from_, map=selection.map)
+    if format_ == "json":
+        put_answer("info", info.to_dict())
+        tell_issues(info.report)
+        return
     heading(f"{path}: {', '.join(dict.fromkeys(one['format'] for one in info.report.inputs))}")
     _tell_why(info, selection)
     _tell_sources(info)

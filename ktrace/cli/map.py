@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ktrace.cli._console import heading, print_table, tell, tell_issues
 from ktrace.cli._options import overwrite_option, selection_options
+from ktrace.cli._programs import json_option, put_answer
 from ktrace.cli._start import import_pyarrow
 from ktrace.errors import KtraceError, UsageError
 from ktrace.pipeline.selection import Selection
 from ktrace.tables.figures import duration, escape_controls, shortened
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ktrace.input.mapping import ColumnMap, Proposal
     from ktrace.pipeline.propose import Trial
 
@@ -28,12 +31,13 @@ _HIDDEN = frozenset({"source", "timing", "metric", "table", "copy_kind"})
 @click.command("map")
 @click.argument("path", metavar="FILE", type=click.Path(readable=False))
 @click.option("-o", "--output", metavar="OUT.toml", help="Keep the mapping in this file, for --map.")
+@json_option
 @click.option(
     "--write", is_flag=True, help="Keep the mapping next to FILE (FILE.ktrace.toml), where it is found again."
 )
 @overwrite_option
 @selection_options("map", "limits")
-def command(path: str, write: bool, output: str | None, overwrite: bool, selection: Selection) -> None:
+def command(path: str, write: bool, output: str | None, format_: str, overwrite: bool, selection: Selection) -> None:
     """Guess which column of a table (CSV, TSV, JSON Lines) is which field, and show the first rows read that way.
 
     Nothing is written without --write or -o. --map replaces single guesses.
@@ -51,26 +55,53 @@ def command(path: str, write: bool, output: str | None, overwrite: bool, selecti
     import_pyarrow()
     from ktrace.pipeline.propose import completed, known_as, propose, tried, write_mapping
 
-    proposal = propose(path)
-    tell(f"{escape_controls(path)}: {proposal.layout}")
+    proposal, for_people = propose(path), format_ == "text"
+    if for_people:
+        tell(f"{escape_controls(path)}: {proposal.layout}")
     if known := known_as(path):
         reason = f"it {known.reason}"
         tell(f"note: ktrace reads it as {known.format} without a mapping: {escape_controls(reason)}", err=True)
-    _show_guesses(proposal, map_)
+    guesses = _guessed(proposal, map_)
+    if for_people:
+        _show_guesses(proposal, guesses)
     mapping = _completed(proposal, map_, completed)
     trial = tried(path, mapping)
-    _show_rows(trial)
+    if for_people:
+        _show_rows(trial)
     tell_issues(trial.report)
-    if write or output:
-        place = write_mapping(path, mapping, output, overwrite=overwrite)
+    place = write_mapping(path, mapping, output, overwrite=overwrite) if write or output else None
+    if not for_people:
+        put_answer("map", _document(path, proposal, guesses, trial, mapping.text(), place))
+    elif place:
         tell(err=True)
         tell(f"{place}: written", err=True)
-        return
-    tell()
-    tell("nothing is written. To keep it next to the file, or to use it once:")
-    given = f" --map {_shell(map_)}" if map_ else ""
-    tell(f"  ktrace map {shlex.quote(path)}{given} --write")
-    tell(f"  ktrace convert {shlex.quote(path)} -o OUT --map {_shell(mapping.text())}")
+    else:
+        tell()
+        tell("nothing is written. To keep it next to the file, or to use it once:")
+        given = f" --map {_shell(map_)}" if map_ else ""
+        tell(f"  ktrace map {shlex.quote(path)}{given} --write")
+        tell(f"  ktrace convert {shlex.quote(path)} -o OUT --map {_shell(mapping.text())}")
+
+
+def _document(
+    path: str, proposal: Proposal, guesses: list[_Guessed], trial: Trial, mapping: str, place: Path | None
+) -> dict[str, Any]:
+    """What is guessed, and the first rows read that way, for programs."""
+    begin, end, busy = trial.span or (None, None, None)
+    return {
+        **{"path": path, "layout": proposal.layout, "mapping": mapping, "written": str(place) if place else None},
+        "fields": [one._asdict() for one in guesses],
+        "arguments": _arguments(proposal, guesses),
+        **{"records": trial.report.read, "rows_read": len(trial.rows)},
+        **{"begin_ns": begin, "end_ns": end, "busy_ns": busy},
+        "rows": [
+            {
+                name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+                for name, value in row.items()
+            }
+            for row in trial.rows[:_ROWS]
+        ],
+    }
 
 
 def _shell(text: str) -> str:
@@ -91,26 +122,45 @@ def _completed(proposal: Proposal, map_: str | None, completed: Any) -> ColumnMa
     return mapping
 
 
-def _show_guesses(proposal: Proposal, map_: str | None) -> None:
-    """Prints what fills which field, and why."""
+class _Guessed(NamedTuple):
+    """A field, the column that fills it (if one does), and why; `value` is the column with its unit, or a setting."""
+
+    field: str
+    column: str | None
+    value: str
+    sure: bool
+    because: str
+
+
+def _guessed(proposal: Proposal, map_: str | None) -> list[_Guessed]:
+    """What fills which field."""
     from ktrace.input.mapping import parts_of
 
     given = parts_of(map_).cells if map_ else {}
     replaced = proposal.mapping().changed(parts_of(map_)).cells if map_ else proposal.mapping().cells
     rows = [
-        (guess.field, escape_controls(str(guess.cell)), "" if guess.sure else "?", guess.because)
+        _Guessed(guess.field, guess.cell.column, str(guess.cell), guess.sure, guess.because)
         for guess in proposal.guesses
         if guess.field in replaced and guess.field not in given
     ]
-    rows += [(name, escape_controls(str(cell)), "", "by --map") for name, cell in given.items()]
-    rows += [("decimal", "comma", "", "by the cells")] if proposal.decimal == "comma" else []
-    rows += [("clock", "unix", "", "the starts are dates")] if proposal.clock == "unix" else []
+    rows += [_Guessed(name, cell.column, str(cell), True, "by --map") for name, cell in given.items()]
+    rows += [_Guessed("decimal", None, "comma", True, "by the cells")] if proposal.decimal == "comma" else []
+    return rows + ([_Guessed("clock", None, "unix", True, "the starts are dates")] if proposal.clock == "unix" else [])
+
+
+def _arguments(proposal: Proposal, guesses: list[_Guessed]) -> list[str]:
+    """The columns that no field takes."""
+    taken = {guess.column for guess in guesses}
+    return [name for name in proposal.columns if name not in taken]
+
+
+def _show_guesses(proposal: Proposal, guesses: list[_Guessed]) -> None:
+    """Prints what fills which field, and why."""
+    rows = [(one.field, escape_controls(one.value), "" if one.sure else "?", one.because) for one in guesses]
     print_table(("field", "column", "", "why"), rows)
-    taken = {cell.column for cell in replaced.values()}
-    rest = [name for name in proposal.columns if name not in taken]
-    if rest:
+    if rest := _arguments(proposal, guesses):
         tell(f"arguments: {shortened(escape_controls(', '.join(rest)), 200)}")
-    if any(not guess.sure for guess in proposal.guesses if guess.field in replaced and guess.field not in given):
+    if not all(guess.sure for guess in guesses):
         tell("'?' marks guesses that the table doesn't confirm: compare the times below with what you know.")
 
 

@@ -16,6 +16,7 @@ from ktrace.cli._options import (
     strict_option,
     to_option,
 )
+from ktrace.cli._programs import check_account, json_option, put_answer
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import UsageError
 from ktrace.pipeline.selection import ReadOptions, Selection
@@ -36,6 +37,7 @@ class Merging(Grouped):
 @click.command("merge", cls=Merging)
 @inputs_argument
 @output_option
+@json_option
 @to_option
 @click.option(
     "--align",
@@ -71,6 +73,7 @@ def command(
     gpu: str,
     strict: bool,
     report: str | None,
+    format_: str,
     overwrite: bool,
     selection: Selection,
 ) -> None:
@@ -87,6 +90,7 @@ def command(
     ktrace merge rank*.json.gz -o run.tar                 one .perfetto per rank, merged by the viewer (v58)
     ktrace merge rank*.json.gz -o step3.perfetto --step 3
     """
+    check_account(format_, output)
     keep_freed_memory()
     import_pyarrow()
     from ktrace.pipeline.convert import merge
@@ -106,6 +110,8 @@ def command(
             progress=progress.callback,
             account=write_account,
         )
+    if format_ == "json":
+        put_answer("merge", account.to_dict())
     tell_account(account, output)
 
 

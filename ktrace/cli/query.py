@@ -5,13 +5,25 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._console import Progress, check_output, colour, figures_option, is_terminal, put, tell_issues, width
+from ktrace.cli._console import (
+    Progress,
+    check_output,
+    colour,
+    figures_option,
+    is_terminal,
+    limit_options,
+    put,
+    tell,
+    tell_issues,
+    width,
+)
 from ktrace.cli._options import (
     Grouped,
     overwrite_option,
@@ -24,6 +36,7 @@ from ktrace.tables.figures import escape_controls
 
 if TYPE_CHECKING:
     from ktrace.analysis.query.output import Rows
+    from ktrace.tables.limits import Limits
 
 #: The columns of an overview where there is no terminal.
 _WIDTH = 100
@@ -44,6 +57,14 @@ _FORMATS = ("table", "csv", "tsv", "json", "jsonl", "md", "parquet")
 @click.option("--no-headers", is_flag=True, help="Leave out the headings of a table, of CSV and TSV.")
 @click.option("-r", "--raw", is_flag=True, help="Print only the first column of the first row.")
 @click.option("--schema", is_flag=True, help="Show all columns of all views, with type, unit and meaning.")
+@click.option(
+    "--rows",
+    "number",
+    type=click.IntRange(1),
+    metavar="N",
+    help="At most N rows; the default is 1,000 on standard output as table, md and json, else all.",
+)
+@limit_options(tables=False)
 @overwrite_option
 @selection_options(AskOptions)
 def command(
@@ -54,6 +75,8 @@ def command(
     no_headers: bool,
     raw: bool,
     schema: bool,
+    number: int | None,
+    within: Limits,
     overwrite: bool,
     selection: Selection,
 ) -> None:
@@ -77,6 +100,7 @@ def command(
     import_pyarrow()
     from ktrace.analysis.query.answers import asked, overview
     from ktrace.analysis.query.answers import schema as all_columns
+    from ktrace.analysis.query.output import Part
     from ktrace.report import Report
 
     rows: Rows
@@ -97,7 +121,20 @@ def command(
             if sql is None and form == "table" and output == "-":
                 _show_overview(rows)
                 return
-        _write(rows, form, output, headers=not no_headers, raw=raw, overwrite=overwrite)
+        if within.bytes is not None and form == "parquet":
+            raise UsageError("--bytes can't limit parquet", remedy="--rows N")
+        within = replace(within, rows=number or (None if raw else _most(form, output)))
+        part = Part(rows, within)
+        _write(part, form, output, headers=not no_headers, raw=raw, overwrite=overwrite)
+        if part.left and form in ("csv", "tsv", "jsonl", "parquet") and not raw:
+            tell(f"left out: {part.left:,} rows; they begin with --after {part.next}", err=True)
+
+
+def _most(form: str, output: str) -> int | None:
+    """How many rows there are without --rows: a table needs the widths of all, and few want 50 MB on a terminal."""
+    from ktrace.analysis.query.output import MOST
+
+    return MOST if output == "-" and form in ("table", "md", "json") else 10 * MOST if form in ("table", "md") else None
 
 
 class _Whole:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import click
 
 from ktrace.cli._console import (
@@ -10,6 +13,8 @@ from ktrace.cli._console import (
     figures_option,
     format_of,
     format_option,
+    limit_options,
+    tell,
     tell_issues,
     write_figures,
 )
@@ -23,6 +28,11 @@ from ktrace.cli._options import (
 )
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.pipeline.selection import AskOptions, Selection
+
+if TYPE_CHECKING:
+    from ktrace.analysis.summary.summary import Summary
+    from ktrace.tables.figures import Table
+    from ktrace.tables.limits import Limits
 
 #: The tables shown without --by, and those of inputs that may be several; a page shows all.
 _BY = ("idle", "limits", "operation", "kernel")
@@ -49,10 +59,13 @@ _TOP_OF_TREE = 30
 @click.option("--tree", is_flag=True, help="Nest what --by names of range, module, op and kernel: the call tree.")
 @click.option(
     "--top",
+    "--rows",
+    "top",
     type=click.IntRange(1),
     metavar="N",
     help="At most N rows per table; the default is 10 in text and md (30 in a tree), else all.",
 )
+@limit_options()
 @click.option("--unclassified", is_flag=True, help="List the kernels whose operation no rule knows.")
 @click.option(
     "--peaks",
@@ -71,6 +84,7 @@ def command(
     output: str,
     overwrite: bool,
     peaks: str | None,
+    within: Limits,
     selection: Selection,
 ) -> None:
     """Show where the time went: by kernel, operation, layer, device, step, operator, range; why devices were idle.
@@ -116,10 +130,24 @@ def command(
     for_people = form in ("text", "md")
     if tree:
         wanted = (*(name for name in wanted or () if name not in TREE), "tree")
-    few = (_TOP_OF_TREE if tree else _TOP) if for_people else None
-    shown = summary.tables(wanted, top or few, brief=for_people)
+    few = top or ((_TOP_OF_TREE if tree else _TOP) if for_people else None)
+    own = tree or (for_people and within.after is None)  # answers choose their rows for people, the first ones else
+    within = within if own else replace(within, rows=few)
+    shown = summary.tables(wanted, few if own else None, brief=for_people)
+    if form == "csv" and len(by) == 1 and not within.tables:
+        shown = _main_of(by[0], shown, summary)
     title = ", ".join(summary.sources)
-    write_figures(shown, form, output, title=title, subject=summary, overwrite=overwrite)
+    write_figures(shown, form, output, title=title, subject=summary, overwrite=overwrite, limits=within)
+
+
+def _main_of(by: str, tables: list[Table], summary: Summary) -> list[Table]:
+    """The one table that answers --by, so that CSV has its headings alone; a note if there is none."""
+    answer = summary.answers.get(by)
+    name = answer.tables()[0].name if answer else by
+    found = [table for table in tables if table.name == name]
+    for note in [] if found else summary.notes:
+        tell(note, err=True)
+    return found
 
 
 def _may_be_several(inputs: tuple[str, ...]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,9 @@ import click
 
 from ktrace.cli._console import put, tell, tell_issues
 from ktrace.cli._options import limits_option
+from ktrace.cli._programs import put_answer
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
-from ktrace.tables.figures import UNSEEN, escape_controls
+from ktrace.tables.figures import escape_controls
 
 if TYPE_CHECKING:
     from ktrace.model.json_text import Fault
@@ -63,8 +63,8 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
             for fault in result.faults:
                 put(_annotation(path, fault), "\n")
     if style == "json":
-        document = [{"file": path, "valid": not result.faults, **asdict(result)} for path, result in results]
-        put(_json(document), "\n")
+        files = [{"file": path, "valid": not result.faults, **asdict(result)} for path, result in results]
+        put_answer("validate", {"valid": not any(result.faults for _, result in results), "files": files})
     if any(result.faults for _, result in results):
         ctx.exit(1)
 
@@ -92,9 +92,3 @@ def _annotation(path: str, fault: Fault) -> str:
 def _escaped(text: str, characters: str) -> str:
     """Returns the text with these characters as %25 and the like; what else steers a terminal is made harmless."""
     return "".join(f"%{ord(one):02X}" if one in characters else escape_controls(one) for one in text)
-
-
-def _json(document: object) -> str:
-    """Returns JSON in which characters that steer a terminal are escapes of JSON."""
-    text = json.dumps(document, indent=1, ensure_ascii=False)
-    return UNSEEN.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)

@@ -36,10 +36,12 @@ def rendered(
     subject: Summary | Diff | None = None,
     width: int | None = None,
     colour: bool = False,
+    findings: bool = True,
 ) -> str:
     """Returns the tables in one of `FORMATS`, with a line feed at the end.
 
-    `title` names their topic, in JSON and HTML. `subject` supplies the charts of the page. `width` and `colour`
+    `title` names their topic, in JSON and HTML. `subject` supplies the charts of the page, and what JSON has
+    beside the tables, with its `findings` or without. `width` and `colour`
     describe the terminal that shows the text. Raises ValueError for another format.
     """
     if format == "text":
@@ -47,8 +49,10 @@ def rendered(
     if format == "csv":
         return as_csv(tables)
     if format == "json":
-        gate = getattr(subject, "gate", None)
-        return as_json(tables, title=title, outcome=gate.document() if gate else None)
+        if subject is None:
+            return as_json(tables, title=title)
+        outcome = subject.outcome(findings=findings)
+        return as_json(tables, schema=subject.schema, title=title, outcome=outcome)
     if format == "md":
         return as_markdown(tables)
     if format == "html":
@@ -56,22 +60,3 @@ def rendered(
 
         return page(tables, title=title, subject=subject)
     raise ValueError(f"{format!r} isn't one of {', '.join(FORMATS)}")
-
-
-def encoded(
-    tables: Sequence[Table],
-    format: str,
-    *,
-    title: str = "",
-    subject: Summary | Diff | None = None,
-    path: str | None = None,
-) -> bytes:
-    """Returns the tables as the content of a file in one of `WRITTEN`; `path` is its name, for errors.
-
-    Raises OutputError if a package for the format is missing, ValueError for another format.
-    """
-    if format == "xlsx":
-        from ktrace.tables.workbook import as_workbook
-
-        return as_workbook(tables, title=title, path=path)
-    return rendered(tables, format, title=title, subject=subject).encode("utf-8", "backslashreplace")

@@ -22,7 +22,7 @@ from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decoded, encoded
 from ktrace.pipeline.read import read_batches
-from ktrace.report import Report
+from ktrace.report import Report, Severity
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.order.pairing import pair_halves
 
@@ -55,6 +55,37 @@ class Info:
     def devices(self) -> list[Entry]:
         """The devices of the source."""
         return self.catalog.of("device")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the description as plain values, for programs; times are ns."""
+        chosen = self.report.inputs[0]["format"] if self.report.inputs else None
+        entries = {
+            f"{kind}s": [one.key | {"name": one.name, "facts": one.facts} for one in self.catalog.of(kind)]
+            for kind in ("source", "host", "device")
+        }
+        return {
+            "path": self.path,
+            "format": chosen,
+            "matches": [
+                {"format": one.format, "score": int(one.score), "reason": one.reason, "failed": one.failed}
+                for one in self.matches
+            ],
+            "inputs": self.report.inputs,
+            "begin_ns": self.span and self.span[0],
+            "end_ns": self.span and self.span[1],
+            "span_ns": self.span and self.span[1] - self.span[0],
+            "tables": self.tables,
+            "records": self.report.read,
+            "rows": self.report.rows_read,
+            "repaired": self.report.total(Severity.REPAIR),
+            "skipped": self.report.total(Severity.SKIP),
+            "cut": bool(self.report.total(Severity.CUT)),
+            "bytes": self.report.bytes.to_dict() if self.report.bytes.size else None,
+            "contents": [{"record": of, "kind": kind, "rows": rows} for (of, kind), rows in sorted(self.kinds.items())],
+            **entries,
+            "heaviest": [{"name": name, "count": count, "time_ns": time} for name, count, time in self.top()],
+            "about": [{"title": title, "lines": lines} for title, lines in self.about.items()],
+        }
 
     def top(self, count: int = 10) -> list[tuple[str, int, float]]:
         """Returns the heaviest device work: (name, count, ns)."""

@@ -55,7 +55,8 @@ class Column:
 class Table:
     """Rows of cells under columns. `name` is for programs, `title` for people; `notes` are sentences below the table.
 
-    `more` is the number of rows left out after the last one. Keys of columns are unique (else ValueError). The rows of
+    `more` is the number of rows left out after the last one, `next` the cursor of the first of them,
+    `begin` the number of those before the first one here. Keys of columns are unique (else ValueError). The rows of
     `sentences` are sentences, which are shown without a table around them.
     """
 
@@ -66,6 +67,13 @@ class Table:
     notes: list[str] = field(default_factory=list)
     more: int = 0
     sentences: bool = False
+    next: str = ""
+    begin: int = 0
+
+    @property
+    def key(self) -> str:
+        """The table's name for programs: `idle_host`."""
+        return self.name.replace(" ", "_")
 
     def __post_init__(self) -> None:
         keys = [column.key for column in self.columns]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -35,7 +35,13 @@ class Drawn(Protocol):
 
 
 class Framed:
-    """Figures with tables: the base of `Summary` and `Diff`, for programs and notebooks."""
+    """Figures with tables: the base of `Summary` and `Diff`, for programs and notebooks. `schema` names their JSON."""
+
+    schema: ClassVar[str]
+
+    def outcome(self, *, findings: bool = True) -> dict[str, Any]:
+        """What programs get beside the tables: the findings, if they want them."""
+        raise NotImplementedError
 
     def _by_name(self) -> dict[str, Table]:
         """All tables in full, by name; the first one is the main one."""

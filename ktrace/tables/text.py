@@ -20,13 +20,14 @@ JSON has every name unchanged. Sentences aren't figures, so they are left out.
 
 `as_json`: one document with exact names and whole numbers, null for unknown figures.
 
-    {"ktrace": "0.2.0", "title": "run.json",
+    {"ktrace": "0.2.0", "schema": "summary", "version": "1.0", "title": "run.json", "findings": [...],
      "tables": {"operation": [{"operation": "gemm", "time_ns": 1200000, "share_percent": 61.5}, ...]},
-     "left_out": {"kernel": 120},
+     "left_out": {"kernel": 120}, "next": {"kernel": "kernel:10"},
      "notes": ["..."]}
 
 For `jq '.tables.operation[] | [.operation, .time_ns]'` and `pd.DataFrame(document["tables"]["operation"])`.
-`left_out` is the number of rows that were cut from a table. Each line contains one row.
+`left_out` is the number of rows that were cut from a table, `next` where the others begin (`--after kernel:10`).
+Each line contains one row. `schema/answers-1.schema.json` describes this answer and those of other commands.
 
 `as_markdown`: GitHub's, for an issue, a pull request, the summary of a pipeline.
 
@@ -46,7 +47,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from unicodedata import combining, east_asian_width
 
-from ktrace.tables.figures import UNSEEN, Cell, Column, Table, escape_controls, plain, shortened, shortened_apart, shown
+from ktrace.tables.figures import (
+    UNSEEN,
+    Cell,
+    Column,
+    Table,
+    escape_controls,
+    plain,
+    rounded,
+    shortened,
+    shortened_apart,
+    shown,
+)
 
 #: The space between columns.
 _GAP = "  "
@@ -186,14 +198,15 @@ def as_csv(tables: Sequence[Table]) -> str:
     keys = list(dict.fromkeys(column.key for table in tables for column in table.columns))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table_column + keys)
+    if tables:
+        writer.writerow(table_column + keys)
     for table in tables:
-        places = [keys.index(column.key) for column in table.columns]
+        places, units = [keys.index(column.key) for column in table.columns], [one.unit for one in table.columns]
         for row in table.rows:
             cells: list[Cell] = [None] * len(keys)
-            for place, cell in zip(places, row, strict=True):
-                cells[place] = csv_cell(plain(cell))
-            writer.writerow([*([csv_cell(table.name)] if table_column else []), *cells])
+            for place, unit, cell in zip(places, units, row, strict=True):
+                cells[place] = csv_cell(rounded(plain(cell), unit))
+            writer.writerow([*([csv_cell(table.key)] if table_column else []), *cells])
     return out.getvalue()
 
 
@@ -205,34 +218,67 @@ def csv_cell(value: Cell) -> Cell:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def as_json(tables: Sequence[Table], *, title: str = "", outcome: Mapping[str, object] | None = None) -> str:
-    """Returns the tables by name, with rows as objects under `Column.key`; NaN and infinities are null.
+#: The version of what programs get as JSON; a minor one adds keys.
+VERSION = "1.0"
 
-    `outcome` are further keys of the document, before the tables. Raises ValueError where two tables have the same
-    name.
+
+def as_json(
+    tables: Sequence[Table], *, schema: str = "summary", title: str = "", outcome: Mapping[str, object] | None = None
+) -> str:
+    """Returns the tables by key, with rows as objects under `Column.key`; NaN and infinities are null.
+
+    `schema` names the answer, `outcome` are further keys of the document, before the tables. Raises ValueError where
+    two tables have the same key.
     """
-    from ktrace import __version__
-
-    names = [table.name for table in tables]
+    names = [table.key for table in tables]
     if len({*names}) < len(names):
         raise ValueError(f"two tables have the same name: {', '.join(names)}")
-    left_out = {table.name: table.more for table in tables if table.more}
-    notes = list(dict.fromkeys(note for table in tables for note in table.notes))
-    parts = [f'{{"ktrace": {_text(__version__)}', f'"title": {_text(title)}']
-    parts += [f"{_text(key)}: {_text(value)}" for key, value in (outcome or {}).items()]
-    parts.append('"tables": {\n' + ",\n".join(map(_object, tables)) + "\n }")
-    parts += [f'"left_out": {_text(left_out)}', f'"notes": {_text(notes)}']
-    return ",\n ".join(parts) + "}\n"
+    rest = {
+        "left_out": {table.key: table.more for table in tables if table.more},
+        "next": {table.key: table.next for table in tables if table.next},
+        "notes": list(dict.fromkeys(note for table in tables for note in table.notes)),
+    }
+    rows = {"tables": "{\n" + ",\n".join(map(_object, tables)) + "\n }"}
+    return _document(_members(_head(schema) | {"title": title} | dict(outcome or {})) | rows | _members(rest))
+
+
+def answer(schema: str, members: Mapping[str, object]) -> str:
+    """Returns the answer of a command as JSON: version and schema, then its members, a line each."""
+    return _document(_members(_head(schema) | dict(members)))
+
+
+def _head(schema: str) -> dict[str, object]:
+    from ktrace import __version__
+
+    return {"ktrace": __version__, "schema": schema, "version": VERSION}
+
+
+def _members(members: Mapping[str, object]) -> dict[str, str]:
+    """The values as JSON; lists of objects with a line for each."""
+    found = {}
+    for key, value in members.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            found[key] = "[\n  " + ",\n  ".join(json_text(one) for one in value) + "]"
+        else:
+            found[key] = json_text(value)
+    return found
+
+
+def _document(members: Mapping[str, str]) -> str:
+    return "{" + ",\n ".join(f"{json_text(key)}: {value}" for key, value in members.items()) + "}\n"
 
 
 def _object(table: Table) -> str:
-    keys = [column.key for column in table.columns]
-    rows = (_text({key: plain(cell) for key, cell in zip(keys, row, strict=True)}) for row in table.rows)
-    return f"  {_text(table.name)}: [" + ",".join(f"\n   {row}" for row in rows) + "]"
+    keys = [(column.key, column.unit) for column in table.columns]
+    rows = (
+        json_text({key: rounded(plain(cell), unit) for (key, unit), cell in zip(keys, row, strict=True)})
+        for row in table.rows
+    )
+    return f"  {json_text(table.key)}: [" + ",".join(f"\n   {row}" for row in rows) + "]"
 
 
-def _text(value: object) -> str:
-    """JSON with escapes for the characters that a terminal would act on."""
+def json_text(value: object) -> str:
+    """JSON in a line, with escapes for the characters that a terminal would act on."""
     written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", written)
 

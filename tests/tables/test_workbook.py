@@ -124,7 +124,7 @@ def test_commands_write_them(command: str, tmp_path: Path) -> None:
     book = openpyxl.load_workbook(tmp_path / "o.xlsx")
     first = frame["table"].iloc[0]
     for name in dict.fromkeys(frame["table"]):
-        assert book[name].max_row - 1 == (frame["table"] == name).sum()
+        assert book[name.replace("_", " ")].max_row - 1 == (frame["table"] == name).sum()
     column = next(name for name in frame if name.endswith("_ns") and frame[frame["table"] == first][name].notna().all())
     place = [cell.value for cell in book[first][1]].index(column.removesuffix("_ns").replace("_", " ") + " (ns)")
     written = [row[place].value for row in book[first].iter_rows(min_row=2)]

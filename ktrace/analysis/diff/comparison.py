@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Gate, Regression
 from ktrace.analysis.work.durations import percentiles
@@ -48,6 +48,8 @@ class Diff(Framed):
     pipeline.
     """
 
+    schema: ClassVar[str] = "diff"
+
     name_a: str
     name_b: str
     a: Summary
@@ -69,6 +71,11 @@ class Diff(Framed):
     def findings(self) -> list[Finding]:
         """The facts of the verdict, and what got slower than the limits of a pipeline allow."""
         return [*self.facts, *(self.gate.findings if self.gate else [])]
+
+    def outcome(self, *, findings: bool = True) -> dict[str, Any]:
+        """The outcome of the limits of a pipeline, if there were any, and the findings, for JSON."""
+        gate = self.gate.document() if self.gate else {}
+        return gate | {"findings": [one.document() for one in self.findings] if findings else []}
 
     @property
     def wall(self) -> Change | None:

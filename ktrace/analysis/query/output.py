@@ -1,6 +1,7 @@
 """Writes an answer: as a table for people, and as CSV, TSV, JSON, JSON Lines, Markdown or Parquet for programs.
 
-Rows are written as they come, except in tables, which need the widths of all. Whole numbers are written digit by digit.
+Rows are written as they come, except in tables, which need the widths of all. JSON is one document, with what was
+left out. Whole numbers are written digit by digit.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, BinaryIO, Protocol
 
@@ -19,7 +21,8 @@ import pyarrow.parquet as pq
 
 from ktrace.errors import UsageError
 from ktrace.tables.figures import UNSEEN, Cell, Column, Table
-from ktrace.tables.text import as_markdown, as_text, csv_cell
+from ktrace.tables.limits import Limits, fitted
+from ktrace.tables.text import answer, as_markdown, as_text, csv_cell
 
 #: The values of `--format`.
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "md", "parquet")
@@ -27,8 +30,14 @@ FORMATS = ("table", "csv", "tsv", "json", "jsonl", "md", "parquet")
 #: Endings of file names, where they aren't the format.
 SUFFIXES = {"txt": "table", "ndjson": "jsonl", "nl": "jsonl", "markdown": "md", "pq": "parquet"}
 
-#: Rows that a table shows at most.
-_ROWS = 10_000
+#: Rows that people, and programs that ask for one document, get at most, unless they name a number.
+MOST = 1_000
+
+#: The name of the rows in a cursor.
+_ROWS = "rows"
+
+#: Bytes of JSON after the last row.
+_TAIL = 80
 
 #: From this many columns on, a table leaves out those without any value.
 _MANY = 12
@@ -42,16 +51,73 @@ class Rows(Protocol):
     def __iter__(self) -> Iterator[pa.RecordBatch]: ...
 
 
+class Part:
+    """The rows of an answer that `limits` let pass; once they have been read, `left` is the number of those after them.
+
+    Raises UsageError for a cursor that isn't one of rows.
+    """
+
+    def __init__(self, rows: Rows, limits: Limits) -> None:
+        name, self.begin = limits.cursor()
+        if name not in (None, _ROWS):
+            raise UsageError(f"'{limits.after}' is no cursor of rows", expected="as `next` has it, such as rows:1000")
+        self.schema, self._rows = rows.schema, rows
+        self._most, self.bytes, self._full = limits.rows, limits.bytes, False
+        self.given = self.left = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        before = self.begin
+        for batch in self._rows:
+            skipped = min(before, batch.num_rows)
+            before -= skipped
+            kept = batch.slice(skipped, None if self._most is None else max(self._most - self.given, 0))
+            self.given += kept.num_rows
+            self.left += batch.num_rows - skipped - kept.num_rows
+            if kept.num_rows:
+                yield kept
+
+    def fitted(self, texts: Iterable[str]) -> list[str]:
+        """The texts of rows that fit into what is left of the bytes; after the first that doesn't, none does."""
+        if self.bytes is None:
+            return list(texts)
+        kept = []
+        for text in texts:
+            size = len(text.encode("utf-8", "backslashreplace"))
+            self._full = self._full or size > self.bytes
+            if self._full:
+                self.given, self.left = self.given - 1, self.left + 1
+            else:
+                kept.append(text)
+                self.bytes -= size
+        return kept
+
+    def take(self, text: str, more: int = 0) -> str:
+        """The text, which comes before all rows: it and `more` bytes after them leave less for the rows."""
+        if self.bytes is not None:
+            self.bytes -= len(text.encode("utf-8", "backslashreplace")) + more
+            if self.bytes < 0:
+                raise UsageError("--bytes hold no row", expected=f"{-self.bytes:,} more")
+        return text
+
+    @property
+    def next(self) -> str:
+        """The cursor of the rows that are left, '' if none are."""
+        return f"{_ROWS}:{self.begin + self.given}" if self.left else ""
+
+
 def texts(
     rows: Rows, form: str, *, headers: bool = True, width: int | None = None, colour: bool = False
 ) -> Iterator[str]:
     """Yields the answer as text, piece by piece; `form` is one of FORMATS, but parquet."""
+    part = rows if isinstance(rows, Part) else Part(rows, Limits())
     if form in ("table", "md"):
-        yield _for_people(rows, form, headers, width, colour)
+        yield _for_people(part, form, headers, width, colour)
     elif form in ("csv", "tsv"):
-        yield from _separated(rows, form, headers)
+        yield from _separated(part, form, headers)
+    elif form == "jsonl":
+        yield from _json_lines(part)
     else:
-        yield from _json(rows, lines=form == "jsonl")
+        yield from _json(part)
 
 
 def write_parquet(rows: Rows, stream: BinaryIO) -> None:
@@ -121,28 +187,33 @@ def _cell(value: Any) -> Cell:
     return _as_json(value) if isinstance(value, (dict, list, bool)) else value
 
 
-def _for_people(rows: Rows, form: str, headers: bool, width: int | None, colour: bool) -> str:
-    """The answer as one table, with at most `_ROWS` rows."""
+def _for_people(rows: Part, form: str, headers: bool, width: int | None, colour: bool) -> str:
+    """The answer as one table."""
     shown: list[tuple[Cell, ...]] = []
-    more = 0
     filled = [False] * len(rows.schema)
     for columns in _values(rows):
         filled = [was or any(one is not None for one in own) for was, own in zip(filled, columns, strict=True)]
-        taken = list(zip(*columns, strict=True))
-        space = _ROWS - len(shown)
-        shown += [tuple(map(_cell, row)) for row in taken[:space]]
-        more += max(len(taken) - space, 0)
+        shown += [tuple(map(_cell, row)) for row in zip(*columns, strict=True)]
     places = [place for place, one in enumerate(filled) if one or len(filled) < _MANY or not shown]
     empty = [rows.schema.names[place] for place in range(len(filled)) if place not in places]
     notes = [f"Without a value: {', '.join(empty)}."] if empty else []
     found = [tuple(row[place] for place in places) for row in shown] if empty else shown
     fields = [rows.schema.field(place) for place in places]
     heads = tuple(Column(name, unit) for name, unit in zip(_keyed(fields), map(_unit, fields), strict=True))
-    table = Table("answer", "", heads, found, notes, more)
-    if form == "md":
-        return as_markdown([table])
-    text = as_text([table], width=width, colour=colour)
-    return text if headers else text.partition("\n")[2]
+    table = Table(_ROWS, "", heads, found, notes, rows.left, next=rows.next, begin=rows.begin)
+
+    def text(tables: Sequence[Table]) -> str:
+        tables = [replace(one, notes=[*one.notes, _rest(one.next)]) if one.next else one for one in tables]
+        if form == "md":
+            return as_markdown(tables)
+        text = as_text(tables, width=width, colour=colour)
+        return text if headers else text.partition("\n")[2]
+
+    return text([table]) if rows.bytes is None else fitted([table], text, rows.bytes)
+
+
+def _rest(cursor: str) -> str:
+    return f"More rows: --after {cursor}, or --rows N; all of them: --format csv, jsonl, or -o FILE."
 
 
 def _unit(field: pa.Field) -> str:
@@ -160,8 +231,15 @@ def _keyed(fields: Iterable[pa.Field]) -> list[str]:
     return list(found.values())
 
 
-def _separated(rows: Rows, form: str, headers: bool) -> Iterator[str]:
+def _separated(rows: Part, form: str, headers: bool) -> Iterator[str]:
     out = io.StringIO()
+
+    def taken() -> str:
+        text = out.getvalue()
+        out.seek(0)
+        out.truncate()
+        return text
+
     write: Callable[[Iterable[Any]], Any]
     if form == "csv":
         write = csv.writer(out, lineterminator="\n").writerow
@@ -172,31 +250,40 @@ def _separated(rows: Rows, form: str, headers: bool) -> Iterator[str]:
 
     if headers:
         write(map(csv_cell, rows.schema.names))
+        yield rows.take(taken())
     for columns in _values(rows):
+        lines = []
         for row in zip(*columns, strict=True):
             write(csv_cell(_cell(value)) for value in row)
-        yield out.getvalue()
-        out.seek(0)
-        out.truncate()
-    yield out.getvalue()
+            lines += [taken()] if rows.bytes is not None else []
+        yield "".join(rows.fitted(lines)) if rows.bytes is not None else taken()
 
 
-def _json(rows: Rows, *, lines: bool) -> Iterator[str]:
-    """A list of objects, a line each; or the objects alone."""
+def _objects(rows: Part) -> Iterator[Iterator[str]]:
+    """The rows of each batch as objects of JSON."""
     keys = [f"{_as_json(name)}: " for name in rows.schema.names]
-    begin, between, end = ("", "\n", "\n") if lines else ("[", ",\n ", "]\n")
-    before, some = begin, False
     for columns in _values(rows):
-        found = (
+        yield (
             "{" + ", ".join(key + _as_json(value) for key, value in zip(keys, row, strict=True)) + "}"
             for row in zip(*columns, strict=True)
         )
-        yield before + between.join(found)
-        before, some = between, True
-    if some:
-        yield end
-    elif not lines:
-        yield "[]\n"
+
+
+def _json_lines(rows: Part) -> Iterator[str]:
+    for objects in _objects(rows):
+        yield "".join(rows.fitted(f"{one}\n" for one in objects))
+
+
+def _json(rows: Part) -> Iterator[str]:
+    """One document: the columns, the rows with a line each, how many are left out, and where these begin."""
+    columns = [{"name": field.name, "type": str(field.type)} for field in rows.schema]
+    yield rows.take(f'{answer("query", {"columns": columns}).removesuffix("}" + chr(10))},\n "rows": [', _TAIL)
+    before = "\n  "
+    for objects in _objects(rows):
+        for text in rows.fitted(f",\n  {one}" for one in objects):
+            yield before + text.removeprefix(",\n  ")
+            before = ",\n  "
+    yield f'],\n "left_out": {rows.left},\n "next": {_as_json(rows.next or None)}}}\n'
 
 
 def _as_json(value: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktrace.analysis.summary.findings import findings
 from ktrace.analysis.summary.verdict import verdict
@@ -69,6 +69,8 @@ class Summary(Framed):
     one source, of the source where it is longest: clocks of several sources may differ.
     """
 
+    schema: ClassVar[str] = "summary"
+
     sources: list[str]
     work: str
     total: float
@@ -97,6 +99,10 @@ class Summary(Framed):
     def findings(self) -> list[Finding]:
         """The facts of the verdict: the heaviest work, how busy devices are, what they lose and why."""
         return findings(self)
+
+    def outcome(self, *, findings: bool = True) -> dict[str, Any]:
+        """The findings for JSON."""
+        return {"findings": [one.document() for one in self.findings] if findings else []}
 
     @property
     def verdict(self) -> list[str]:

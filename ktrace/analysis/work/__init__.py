@@ -13,5 +13,6 @@ replayed         the operators and modules of kernels that graphs replay
 durations        counts, totals and percentiles of groups, and what devices did with their time
 findings         what an answer says as facts, with the rows that show them
 groups           groups of work and the use of devices, and what work can be grouped by
+findings         facts for programs, with rows that show them
 question         what answers a question about the work, and the names of groups
 """

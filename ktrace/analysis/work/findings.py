@@ -6,7 +6,7 @@ Finding("idle.host_late", "time", 98,210 ns of 962,104, "the devices' time", loo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,12 +59,13 @@ class Finding:
 
     def document(self) -> dict[str, Any]:
         """The finding for JSON, with `share_percent` beside its fields."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        figures = {"value": _whole(self.value), "whole": _whole(self.whole), "share_percent": rounded(self.share)}
+        figures = {"value": _whole(self.value), "unit": self.unit, "whole": _whole(self.whole)}
+        part = {"share_percent": rounded(self.share), "of": self.of}
         details = {key: rounded(value, "ns" if key.endswith("_ns") else "%") for key, value in self.details.items()}
         rows = [one._asdict() for one in self.evidence]
         subject = {key: value for key, value in self.subject.items() if value is not None}
-        return found | figures | {"subject": subject, "details": details, "evidence": rows}
+        about = {"subject": subject, "look": self.look, "details": details, "evidence": rows}
+        return {"code": self.code, "metric": self.metric} | figures | part | about
 
 
 def _whole(value: float | None) -> float | None:

@@ -55,9 +55,13 @@ def test_figures_for_programs() -> None:
     late, overhead = found["idle"]
     assert (late["device"], late["cause"], late["time_ns"], late["gaps"]) == ("device 0", "host late", 116_626, 4)
     assert overhead["longest_ns"] == 2_400
-    assert sum(row["time_ns"] for row in found["idle host"]) == 116_626
+    assert sum(row["time_ns"] for row in found["idle_host"]) == 116_626
     rows = list(csv.DictReader(io.StringIO(run(STEP, "--by", "idle", "--format", "csv").stdout)))
-    assert [row["time_ns"] for row in rows if row["table"] == "idle"] == ["116626", "14379"]
+    assert [row["time_ns"] for row in rows] == ["116626", "14379"] and "table" not in rows[0]
+    rows = list(
+        csv.DictReader(io.StringIO(run(STEP, "--by", "idle", "--format", "csv", "--tables", "idle_host").stdout))
+    )
+    assert sum(int(row["time_ns"]) for row in rows) == 116_626
 
 
 def test_launches_that_are_not_known(tmp_path: Path) -> None:

@@ -45,7 +45,9 @@ def test_a_table_has_exact_numbers() -> None:
 
 def test_each_format_has_the_same_rows(tmp_path: Path) -> None:
     expected = [["gemm", 249629, 62407.25], ["collective", 215806, 107903.0]]
-    assert [list(row.values()) for row in json.loads(printed(STEP, BY_OPERATION, "--format", "json"))] == expected
+    assert [
+        list(row.values()) for row in json.loads(printed(STEP, BY_OPERATION, "--format", "json"))["rows"]
+    ] == expected
     for form in ("jsonl", "nl"):
         lines = printed(STEP, BY_OPERATION, "--format", form).splitlines()
         assert [list(json.loads(line).values()) for line in lines] == expected
@@ -69,7 +71,7 @@ def test_the_name_of_the_output_decides_the_format(tmp_path: Path, name: str, fo
 
 def test_no_rows_are_valid_json_and_csv() -> None:
     none = "select name, ts from events where name = 'nothing'"
-    assert json.loads(printed(STEP, none, "--format", "json")) == []
+    assert json.loads(printed(STEP, none, "--format", "json"))["rows"] == []
     assert printed(STEP, none, "--format", "jsonl") == ""
     assert printed(STEP, none, "--format", "csv") == "name,ts\n"
     assert printed(STEP, none) == "name  ts\n"
@@ -107,7 +109,7 @@ def test_without_sql_the_views_are_shown() -> None:
 
 
 def test_the_overview_counts_values() -> None:
-    found = json.loads(printed(STEP, "--format", "json"))
+    found = json.loads(printed(STEP, "--format", "json"))["rows"]
     for view, column in (("events", "dur"), ("events", "args"), ("kernels", "operation"), ("kernels", "queue")):
         sql = f"select count(*) as rows, count({column}) as filled from {view}"
         (own,) = [row for row in found if (row["view"], row["column"]) == (view, column)]
@@ -115,7 +117,7 @@ def test_the_overview_counts_values() -> None:
 
 
 def test_the_schema_needs_no_input() -> None:
-    found = json.loads(printed("--schema", "--format", "json"))
+    found = json.loads(printed("--schema", "--format", "json"))["rows"]
     shown = {
         view: [row["column"] for row in found if row["view"] == view] for view in ("events", "kernels", "launches")
     }
@@ -146,7 +148,7 @@ def test_names_have_no_side_effects(tmp_path: Path) -> None:
         text = printed(evil, "select name, 1 as n from events", "--format", form)
         assert "\x1b" not in text
         assert "\n".join(text.splitlines()) + "\n" == text
-    assert json.loads(printed(evil, "select name, 1 as n from events", "--format", "json"))[0]["name"] == name
+    assert json.loads(printed(evil, "select name, 1 as n from events", "--format", "json"))["rows"][0]["name"] == name
     assert printed(evil, "select name, 1 as n from events", "--format", "csv").splitlines()[1].startswith("'=")
 
 
@@ -155,7 +157,7 @@ def test_other_types_are_written(tmp_path: Path) -> None:
         "select [1, 2] as l, {'a': 1} as s, 1.50::decimal(9, 2) as d, true as t, null as n, "
         "date '2026-01-02' as day, 'nan'::double as f"
     )
-    (row,) = json.loads(printed(STEP, sql, "--format", "json"))
+    (row,) = json.loads(printed(STEP, sql, "--format", "json"))["rows"]
     assert row == {"l": [1, 2], "s": {"a": 1}, "d": 1.5, "t": True, "n": None, "day": "2026-01-02", "f": None}
     assert printed(STEP, sql, "--format", "csv").splitlines()[1] == '"[1, 2]","{""a"": 1}",1.5,true,,2026-01-02,'
 
