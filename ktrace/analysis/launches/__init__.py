@@ -1,7 +1,8 @@
 """How kernels are launched, how long they are and what limits them; copies by direction.
 
-launches   the questions of `ktrace summary --by launch`, `limits`, `duration` and `copy`
-answer     their figures as tables
+launches    the questions of `ktrace summary --by launch`, `limits`, `duration`, `copy` and `sequence`
+answer      their figures as tables
+sequences   kernels that could be fused
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ COLUMNS = frozenset(
 
 
 def questions(names: Sequence[str], spill: Spill) -> Question:
-    """The questions "launch", "limits", "duration" and "copy"."""
+    """The questions "launch", "limits", "duration", "copy" and "sequence"."""
     from ktrace.analysis.launches.launches import Launches
 
     return Launches(names)

@@ -26,6 +26,7 @@ from ktrace.analysis.launches.answer import (
     LengthsAnswer,
     LimitsAnswer,
 )
+from ktrace.analysis.launches.sequences import sequences_of
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.question import Answer, Labels
@@ -38,7 +39,7 @@ from ktrace.store.events import values
 from ktrace.store.shapes import Shapes
 
 #: The names of the questions, as `--by` takes them.
-LAUNCH, LIMITS, DURATION, COPY = "launch", "limits", "duration", "copy"
+LAUNCH, LIMITS, DURATION, COPY, SEQUENCE = "launch", "limits", "duration", "copy", "sequence"
 
 #: The bounds of durations that are told apart, in ns.
 _BOUNDS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000, 10_000_000)
@@ -148,6 +149,8 @@ class Launches:
             found[LIMITS] = LimitsAnswer(kernels, self._advice())
         if DURATION in self._names and work.is_on_devices and (lengths := _lengths(work)):
             found[DURATION] = LengthsAnswer(lengths)
+        if SEQUENCE in self._names and work.is_on_devices and (sequences := sequences_of(work)):
+            found[SEQUENCE] = sequences
         if COPY in self._names and self._copies:
             copies = [_copied(direction, np.concatenate(parts, axis=1)) for direction, parts in self._copies.items()]
             found[COPY] = CopiesAnswer(sorted(copies, key=lambda one: (-one.time, one.direction)))

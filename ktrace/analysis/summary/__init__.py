@@ -31,7 +31,7 @@ QUESTIONS: dict[str, str] = {
     "memory": "ktrace.analysis.memory",
     "request": "ktrace.analysis.requests",
     **dict.fromkeys(("queue", "wait"), "ktrace.analysis.queues"),
-    **dict.fromkeys(("launch", "limits", "duration", "copy"), "ktrace.analysis.launches"),
+    **dict.fromkeys(("launch", "limits", "duration", "copy", "sequence"), "ktrace.analysis.launches"),
     **dict.fromkeys(("phase", "batch"), "ktrace.analysis.phases"),
 }
 

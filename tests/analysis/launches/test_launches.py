@@ -13,6 +13,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.analysis.launches.answer import CopiesAnswer, LaunchesAnswer, LengthsAnswer, LimitsAnswer, dims
+from ktrace.analysis.launches.sequences import LIGHT, PAUSE, Sequence, SequencesAnswer
 from ktrace.cli import cli
 
 STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
@@ -141,3 +142,64 @@ def test_copies_by_direction_add_up(tmp_path: Path) -> None:
     assert (up.median, up.largest) == (8_000, 12_000)
     assert up.bandwidth == pytest.approx(16_000 / 8e-6)
     assert (down.direction, down.count, down.time, down.bytes, down.bandwidth) == ("DtoH", 1, 5_000, None, None)
+
+
+def sequences(path: Path) -> list[Sequence]:
+    found = ktrace.summary(path, by=["sequence"]).answers.get("sequence")
+    assert found is None or isinstance(found, SequencesAnswer)
+    return found.sequences if found else []
+
+
+def stream_of(tmp_path: Path, *kernels: tuple[str, str, int, int]) -> Path:
+    """A trace with kernels on a stream: name, operation, ts and dur in ns."""
+    head = {"ktrace": "1.0"}
+    rows = [
+        {"record": "event", "source": "run", "id": place, "kind": "kernel", "name": name, "timing": "measured"}
+        | {"operation": operation, "ts": ts, "dur": dur, "device": 0, "stream": 7}
+        for place, (name, operation, ts, dur) in enumerate(kernels)
+    ]
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in [head, *rows]))
+    return path
+
+
+def test_light_kernels_between_heavy_ones_are_a_sequence(tmp_path: Path) -> None:
+    path = stream_of(
+        tmp_path,
+        *(("mm", "gemm", 0, 90), ("rms", "norm", 100, 10), ("quant", "quantise", 115, 20), ("mm", "gemm", 140, 90)),
+        *(("rms", "norm", 240, 11), ("quant", "quantise", 251, 21), ("mm", "gemm", 280, 90), ("rms", "norm", 400, 10)),
+        *(("fa", "attention", 420, 50), ("add", "elementwise", 480, 5), ("add", "elementwise", 490, 5)),
+    )
+    assert sequences(path) == [Sequence(("rms", "quant"), 2, 62, 5), Sequence(("add", "add"), 1, 10, 5)]
+    assert [one.label for one in sequences(path)] == ["rms → quant", "add x2"]
+
+
+@pytest.mark.parametrize(
+    "between", [("mm", "gemm", 20, 5), ("all_reduce", "collective", 20, 5), ("what", "other", 20, 5), None]
+)
+def test_there_is_no_sequence_over_heavy_work_or_a_pause(
+    tmp_path: Path, between: tuple[str, str, int, int] | None
+) -> None:
+    after = 30 if between else 20 + PAUSE
+    light = [("rms", "norm", 0, 10), ("add", "elementwise", after, 5)]
+    assert not sequences(
+        stream_of(tmp_path, *sorted([*light, *([between] if between else [])], key=lambda one: one[2]))
+    )
+
+
+def test_sequences_of_a_trace_add_up() -> None:
+    """By the JSON itself: the light kernels that stand beside another one on their stream."""
+    rows = ktrace.read(STEP).classify().to_arrow()["events"].to_pylist()
+    streams: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row["stream"] is not None and row["kind"] in ("kernel", "memcpy", "memset"):
+            streams[row["stream"]].append(row)
+    expected = 0
+    for work in streams.values():
+        work.sort(key=lambda row: row["ts"])
+        light = [row["kind"] == "kernel" and row["operation"] in LIGHT for row in work]
+        beside = [a and b for a, b in zip([False, *light], [*light, False], strict=True)]
+        expected += sum(
+            row["dur"] for row, one, *near in zip(work, light, beside, beside[1:], strict=False) if one and any(near)
+        )
+    assert sum(one.time for one in sequences(STEP)) == expected > 0
