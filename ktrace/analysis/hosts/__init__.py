@@ -6,6 +6,7 @@ costs     the question: collects, nests and adds up; what the name of a span mea
 backward  the forward operators of backward ones, by arrows
 forest    the span around each span and around each launching call, and the call tree
 answer    the answers and their tables
+passes    forward and backward pass, recomputation, optimizer
 """
 
 from __future__ import annotations

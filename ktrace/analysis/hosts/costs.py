@@ -19,6 +19,7 @@ import numpy as np
 from ktrace.analysis.hosts.answer import SHAPE, TITLES, CallCosts, HostCost, HostCosts
 from ktrace.analysis.hosts.backward import Arrows, Ends, ForwardModules, ForwardRanges
 from ktrace.analysis.hosts.forest import Forest, Outer, Paths, Spans
+from ktrace.analysis.hosts.passes import PASS, PassCosts
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.launching import graph_calls
 from ktrace.analysis.work.question import Answer, Labels
@@ -115,15 +116,15 @@ _OP, _RANGE, _API = (KINDS.index(kind) for kind in ("op", "range", "api"))
 
 
 def questions(names: tuple[str, ...], spill: Spill) -> HostQuestion:
-    """Answers "op", "shape", "module", "range" and "api"."""
+    """Answers "op", "shape", "module", "range", "pass" and "api"."""
     wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in names if name in LEVELS}
     wanted |= {SHAPE: ("op",)} if SHAPE in names else {}
-    return HostQuestion(wanted, "api" in names, spill)
+    return HostQuestion(wanted, spill, calls="api" in names, passes=PASS in names)
 
 
 def tree(names: Sequence[str], spill: Spill) -> HostQuestion:
     """Answers "tree": the call tree of these levels, with the kernels in it if "kernel" is among them."""
-    return HostQuestion({"tree": tuple(names)}, False, spill)
+    return HostQuestion({"tree": tuple(names)}, spill)
 
 
 class HostQuestion:
@@ -131,8 +132,10 @@ class HostQuestion:
 
     spans = True
 
-    def __init__(self, wanted: dict[str, tuple[str, ...]], calls: bool, spill: Spill) -> None:
-        self._wanted, self._calls, self._spill = wanted, calls, spill
+    def __init__(
+        self, wanted: dict[str, tuple[str, ...]], spill: Spill, *, calls: bool = False, passes: bool = False
+    ) -> None:
+        self._wanted, self._spill, self._calls, self._passes = wanted, spill, calls, passes
         self._arrows = Arrows(spill, f"backward of {' '.join(wanted)}")
         self._replayed = Replayed(spill, f"replayed of {' '.join(wanted)}")
 
@@ -152,18 +155,23 @@ class HostQuestion:
             for by, levels in self._wanted.items()
         }
         calls = CallCosts(self._spill, gathered.spans.names) if self._calls else None
+        passes = PassCosts(gathered.spans.names) if self._passes and has_device else None
         for source in dict.fromkeys([*gathered.spans.sources, *gathered.work.sources]):
             events = Events(work, source) if has_device else None
             spans = gathered.spans.of(source)
             if calls:
                 calls.add(source, spans, events)
-            if sums:
+            if sums or passes:
                 host = _Host(source, spans, names, work, self._arrows)
+                if passes and events is not None:
+                    passes.add(host.spans, spans["kind"] != _API, host.nests, host.ends, events)
                 for one in sums.values():
                     one.add(host, events, self._replayed)
         found: dict[str, Answer] = {by: answer for by, one in sums.items() if (answer := one.answer(has_device))}
         if calls and (table := calls.answer(has_device)):
             found["api"] = table
+        if passes and (of_passes := passes.answer()):
+            found[PASS] = of_passes
         return found
 
 

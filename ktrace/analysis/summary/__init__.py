@@ -23,7 +23,7 @@ from ktrace.store.spill import Spill
 
 #: The name of a question, as `--by` takes it -> the package that answers it.
 QUESTIONS: dict[str, str] = {
-    **dict.fromkeys(("op", "shape", "module", "range", "api"), "ktrace.analysis.hosts"),
+    **dict.fromkeys(("op", "shape", "module", "range", "pass", "api"), "ktrace.analysis.hosts"),
     "idle": "ktrace.analysis.idle",
     "collective": "ktrace.analysis.collectives",
     "roofline": "ktrace.analysis.roofline",
@@ -42,6 +42,7 @@ RECORDING = {
         "Operators: torch.profiler with ProfilerActivity.CPU (shapes: record_shapes=True, modules: with_stack=True); "
         "nsys with emit_nvtx().",
     ),
+    "pass": "Passes of training: torch.profiler with ProfilerActivity.CPU writes the nodes of autograd.",
     "range": "Ranges: torch.profiler.record_function, or NVTX/roctx with nsys --trace=nvtx, rocprofv3 --marker-trace.",
     "idle": "Idle time needs kernels with times and the calls that launched them: nsys --trace=cuda, torch.profiler.",
     **dict.fromkeys(
