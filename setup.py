@@ -1,6 +1,9 @@
 """Computes which folders are packages: the given top-level folders install below `ktrace`. Builds `ktrace.native`."""
 
+from pathlib import Path
+
 from setuptools import Extension, find_packages, setup
+from setuptools.command.build_py import build_py
 
 GIVEN = ("converters", "schema", "proto")
 
@@ -11,6 +14,20 @@ package_dir = {"ktrace": "ktrace"}
 for folder in GIVEN:
     packages += [f"ktrace.{folder}", *(f"ktrace.{folder}.{name}" for name in find_packages(folder))]
     package_dir[f"ktrace.{folder}"] = folder
+
+
+class WithPages(build_py):
+    """Puts the pages of docs/ that `ktrace mcp` hands out beside it: those of ktrace/analysis/mcp/pages.py."""
+
+    def run(self) -> None:
+        super().run()
+        docs = Path("docs")
+        for pattern in ("model.md", "glossary.md", "programs.md", "commands/query.md", "recipes/*.md"):
+            for page in docs.glob(pattern):
+                target = Path(self.build_lib, "ktrace/analysis/mcp", page)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self.copy_file(str(page), str(target))
+
 
 # Where it can't be compiled, pip says so in its log, and ktrace runs without it.
 native = Extension(
@@ -25,5 +42,6 @@ setup(
     packages=packages,
     package_dir=package_dir,
     ext_modules=[native],
+    cmdclass={"build_py": WithPages},
     options={"bdist_wheel": {"py_limited_api": "cp310"}},
 )

@@ -45,7 +45,7 @@ STOREYS = (
     ("pipeline", "kit"),
     ("analysis.summary", "analysis.query", "fleet", "viewer"),
     ("analysis.diff",),
-    ("page",),
+    ("page", "analysis.mcp"),
     ("trace",),
     ("cli",),
     ("__main__",),

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from ktrace.analysis.mcp.pages import pages
+
 
 def python_files(folder: str) -> set[str]:
     return {
@@ -40,6 +42,9 @@ def test_the_wheel_holds_every_module_and_the_schema(built: Path) -> None:
     assert expected <= names
     assert "ktrace/schema/ktrace-1.schema.json" in names
     assert {"ktrace/py.typed", "ktrace/page/page.css", "ktrace/page/page.js"} <= names
+    handed_out = {uri.replace("ktrace://", "ktrace/analysis/mcp/") for uri in pages()}
+    assert len(handed_out) > 5
+    assert handed_out <= names
     templates = {str(path.relative_to(ROOT)) for path in (ROOT / "ktrace/cli/_templates").rglob("*") if path.is_file()}
     assert len(templates) > 25
     assert templates <= names

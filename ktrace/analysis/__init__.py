@@ -14,4 +14,5 @@ requests/       how long requests of servers waited, were prefilled and decoded
 summary/        where the time went, with the answers of the packages above
 query/          SQL on a trace, with DuckDB
 diff/           what changed
+mcp/            all of these for agents, by the Model Context Protocol
 """

@@ -8,6 +8,7 @@ folders of converters/, those of other packages by entry points.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
@@ -284,8 +285,11 @@ class Plugins:
 
 @cache
 def plugins() -> Plugins:
-    """Loads the entry points of the group `ktrace.formats`; those that fail are named in `failures`."""
-    if not may_have_entry_points():
+    """Loads the entry points of the group `ktrace.formats`; those that fail are named in `failures`.
+
+    If the environment variable KTRACE_PLUGINS is empty, none are loaded.
+    """
+    if os.environ.get("KTRACE_PLUGINS") == "" or not may_have_entry_points():
         return Plugins((), ())
     from importlib.metadata import entry_points
 

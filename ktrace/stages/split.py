@@ -145,11 +145,11 @@ class SplitBy:
                 raise UsageError(f"a part can't be {value} long", expected=_EXPECTED)
             return cls(time=length)
         if way == "size" and value:
-            return cls(size=_parse_size(value))
+            return cls(size=parse_size(value))
         raise UsageError(f"'{text}' isn't a way to split", expected=_EXPECTED)
 
 
-def _parse_size(text: str) -> int:
+def parse_size(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)", text.strip())
     size = int(Decimal(found[1]) * _UNITS[found[2]]) if found and found[2] in _UNITS else 0
     if size <= 0:

@@ -139,6 +139,17 @@ def query_batches(batches: Callable[[bool], Iterable[Batch]], sql: str, params: 
 class Answer:
     """The rows of an answer, with the names of its columns: unique, as DuckDB states them otherwise."""
 
+    @classmethod
+    def of(cls, connection: Any, sql: str, params: Mapping[str, Any] | None, rows: int | None = None) -> Answer:
+        """The answer to a query, at most so many rows of it. Raises UsageError, and what DuckDB raises."""
+        found = connection.sql(sql, params=dict(params) if params else None)
+        if found is None:
+            raise UsageError("SQL: this has no result", expected="one query, such as: from events")
+        if rows is not None:
+            found = found.limit(rows)
+        reader = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
+        return cls(reader(_ROWS))
+
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self._reader = reader
         fields = zip(_unique(reader.schema.names), reader.schema.types, strict=True)
@@ -164,18 +175,19 @@ def _answered(
         with scratch_folder() as folder:
             tables = load(plan, spill) if plan.tables else {}
             with connected(folder, jobs) as connection:
-                for record in (*RECORDS, LAUNCHED):
-                    _register(connection, record, tables.get(record))
-                create_views(connection)
+                show(connection, tables)
                 with errors_as_ours():
-                    found = connection.sql(sql, params=dict(params) if params else None)
-                    if found is None:
-                        raise UsageError("SQL: this has no result", expected="one query, such as: from events")
-                    reader = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
-                    answer = Answer(reader(_ROWS))
+                    answer = Answer.of(connection, sql, params)
                 yield answer
     finally:
         spill.close()
+
+
+def show(connection: Any, tables: Tables) -> None:
+    """Creates the views on these tables; views of records that aren't there are empty."""
+    for record in (*RECORDS, LAUNCHED):
+        _register(connection, record, tables.get(record))
+    create_views(connection)
 
 
 def _register(connection: Any, record: str, table: Any) -> None:

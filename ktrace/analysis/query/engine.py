@@ -176,11 +176,16 @@ def duckdb() -> Any:
 
 
 @contextmanager
-def connected(folder: Path | None = None, threads: int | None = None) -> Iterator[Any]:
-    """Yields a connection to an empty database; what doesn't fit into memory goes to files in `folder`."""
+def connected(folder: Path | None = None, threads: int | None = None, *, memory: int | None = None) -> Iterator[Any]:
+    """Yields a connection to an empty database; what doesn't fit into memory goes to files in `folder`.
+
+    With `memory`, it takes at most so many bytes, and what needs more is an error.
+    """
     settings = dict(_SETTINGS)
     if folder is not None:
         settings["temp_directory"] = str(folder)
+    if memory is not None:
+        settings |= {"memory_limit": f"{memory}B", "temp_directory": ""}
     if threads is not None:
         settings["threads"] = str(threads)
     connection = duckdb().connect(config=settings)
@@ -269,14 +274,14 @@ def planned(sql: str, params: Parameters | None) -> Plan:
         off = ",".join(name for name in known if name not in _OPTIMIZERS)
         connection.execute(f"SET disabled_optimizers = '{off}'")
         create_views(connection)
-        if _kind(connection, sql):  # PIVOT looks at the values first: its plan isn't known
+        if is_several(connection, sql):  # PIVOT looks at the values first: its plan isn't known
             words = set(re.findall(r"\w+", sql.lower())) & VIEWS.keys()
             return _whole(words) if words <= {*RECORDS} else everything()
         found = connection.execute(f"{_EXPLAIN}{sql}", dict(params) if params else None).fetchall()
         return _plan(json.loads(found[0][1]))
 
 
-def _kind(connection: Any, sql: str) -> bool:
+def is_several(connection: Any, sql: str) -> bool:
     """Whether the SQL is one query that DuckDB runs as several. Raises UsageError where it isn't one query."""
     with errors_as_ours():
         statements = connection.extract_statements(sql)

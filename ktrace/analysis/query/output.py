@@ -128,6 +128,12 @@ def write_parquet(rows: Rows, stream: BinaryIO) -> None:
             writer.write_batch(pa.RecordBatch.from_arrays(list(map(_fitted, batch.columns, schema)), schema=schema))
 
 
+def as_table(rows: pa.Table, name: str) -> Table:
+    """The rows as a table of that name."""
+    columns = ([_cell(_value(value)) for value in column.to_pylist()] for column in rows.columns)
+    return Table(name, "", _headings(list(rows.schema)), list(zip(*columns, strict=True)))
+
+
 def first_value(rows: Rows) -> str:
     """The first column of the first row as text, "" where there is no row."""
     for batch in rows:
@@ -199,8 +205,7 @@ def _for_people(rows: Part, form: str, headers: bool, width: int | None, colour:
     notes = [f"Without a value: {', '.join(empty)}."] if empty else []
     found = [tuple(row[place] for place in places) for row in shown] if empty else shown
     fields = [rows.schema.field(place) for place in places]
-    heads = tuple(Column(name, unit) for name, unit in zip(_keyed(fields), map(_unit, fields), strict=True))
-    table = Table(_ROWS, "", heads, found, notes, rows.left, next=rows.next, begin=rows.begin)
+    table = Table(_ROWS, "", _headings(fields), found, notes, rows.left, next=rows.next, begin=rows.begin)
 
     def text(tables: Sequence[Table]) -> str:
         tables = [replace(one, notes=[*one.notes, _rest(one.next)]) if one.next else one for one in tables]
@@ -214,6 +219,10 @@ def _for_people(rows: Part, form: str, headers: bool, width: int | None, colour:
 
 def _rest(cursor: str) -> str:
     return f"More rows: --after {cursor}, or --rows N; all of them: --format csv, jsonl, or -o FILE."
+
+
+def _headings(fields: Sequence[pa.Field]) -> tuple[Column, ...]:
+    return tuple(Column(name, unit) for name, unit in zip(_keyed(fields), map(_unit, fields), strict=True))
 
 
 def _unit(field: pa.Field) -> str:

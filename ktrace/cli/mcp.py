@@ -1,0 +1,76 @@
+"""`ktrace mcp`: answers for agents."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import click
+
+from ktrace.cli._console import tell
+from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.errors import KtraceError, import_extra
+
+#: The environment variable with the token of a server by HTTP.
+TOKEN = "KTRACE_MCP_TOKEN"
+
+#: What code of others is named by, which this server runs only if the user set it: plug-ins, NVIDIA's nsys.
+_OF_OTHERS = ("KTRACE_PLUGINS", "KTRACE_NSYS")
+
+
+def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    from ktrace.stages.split import parse_size
+
+    return parse_size(value)
+
+
+@click.command("mcp")
+@click.option(
+    "--allow",
+    metavar="DIR",
+    multiple=True,
+    help="A folder, or a prefix of URLs, that traces may be read from; by default the working directory. Repeatable.",
+)
+@click.option("--export-to", metavar="DIR", help="The only folder that files are written to; by default none.")
+@click.option(
+    "--memory", metavar="SIZE", default="2GiB", callback=_size, show_default=True, help="What open traces may take."
+)
+@click.option(
+    "--http",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help=f"Serve by HTTP at this port of 127.0.0.1, 0 for a free one, to who has the token in {TOKEN}.",
+)
+def command(allow: tuple[str, ...], export_to: str | None, memory: int, http: int | None) -> None:
+    """Answer questions of agents about traces, by the Model Context Protocol; needs ktrace[mcp].
+
+    An agent starts it and speaks to it on standard input and output. It reads in the allowed folders alone.
+
+    \b
+    ktrace mcp --allow ~/traces
+    ktrace mcp --allow ~/traces --export-to ~/exports
+    ktrace mcp --http 8765                     by HTTP, on this machine
+    """
+    for name in _OF_OTHERS:
+        os.environ.setdefault(name, "")
+    keep_freed_memory()
+    import_pyarrow()
+    import_extra("mcp", "mcp", "ktrace mcp", error=KtraceError)
+    import_extra("duckdb", "mcp", "ktrace mcp", error=KtraceError)
+    from ktrace.analysis.mcp.access import Access
+    from ktrace.analysis.mcp.server import serve_http, serve_stdio
+    from ktrace.analysis.mcp.session import Session
+
+    session = Session(Access(allow or (".",), export_to), memory)
+    if http is None:
+        serve_stdio(session)
+        return
+    given = os.environ.get(TOKEN, "")
+    token = given or secrets.token_urlsafe()
+
+    def ready(address: str) -> None:
+        tell(address, err=True)
+        if not given:
+            tell(f"token: {token}", err=True)
+
+    serve_http(session, http, token, ready)
