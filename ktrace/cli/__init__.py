@@ -172,13 +172,13 @@ def _explain(error: BaseException) -> int:
     """Prints what went wrong, as JSON for programs, and returns the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    from ktrace.cli._console import tell
+    from ktrace.cli._console import tell, tell_json
     from ktrace.cli._programs import as_ours, error_line, told_as_json
 
     interrupted = isinstance(error, (KeyboardInterrupt, click.Abort))
     code = INTERRUPTION.code if interrupted else 2 if isinstance(error, (UsageError, click.UsageError)) else 1
     if told_as_json():
-        click.echo(error_line(error, code), err=True)
+        tell_json(error_line(error, code))
         return code
     if isinstance(error, click.UsageError):
         from ktrace.tables.figures import escape_controls

@@ -13,9 +13,8 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -23,12 +22,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ktrace.cli._options import listed
-from ktrace.cli._programs import tell_json, told_as_json
+from ktrace.cli._programs import note_line, told_as_json
 from ktrace.errors import OutputError, UsageError
 from ktrace.page.render import WRITTEN, rendered
 from ktrace.tables.figures import escape_controls, time_text
 from ktrace.tables.limits import Limits, fitted
+from ktrace.tables.text import answer
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
@@ -45,12 +44,23 @@ def tell(line: str = "", *, err: bool = False, **facts: object) -> None:
     they give no commands to the runner, either, which finds those in every printed line.
     """
     if err and told_as_json():
-        tell_json(line, facts)
+        tell_json(note_line(line, facts))
         return
     line = escape_controls(line)
     if "GITHUB_ACTIONS" in os.environ:
         line = re.sub(r"^(\s*):(?=:)", r"\1\\x3a", line).replace("##[", r"#\x23[")
     click.echo(line, err=err)
+
+
+def tell_json(line: str) -> None:
+    """Prints a line of JSON to standard error; nothing if it is empty."""
+    if line:
+        click.echo(line, err=True)
+
+
+def put_answer(schema: str, members: Mapping[str, object]) -> None:
+    """Prints the answer of a command as JSON."""
+    put(answer(schema, members))
 
 
 def put(text: str | bytes, end: str = "") -> None:
@@ -185,29 +195,6 @@ format_option = click.option(
     type=click.Choice(WRITTEN),
     help="Output format; by default the extension of OUT decides, else text.",
 )
-
-
-def limit_options(*, tables: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Adds the options that say how much is printed, of which `tables`; the command receives them as `within`."""
-    options = [
-        click.option("--bytes", "bytes_", type=click.IntRange(1), metavar="N", help="At most N bytes, in whole rows."),
-        click.option("--after", metavar="NAME:ROWS", help="Go on where `next` says that the rows were cut."),
-    ]
-    if tables:
-        options.insert(0, click.option("--tables", metavar="NAME,...", callback=listed(str), help="Only these tables."))
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
-        def limited(*arguments: Any, bytes_: int | None, after: str | None, **given: Any) -> Any:
-            within = Limits(given.pop("tables", ()), None, bytes_, after)
-            return command(*arguments, within=within, **given)
-
-        decorated: Callable[..., Any] = limited
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated
-
-    return decorate
 
 
 #: Extension -> format.

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from ktrace.input.options import Option, options_of
 from ktrace.pipeline.selection import Selection
 from ktrace.stages.select.wanted import Crop, Filter
+from ktrace.tables.limits import Limits
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -174,6 +175,29 @@ class Grouped(click.Command):
         for title, records in parts.items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def limit_options(*, tables: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds the options that say how much is printed, of which `tables`; the command receives them as `within`."""
+    options = [
+        click.option("--bytes", "bytes_", type=click.IntRange(1), metavar="N", help="At most N bytes, in whole rows."),
+        click.option("--after", metavar="NAME:ROWS", help="Go on where `next` says that the rows were cut."),
+    ]
+    if tables:
+        options.insert(0, click.option("--tables", metavar="NAME,...", callback=listed(str), help="Only these tables."))
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def limited(*arguments: Any, bytes_: int | None, after: str | None, **given: Any) -> Any:
+            within = Limits(given.pop("tables", ()), None, bytes_, after)
+            return command(*arguments, within=within, **given)
+
+        decorated: Callable[..., Any] = limited
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
 
 
 inputs_argument = click.argument(

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ktrace.errors import InternalError, KtraceError, UsageError
-from ktrace.tables.text import answer, json_text
+from ktrace.tables.text import json_text
 
 #: The variable that decides before any option is parsed: json or text.
 ERRORS = "KTRACE_ERRORS"
@@ -39,23 +39,17 @@ def told_as_json() -> bool:
     return "--format=json" in words or ("--format", "json") in pairwise(words)
 
 
-def put_answer(schema: str, members: Mapping[str, object]) -> None:
-    """Prints the answer of a command."""
-    click.echo(answer(schema, members), nl=False)
-
-
 def check_account(format_: str, output: str) -> None:
     """Raises UsageError if the account and the output would both go to standard output."""
     if format_ == "json" and output == "-":
         raise UsageError("--format json prints the account where the output goes", remedy="-o FILE, or --report R.json")
 
 
-def tell_json(line: str, facts: Mapping[str, object]) -> None:
-    """Prints a warning or a note to standard error."""
+def note_line(line: str, facts: Mapping[str, object]) -> str:
+    """A warning or a note as a line of JSON, '' for an empty one."""
     warning = line.startswith("warning: ") or facts.get("severity") in ("skip", "cut")
     told = {"message": line.removeprefix("warning: ").strip(), **facts}
-    if told["message"]:
-        click.echo(json_text({"warning" if warning else "note": told}), err=True)
+    return json_text({"warning" if warning else "note": told}) if told["message"] else ""
 
 
 #: What Python and its libraries say without memory for a thread, an object or a library.

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._console import account_file, shows_progress, tell, tell_issues
+from ktrace.cli._console import account_file, put_answer, shows_progress, tell, tell_issues
 from ktrace.cli._options import (
     Grouped,
     complete_folders,
     selection_options,
 )
-from ktrace.cli._programs import json_option, put_answer
+from ktrace.cli._programs import json_option
 from ktrace.cli._start import INTERRUPTION, import_pyarrow
 from ktrace.errors import InputError
 from ktrace.pipeline.selection import ReadOptions, Selection

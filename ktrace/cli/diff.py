@@ -13,7 +13,6 @@ from ktrace.cli._console import (
     figures_option,
     format_of,
     format_option,
-    limit_options,
     tell,
     tell_issues,
     write_figures,
@@ -21,6 +20,7 @@ from ktrace.cli._console import (
 from ktrace.cli._options import (
     Grouped,
     complete_by,
+    limit_options,
     listed,
     overwrite_option,
     selection_options,

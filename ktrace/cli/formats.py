@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ktrace.cli._console import print_table, tell
-from ktrace.cli._programs import json_option, put_answer
+from ktrace.cli._console import print_table, put_answer, tell
+from ktrace.cli._programs import json_option
 from ktrace.tables.figures import escape_controls
 
 

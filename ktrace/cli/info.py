@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import heading, print_table, tell, tell_cut, tell_issues
+from ktrace.cli._console import heading, print_table, put_answer, tell, tell_cut, tell_issues
 from ktrace.cli._options import selection_options
-from ktrace.cli._programs import json_option, put_answer
+from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow
 from ktrace.pipeline.selection import Selection
 from ktrace.tables.figures import duration, escape_controls, shortened_apart

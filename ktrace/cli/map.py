@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ktrace.cli._console import heading, print_table, tell, tell_issues
+from ktrace.cli._console import heading, print_table, put_answer, tell, tell_issues
 from ktrace.cli._options import overwrite_option, selection_options
-from ktrace.cli._programs import json_option, put_answer
+from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow
 from ktrace.errors import KtraceError, UsageError
 from ktrace.pipeline.selection import Selection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ktrace.cli._console import Progress, account_file, tell_account
+from ktrace.cli._console import Progress, account_file, put_answer, tell_account
 from ktrace.cli._options import (
     Grouped,
     complete_alignment,
@@ -16,7 +16,7 @@ from ktrace.cli._options import (
     strict_option,
     to_option,
 )
-from ktrace.cli._programs import check_account, json_option, put_answer
+from ktrace.cli._programs import check_account, json_option
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import UsageError
 from ktrace.pipeline.selection import ReadOptions, Selection

@@ -18,7 +18,6 @@ from ktrace.cli._console import (
     colour,
     figures_option,
     is_terminal,
-    limit_options,
     put,
     tell,
     tell_issues,
@@ -26,6 +25,7 @@ from ktrace.cli._console import (
 )
 from ktrace.cli._options import (
     Grouped,
+    limit_options,
     overwrite_option,
     selection_options,
 )

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import put, tell, tell_issues
+from ktrace.cli._console import put, put_answer, tell, tell_issues
 from ktrace.cli._options import limits_option
-from ktrace.cli._programs import put_answer
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.tables.figures import escape_controls
 

@@ -182,9 +182,9 @@ def test_the_command(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         assert more or ("critical path of 1 step" in done.stdout and "critical path by operation" in done.stdout)
     tables = json.loads(path.read_text())["tables"]
-    kinds = {row["kind"]: row["time_ns"] for row in tables["critical path"]}
+    kinds = {row["kind"]: row["time_ns"] for row in tables["critical_path"]}
     assert kinds.pop("step") == sum(kinds.values()) == 1_004_928
-    assert {"critical path steps", "critical path by operation", "critical path by name"} <= tables.keys()
+    assert {"critical_path_steps", "critical_path_by_operation", "critical_path_by_name"} <= tables.keys()
 
 
 def test_several_sources_are_added(tmp_path: Path) -> None:
