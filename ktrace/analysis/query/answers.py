@@ -175,7 +175,9 @@ def _answered(
         with scratch_folder() as folder:
             tables = load(plan, spill) if plan.tables else {}
             with connected(folder, jobs) as connection:
-                show(connection, tables)
+                for record in (*RECORDS, LAUNCHED):
+                    register(connection, record, table_schema(record), tables.get(record))
+                create_views(connection)
                 with errors_as_ours():
                     answer = Answer.of(connection, sql, params)
                 yield answer
@@ -183,16 +185,8 @@ def _answered(
         spill.close()
 
 
-def show(connection: Any, tables: Tables) -> None:
-    """Creates the views on these tables; views of records that aren't there are empty."""
-    for record in (*RECORDS, LAUNCHED):
-        _register(connection, record, tables.get(record))
-    create_views(connection)
-
-
-def _register(connection: Any, record: str, table: Any) -> None:
+def register(connection: Any, record: str, schema: pa.Schema, table: Any) -> None:
     """Makes a table known, with all columns of its schema; those that nothing needs are null."""
-    schema = table_schema(record)
     table = schema.empty_table() if table is None else table
     there = set(table.schema.names)
     connection.register(f"ktrace_{record}_rows", table)

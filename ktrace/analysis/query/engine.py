@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,21 @@ VIEWS = {
     )
 }
 
+#: The same views where the table of events has the columns of calls: joined once, then asked many times.
+JOINED = VIEWS | {
+    "events": replace(VIEWS["events"], sql=f"SELECT {', '.join(VIEWS['events'].columns)} FROM {table_name('events')}"),
+    **{
+        name: replace(
+            VIEWS[name],
+            sql=f"SELECT {', '.join(VIEWS[name].columns)} FROM {table_name('events')} WHERE kind IN ({_KINDS}){more}",
+        )
+        for name, more in (("kernels", ""), ("launches", " AND call_id IS NOT NULL"))
+    },
+}
+
+#: The columns of that table of events.
+JOINED_SCHEMA = pa.schema([*table_schema("events"), *(LAUNCHED_SCHEMA.field(name) for name in CALL_COLUMNS)])
+
 
 def described(view: View, column: str) -> tuple[str, str, str]:
     """The type, unit and meaning of a column of a view."""
@@ -195,9 +210,9 @@ def connected(folder: Path | None = None, threads: int | None = None, *, memory:
         connection.close()
 
 
-def create_views(connection: Any) -> None:
+def create_views(connection: Any, views: Mapping[str, View] = VIEWS) -> None:
     """Creates the views on the tables, which are there. Settings can't be changed from then on."""
-    for view in VIEWS.values():
+    for view in views.values():
         connection.execute(f"CREATE VIEW {view.name} AS {view.sql}")
     connection.execute("SET lock_configuration = true")
 

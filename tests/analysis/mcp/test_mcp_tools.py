@@ -212,6 +212,14 @@ def test_sql_is_answered_page_by_page(session: Session) -> None:
     assert found == expected
 
 
+@pytest.mark.parametrize("view", ["events", "kernels", "launches", "summaries", "links", "catalog"])
+@pytest.mark.parametrize("path", [STEP, RANKS, "doppler/prefill-and-three-decodes.log"])
+def test_the_views_are_those_of_query(session: Session, view: str, path: str) -> None:
+    found = session.open(path).ask(f"from {view} order by all", rows=10_000)
+    inputs = sorted(map(str, SAMPLES.glob(path)))
+    assert found.to_pylist() == ktrace.query(inputs, f"from {view} order by all", classify=True).to_pylist()
+
+
 def test_an_answer_of_sql_ends_at_a_limit_and_says_so(session: Session) -> None:
     handle = opened(session)
     answer = ask(session, "query", handle=handle, sql="select i from range(1000000) t(i)", rows=10)
