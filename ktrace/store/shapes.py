@@ -8,7 +8,7 @@ run     7       kernel  gemm         0
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,13 @@ class Shapes:
     def __len__(self) -> int:
         return len(self._number)
 
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yields the values of each combination, in the order of the names."""
+        return iter(self._number)
+
     def all(self) -> list[dict[str, Any]]:
         """Each combination by its number."""
-        return [dict(zip(self.names, values, strict=True)) for values in self._number]
+        return [dict(zip(self.names, values, strict=True)) for values in self]
 
     def number(self, batch: Batch, rows: Int64) -> Int32:
         """The numbers of these rows of a batch."""

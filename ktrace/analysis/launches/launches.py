@@ -8,7 +8,8 @@ note     "Registers limit the blocks ..."                     what a rule says o
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ _BOUNDS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000, 10_0
 
 _SIZES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "occupancy")
 _SHAPE = ("name", "short_name", *_SIZES)
+_GRID, _BLOCK = _SIZES.index("grid_x"), _SIZES.index("block_x")
 
 #: The metrics of Nsight Compute with the rates (schema/ncu-metrics.json has their names on its pages).
 _RATE_OF = {
@@ -158,17 +160,17 @@ class Launches:
 
     def _launches(self) -> list[LaunchUse]:
         """The launches by configuration: those of a trace, and those of a report."""
-        sums: defaultdict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0])
-        rows: Iterable[tuple[dict[str, Any], int, int]] = zip(
-            self._shapes.all(), *(column.tolist() for column in self._figures), strict=True
+        sums: dict[tuple[Any, ...], tuple[int, int]] = {}
+        rows = zip(self._shapes, *(column.tolist() for column in self._figures), strict=True)
+        reported = (
+            (tuple(map(row.get, _SHAPE)), row.get("count") or 1, int(row.get("total") or 0))
+            for row in self._heads.values()
         )
-        reported = ((row, row.get("count") or 1, int(row.get("total") or 0)) for row in self._heads.values())
-        for row, count, time in (*rows, *reported):
-            if row.get("grid_x") is None and row.get("block_x") is None:
-                continue
-            key = (row.get("short_name") or row["name"], *(row.get(name) for name in _SIZES))
-            sums[key][0] += count
-            sums[key][1] += time
+        for (name, short_name, *sizes), count, time in chain(rows, reported):
+            if sizes[_GRID] is not None or sizes[_BLOCK] is not None:
+                key = (short_name or name, *sizes)
+                before = sums.get(key, (0, 0))
+                sums[key] = before[0] + count, before[1] + time
         found = [
             LaunchUse(kernel, (x, y, z), (a, b, c), registers, shared, occupancy, count, time)
             for (kernel, x, y, z, a, b, c, registers, shared, occupancy), (count, time) in sums.items()
