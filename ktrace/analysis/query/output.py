@@ -70,7 +70,8 @@ class Part:
         for batch in self._rows:
             skipped = min(before, batch.num_rows)
             before -= skipped
-            kept = batch.slice(skipped, None if self._most is None else max(self._most - self.given, 0))
+            most = 0 if self._full else self._most
+            kept = batch.slice(skipped, None if most is None else max(most - self.given, 0))
             self.given += kept.num_rows
             self.left += batch.num_rows - skipped - kept.num_rows
             if kept.num_rows:

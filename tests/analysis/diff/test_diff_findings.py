@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,26 @@ def test_regressions_are_findings_only_beyond_their_limit(tmp_path: Path) -> Non
     assert (one.details["a_ns"], one.details["b_ns"]) == (25 * 80_000, 25 * 120_000) and one.share == 50
     diff.gate = gate(diff, each=60.0)
     assert not any(one.code == "regression" for one in diff.findings)
+
+
+def test_devices_and_exposed_copies_behind_an_equal_time() -> None:
+    """Steps take as long; devices are at them for longer, with copies that nothing runs beside any more."""
+    work, walls = around(1, 2_000_000, 80), around(2, 40_000_000, 8)
+    a, b = (steps(name, work, walls, around(3, span, 8)) for name, span in (("a", 25e6), ("b", 32e6)))
+    facts = found(compared(a, b))
+    assert facts["device_time"].share == pytest.approx(28, abs=1) and "exposed.copies" not in facts
+    assert "device_time" not in found(compared(a, a))
+    exposed = dict(zip(("a", "b"), (around(4, 1e6, 8), around(5, 6e6, 8)), strict=True))
+    for one in (a, b):
+        one.step_use = [
+            replace(use, copies=6_500_000, exposed_copies=time)
+            for use, time in zip(one.step_use, exposed[one.sources[0]], strict=True)
+        ]
+    alone = found(compared(a, b))["exposed.copies"]
+    assert alone.value == pytest.approx(5e6, rel=0.02) and alone.details["noise"] == "clear"
+
+
+def test_what_is_not_known_to_exceed_noise_is_said_to_be_so(tmp_path: Path) -> None:
+    facts = found(ktrace.diff(trace(tmp_path / "a.json"), trace(tmp_path / "b.json", gap=120.0)))
+    assert facts["time"].details["noise"] == facts["idle"].details["noise"] == "not known"
+    assert not any(code.startswith("change.") for code in facts), "the kernels are equal"

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SAMPLES
+from conftest import ROOT, SAMPLES
 from idle_traces import host, work, written
 from nightly import few
 
 import ktrace
+from ktrace.analysis.idle.causes import DeviceIdle, IdleAnswer, IdleCause
+from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.findings import Finding, longest
+from ktrace.analysis.work.gaps import CAUSES
+from ktrace.analysis.work.groups import DeviceUse
 from ktrace.stages.select.intervals import Intervals
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
@@ -119,3 +123,22 @@ def test_time_before_and_the_longest() -> None:
     assert times.until(at).tolist() == [sum(10 <= ns < 20 or 30 <= ns < 35 for ns in range(end)) for end in at]
     assert Intervals.of([]).until(at).tolist() == [0] * 8
     assert longest(np.array([0, 5, 7, 5, 5])) == [2, 1, 3] and longest(np.array([0, 0])) == []
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_each_cause_has_its_code(cause: str) -> None:
+    """All are found; those that nobody can change needn't be looked at."""
+    one = IdleCause(cause, 300_000, 3, 200_000)
+    made = Summary(["run"], "events", 700_000.0, 2, (0, 10**6), {}, [USE], proofs={"idle": idle(one)})
+    facts = {fact.code: fact for fact in made.findings}
+    code = f"idle.{cause.replace(' ', '_')}"
+    assert [name for name in facts if name.startswith("idle.")] == [code] and facts[code].value == 300_000
+    assert (facts[code].look is None) is (cause in ("queued before the recording", "not recorded"))
+    assert f"`{code}`" in (ROOT / "docs/programs.md").read_text("utf-8")
+
+
+USE = DeviceUse("device 0", "run", 0, None, 1_000_000, 700_000, 700_000, 0, 0, 0, 0)
+
+
+def idle(*causes: IdleCause) -> IdleAnswer:
+    return IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 300_000, causes)])
