@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from conftest import ROOT, SAMPLES
 from doc_commands import Command, found
 from doc_files import rank
 from fork_server import serving
+from worlds import kineto, plants, world
 
 import ktrace
 
@@ -67,6 +69,29 @@ def test_a_fleet_in_a_bucket(store: dict[str, str], tmp_path: Path) -> None:
     assert re.search(r"^gemm .* 0 ns ", printed["diff"], re.M)
     events = ktrace.read(tmp_path / "rank3.perfetto").events
     assert set(events["source"]) == {"rank3"}
+
+
+def test_an_agent_is_answered_as_the_recipe_shows(tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="the extra mcp isn't installed")
+    from ktrace.analysis.mcp.access import Access
+    from ktrace.analysis.mcp.paging import as_text
+    from ktrace.analysis.mcp.server import answered
+    from ktrace.analysis.mcp.session import Session
+
+    kineto.write(world.build(7), tmp_path / "before.json")
+    kineto.write(world.build(7, run=1, plants=[plants.synchronisation(every=4)]), tmp_path / "after.json")
+    session = Session(Access([tmp_path]), 1 << 30)
+    page = (RECIPES / "agent.md").read_text("utf-8")
+    calls = [call for block in re.findall(r"```text\n(.*?)```", page, re.S) for call in block.strip().split("\n\n")]
+    size = 0
+    for call in calls:
+        asked, *shown = call.split("\n")
+        tool, _, arguments = asked.partition(" ")
+        answer = as_text(answered(session, tool, json.loads(arguments)))
+        size += len(answer)
+        pattern = ".*?".join(map(re.escape, "".join(shown).split("...")))
+        assert re.fullmatch(pattern, answer), f"{asked}\n{answer}"
+    assert f"{len(calls)} calls and {size / 1000:.0f} kB" in page.replace("six", "6")
 
 
 def test_the_python_of_the_recipes_runs(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class Session:
         self.access = access
         self._memory = memory
         self._opened: OrderedDict[str, Opened] = OrderedDict()
-        self._numbers = count(1)
+        self._handles, self._names = count(1), count(1)
         self._diffs: dict[tuple[str, str, tuple[str, ...]], Diff] = {}
         self._answers: OrderedDict[str, tuple[str, pa.Table]] = OrderedDict()
 
@@ -41,7 +41,7 @@ class Session:
         for one in self._opened.values():
             if (one.paths, one.from_, one.state) == (paths, from_, state_of(paths)):
                 return self.get(one.name)
-        made = Opened(f"t{next(self._numbers)}", paths, self._memory, from_)
+        made = Opened(f"t{next(self._handles)}", paths, self._memory, from_)
         self._opened[made.name] = made
         self.tidy()
         return made
@@ -65,7 +65,7 @@ class Session:
 
     def keep(self, handle: str, answer: pa.Table) -> str:
         """Keeps the answer to a query for its cursor, and returns the name of the answer."""
-        name = f"q{next(self._numbers)}"
+        name = f"q{next(self._names)}"
         self._answers[name] = handle, answer
         if len(self._answers) > _ANSWERS:
             self._answers.popitem(last=False)
