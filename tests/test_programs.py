@@ -13,6 +13,8 @@ from jsonschema import Draft202012Validator
 from nightly import few
 from test_cli import ktrace
 
+from ktrace.analysis.summary import QUESTIONS
+from ktrace.analysis.work.groups import BY
 from ktrace.cli import cli
 from ktrace.cli._programs import told_as_json
 
@@ -55,7 +57,7 @@ def test_summary_and_info_of_every_sample(path: Path) -> None:
         assert isinstance(info.exception, Exception)
         return
     VALID.validate(json.loads(info.stdout))
-    by = "kernel,operation,idle,collective,op,roofline,memory,phase"
+    by = ",".join((*BY, *QUESTIONS))
     found = run("summary", path, "--format", "json", "--by", by)
     VALID.validate(json.loads(found.stdout))
 
