@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ktrace.analysis.work.findings import Finding
-from ktrace.tables.figures import Cell
+from ktrace.tables.figures import Cell, rounded
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.groups import DeviceUse, Group
@@ -167,7 +167,11 @@ class Gate:
         rows = []
         for one in self.regressions:
             figures = asdict(one)
-            times = {"a_ns": figures.pop("a"), "b_ns": figures.pop("b"), "change_percent": figures.pop("percent")}
+            times = {
+                "a_ns": figures.pop("a"),
+                "b_ns": figures.pop("b"),
+                "change_percent": rounded(figures.pop("percent")),
+            }
             place = {"name": figures.pop("name"), "by": figures.pop("by")}
             rows.append({**place, **times, "limit_percent": figures.pop("limit"), **figures, "sentence": str(one)})
         return {"failed": self.failed, "regressions": rows}
