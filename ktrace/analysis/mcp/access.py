@@ -3,8 +3,7 @@
 Access(["/data/runs"]).inputs("rank*.json.gz")     /data/runs/rank0.json.gz, ...
 Access(["/data/runs"]).inputs("../.ssh/id_rsa")    Refused
 
-Names are resolved first, through all links, and the resolved ones are read: whatever a link is changed to meanwhile
-isn't looked at.
+Names are resolved first, through all links, and the resolved ones are read.
 """
 
 from __future__ import annotations

@@ -12,13 +12,13 @@ from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.mcp.access import Access
 from ktrace.analysis.mcp.opened import Opened, state_of
 from ktrace.analysis.work.groups import GRID
-from ktrace.errors import UsageError
+from ktrace.errors import InputError, UsageError
 
 #: What a comparison computes of each side: its tables, and what it tests launches by.
 _COMPARED, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step", GRID)
 
-#: Answers to queries that are kept for their cursors.
-_ANSWERS = 16
+#: Answers to queries that are kept for their cursors, and their bytes.
+_ANSWERS, _ANSWER_BYTES = 16, 64 << 20
 
 
 class Session:
@@ -46,6 +46,13 @@ class Session:
         self.tidy()
         return made
 
+    def unchanged(self, opened: Opened) -> list[str]:
+        """The inputs of a trace, to be read again. Raises Refused, InputError where they changed since."""
+        paths = [real for path in opened.paths for real in self.access.inputs(path)]
+        if (paths, state_of(paths)) != (opened.paths, opened.state):
+            raise InputError("has changed since it was opened", path=opened.paths[0], remedy="open it again")
+        return paths
+
     def get(self, handle: str) -> Opened:
         """The trace behind a handle. Raises UsageError where it isn't open."""
         if handle not in self._opened:
@@ -67,7 +74,9 @@ class Session:
         """Keeps the answer to a query for its cursor, and returns the name of the answer."""
         name = f"q{next(self._names)}"
         self._answers[name] = handle, answer
-        if len(self._answers) > _ANSWERS:
+        while len(self._answers) > _ANSWERS or (
+            len(self._answers) > 1 and sum(one.nbytes for _, one in self._answers.values()) > _ANSWER_BYTES
+        ):
             self._answers.popitem(last=False)
         return name
 

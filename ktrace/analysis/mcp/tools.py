@@ -264,7 +264,9 @@ def export(
             raise UsageError("this trace has no times", remedy="leave out begin_ns and end_ns")
         ends = (None if end is None else max(end - span[0], 0) for end in (begin_ns, end_ns))
         crop = Crop(time="..".join("" if end is None else f"{end}ns" for end in ends))
-    report = convert(opened.paths, path, to=format, selection=Selection(crop=crop, from_=opened.from_, jobs=1))
+    report = convert(
+        session.unchanged(opened), path, to=format, selection=Selection(crop=crop, from_=opened.from_, jobs=1)
+    )
     made = Path(path)
     size = sum(one.stat().st_size for one in ([made] if made.is_file() else made.rglob("*")) if one.is_file())
     return {"path": path, "format": output_format(path, format).name, "rows": report.written, "bytes": size}

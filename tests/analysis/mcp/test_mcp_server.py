@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,6 +200,27 @@ def test_without_its_extra_the_error_names_it(package: str) -> None:
     done = ktrace("mcp", blocked={package})
     assert done.returncode == 1
     assert done.stderr == f'ktrace: ktrace mcp needs {package}\n  remedy: pip install "ktrace[mcp]"\n'
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a script stands for nsys")
+def test_nsys_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    nsys = tmp_path / "bin/nsys"
+    nsys.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n", "utf-8")
+    nsys.chmod(0o755)
+    (tmp_path / "run.nsys-rep").write_bytes(b"NVIDIA Tegra Profiler Report 1.0" + bytes(100))
+    environment = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    command = ["-m", "ktrace", "mcp", "--allow", str(tmp_path)]
+
+    async def run() -> None:
+        server = StdioServerParameters(command=sys.executable, args=command, cwd=ROOT, env=environment)
+        async with Client(stdio_client(server)) as client:
+            answer = await client.call_tool("open", {"path": "run.nsys-rep"})
+            assert answer.structured_content["error"]["kind"] == "closed_format"
+            assert "nsys export" in answer.structured_content["error"]["remedy"]
+
+    anyio.run(run)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_plug_ins_are_not_loaded() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SAMPLES
+from conftest import MADE_FOLDERS, SAMPLES
 from jsonschema import Draft202012Validator
+from nightly import few
 
 import ktrace
 from ktrace.analysis.mcp.access import Access
@@ -212,6 +213,34 @@ def test_sql_is_answered_page_by_page(session: Session) -> None:
     assert found == expected
 
 
+EVERY: dict[str, list[dict[str, Any]]] = {
+    "findings": [{}],
+    "overview": [{}, {"by": ["kernel", "layer", "run", "critical-path", "roofline", "queue", "launch", "request"]}],
+    **{name: [{}] for name in ("idle", "phase", "collectives", "memory")},
+    "kernel": [{"name": "a"}],
+    "op": [{"by": ["op", "module", "range", "api"]}],
+    "window": [{"begin_ns": 0, "end_ns": 10**15}],
+    "query": [{"sql": "from events"}, {"sql": "from summaries"}],
+}
+
+
+@pytest.mark.parametrize("folder", few(MADE_FOLDERS, lambda name: name in ("mlc", "rpd", "ncu")))
+def test_every_tool_answers_about_every_sample(session: Session, folder: str) -> None:
+    for path in sorted((SAMPLES / folder).iterdir()):
+        if path.suffix == ".toml":
+            continue
+        answer = answered(session, "open", {"path": str(path)})
+        if "error" in answer:
+            assert answer["error"]["kind"] not in ("internal", "ktrace")
+            continue
+        for tool, several in EVERY.items():
+            for arguments in several:
+                answer = ask(session, tool, handle=session.open(str(path)).name, **arguments)
+                assert len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()) <= 16_000
+                names = [table["name"] for table in answer.get("tables", [])]
+                assert len(names) == len(set(names))
+
+
 @pytest.mark.parametrize("view", ["events", "kernels", "launches", "summaries", "links", "catalog"])
 @pytest.mark.parametrize("path", [STEP, RANKS, "doppler/prefill-and-three-decodes.log"])
 def test_the_views_are_those_of_query(session: Session, view: str, path: str) -> None:
@@ -279,6 +308,21 @@ def test_an_export_is_a_trace_in_the_folder_for_exports(session: Session, tmp_pa
     assert fault(session, "export", handle="t1", name="../whole.parquet")["kind"] == "refused"
     assert fault(session, "export", handle="t1", name="run.unknown")["kind"] == "usage"
     assert {path.name for path in tmp_path.iterdir()} == {"whole.parquet", "part.parquet"}
+
+
+def test_what_changed_since_it_was_opened_is_not_exported(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "out").mkdir()
+    shutil.copy(SAMPLES / STEP, tmp_path / "data/run.json")
+    shutil.copy(SAMPLES / PHASES, tmp_path / "secret.json")
+    own = Session(Access([tmp_path / "data"], tmp_path / "out"), 1 << 30)
+    handle = opened(own, "run.json")
+    shutil.copy(SAMPLES / PHASES, tmp_path / "data/run.json")
+    assert fault(own, "export", handle=handle, name="run.csv")["message"] == "has changed since it was opened"
+    (tmp_path / "data/run.json").unlink()
+    (tmp_path / "data/run.json").symlink_to(tmp_path / "secret.json")
+    assert fault(own, "export", handle=handle, name="run.csv")["kind"] == "refused"
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_answers_keep_to_rows_and_bytes_and_cursors_go_on(session: Session) -> None:
