@@ -112,9 +112,7 @@ KINDS: dict[str, Kind] = {
     "relabelled": Kind(Severity.NOTE, "Two inputs have the same source label; the later one got a new label."),
     "origin": Kind(Severity.NOTE, "All times of the output were shifted by a constant, which its metadata states."),
     "lane": Kind(Severity.NOTE, "Slices that overlap without nesting were put on a separate lane of their track."),
-    "unfinished": Kind(
-        Severity.NOTE, "A slice has no end; it is drawn to the end of the trace and marked as unfinished."
-    ),
+    "unfinished": Kind(Severity.NOTE, "A slice has no end; it is drawn to the end of the trace, marked as unfinished."),
     "counters-capped": Kind(
         Severity.NOTE, "Only the longest kernels keep their counters, since many counters slow viewers down."
     ),
@@ -122,6 +120,7 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE, "Files in the output folder that ktrace didn't write stayed; only its own were replaced."
     ),
     "left-out": Kind(Severity.NOTE, "Rows were left out as requested by the options."),
+    "coarsened": Kind(Severity.NOTE, "Short slices became one with their neighbours, as --budget asks."),
     "cropped": Kind(Severity.NOTE, "Only this interval was converted, counted from the start of the trace."),
     "capture-warning": Kind(Severity.NOTE, "The profiler warned about its capture; data may be missing."),
     "incomplete-report": Kind(
@@ -185,6 +184,7 @@ CHAIN = (
     "explain",
     "crop",
     "filter",
+    "coarsen",
     "layout",
     "order",
     "--table",

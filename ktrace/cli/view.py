@@ -38,7 +38,7 @@ TIMEOUT = 600
     help=f"Stop after this time; the default is {TIMEOUT}, or no limit with --offline.",
 )
 @gpu_option
-@selection_options(ReadOptions, "capture", "explain")
+@selection_options(ReadOptions, "capture", "explain", "budget")
 def command(
     inputs: tuple[str, ...],
     offline: bool,

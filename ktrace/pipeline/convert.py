@@ -174,8 +174,8 @@ def convert(
         Called with the report when all is written, before the output appears; if it raises, no output appears.
     **options
         The fields of `Selection` as keywords: `from_`, `jobs`, `classify`, `rules`, `crop`, `filter`, `metrics`,
-        `launch_skip`, `execution_trace`, `align`, `split_by`, `keep_export`, `map`, `limits`. They override those of
-        `selection`.
+        `launch_skip`, `execution_trace`, `align`, `split_by`, `budget`, `keep_export`, `map`, `limits`. They
+        override those of `selection`.
 
     Returns
     -------
@@ -210,6 +210,8 @@ def convert(
     fmt = output_format(str(dst), to)
     if table and fmt.timeline:
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
+    if wanted.budget is not None and not fmt.timeline:
+        raise UsageError(f"--budget is for timelines, {fmt.name} is none", remedy="leave it out, or name it .perfetto")
     if table and wanted.split_by:
         raise UsageError("--table writes one file", remedy="leave out --split-by")
     if formulas and fmt.name != "csv":

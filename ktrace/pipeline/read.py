@@ -1,6 +1,6 @@
 """From inputs to batches, through the stages that options ask for.
 
-paths ──► inputs ──► readers ──► decode ──► align ──► what is attached ──► classify ──► explain ──► crop, filter
+paths ──► inputs ──► readers ──► decode ──► align ──► attach ──► classify ──► explain ──► crop, filter, coarsen
 """
 
 from __future__ import annotations
@@ -166,7 +166,9 @@ def read_selected(
         known = _columnar(paths, selection.from_)
         if known is not None:
             batches = _cropped_twice(paths, report, selection.replace(from_=known), progress, columns)
-            return stages["filter"](stages["pair"](batches)) if "filter" in stages else batches
+            for name in ("pair", "filter", "coarsen") if stages.keys() & {"filter", "coarsen"} else ():
+                batches = stages[name](batches) if name in stages else batches
+            return batches
     ranks = selection.filter.ranks if selection.filter else ()
     if stages.keys() & {"align", "metrics", "explain", "crop"}:  # they need the other ranks, too
         ranks = ()
@@ -207,7 +209,9 @@ def _stages(selection: Selection, report: Report, labelled: Labels) -> dict[str,
         stages["capture"] = lambda batches: _with_captures(batches, selection, report)
     if selection.classify:
         stages["classify"] = lambda batches: _classified(batches, selection, report)
-    if selection.explain or crop is not None or filter is not None:  # a slice stays or goes as a whole
+    if (
+        selection.explain or selection.budget or crop is not None or filter is not None
+    ):  # a slice stays or goes as a whole
         stages["pair"] = lambda batches: pair_halves(batches, report)
     if selection.explain:
         from ktrace.pipeline.explain import explained
@@ -221,6 +225,11 @@ def _stages(selection: Selection, report: Report, labelled: Labels) -> dict[str,
         from ktrace.stages.select.filter import filtered
 
         stages["filter"] = lambda batches: filtered(batches, filter, report)
+    if selection.budget is not None:
+        from ktrace.stages.select.coarsen import coarsened
+
+        budget = int(selection.budget)
+        stages["coarsen"] = lambda batches: coarsened(batches, budget, report)
     return stages
 
 

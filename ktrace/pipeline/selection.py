@@ -142,6 +142,14 @@ class Selection:
         link="[More](convert.md#parts-for-the-viewer)",
         words="ktrace.pipeline.selection:WAYS_TO_SPLIT",
     )
+    budget: str | int | None = option(
+        None,
+        "--budget",
+        "N",
+        "Make a timeline of about N slices (300k): short ones become one with their neighbours.",
+        more="Each of these says how many they were, how long they were busy, and the heaviest names.",
+        link="[More](convert.md#a-timeline-of-any-size)",
+    )
     keep_export: bool = option(
         False,
         "--keep-export",
@@ -171,6 +179,10 @@ class Selection:
             raise UsageError("classify is True or False", remedy="name the file of rules with rules=")
         if self.rules is not None:
             object.__setattr__(self, "classify", True)
+        if self.budget is not None:
+            from ktrace.stages.select.coarsen import budget_of
+
+            object.__setattr__(self, "budget", budget_of(self.budget))
         if self.launch_skip is not None and self.metrics is None:
             raise UsageError("--launch-skip needs --metrics", remedy="leave it out, or name the file of metrics")
 
@@ -192,8 +204,8 @@ class Selection:
         """Returns 16 hex digits that change whenever another dataset would come of the same input.
 
         These fields decide: `from_`, `map`, `classify`, the text of `rules`, `crop` and `filter`. `jobs`, `limits` and
-        `keep_export` change nothing in a dataset; `capture`, `metrics`, `execution_trace`, `align`, `explain` and
-        `split_by` aren't for datasets.
+        `keep_export` change nothing in a dataset; `capture`, `metrics`, `execution_trace`, `align`, `explain`,
+        `split_by` and `budget` aren't for datasets.
         """
         rules = self.classify if self.rules is None else Path(self.rules).read_text("utf-8")
         deciding: dict[str, Any] = {
@@ -247,6 +259,7 @@ class Unaligned(ReadOptions, total=False):
     execution_trace: str | Path | None
     explain: str | Sequence[str]
     split_by: str | None
+    budget: str | int | None
     keep_export: bool
 
 

@@ -5,6 +5,7 @@ crop            by time: an interval, around a name, a step, a range; some forma
 crop_bounds     what is selected, and which time that means, for each source
 marks           the rows that name the part: ranges, steps
 filter          by kind, name, device, stream, rank and duration; why one found nothing
+coarsen         short slices become one with their neighbours, counters keep their extremes
 dependents      rows that depend on other rows (figures, links, launched work) stay or go with these
 intervals       sets of time intervals
 """
