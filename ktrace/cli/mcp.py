@@ -8,6 +8,7 @@ import secrets
 import click
 
 from ktrace.cli._console import tell
+from ktrace.cli._options import limits_option
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import KtraceError, import_extra
 
@@ -41,6 +42,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
     type=click.IntRange(0, 65535),
     help=f"Serve by HTTP at this port of 127.0.0.1, 0 for a free one, to who has the token in {TOKEN}.",
 )
+@limits_option
 def command(allow: tuple[str, ...], export_to: str | None, memory: int, http: int | None) -> None:
     """Answer questions of agents about traces, by the Model Context Protocol; needs ktrace[mcp].
 

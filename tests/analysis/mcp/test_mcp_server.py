@@ -77,6 +77,17 @@ def test_a_client_on_standard_input_and_output(mode: str) -> None:
     over_stdio(conversation, mode=mode)
 
 
+def test_limits_hold_for_what_is_opened() -> None:
+    async def run() -> None:
+        server = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], "--limits", "line=10"], cwd=ROOT)
+        async with Client(stdio_client(server)) as client:
+            answer = await client.call_tool("open", {"path": "doppler/prefill-and-three-decodes.log"})
+            assert answer.structured_content["error"]["kind"] == "damaged_input"
+            assert "(the limit 'line')" in answer.structured_content["error"]["expected"]
+
+    anyio.run(run)
+
+
 def test_several_questions_at_a_time_are_answered() -> None:
     async def use(client: Client) -> None:
         handle = (await client.call_tool("open", {"path": STEP})).structured_content["handle"]
