@@ -174,6 +174,19 @@ def test_counters_keep_the_extremes_of_each_piece(tmp_path: Path) -> None:
     assert report.stages[-1].removed["thinned"] == 1_000 - len(found)
 
 
+def test_the_memory_of_allocations_keeps_its_extremes(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    for place in range(500):
+        usual = {"ts": 10 * place, "device": 0}
+        rows += [{"kind": "alloc", "name": "[memory]", **usual}]
+        value = 10_000 if place == 250 else place
+        rows += [{"kind": "counter", "name": "allocated", "value": value, "parent": 2 * place, **usual}]
+    found, _ = coarse(written(tmp_path, rows), 60)
+    counters = [row["value"] for row in found if row["kind"] == "counter"]
+    assert len(found) <= 120
+    assert (min(counters), max(counters)) == (0, 10_000)
+
+
 def test_figures_and_arrows_go_with_their_slice() -> None:
     found, report = coarse(STEP, 50)
     assert report.issues["coarsened"].rows > 0

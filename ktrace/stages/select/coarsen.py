@@ -26,7 +26,7 @@ from ktrace.errors import UsageError
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import NameTest, rows_where, slice_rows, words_in
+from ktrace.model.masks import NameTest, each_source, rows_where, slice_rows, truth, words_in
 from ktrace.naming.phases import phase_of
 from ktrace.report import Report
 from ktrace.stages.select.dependents import Dependents, are_figures
@@ -45,6 +45,9 @@ _LENGTHS = np.unique((2 ** (np.arange(4, 250) / 4)).astype(np.int64))
 
 #: Names that are told of the slices that became one.
 _NAMES = 3
+
+#: The figures of an allocation follow it within so many batches.
+_RECENT = 4
 
 #: Rows that are yielded at once.
 _ROWS = 65_536
@@ -99,6 +102,7 @@ class _Coarsener:
             Shapes(("n", "kind")),
         )
         self._columns: list[tuple[UInt8, Int32, Int64, Int64, Int32, AnyArray]] = []
+        self._points: defaultdict[str, list[Int64]] = defaultdict(list)
         self._greatest: defaultdict[str, int] = defaultdict(int)
         self._is_mark = NameTest(lambda name: step_of(name) is not None or phase_of(name) is not None)
         self.taken = self.given = 0
@@ -146,7 +150,7 @@ class _Coarsener:
             self._dependents.remember(batch, np.ones(len(batch), np.bool_))
             yield from self._give(batch)
             return
-        waits = np.ones(len(batch), np.bool_) if batch.record == "links" else are_figures(batch)
+        waits = np.ones(len(batch), np.bool_) if batch.record == "links" else self._figures(batch)
         self._dependents.wait(
             rows_where(batch, waits), np.ones(int(waits.sum()), np.bool_), np.zeros(int(waits.sum()), np.bool_)
         )
@@ -170,6 +174,20 @@ class _Coarsener:
         self._columns.append((change, track.astype(np.int32), ts, ts + np.where(known, dur, 0), name, figure))
         self._kept.append(batch.columns)
 
+    def _figures(self, batch: Batch) -> Bools:
+        """Which rows are figures of a slice. Those of points, as of allocations, are counters like others."""
+        found = are_figures(batch)
+        points = words_in(batch.column("kind"), ("alloc",)) & ~truth(batch.column("dur").is_valid())
+        for source, rows in each_source(rows_where(batch, points)):
+            self._points[source].append(rows.column("id").to_numpy())
+        if not found.any() or not self._points:
+            return found
+        parent, _ = values(batch.columns, "parent")
+        for source, ids in self._points.items():
+            del ids[:-_RECENT]
+            found &= ~(words_in(batch.column("source"), (source,)) & np.isin(parent, np.concatenate(ids)))
+        return found
+
     def _change(self, batch: Batch, ends: Bools) -> UInt8:
         """How each row may change; `ends` are the rows with a duration."""
         found = np.full(len(batch), _STAYS, np.uint8)
@@ -179,6 +197,7 @@ class _Coarsener:
         found[self._is_mark(batch.column("name"))] = _STAYS
         found[words_in(kind, ("counter",))] = _COUNTER
         found[words_in(kind, ("instant", "log", "sample"))] = _POINT
+        found[words_in(kind, ("alloc",)) & ~ends] = _POINT
         return found
 
     def _decide(self, removed: Counter[str]) -> tuple[Bools, Iterator[Batch]]:
