@@ -46,6 +46,11 @@ def conversions(path: Path, events: int, folder: Path, times: int) -> dict[str, 
             results[f"JSON -> .{suffix}, jobs {jobs}"] = figures
             if suffix != "perfetto":
                 out.unlink()
+    coarse = folder / "coarse.perfetto"
+    figures = ktrace("convert", path, "-o", coarse, "--overwrite", "--budget", "300k", times=times)
+    figures |= {"M events/s": events / figures["wall s"] / 1e6, "size": coarse.stat().st_size / size}
+    results["JSON -> .perfetto, --budget 300k"] = figures
+    coarse.unlink()
     trace = folder / "out1.perfetto"
     for jobs in (1, 2):
         figures = ktrace("convert", trace, "-o", folder / "back.parquet", "--overwrite", "--jobs", jobs, times=times)

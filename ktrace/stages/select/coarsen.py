@@ -101,7 +101,8 @@ class _Coarsener:
             Shapes((*TRACK_COLUMNS, "name")),
             Shapes(("n", "kind")),
         )
-        self._columns: list[tuple[UInt8, Int32, Int64, Int64, Int32, AnyArray]] = []
+        self._columns: list[tuple[UInt8, Int32, Int64, Int64, Int32]] = []
+        self._values: list[AnyArray] = [np.zeros(0)]  # of counters
         self._points: defaultdict[str, list[Int64]] = defaultdict(list)
         self._greatest: defaultdict[str, int] = defaultdict(int)
         self._is_mark = NameTest(lambda name: step_of(name) is not None or phase_of(name) is not None)
@@ -170,8 +171,9 @@ class _Coarsener:
         if batch.has("short_name"):
             words = pc.coalesce(decoded(batch.column("short_name")), decoded(words))
         name = self._names.number(Batch("events", pa.record_batch({"n": words, "kind": batch.column("kind")})), every)
-        figure = values(batch.columns, "value")[0] if batch.has("value") else np.zeros(len(batch))
-        self._columns.append((change, track.astype(np.int32), ts, ts + np.where(known, dur, 0), name, figure))
+        if (counters := change == _COUNTER).any():
+            self._values.append(values(batch.columns, "value")[0][counters])
+        self._columns.append((change, track.astype(np.int32), ts, ts + np.where(known, dur, 0), name))
         self._kept.append(batch.columns)
 
     def _figures(self, batch: Batch) -> Bools:
@@ -202,15 +204,16 @@ class _Coarsener:
 
     def _decide(self, removed: Counter[str]) -> tuple[Bools, Iterator[Batch]]:
         """Which of the kept rows stay, and what the others became."""
-        columns = [np.concatenate(parts) for parts in zip(*self._columns, strict=True)] if self._columns else []
-        if not columns:
+        if not self._columns:
             return np.zeros(0, np.bool_), iter(())
-        change, track, ts, end, name, figure = columns
+        change, track, ts, end, name = (np.concatenate(parts) for parts in zip(*self._columns, strict=True))
+        self._columns.clear()
         stays = np.ones(len(change), np.bool_)
         for one in (_COUNTER, _POINT):
             place = np.flatnonzero(change == one)
             if len(place) > self._budget:
-                stays[place] = _thinned(track[place], ts[place], figure[place], self._budget, ends=one == _COUNTER)
+                figure = np.concatenate(self._values) if one == _COUNTER else None
+                stays[place] = _thinned(track[place], ts[place], figure, self._budget)
                 removed["thinned"] += int(np.count_nonzero(~stays[place]))
         merges = change == _SLICE
         ranges = change == _RANGE
@@ -352,16 +355,15 @@ def _heaviest(rows: _Rows, run: Int64, names: int) -> list[list[tuple[int, int]]
     return found
 
 
-def _thinned(series: Int32, ts: Int64, figure: AnyArray, budget: int, *, ends: bool) -> Bools:
-    """Which points stay: the first of each piece of time of their series, or with `ends` the least and the greatest."""
+def _thinned(series: Int32, ts: Int64, figure: AnyArray | None, budget: int) -> Bools:
+    """Which points stay: of each piece of time those with the least and the greatest figure, else the first."""
     count = int(series.max()) + 1
-    pieces = max(budget // (count * (2 if ends else 1)), 1)
+    pieces = max(budget // (count * (1 if figure is None else 2)), 1)
     width = (int(ts.max()) - int(ts.min())) // pieces + 1
     piece = series.astype(np.int64) * pieces + (ts - ts.min()) // width
     stays = np.zeros(len(ts), np.bool_)
-    for order in (
-        (np.lexsort((ts, figure, piece)), np.lexsort((ts, -figure, piece))) if ends else (np.lexsort((ts, piece)),)
-    ):
+    for key in (ts,) if figure is None else (figure, -figure):
+        order = np.lexsort((ts, key, piece))
         stays[order[group_start_mask((piece[order],))]] = True
     return stays
 
