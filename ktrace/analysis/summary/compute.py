@@ -31,6 +31,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
 from ktrace.report import Report
+from ktrace.stages.select.coarsen import notes_of
 from ktrace.store.spill import SPILL_BYTES, Spill
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class _Summarised:
         self._gathered, self._report, self._levels = gathered, report, levels
         self._asked = asked or ()
         self._by = BY if asked is None else dict.fromkeys(asked)
-        self._notes: list[str] = []
+        self._notes = notes_of(gathered.catalog)
         self._events = Work.of_devices(gathered)
         self._statistics = self._add_up()
         self._work = "events" if len(self._events) else "statistics"

@@ -25,8 +25,10 @@ import pyarrow.compute as pc
 from ktrace.errors import UsageError
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
-from ktrace.model.json_text import decoded
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import decoded, dump_json
 from ktrace.model.masks import NameTest, each_source, rows_where, slice_rows, truth, words_in
+from ktrace.model.row_builder import to_batch
 from ktrace.naming.phases import phase_of
 from ktrace.report import Report
 from ktrace.stages.select.dependents import Dependents, are_figures
@@ -42,6 +44,9 @@ _STAYS, _SLICE, _RANGE, _COUNTER, _POINT = range(5)
 
 #: Lengths that are tried, in ns: four for each power of two.
 _LENGTHS = np.unique((2 ** (np.arange(4, 250) / 4)).astype(np.int64))
+
+#: The fact of a source whose rows don't add up to what was measured any more: how many rows went.
+FACT = "coarsened"
 
 #: Names that are told of the slices that became one.
 _NAMES = 3
@@ -139,6 +144,9 @@ class _Coarsener:
             ledger.added["merged slices"] = merged
         if gone := sum(removed.values()):
             report.issue("coarsened", "--budget", f"{removed['merged']:,} slices became {merged:,}", gone)
+            facts = dump_json({FACT: gone})
+            rows = [{"entity": "source", "source": one, "id": 0, "name": one, "facts": facts} for one in self._greatest]
+            yield to_batch("catalog", rows)
 
     def _give(self, batch: Batch) -> Iterator[Batch]:
         if len(batch):
@@ -366,6 +374,13 @@ def _thinned(series: Int32, ts: Int64, figure: AnyArray | None, budget: int) -> 
         order = np.lexsort((ts, key, piece))
         stays[order[group_start_mask((piece[order],))]] = True
     return stays
+
+
+def notes_of(catalog: Catalog) -> list[str]:
+    """Says which sources were read from a coarse timeline."""
+    names = [str(entry.key["source"]) for entry in catalog.of("source") if FACT in entry.facts]
+    said = "a coarse timeline, in which --budget merged short slices; counts and sums aren't those of the run."
+    return [f"{', '.join(names)}: {said}"] if names else []
 
 
 def budget_of(text: str | int) -> int:
