@@ -19,6 +19,7 @@ from ktrace.analysis.hosts.backward import Ends
 from ktrace.analysis.hosts.forest import Forest, Spans
 from ktrace.analysis.work.device_work import Events
 from ktrace.model.arrays import Bools, Int64
+from ktrace.store.joins import find
 from ktrace.tables.figures import Cell, Column, Table, percent
 
 #: The name of the question, as `--by` takes it.
@@ -94,7 +95,7 @@ class PassCosts:
     def _of_spans(self, spans: Spans, forest: Forest, ends: Ends) -> Int64:
         """The pass of what is directly in each span."""
         meaning = self._meaning[spans.name]
-        begins = _begin_arrows(spans, ends)
+        begins = find((spans.thread, spans.begin), (ends.thread, ends.at)) >= 0
         found = np.full(len(spans), _OTHER, np.int64)
         for level in forest.levels():
             outer = np.append(found, _OTHER)[forest.parent[level]]
@@ -115,16 +116,3 @@ class PassCosts:
 def _meaning(name: str) -> int:
     """What the name of a span says, an index of `_WORDS`."""
     return next((place for place, (_, pattern) in enumerate(_NAMES, 1) if pattern.match(name)), 0)
-
-
-def _begin_arrows(spans: Spans, ends: Ends) -> Bools:
-    """Whether an arrow to a backward operator begins with each span."""
-    arrows = np.unique(np.stack([ends.thread, ends.at], axis=1), axis=0) if len(ends) else np.zeros((0, 2), np.int64)
-    order = np.lexsort((arrows[:, 1], arrows[:, 0]))
-    found = np.zeros(len(spans), np.bool_)
-    for thread in np.unique(arrows[:, 0]).tolist():
-        at = arrows[order][arrows[order][:, 0] == thread][:, 1]
-        here = np.flatnonzero(spans.thread == thread)
-        place = np.minimum(np.searchsorted(at, spans.begin[here]), len(at) - 1)
-        found[here] = at[place] == spans.begin[here]
-    return found

@@ -9,7 +9,7 @@ LimitsAnswer
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ktrace.tables.figures import Cell, Column, Table, brief, percent
 
@@ -125,10 +125,8 @@ class LaunchesAnswer:
             )
             for use in self.launches[:top]
         ]
-        kept = [place for place in range(len(columns)) if not brief or any(row[place] is not None for row in rows)]
-        heads = tuple(columns[place] for place in kept)
-        shown = [tuple(row[place] for place in kept) for row in rows]
-        return [Table("launch", "launches by configuration", heads, shown, [], len(self.launches) - len(rows))]
+        found = Table("launch", "launches by configuration", columns, rows, [], len(self.launches) - len(rows))
+        return [_with_cells(found) if brief else found]
 
 
 @dataclass(frozen=True)
@@ -186,17 +184,22 @@ class LimitsAnswer:
             )
             for one in self.kernels[:top]
         ]
-        kept = [place for place in range(len(columns)) if not brief or any(row[place] is not None for row in rows)]
-        heads = tuple(columns[place] for place in kept)
-        shown = [tuple(row[place] for place in kept) for row in rows]
         more = len(self.kernels) - len(rows)
-        found = [Table("limits", "how near kernels are to the limits of their device", heads, shown, [], more)]
+        limits = Table("limits", "how near kernels are to the limits of their device", columns, rows, [], more)
+        found = [_with_cells(limits) if brief else limits]
         if self.advice:
             heads = (Column("kernel"), Column("speedup", "%"), Column("rule"), Column("advice"))
             rows = [(one.kernel, one.speedup, one.rule, one.text) for one in self.advice[:top]]
             more = len(self.advice) - len(rows)
             found.append(Table("advice", "what the profiler's rules advise", heads, rows, [], more))
         return found
+
+
+def _with_cells(table: Table) -> Table:
+    """The table without columns that no row has."""
+    kept = [place for place in range(len(table.columns)) if any(row[place] is not None for row in table.rows)]
+    columns = tuple(table.columns[place] for place in kept)
+    return replace(table, columns=columns, rows=[tuple(row[place] for place in kept) for row in table.rows])
 
 
 def dims(sizes: Dims) -> str | None:

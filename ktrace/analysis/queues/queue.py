@@ -103,12 +103,12 @@ class Queues:
 
 def _queues(work: Work, events: Events, labels: Labels) -> list[StreamQueue]:
     """The queues of the streams of a source."""
-    number, _ = work.by_shape(stream_of)
+    number, streams = work.by_shape(stream_of)
     mine: Bools = events.call >= 0
     mine[events.followers()] = False
     known = np.flatnonzero(mine)
     stream = number[events.shape[known]]
-    rows_of = by_group(stream, len(number))
+    rows_of = by_group(stream, len(streams))
     found = []
     for one in np.unique(stream).tolist():
         rows = known[rows_of(one)]
