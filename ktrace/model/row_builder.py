@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.model.batch import INTERNAL, RECORDS, Batch, arrow_schema
 from ktrace.model.fitting import MISFITS, fitted
-from ktrace.model.json_text import decoded, dump_json, load_json
+from ktrace.model.json_text import decoded, dump_json, encoded, load_json
+from ktrace.model.masks import each_source
 
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion
@@ -123,6 +126,34 @@ def to_batch(record: str, rows: list[dict[str, Any]]) -> Batch:
         arrays.append(pa.array([row.get(name) for row in rows], INTERNAL.get(name)))
         fields.append(pa.field(name, arrays[-1].type))
     return Batch(record, pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
+
+
+class NewIds:
+    """Ids for rows that a stage adds, after the greatest of their source."""
+
+    def __init__(self) -> None:
+        self._greatest: dict[str, int] = {}
+
+    @property
+    def sources(self) -> list[str]:
+        """The sources that were seen."""
+        return list(self._greatest)
+
+    def see(self, batch: Batch) -> None:
+        """Looks at the ids of rows that are there."""
+        for source, rows in each_source(batch):
+            self._greatest[source] = max(self._greatest.get(source, 0), pc.max(rows.column("id")).as_py())
+
+    def take(self, sources: pa.Array) -> pa.Int64Array:
+        """The ids of new rows with these sources."""
+        words = encoded(sources)
+        codes, ids = words.indices.to_numpy(), np.zeros(len(words), np.int64)
+        for code, source in enumerate(words.dictionary.to_pylist()):
+            mine = np.flatnonzero(codes == code)
+            last = self._greatest.get(source, 0)
+            ids[mine] = last + 1 + np.arange(len(mine))
+            self._greatest[source] = last + len(mine)
+        return pa.array(ids)
 
 
 def to_rows(batch: Batch) -> list[dict[str, Any]]:

@@ -9,18 +9,14 @@ the model without `id` (`ktrace.analysis.work.question.Explanation`).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from ktrace.errors import UsageError
 from ktrace.model.batch import Batch
 from ktrace.model.masks import each_source
+from ktrace.model.row_builder import NewIds
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.gather import SummaryInput
@@ -60,11 +56,11 @@ def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report) -
             name: import_module(EXPLANATIONS[name]).questions((name,), spill) for name in names
         }
         gathered = SummaryInput(taxonomy(None), spill, spans=any(one.spans for one in questions.values()))
-        greatest: defaultdict[str, int] = defaultdict(int)
+        ids = NewIds()
         passed = 0
         for batch in batches:
             passed += len(batch) if batch.record != "catalog" else 0
-            _gather(batch, gathered, questions.values(), greatest)
+            _gather(batch, gathered, questions.values(), ids)
             yield batch
         ledger = report.stage("explain")
         ledger.taken = ledger.given = passed
@@ -75,10 +71,7 @@ def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report) -
                 rows = Batch("events", columns)
                 ledger.added[name] += len(rows)
                 ledger.given += len(rows)
-                for source, mine in each_source(rows):
-                    ids = pa.array(greatest[source] + 1 + np.arange(len(mine)))
-                    greatest[source] += len(mine)
-                    yield Batch("events", mine.columns.append_column("id", ids))
+                yield Batch("events", columns.append_column("id", ids.take(rows.column("source"))))
             if not ledger.added[name]:
                 del ledger.added[name]
                 report.issue("unexplained", "--explain", name, 0)
@@ -86,13 +79,13 @@ def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report) -
         spill.close()
 
 
-def _gather(batch: Batch, gathered: SummaryInput, questions: Iterable[Explanation], greatest: dict[str, int]) -> None:
+def _gather(batch: Batch, gathered: SummaryInput, questions: Iterable[Explanation], ids: NewIds) -> None:
     """Collects the work of a batch, what explanations need of it, and the greatest id of each source."""
     if batch.record == "catalog":
         gathered.count(batch)
         return
-    for source, rows in each_source(batch):
-        greatest[source] = max(greatest[source], pc.max(rows.column("id")).as_py())
+    ids.see(batch)
+    for _, rows in each_source(batch):
         if batch.record != "summaries":
             gathered.know(rows)
             gathered.count(rows)

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, encoded
-from ktrace.model.row_builder import to_rows
+from ktrace.model.row_builder import NewIds, to_rows
 from ktrace.naming.alike import near
 from ktrace.report import Ledger, Report
 from ktrace.stages.launch_matching import PLACE, SIZE, SPELLINGS, Kernels, Launch, Matching
@@ -173,7 +172,7 @@ def with_metrics(
     names = {spelling(launch.name) for launch in measured.launches for spelling in SPELLINGS}
     seen = Kernels()
     catalog = Catalog()
-    greatest: dict[str, int] = defaultdict(int)
+    ids = NewIds()
     others: dict[str, None] = {}
     passed = 0
     for batch in batches:
@@ -181,8 +180,7 @@ def with_metrics(
             catalog.add(batch)
         else:
             passed += len(batch)
-            for source in pc.unique(decoded(batch.column("source"))).to_pylist():
-                greatest[source] = max(greatest[source], pc.max(batch.column("id")).as_py())
+            ids.see(batch)
         if batch.record == "events":
             _remember(batch, names if skip is None else None, seen)
             if len(others) < _NAMES:
@@ -196,7 +194,7 @@ def with_metrics(
     _account(measured, matching, report, ledger)
     if measured.launches and all(kernel < 0 for kernel in matching.kernel):
         report.unmatched = _no_match(measured.launches, matching.why, others)
-    places = _Places(matching.kernel, seen, kernels, greatest)
+    places = _Places(matching.kernel, seen, kernels, ids)
     for rows, kind in ((measured.metrics, "counter"), (measured.texts, "log"), (measured.samples, "counter")):
         yield from _events(rows, kind, places, ledger)
 
@@ -251,7 +249,7 @@ class _Places(NamedTuple):
     kernel: Int64
     seen: Kernels
     kernels: pa.Table
-    greatest: dict[str, int]
+    ids: NewIds
 
 
 def _events(rows: pa.Table, kind: str, places: _Places, ledger: Ledger) -> Iterator[Batch]:
@@ -286,7 +284,7 @@ def _events(rows: pa.Table, kind: str, places: _Places, ledger: Ledger) -> Itera
         elif kind == "log":
             del columns["dur"]
         columns |= {name: part[name] for name in part.schema.names if name not in ("launch", "ts")}
-        columns |= {"id": _ids(columns["source"], places.greatest)}
+        columns |= {"id": places.ids.take(columns["source"])}
         columns |= {name: pa.array([word] * len(part)) for name, word in (("kind", kind), ("timing", "measured"))}
         found = {
             name: (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).cast(
@@ -303,14 +301,3 @@ def _inside(samples: pa.Table, kernels: pa.Table) -> pa.ChunkedArray:
     """Which samples are between the start and the end of their kernel."""
     after = pc.greater_equal(samples["ts"], 0)
     return pc.and_(after, pc.less(samples["ts"], pc.fill_null(kernels["dur"], 0)))
-
-
-def _ids(sources: pa.Array, greatest: dict[str, int]) -> pa.Int64Array:
-    """Ids of new rows, after the greatest of their source."""
-    texts = np.array(decoded(sources).to_pylist(), object)
-    ids = np.zeros(len(texts), np.int64)
-    for source in dict.fromkeys(texts):
-        mine = np.flatnonzero(texts == source)
-        ids[mine] = greatest[source] + 1 + np.arange(len(mine))
-        greatest[source] += len(mine)
-    return pa.array(ids)

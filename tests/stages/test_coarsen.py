@@ -144,6 +144,14 @@ def test_slices_without_time_merge_too(tmp_path: Path) -> None:
     assert (found["ts"], found["dur"], told["merged"], told["busy_ns"]) == (0, 24, 9, 0)
 
 
+def test_where_nothing_can_merge_all_stays(tmp_path: Path) -> None:
+    """More slices than wanted, each alone on its thread."""
+    rows = [{"kind": "op", "name": "a", "ts": place, "dur": 5, "pid": 1, "tid": place} for place in range(9)]
+    found, report = coarse(written(tmp_path, rows), 3)
+    assert len(found) == 9
+    assert "coarsened" not in report.issues
+
+
 def test_a_trace_within_the_budget_stays_as_it_is(tmp_path: Path) -> None:
     whole, _ = coarse(STEP, 10**6)
     batches = [batch for batch in read_selected([str(STEP)], Report(), Selection()) if batch.record != "catalog"]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +24,11 @@ import pyarrow.compute as pc
 
 from ktrace.errors import UsageError
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
-from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, dump_json
 from ktrace.model.masks import NameTest, each_source, rows_where, slice_rows, truth, words_in
-from ktrace.model.row_builder import to_batch
+from ktrace.model.row_builder import NewIds, to_batch
 from ktrace.naming.phases import phase_of
 from ktrace.report import Report
 from ktrace.stages.select.dependents import Dependents, are_figures
@@ -101,15 +101,12 @@ class _Coarsener:
     def __init__(self, budget: int, spill: Spill) -> None:
         self._budget = budget
         self._kept, self._dependents = Batches(spill, "whole"), Dependents(spill)
-        self._tracks, self._series, self._names = (
-            Shapes(TRACK_COLUMNS),
-            Shapes((*TRACK_COLUMNS, "name")),
-            Shapes(("n", "kind")),
-        )
+        self._tracks, self._series = Shapes(TRACK_COLUMNS), Shapes((*TRACK_COLUMNS, "name"))
+        self._names = Shapes(("name", "kind"))
         self._columns: list[tuple[UInt8, Int32, Int64, Int64, Int32]] = []
         self._values: list[AnyArray] = [np.zeros(0)]  # of counters
         self._points: defaultdict[str, list[Int64]] = defaultdict(list)
-        self._greatest: defaultdict[str, int] = defaultdict(int)
+        self._ids = NewIds()
         self._is_mark = NameTest(lambda name: step_of(name) is not None or phase_of(name) is not None)
         self.taken = self.given = 0
 
@@ -120,6 +117,7 @@ class _Coarsener:
                 yield batch
             elif len(batch):
                 self.taken += len(batch)
+                self._ids.see(batch)
                 yield from self._take(batch)
         removed: Counter[str] = Counter()
         stays, runs = self._decide(removed)
@@ -145,8 +143,8 @@ class _Coarsener:
         if gone := sum(removed.values()):
             report.issue("coarsened", "--budget", f"{removed['merged']:,} slices became {merged:,}", gone)
             facts = dump_json({FACT: gone})
-            rows = [{"entity": "source", "source": one, "id": 0, "name": one, "facts": facts} for one in self._greatest]
-            yield to_batch("catalog", rows)
+            usual = {"entity": "source", "id": 0, "facts": facts}
+            yield to_batch("catalog", [usual | {"source": one, "name": one} for one in self._ids.sources])
 
     def _give(self, batch: Batch) -> Iterator[Batch]:
         if len(batch):
@@ -166,22 +164,16 @@ class _Coarsener:
         batch = rows_where(batch, ~waits)
         if not len(batch):
             return
-        source, id_ = batch.column("source"), batch.column("id")
-        for one in pc.unique(decoded(source)).to_pylist():
-            mine = words_in(source, (one,))
-            self._greatest[one] = max(self._greatest[one], int(id_.to_numpy()[mine].max()))
         ts, _ = values(batch.columns, "ts")
         dur, known = values(batch.columns, "dur")
-        every = np.arange(len(batch))
         change = self._change(batch, known & (dur >= 0) & (dur < LIMIT) & (abs(ts) < LIMIT))
-        track = np.where(change == _COUNTER, self._series.number(batch, every), self._tracks.number(batch, every))
-        words = batch.column("name")
-        if batch.has("short_name"):
-            words = pc.coalesce(decoded(batch.column("short_name")), decoded(words))
-        name = self._names.number(Batch("events", pa.record_batch({"n": words, "kind": batch.column("kind")})), every)
-        if (counters := change == _COUNTER).any():
-            self._values.append(values(batch.columns, "value")[0][counters])
-        self._columns.append((change, track.astype(np.int32), ts, ts + np.where(known, dur, 0), name))
+        every, counters = np.arange(len(batch)), np.flatnonzero(change == _COUNTER)
+        track = self._tracks.number(batch, every)
+        track[counters] = self._series.number(batch, counters)
+        self._values.append(values(batch.columns, "value")[0][counters])
+        words = pc.coalesce(decoded(batch.column("short_name")), decoded(batch.column("name")))
+        named = Batch("events", pa.record_batch({"name": words, "kind": batch.column("kind")}))
+        self._columns.append((change, track, ts, ts + np.where(known, dur, 0), self._names.number(named, every)))
         self._kept.append(batch.columns)
 
     def _figures(self, batch: Batch) -> Bools:
@@ -237,6 +229,8 @@ class _Coarsener:
         inside = np.flatnonzero(run >= 0)
         alone = np.bincount(run[inside], minlength=1)[run[inside]] == 1
         inside = inside[~alone]
+        if not len(inside):
+            return stays, iter(())
         stays[rows.place[inside]] = False
         removed["merged"] += len(inside)
         return stays, self._merged(rows.where(inside), run[inside])
@@ -245,51 +239,25 @@ class _Coarsener:
         """What runs of short slices became."""
         first = np.flatnonzero(group_start_mask((run,)))
         count = np.diff([*first.tolist(), len(run)])
+        run = np.repeat(np.arange(len(first)), count)
         ts, end = rows.ts[first], np.maximum.reduceat(rows.end, first)
-        busy = _busy(rows, np.repeat(np.arange(len(first)), count))
-        heaviest = _heaviest(rows, np.repeat(np.arange(len(first)), count), len(self._names))
+        columns = ts, end - ts, count, _busy(rows, run), rows.track[first]
+        heaviest = _heaviest(rows, run, len(self._names))
         words, kinds = zip(*self._names, strict=True)
         tracks = self._tracks.all()
         for begin in range(0, len(first), _ROWS):
             part = slice(begin, begin + _ROWS)
-            told = heaviest[begin : begin + _ROWS]
-            names = [
-                f"{words[found[0][0]]} +{others - 1:,}"
-                for found, others in zip(told, count[part].tolist(), strict=True)
-            ]
-            texts = [", ".join(f"{words[number]} {time:,} ns" for number, time in found) for found in told]
-            yield self._batch(
-                [tracks[number] for number in rows.track[first[part]].tolist()],
-                {"ts": ts[part], "dur": end[part] - ts[part], "args.merged": count[part], "args.busy_ns": busy[part]},
-                {"name": names, "args.heaviest": texts, "kind": [kinds[found[0][0]] for found in told]},
-            )
-
-    def _batch(self, tracks: list[dict[str, Any]], numbers: dict[str, Int64], texts: dict[str, list[str]]) -> Batch:
-        """Rows on these tracks."""
-        schema = arrow_schema("events")
-        ids = []
-        for one in tracks:
-            self._greatest[one["source"]] += 1
-            ids.append(self._greatest[one["source"]])
-        columns: dict[str, pa.Array] = {"id": pa.array(ids, pa.int64())}
-        for column in TRACK_COLUMNS:
-            found = [one[column] for one in tracks]
-            type_ = schema.field(column).type
-            if any(value is not None for value in found):
-                plain = type_.value_type if pa.types.is_dictionary(type_) else type_
-                columns[column] = (
-                    pa.array(found, plain).cast(type_)
-                    if plain is type_
-                    else pa.array(found, plain).dictionary_encode().cast(type_)
+            found = [
+                tracks[track]
+                | {"ts": ts, "dur": dur, "args.merged": count, "args.busy_ns": busy, "args.derived_by": "ktrace"}
+                | {"name": f"{words[told[0][0]]} +{count - 1:,}", "kind": kinds[told[0][0]], "timing": "derived"}
+                | {"args.heaviest": ", ".join(f"{words[number]} {time:,} ns" for number, time in told)}
+                for ts, dur, count, busy, track, told in zip(
+                    *(column[part].tolist() for column in columns), heaviest[part], strict=True
                 )
-        constant = {"timing": "derived", "args.derived_by": "ktrace"}
-        texts = texts | {column: [text] * len(tracks) for column, text in constant.items()}
-        for column, words in texts.items():
-            columns[column] = (
-                pa.array(words, pa.string()).dictionary_encode().cast(pa.dictionary(pa.int32(), pa.string()))
-            )
-        columns |= {column: pa.array(found) for column, found in numbers.items()}
-        return Batch("events", pa.record_batch(columns))
+            ]
+            batch = to_batch("events", found)
+            yield Batch("events", batch.columns.append_column("id", self._ids.take(batch.column("source"))))
 
 
 def _length(rows: _Rows, free: Bools, budget: int) -> int:
@@ -326,23 +294,16 @@ def _runs(rows: _Rows, short: Bools, length: int) -> Int64:
 
 
 def _busy(rows: _Rows, run: Int64) -> Int64:
-    """The time of each run in which at least one of its slices is open."""
-    reached = rows.end.copy()
-    for track in rows.tracks():
-        base = rows.ts[track].min()
-        span = int(rows.end[track].max() - base) + 1
-        number = run[track] - run[track.start]
-        if span * (int(number[-1]) + 1) < 1 << 62:
-            raised = rows.end[track] - base + number * span
-            reached[track] = np.maximum.accumulate(raised) - number * span + base
-        else:
-            for one in np.unique(run[track]).tolist():
-                mine = track.start + np.flatnonzero(run[track] == one)
-                reached[mine] = np.maximum.accumulate(rows.end[mine])
+    """The time of each run in which at least one of its slices is open; `run` rises from 0."""
+    order = np.argsort(rows.end, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    base = run * len(run)  # ranks of one run are above all of those before it
+    reached = rows.end[order][np.maximum.accumulate(rank + base) - base]
+    begins = group_start_mask((run,))
     since = rows.ts.copy()
-    inner = np.flatnonzero(~group_start_mask((run,)))
-    since[inner] = np.maximum(since[inner], reached[inner - 1])
-    return np.add.reduceat(np.maximum(rows.end - since, 0), np.flatnonzero(group_start_mask((run,))))
+    since[~begins] = np.maximum(since, np.roll(reached, 1))[~begins]
+    return np.add.reduceat(np.maximum(rows.end - since, 0), np.flatnonzero(begins))
 
 
 def _heaviest(rows: _Rows, run: Int64, names: int) -> list[list[tuple[int, int]]]:
@@ -365,10 +326,11 @@ def _heaviest(rows: _Rows, run: Int64, names: int) -> list[list[tuple[int, int]]
 
 def _thinned(series: Int32, ts: Int64, figure: AnyArray | None, budget: int) -> Bools:
     """Which points stay: of each piece of time those with the least and the greatest figure, else the first."""
-    count = int(series.max()) + 1
+    known, which = np.unique(series, return_inverse=True)
+    count = len(known)
     pieces = max(budget // (count * (1 if figure is None else 2)), 1)
     width = (int(ts.max()) - int(ts.min())) // pieces + 1
-    piece = series.astype(np.int64) * pieces + (ts - ts.min()) // width
+    piece = which * pieces + (ts - ts.min()) // width
     stays = np.zeros(len(ts), np.bool_)
     for key in (ts,) if figure is None else (figure, -figure):
         order = np.lexsort((ts, key, piece))
