@@ -115,6 +115,22 @@ def test_lanes_are_the_same(slices: list[tuple[int, int]], border: int) -> None:
     assert results[0] == results[1]
 
 
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 12)), max_size=40))
+def test_the_slices_around_are_the_same(slices: list[tuple[int, int, int]]) -> None:
+    rows = sorted(slices, key=lambda row: (row[0], row[1], -row[2]))
+    track = np.array([track for track, _, _ in rows], np.int32)
+    begin = np.array([start for _, start, _ in rows], np.int64)
+    end = begin + np.array([dur for *_, dur in rows], np.int64)
+    in_python = np.empty(len(rows), np.int64)
+    nesting._enclosing(track, begin, end, in_python)
+    truth = [
+        max((at for at in range(row) if end[at] > begin[row] and track[at] == track[row]), default=-1)
+        for row in range(len(rows))
+    ]
+    assert nesting.enclosing(track, begin, end).tolist() == in_python.tolist() == truth
+
+
 @pytest.mark.parametrize("fill", [nesting.lanes, nesting._lanes])
 def test_an_open_slice_far_above_takes_no_memory(fill: Callable[..., None]) -> None:
     """A lane for each number below asked for 50 GB; those that others may come to lie in are as many as slices."""

@@ -89,6 +89,30 @@ def test_lanes_refuse_to_write_what_is_read_only() -> None:
         compiled.lanes(int64(0, 1, 2), int64(9, 8, 12), lane, 0)
 
 
+@pytest.mark.parametrize("what", bad_arrays("i8", ROWS))
+@pytest.mark.parametrize("argument", ["track", "begin", "end", "found"])
+def test_enclosing_refuses_other_arrays(argument: str, what: str) -> None:
+    given: dict[str, Any] = {"track": int32(0, 0, 0), "begin": int64(0, 1, 2), "end": int64(9, 8, 12)}
+    given |= {"found": int64(0, 0, 0)}
+    given[argument] = bad_arrays("i4" if argument == "track" else "i8", ROWS)[what]
+    with pytest.raises((TypeError, ValueError), match=r"^(track|begin|end|found): "):
+        compiled.enclosing(*given.values())
+
+
+def test_enclosing_refuses_to_write_what_is_read_only() -> None:
+    found = int64(0, 0, 0)
+    found.flags.writeable = False
+    with pytest.raises(ValueError, match=r"^found: an array that can't be written"):
+        compiled.enclosing(int32(0, 0, 0), int64(0, 1, 2), int64(9, 8, 12), found)
+
+
+def test_enclosing_survives_an_array_that_is_its_own_result() -> None:
+    """The answer means nothing then; nothing outside is read or written."""
+    both = int64(5, 3, 9)
+    compiled.enclosing(int32(0, 0, 0), int64(0, 1, 2), both, both)
+    assert set(both.tolist()) <= {-1, 0, 1}
+
+
 @pytest.mark.parametrize("first", [-1, ROWS + 1, 1 << 40])
 def test_lanes_refuse_a_first_slice_outside(first: int) -> None:
     with pytest.raises(ValueError, match=r"^first: "):

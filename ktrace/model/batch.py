@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -164,10 +165,14 @@ class Batch:
         text, bare = pc.struct_field(found, "text"), pc.struct_field(found, "bare")
         return pc.if_else(pc.equal(bare, ""), text, bare)
 
-    def args_text(self) -> pa.Array:
-        """`args` as JSON text, followed by the typed `args.<key>` columns."""
+    def args_text(self, keys: Container[str] | None = None) -> pa.Array:
+        """`args` as JSON text, followed by the typed `args.<key>` columns: all, or those with these keys."""
         text = self.column("args")
-        typed = [name for name in self.typed_args() if self.columns.column(name).null_count < len(self)]
+        typed = [
+            name
+            for name in self.typed_args()
+            if (keys is None or name.removeprefix("args.") in keys) and self.columns.column(name).null_count < len(self)
+        ]
         return fold_args(text, {name.removeprefix("args."): self.columns.column(name) for name in typed})
 
     def full(self) -> pa.RecordBatch:

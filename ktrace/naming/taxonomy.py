@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib import resources
 from operator import itemgetter
 from pathlib import Path
@@ -32,9 +32,13 @@ from ktrace.naming.short_names import short_name, without_clones, without_number
 #: The version of the rules' format.
 VERSION = "1.0"
 
+#: Where the rules that come with ktrace are.
+_BUILTIN = "schema/operations.json"
+
 _CONDITIONS = ("name", "kind", "format")
 _ESCAPE = re.compile(r"\\.")
 _REPEATED = re.compile(r"\{[\d,]*\}")
+_FLAGS = re.compile(r"\(\?[a-zA-Z]*[ix][a-zA-Z]*\)")
 _SIGNS = frozenset(r".^$*+?{}[]\|()")
 
 #: How many texts are looked for before a regular expression is, and by how many letters they are found.
@@ -66,13 +70,17 @@ class Pattern:
     """
 
     def __init__(self, text: str) -> None:
-        plain = _ESCAPE.sub("", text)
-        self.exact = plain != plain.lower()
-        regex = re.compile(text)
-        # A search would try `^` at each place of the text.
-        whole = _branches(_without_classes(plain.replace("\\", ".")), 0)[2] == 1
-        self._search = regex.match if text.startswith("^") and whole else regex.search
+        self._text, self._plain = text, _ESCAPE.sub("", text)
+        self.exact = self._plain != self._plain.lower()
         self.needed = needed(text)
+
+    @cached_property
+    def _search(self) -> Callable[[str], re.Match[str] | None]:
+        """Compiled when a name is first looked at: most of hundreds are never needed."""
+        regex = re.compile(self._text)
+        # A search would try `^` at each place of the text.
+        whole = _branches(_without_classes(self._plain.replace("\\", ".")), 0)[2] == 1
+        return regex.match if self._text.startswith("^") and whole else regex.search
 
     def find(self, name: str, small: str) -> re.Match[str] | None:
         """The first match in `name`; `small` is the name in small letters."""
@@ -86,7 +94,7 @@ def needed(pattern: str) -> tuple[str, ...]:
     needed("(?<![a-z])(?:kda|gdn)_x?")     ("kda", "gdn")
     needed("layers?_")                     ("layer",)
     """
-    if re.compile(pattern).flags & (re.IGNORECASE | re.VERBOSE):
+    if _FLAGS.search(pattern):
         return ()
     return _branches(_REPEATED.sub("*", _without_classes(_ESCAPE.sub(".", pattern))), 0)[0]
 
@@ -222,7 +230,7 @@ def _filled(value: str | None, place: bool | re.Match[str]) -> str | None:
 def builtin_rules() -> tuple[TaxonomyRule, ...]:
     """The rules of schema/operations.json."""
     text = resources.files("ktrace.schema").joinpath("operations.json").read_text("utf-8")
-    return tuple(_rules(text, "schema/operations.json"))
+    return tuple(_rules(text, _BUILTIN))
 
 
 def taxonomy(rules: str | Path | None = None) -> Taxonomy:
@@ -309,7 +317,8 @@ def _rule(rule: Any, path: str, where: str) -> TaxonomyRule:
 
 def _pattern(text: str, values: dict[str, str | None], path: str, where: str) -> Pattern:
     try:
-        pattern = Pattern(text)
+        if path != _BUILTIN:  # a test compiles these
+            re.compile(text)
         for value in values.values():
             if value and "\\" in value:
                 re.compile(f"(?:{text})|").search("").expand(value)  # type: ignore[union-attr]
@@ -317,7 +326,7 @@ def _pattern(text: str, values: dict[str, str | None], path: str, where: str) ->
         raise _fault(
             f"'{text}' isn't a regular expression with the groups that its values use: {error}", path, where
         ) from error
-    return pattern
+    return Pattern(text)
 
 
 def _texts(rule: dict[str, Any], key: str, path: str, where: str) -> Sequence[str]:

@@ -55,6 +55,7 @@ int read_array(PyObject *object, const char *name, const char *formats, Py_ssize
 
 static PyMethodDef methods[] = {
     {"encode", encode, METH_VARARGS, NULL},
+    {"enclosing", enclosing, METH_VARARGS, NULL},
     {"lanes", lanes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -33,6 +33,7 @@ int read_array(PyObject *object, const char *name, const char *formats, Py_ssize
 
 int add_events(PyObject *module);
 PyObject *encode(PyObject *module, PyObject *args);
+PyObject *enclosing(PyObject *module, PyObject *args);
 PyObject *lanes(PyObject *module, PyObject *args);
 
 #endif

@@ -1,4 +1,5 @@
-/* Lanes of slices that overlap: ktrace/stages/order/nesting.py has the same in Python, and says what lanes are. */
+/* Slices that overlap, their lanes and the slice around each: ktrace/stages/order/nesting.py has the same in Python, and
+   says what lanes are. */
 
 #include "module.h"
 
@@ -117,19 +118,22 @@ static int fill(Lanes *all, const int64_t *begin, const int64_t *end, int32_t *l
     return 1;
 }
 
-/* Whether the arrays are of one length, and the open slices have lanes; else 0 with an exception. */
-static int check_slices(const Array *begin, const Array *end, const Array *lane, PyObject *lanes, Py_ssize_t first) {
-    PyObject *view = PyMemoryView_FromObject(lanes), *readonly = view ? PyObject_GetAttrString(view, "readonly") : NULL;
+/* Whether the arrays are of one length, and that of results can be written; else 0 with an exception. */
+static int check_slices(const Array *begin, const Array *end, const Array *results, PyObject *array, const char *name) {
+    PyObject *view = PyMemoryView_FromObject(array), *readonly = view ? PyObject_GetAttrString(view, "readonly") : NULL;
     if (readonly && PyObject_IsTrue(readonly))
-        PyErr_SetString(PyExc_ValueError, "lane: an array that can't be written");
+        PyErr_Format(PyExc_ValueError, "%s: an array that can't be written", name);
     Py_XDECREF(readonly);
     Py_XDECREF(view);
-    if (PyErr_Occurred())
-        return 0;
-    if (begin->count != lane->count || end->count != lane->count)
-        PyErr_Format(PyExc_ValueError, "%s: %zd values for %zd lanes", begin->count != lane->count ? "begin" : "end",
-                     begin->count != lane->count ? begin->count : end->count, lane->count);
-    else if (first < 0 || first > lane->count)
+    if (!PyErr_Occurred() && (begin->count != results->count || end->count != results->count))
+        PyErr_Format(PyExc_ValueError, "%s: %zd values for %zd of %s", begin->count != results->count ? "begin" : "end",
+                     begin->count != results->count ? begin->count : end->count, results->count, name);
+    return !PyErr_Occurred();
+}
+
+/* Whether the open slices, those before `first`, have lanes; else 0 with an exception. */
+static int check_open(const Array *lane, Py_ssize_t first) {
+    if (first < 0 || first > lane->count)
         PyErr_Format(PyExc_ValueError, "first: %zd of %zd slices", first, lane->count);
     for (Py_ssize_t row = 0; row < first && !PyErr_Occurred(); row++)
         if (((const int32_t *)lane->values)[row] < 0)
@@ -145,7 +149,8 @@ PyObject *lanes(PyObject *Py_UNUSED(module), PyObject *args) {
     if (!PyArg_ParseTuple(args, "OOOn:lanes", &starts, &stops, &numbers, &first) ||
         !read_array(starts, "begin", SIGNED, sizeof(int64_t), &begin) ||
         !read_array(stops, "end", SIGNED, sizeof(int64_t), &end) ||
-        !read_array(numbers, "lane", "il", sizeof(int32_t), &lane) || !check_slices(&begin, &end, &lane, numbers, first))
+        !read_array(numbers, "lane", "il", sizeof(int32_t), &lane) ||
+        !check_slices(&begin, &end, &lane, numbers, "lane") || !check_open(&lane, first))
         return NULL;
     Lanes all = {NULL, NULL, NULL, 0};
     int filled = fill(&all, begin.values, end.values, (int32_t *)(uintptr_t)lane.values, first, lane.count);
@@ -156,5 +161,50 @@ PyObject *lanes(PyObject *Py_UNUSED(module), PyObject *args) {
     PyMem_Free(all.most);
     if (!filled)
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+/* enclosing(track, begin, end, found): arrays of int32 and int64; slices are grouped by track and sorted. Fills `found`
+   with the position of the last slice of the track that began before each and is open then, or -1. */
+PyObject *enclosing(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *numbers, *starts, *stops, *positions;
+    Array tracks, begins, ends, found;
+    if (!PyArg_ParseTuple(args, "OOOO:enclosing", &numbers, &starts, &stops, &positions) ||
+        !read_array(numbers, "track", "il", sizeof(int32_t), &tracks) ||
+        !read_array(starts, "begin", SIGNED, sizeof(int64_t), &begins) ||
+        !read_array(stops, "end", SIGNED, sizeof(int64_t), &ends) ||
+        !read_array(positions, "found", SIGNED, sizeof(int64_t), &found) ||
+        !check_slices(&begins, &ends, &found, positions, "found"))
+        return NULL;
+    if (tracks.count != found.count)
+        return PyErr_Format(PyExc_ValueError, "track: %zd values for %zd of found", tracks.count, found.count);
+    const int32_t *track = tracks.values;
+    const int64_t *begin = begins.values, *end = ends.values;
+    int64_t *around = (int64_t *)(uintptr_t)found.values;
+    /* Open slices, those that end first last: a later one that outlasts others hides them. */
+    int64_t *open = NULL;
+    size_t count = 0, capacity = 0;
+    for (Py_ssize_t row = 0; row < found.count; row++) {
+        if ((row & BETWEEN_LOOKS) == 0 && PyErr_CheckSignals() < 0)
+            break;
+        if (row && track[row] != track[row - 1])
+            count = 0;
+        while (count && end[open[count - 1]] <= begin[row])
+            count--;
+        around[row] = count ? open[count - 1] : -1;
+        while (count && end[open[count - 1]] <= end[row])
+            count--;
+        if (count == capacity) {
+            capacity = capacity ? 2 * capacity : 64;
+            if (!grow((void **)&open, capacity, sizeof(int64_t))) {
+                PyErr_NoMemory();
+                break;
+            }
+        }
+        open[count++] = row;
+    }
+    PyMem_Free(open);
+    if (PyErr_Occurred())
+        return NULL;
     Py_RETURN_NONE;
 }

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, Scalars
+from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, Integers, Scalars
 
 Columns = Sequence[Scalars]
 
@@ -86,7 +86,7 @@ def coded(column: pa.Array, rows: Int64 | None = None) -> tuple[Int64, pa.Array]
     return (codes[rows] if some else codes).astype(np.int64), values
 
 
-def combined(columns: Iterable[tuple[Int64, int]], rows: int) -> tuple[Int64, int]:
+def combined(columns: Iterable[tuple[Integers, int]], rows: int) -> tuple[Int64, int]:
     """One code for each row, equal where all columns are equal, and how many codes there may be.
 
     `columns` are codes from 0, and for each column how many.

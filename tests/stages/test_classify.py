@@ -333,6 +333,13 @@ def test_a_trace_is_classified_whole_and_comes_back_equal(tmp_path: Path) -> Non
     assert again.classify().equals(named)
 
 
+def test_every_pattern_of_the_rules_is_a_regular_expression() -> None:
+    """They are compiled when a name is first looked at, which must not fail then."""
+    for rule in builtin_rules():
+        for pattern in rule.names:
+            pattern.find("", "")
+
+
 def test_the_page_names_every_operation_and_library() -> None:
     page = (ROOT / "docs/operations.md").read_text("utf-8")
     operations = {rule.values["operation"] for rule in builtin_rules() if rule.values.get("operation")}

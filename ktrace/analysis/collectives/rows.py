@@ -57,6 +57,15 @@ _BYTES: dict[str, int] = {
 #: The size of the group, by Kineto, NCCL Inspector, HCCL.
 _RANKS = ("Group size", "n_ranks", "rankSize")
 
+#: The arguments that `facts_of` looks at.
+_STATED = frozenset(
+    (
+        *("Collective name", "Process Group Ranks", "Process Group Description", "comm_name", *_RANKS),
+        *("In msg nelems", "Out msg nelems", "count", "dtype", "dataType", "data_type"),
+        *("Input Dims", "Input type", "output_sizes", "output_dtypes"),
+    )
+)
+
 #: Greatest number that counts as a size.
 _LIMIT = 1 << 62
 
@@ -365,7 +374,7 @@ class CollectiveRows:
 
     def _facts_of(self, rows: Batch) -> Int32:
         """The number of the facts of each row; equal arguments are decoded once."""
-        words = encoded(rows.args_text())
+        words = encoded(rows.args_text(_STATED))
         known = self._facts
         found = [known.setdefault(_facts(text), len(known)) for text in words.dictionary.to_pylist()]
         numbers = np.array([*found, known.setdefault(Facts(), len(known))], np.int32)

@@ -181,8 +181,9 @@ def _sized(found: Found) -> tuple[Int64, Int64]:
         _, greatest = extremes(found.joint[there], size[there])
         size[there] = greatest[found.joint[there]]
     number = size.copy()
-    pairs = np.unique(np.stack([found.kind, size], axis=1), axis=0)
-    many = np.bincount(pairs[:, 0], minlength=len(found.kinds)) > _SIZES
+    sizes, place = np.unique(size, return_inverse=True)
+    first, _ = distinct(*combined(((found.kind, len(found.kinds)), (place, len(sizes))), len(found)))
+    many = np.bincount(found.kind[first], minlength=len(found.kinds)) > _SIZES
     classed = many[found.kind] & (size > 0)
     number[classed] = np.floor(np.log2(size[classed]) / 2).astype(np.int64)
     return size, number
@@ -193,7 +194,7 @@ def _collectives(
 ) -> list[CollectiveUse]:
     """The figures of each operation, group and size, those that take the most time first."""
     numbers, place = np.unique(number, return_inverse=True)
-    codes = combined(((found.kind.astype(np.int64), len(found.kinds)), (place, len(numbers))), len(found))
+    codes = combined(((found.kind, len(found.kinds)), (place, len(numbers))), len(found))
     first, group = distinct(*codes)
     rows_of = by_group(group.astype(np.int32), len(first))
     uses = [

@@ -21,7 +21,7 @@ from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.spans import KINDS, Ranges, innermost
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, Integers
-from ktrace.stages.order.nesting import around
+from ktrace.stages.order.nesting import enclosing
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.joins import find, positions
 
@@ -56,14 +56,14 @@ def segments(thread: Int32, begin: Int64, end: Int64) -> Segments:
 
 def _innermost(begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
     """Begin, end and the innermost slice (-1: none) of each piece of a thread; slices are sorted, outer ones first."""
-    here = np.zeros(len(begin), np.int32)
-    outer, crossed = around(here, begin, end)
+    count = len(begin)
+    after = enclosing(np.zeros(count, np.int32), begin, end)
+    if np.any((after >= 0) & (end > end[after])):  # slices cross: at an end others are open
+        points = np.zeros(2 * count, np.int32)
+        after = innermost(points, np.concatenate([begin, end]), np.concatenate([end, end]))[count:]
     # In one nanosecond the inner slices end before the outer ones, and all before others begin.
     times = np.concatenate([end[::-1], begin])
-    inside = np.concatenate([outer[::-1], np.arange(len(begin))])
-    if len(crossed):
-        points = np.zeros(3 * len(begin), np.int32)
-        inside = innermost(points, np.concatenate([begin, times]), np.concatenate([end, times]))[len(begin) :]
+    inside = np.concatenate([after[::-1], np.arange(count)])
     order = np.argsort(times, kind="stable")
     times, inside = times[order], inside[order]
     kept = np.flatnonzero(times[1:] > times[:-1])

@@ -31,6 +31,7 @@ from ktrace.analysis.work.spans import generic
 from ktrace.model.arrays import AnyArray, Int8, Int32, Int64, Integers
 from ktrace.naming.short_names import short_name
 from ktrace.naming.taxonomy import classify
+from ktrace.store.joins import group_start_mask, isin_sorted
 
 #: What a piece of the path is. From `launch overhead` on, these are causes of `--by idle`.
 KINDS = (
@@ -223,7 +224,8 @@ def _with_causes(columns: Columns, device: Device) -> Columns:
 
 def _divided(columns: Columns, edges: Int64, end: int) -> tuple[Columns, Int64]:
     """The pieces, divided at some times, and of which piece each is a part; the last one ends at `end`."""
-    edges = np.setdiff1d(edges, columns.begin)
+    edges = np.sort(edges)
+    edges = edges[group_start_mask((edges,)) & ~isin_sorted(edges, columns.begin)]
     bounds = np.insert(columns.begin, np.searchsorted(columns.begin, edges), edges)
     at = np.searchsorted(columns.begin, bounds, "right") - 1
     return _rows(columns, at)._replace(begin=bounds, end=np.append(bounds[1:], end)), at

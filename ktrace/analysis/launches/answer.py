@@ -10,8 +10,12 @@ LimitsAnswer
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ktrace.tables.figures import Cell, Column, Table, brief, percent
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -105,11 +109,21 @@ class LaunchUse:
         return product if known else None
 
 
-@dataclass
 class LaunchesAnswer:
     """How kernels are launched, the heaviest first."""
 
-    launches: list[LaunchUse]
+    def __init__(self, columns: pa.Table) -> None:
+        """`columns` are those of `Configurations.all`."""
+        self._columns = columns
+
+    @property
+    def launches(self) -> list[LaunchUse]:
+        """The launches by configuration."""
+        return self._uses(len(self._columns))
+
+    def _uses(self, top: int | None) -> list[LaunchUse]:
+        rows = zip(*(column.to_pylist() for column in self._columns.slice(0, top).columns), strict=True)
+        return [LaunchUse(kernel, (x, y, z), (a, b, c), *rest) for kernel, x, y, z, a, b, c, *rest in rows]
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """A row for each configuration, at most `top`."""
@@ -123,9 +137,9 @@ class LaunchesAnswer:
                 *(use.kernel, dims(use.grid), dims(use.block), use.threads),
                 *(use.registers, use.shared, use.occupancy, use.count, use.time, use.time / use.count),
             )
-            for use in self.launches[:top]
+            for use in self._uses(top)
         ]
-        found = Table("launch", "launches by configuration", columns, rows, [], len(self.launches) - len(rows))
+        found = Table("launch", "launches by configuration", columns, rows, [], len(self._columns) - len(rows))
         return [_with_cells(found) if brief else found]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,11 @@ from ktrace.analysis.launches.answer import (
     CopyUse,
     KernelLimits,
     LaunchesAnswer,
-    LaunchUse,
     Lengths,
     LengthsAnswer,
     LimitsAnswer,
 )
+from ktrace.analysis.launches.configurations import Configurations
 from ktrace.analysis.launches.sequences import sequences_of
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import durations
@@ -37,17 +36,12 @@ from ktrace.model.json_text import decoded, load_object
 from ktrace.model.masks import NameTest, rows_where, truth, words_in
 from ktrace.model.row_builder import to_rows
 from ktrace.store.events import values
-from ktrace.store.shapes import Shapes
 
 #: The names of the questions, as `--by` takes them.
 LAUNCH, LIMITS, DURATION, COPY, SEQUENCE = "launch", "limits", "duration", "copy", "sequence"
 
 #: The bounds of durations that are told apart, in ns.
 _BOUNDS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000, 10_000_000)
-
-_SIZES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "occupancy")
-_SHAPE = ("name", "short_name", *_SIZES)
-_GRID, _BLOCK = _SIZES.index("grid_x"), _SIZES.index("block_x")
 
 #: The metrics of Nsight Compute with the rates (schema/ncu-metrics.json has their names on its pages).
 _RATE_OF = {
@@ -79,8 +73,7 @@ class Launches:
     def __init__(self, names: Sequence[str]) -> None:
         """`names` are those of the questions."""
         self._names = names
-        self._shapes = Shapes(_SHAPE)
-        self._figures = np.zeros((2, 0), np.int64)  # count and time of each shape
+        self._configurations = Configurations()
         self._heads: dict[tuple[str, int], dict[str, Any]] = {}
         self._metrics: defaultdict[tuple[str, int], dict[str, float]] = defaultdict(dict)
         self._notes: list[tuple[tuple[str, int], str, str]] = []  # the launch, the text, the arguments
@@ -102,8 +95,8 @@ class Launches:
         if not len(rows) or not (batch.has("grid_x") or batch.has("block_x")):
             return
         dur = durations(batch)[rows]
-        number = self._shapes.number(batch, rows[dur >= 0])
-        self._add(number, np.ones(len(number), np.int64), dur[dur >= 0])
+        rows, dur = rows[dur >= 0], dur[dur >= 0]
+        self._configurations.add(batch, rows, np.ones(len(rows), np.int64), dur)
 
     def _see_copies(self, batch: Batch) -> None:
         rows = np.flatnonzero(words_in(batch.column("kind"), ("memcpy",)))
@@ -119,18 +112,14 @@ class Launches:
         for number, word in enumerate(words.dictionary.to_pylist()):
             self._copies[word].append(figures[:, codes == number])
 
-    def _add(self, number: Any, count: Int64, time: Int64) -> None:
-        grown = len(self._shapes) - self._figures.shape[1]
-        if grown > 0:
-            self._figures = np.pad(self._figures, ((0, 0), (0, grown)))
-        np.add.at(self._figures[0], number, count)
-        np.add.at(self._figures[1], number, time)
-
     def _see_report(self, batch: Batch) -> None:
         """Collects the launches of a report, their counters, and what its rules say."""
         heads = words_in(batch.column("kind"), ("kernel",)) & words_in(batch.column("metric"), ("duration",))
         for row in to_rows(rows_where(batch, heads)) if heads.any() else ():
             self._heads[row["source"], row["id"]] = row
+        if LAUNCH in self._names and heads.any():
+            count, time = (values(batch.columns, name)[0][heads].astype(np.int64) for name in ("count", "total"))
+            self._configurations.add(batch, np.flatnonzero(heads), np.maximum(count, 1), time)
         if not batch.has("parent"):
             return
         of_launch = truth(batch.column("parent").is_valid())
@@ -145,7 +134,7 @@ class Launches:
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answers that are known."""
         found: dict[str, Answer] = {}
-        if LAUNCH in self._names and (launches := self._launches()):
+        if LAUNCH in self._names and len(launches := self._configurations.all()):
             found[LAUNCH] = LaunchesAnswer(launches)
         if LIMITS in self._names and (kernels := self._limits()):
             found[LIMITS] = LimitsAnswer(kernels, self._advice())
@@ -157,25 +146,6 @@ class Launches:
             copies = [_copied(direction, np.concatenate(parts, axis=1)) for direction, parts in self._copies.items()]
             found[COPY] = CopiesAnswer(sorted(copies, key=lambda one: (-one.time, one.direction)))
         return found
-
-    def _launches(self) -> list[LaunchUse]:
-        """The launches by configuration: those of a trace, and those of a report."""
-        sums: dict[tuple[Any, ...], tuple[int, int]] = {}
-        rows = zip(self._shapes, *(column.tolist() for column in self._figures), strict=True)
-        reported = (
-            (tuple(map(row.get, _SHAPE)), row.get("count") or 1, int(row.get("total") or 0))
-            for row in self._heads.values()
-        )
-        for (name, short_name, *sizes), count, time in chain(rows, reported):
-            if sizes[_GRID] is not None or sizes[_BLOCK] is not None:
-                key = (short_name or name, *sizes)
-                before = sums.get(key, (0, 0))
-                sums[key] = before[0] + count, before[1] + time
-        found = [
-            LaunchUse(kernel, (x, y, z), (a, b, c), registers, shared, occupancy, count, time)
-            for (kernel, x, y, z, a, b, c, registers, shared, occupancy), (count, time) in sums.items()
-        ]
-        return sorted(found, key=lambda one: (-one.time, one.kernel))
 
     def _limits(self) -> list[KernelLimits]:
         """What limits each kernel whose counters are known."""

@@ -15,7 +15,7 @@ import numpy as np
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.model.arrays import Bools, Int32, Int64
-from ktrace.store.joins import group_start_mask
+from ktrace.store.joins import combined, distinct, group_start_mask
 
 #: The latency that is assumed, in ns, if fewer than so many launches on an idle device are known.
 ASSUMED, SAMPLES = 10_000, 8
@@ -145,8 +145,9 @@ def _may_wait(pieces: _Pieces, work: Work, events: Events) -> Bools:
     waits = np.sort(spans["ts"][_named(_STREAM_WAITS, names)[spans["name"]]]) if names else np.zeros(0, np.int64)
     if not len(waits):
         place, places = events.places
-        streams = np.unique(np.stack([place, pieces.stream]), axis=1)[0]
-        return found | (np.bincount(streams, minlength=len(places)) > 1)[place]
+        streams = int(pieces.stream.max(initial=0)) + 1
+        first, _ = distinct(*combined(((place, len(places)), (pieces.stream, streams)), len(place)))
+        return found | (np.bincount(place[first], minlength=len(places)) > 1)[place]
     since = np.full(len(events), _NEVER, np.int64)
     since[there] = pieces.since[pieces.previous[there]]
     waited = np.searchsorted(waits, pieces.called, "left") > np.searchsorted(waits, since, "left")

@@ -44,7 +44,7 @@ from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import truth, words_in
-from ktrace.stages.order.nesting import around, around_crossing
+from ktrace.stages.order.nesting import enclosing
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.events import values
 from ktrace.store.joins import find
@@ -321,13 +321,8 @@ class Ranges:
 
 def innermost(track: Int32, begin: Int64, end: Int64) -> Int64:
     """The index of the innermost slice around each slice on its track, -1 where there is none."""
-    order = np.lexsort((np.arange(len(track)), -end, begin, track))
-    tracks, begins, ends = track[order], begin[order], end[order]
-    outer, crossed = around(tracks, begins, ends)
-    for number in crossed.tolist():
-        low, high = np.searchsorted(tracks, [number, number + 1])
-        own = around_crossing(begins[low:high], ends[low:high])
-        outer[low:high] = np.where(own >= 0, own + low, -1)
+    order = np.lexsort((-end, begin, track))
+    outer = enclosing(track[order], begin[order], end[order])
     found = np.full(len(track), -1, np.int64)
     found[order] = np.where(outer >= 0, order[outer], -1)
     return found

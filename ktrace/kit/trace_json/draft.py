@@ -24,6 +24,7 @@ from .events import Events
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _JSON_INTEGER = re.compile(rb"-?(0|[1-9][0-9]{0,18})")
+_THREE = re.compile(rb"\[\s*(0|[1-9][0-9]{0,17})\s*,\s*(0|[1-9][0-9]{0,17})\s*,\s*(0|[1-9][0-9]{0,17})\s*\]")
 _DIRECTION = re.compile(
     r"(?:(?i:Memcpy[ _]?)|Copy)?"
     r"(?:(HtoD|DtoH|DtoD|HtoH|PtoP)|(Host|Device|Peer|[HDP])(?:To|2)(Host|Device|Peer|[HDP]))(?![A-Za-z0-9])"
@@ -356,6 +357,8 @@ def _dims(column: pa.Array) -> tuple[list[pa.Array] | None, pa.Array | None]:
 
 @lru_cache(maxsize=1 << 16)
 def _three(text: bytes) -> tuple[int, int, int] | None:
+    if plain := _THREE.fullmatch(text):
+        return int(plain[1]), int(plain[2]), int(plain[3])
     try:
         x, y, z = load_json(text)
     except (ValueError, TypeError):

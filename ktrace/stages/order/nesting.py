@@ -58,19 +58,38 @@ def _depth(track: Int32, begin: Int64, end: Int64) -> Int64:
     return before - closed
 
 
-def around_crossing(begin: Int64, end: Int64) -> Int64:
-    """The position of the last slice begun before each slice and open then (-1: none), on one track with crossings."""
-    found = np.full(len(begin), -1, np.int64)
+def enclosing(track: Int32, begin: Int64, end: Int64) -> Int64:
+    """For each slice the position of the last one of its track that began before it and is open then (-1: none).
+
+    Slices must be grouped by track and sorted.
+    """
+    found = np.empty(len(track), np.int64)
+    if compiled:
+        compiled.enclosing(*map(np.ascontiguousarray, (track, begin, end)), found)
+    else:
+        _enclosing(track, begin, end, found)
+    return found
+
+
+def _enclosing(track: Int32, begin: Int64, end: Int64, found: Int64) -> None:
+    """Fills `found` as `enclosing` does, in Python: all tracks at once, then those with crossings."""
+    found[:], crossed = around(track, begin, end)
+    for number in crossed.tolist():
+        first, last = np.searchsorted(track, [number, number + 1])
+        _around_crossing(begin[first:last], end[first:last], found[first:last])
+        found[first:last] += np.where(found[first:last] >= 0, first, 0)
+
+
+def _around_crossing(begin: Int64, end: Int64, found: Int64) -> None:
+    """Fills `found` for the slices of one track."""
     open_: list[tuple[int, int]] = []  # (end, position); ends fall: only slices that outlast later ones matter
     for position, (starts, stops) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
         while open_ and open_[-1][0] <= starts:
             open_.pop()
-        if open_:
-            found[position] = open_[-1][1]
+        found[position] = open_[-1][1] if open_ else -1
         while open_ and open_[-1][0] <= stops:
             open_.pop()
         open_.append((stops, position))
-    return found
 
 
 def lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
@@ -236,7 +255,7 @@ class Slices:
         """For each slice the last one that began before it and is open at its start, -1 where there is none."""
         outer = self._around.copy()
         for first, last in self._spans():
-            found = around_crossing(self.begin[first:last], self.end[first:last])
+            found = enclosing(self.track[first:last], self.begin[first:last], self.end[first:last])
             outer[first:last] = np.where(found >= 0, found + first, -1)
         return outer
 
