@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SAMPLES
+from fork_server import program
 from nightly import few
 
 from ktrace.cli import COMMANDS
@@ -30,7 +31,7 @@ RANKS = [SAMPLES / "kineto" / f"collectives-of-two-ranks-rank{rank}.json" for ra
 def ktrace(*arguments: object, stdin: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Runs the command as a user does."""
     return subprocess.run(
-        [sys.executable, "-m", "ktrace", *map(str, arguments)],
+        [program(), *map(str, arguments)],
         input=stdin,
         capture_output=True,
         check=False,
@@ -218,6 +219,11 @@ def test_wrong_usage_is_exit_code_2(tmp_path: Path) -> None:
     fails(ktrace("convert", LOG, "-o", tmp_path / "o.csv", "--from", "nonsense"), 2, "no format 'nonsense'")
     fails(ktrace("convert", LOG, "-o", tmp_path / "o.perfetto", "--table", "events"), 2, "--table")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_option_that_no_command_has_is_exit_code_2(command: str) -> None:
+    fails(ktrace(command, "--nonsense"), 2, "No such option", "--nonsense", f"ktrace {command}")
 
 
 @pytest.mark.parametrize(

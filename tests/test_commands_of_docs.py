@@ -7,12 +7,10 @@ of ktrace that need a network or a person in `NOT_RUN`, whose options are checke
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -21,7 +19,7 @@ import pytest
 from conftest import ROOT, SAMPLES
 from doc_commands import Command, Synopsis, found, same
 from doc_files import lay
-from fork_server import serving
+from fork_server import with_program
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in PAGES}
@@ -70,10 +68,9 @@ CODES = {
 
 
 @pytest.fixture(scope="session")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def shell() -> dict[str, str]:
     """The environment of a shell in which `ktrace` is that of this tree."""
-    with serving(tmp_path_factory.mktemp("server")) as programs:
-        yield os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "200"}
+    return with_program() | {"COLUMNS": "200"}
 
 
 def reason(command: Command, part: str) -> str | None:

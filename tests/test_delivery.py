@@ -7,14 +7,13 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from conftest import ROOT, SAMPLES
-from fork_server import serving
+from fork_server import program, with_program
 from runs import monday, tuesday
 
 import ktrace
@@ -24,18 +23,11 @@ WORKFLOWS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (ROO
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 
 
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with serving(tmp_path_factory.mktemp("server")) as folder:
-        yield folder
-
-
 class Job:
     """Runs the steps of the action as GitHub does: inputs through their expressions, bash with -e and pipefail."""
 
-    def __init__(self, folder: Path, programs: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.programs = programs
         self.summary = folder / "step-summary.md"
         self.output = ""
 
@@ -50,11 +42,10 @@ class Job:
             if "uses" in step or step["name"] == "Install" or not self._wanted(step, given):
                 continue
             names = {name: self._value(text, given) for name, text in step["env"].items()}
-            path = f"{self.programs}:{os.environ['PATH']}"
             done = subprocess.run(
                 ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
                 cwd=self.folder,
-                env=os.environ | names | {"GITHUB_STEP_SUMMARY": str(self.summary), "PATH": path},
+                env=with_program() | names | {"GITHUB_STEP_SUMMARY": str(self.summary)},
                 capture_output=True,
                 text=True,
                 check=False,
@@ -76,8 +67,8 @@ class Job:
 
 
 @pytest.fixture
-def job(tmp_path: Path, programs: Path) -> Job:
-    return Job(tmp_path, programs)
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path)
 
 
 def test_the_action_writes_the_summary_of_the_job(job: Job) -> None:
@@ -128,13 +119,13 @@ def test_inputs_never_become_part_of_a_script() -> None:
     assert [script for script in scripts if "${{" in script] == []
 
 
-def test_the_hook_checks_canonical_files(tmp_path: Path, programs: Path) -> None:
+def test_the_hook_checks_canonical_files(tmp_path: Path) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
     pattern = re.compile(hook["files"])
     names = ["a.ktrace.jsonl", "b/a.ktrace.parquet", "a.ktrace.csv.gz", "package.json", "data.csv", "ktrace.json"]
     assert [name for name in names if pattern.search(name)] == names[:3]
     ktrace.convert(STEP, tmp_path / "a.ktrace.jsonl")
-    entry = [programs / "ktrace", *shlex.split(hook["entry"])[1:], "a.ktrace.jsonl"]
+    entry = [program(), *shlex.split(hook["entry"])[1:], "a.ktrace.jsonl"]
     assert subprocess.run(entry, cwd=tmp_path, capture_output=True, check=False).returncode == 0
     (tmp_path / "a.ktrace.jsonl").write_text('{"ktrace":"1.0"}\n{"record":"event","id":"x"}\n')
     assert subprocess.run(entry, cwd=tmp_path, capture_output=True, check=False).returncode == 1

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import SAMPLES
+from fork_server import program
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 NOTE = "kernels have no operation, library and precision; --classify adds them"
@@ -25,7 +25,7 @@ NOTE = "kernels have no operation, library and precision; --classify adds them"
 )
 def test_the_note_is_there_where_labels_are_missing(tmp_path: Path, name: str, options: list[str], said: bool) -> None:
     arguments = ["convert", str(STEP), "-o", str(tmp_path / name), *options]
-    run = [sys.executable, "-m", "ktrace", *arguments]
+    run = [program(), *arguments]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert "wrote" in done.stderr
     assert (NOTE in done.stderr) == said

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, SAMPLES
+from fork_server import program
 
 import ktrace.converters.kineto as ktrace_kineto_probe
 import ktrace.input.format as formats
@@ -83,7 +84,7 @@ def installed(tmp_path: Path) -> Path:
 
 def ktrace(site: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(site)}
-    command = [sys.executable, "-m", "ktrace", *map(str, arguments)]
+    command = [program(), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 

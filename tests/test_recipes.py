@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from conftest import ROOT, SAMPLES
 from doc_commands import Command, found
 from doc_files import rank
-from fork_server import serving
+from fork_server import with_program
 from worlds import kineto, plants, world
 
 import ktrace
@@ -39,6 +38,7 @@ def store() -> Iterator[dict[str, str]]:
     running.stop()
 
 
+@pytest.mark.nightly
 def test_a_fleet_in_a_bucket(store: dict[str, str], tmp_path: Path) -> None:
     import s3fs
 
@@ -56,14 +56,13 @@ def test_a_fleet_in_a_bucket(store: dict[str, str], tmp_path: Path) -> None:
     assert [shlex.split(command)[1] for command in commands] == ["batch", "summary", "diff", "convert"]
     before = commands[0].replace("bucket/runs/", "bucket/last/").replace("bucket/runs.", "bucket/last-week.")
     printed = {}
-    with serving(tmp_path) as programs:
-        environment = os.environ | store | {"PATH": f"{programs}:{os.environ['PATH']}"}
-        for command in (before, *commands):
-            done = subprocess.run(
-                ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, command + done.stderr
-            printed[shlex.split(command)[1]] = done.stdout + done.stderr
+    environment = with_program() | store
+    for command in (before, *commands):
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, command + done.stderr
+        printed[shlex.split(command)[1]] = done.stdout + done.stderr
     assert "3 inputs: 3 done" in printed["batch"]
     assert re.search(r"^by rank\n.*\n0 .*\n1 .*\n3 ", printed["summary"], re.M)
     assert re.search(r"^gemm .* 0 ns ", printed["diff"], re.M)

@@ -186,7 +186,7 @@ def _explain(error: BaseException) -> int:
         text = error.format_message()
         if isinstance(error, click.NoSuchOption):  # older versions of click show its name as it is
             text = text.replace(error.option_name, escape_controls(error.option_name))
-        lines = map(escape_controls, text.split("\n"))
+        lines = [escape_controls(line) for line in text.split("\n")]  # `map` may be the module of a command by now
         click.UsageError("\n".join(lines), error.ctx).show()
         return code
     _, ours = as_ours(error)

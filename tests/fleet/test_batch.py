@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 from conftest import SAMPLES
 from fleet_traces import figures, nanoseconds, shards, write_trace
+from fork_server import program
 
 import ktrace
 from ktrace.pipeline.info import inspect
@@ -32,7 +33,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ktrace", "batch", *map(str, arguments)]
+    command = [program(), "batch", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -98,7 +99,7 @@ def test_commands_take_a_dataset_as_a_trace(runs: Path, tmp_path: Path) -> None:
     assert duckdb.sql(query.format(tmp_path / "one.parquet")).fetchall() == [expected]
     summaries = []
     for source in (tmp_path / "run.parquet", runs):
-        command = [sys.executable, "-m", "ktrace", "summary", str(source), "--by", "kernel", "--format", "json"]
+        command = [program(), "summary", str(source), "--by", "kernel", "--format", "json"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         tables = json.loads(done.stdout)["tables"]
         # The labels of sources are longer in a dataset where stems repeat.
@@ -179,7 +180,6 @@ def test_failures_are_listed_at_the_end(runs: Path, tmp_path: Path) -> None:
 def test_a_terminal_shows_one_bar_and_the_failures_at_the_end(runs: Path, tmp_path: Path) -> None:
     import os
     import pty
-    import sys
 
     (runs / "broken.json").write_text("nothing that a format knows\n" * 3)
     ours, theirs = pty.openpty()

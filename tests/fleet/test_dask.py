@@ -27,7 +27,7 @@ from ktrace.fleet import executor, inputs
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
 
-FILES, KERNELS = 8, 20_000
+FILES, KERNELS = 8, 8_000
 
 
 WORKER = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
@@ -105,6 +105,7 @@ def test_a_file_that_kills_every_worker_is_listed(
     assert ["KilledWorker" in reason for reason in report.failed.values()] == [True]
 
 
+@pytest.mark.nightly
 def test_a_cluster_that_loses_all_its_workers_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ import re
 import shutil
 import sqlite3
 import subprocess
-import sys
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from fork_server import program
 
 import ktrace
 from ktrace.converters.perfetto.proto.wire import bytes_field, varint
@@ -38,7 +38,7 @@ LINES = {
 
 
 def run_ktrace(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "ktrace", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run([program(), *arguments], capture_output=True, text=True, check=False)
 
 
 def refused(path: Path, limit: str, **options: object) -> str:

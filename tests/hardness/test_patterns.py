@@ -151,7 +151,7 @@ def test_rows_of_printed_traces(headings: str) -> None:
     shape = trace_shape(headings)
     assert shape
     for pattern in shape.patterns:
-        found = worse_than_linear(pattern, "fullmatch")
+        found = worse_than_linear(pattern, "fullmatch", _STEP)
         assert not found, found
 
 

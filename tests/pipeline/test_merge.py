@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from conftest import SAMPLES, SHARED
+from fork_server import program
 from ranks import batches, collective
 
 import ktrace
@@ -297,7 +297,7 @@ def test_drift_moves_begins_and_ends_and_the_clock_says_so(tmp_path: Path) -> No
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "ktrace", "merge", *map(str, arguments)]
+    line = [program(), "merge", *map(str, arguments)]
     return subprocess.run(line, capture_output=True, text=True, check=False)
 
 

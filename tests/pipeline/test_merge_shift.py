@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fork_server import program
 from nsys_reports import exported, readable
 
 import ktrace
@@ -107,7 +107,7 @@ def test_equal_shifts_are_nothing_to_tell(tmp_path: Path) -> None:
 
 def test_the_command_says_it(tmp_path: Path) -> None:
     inputs = [export(tmp_path / "a.sqlite"), export(tmp_path / "b.sqlite", shift=5_000_000_000)]
-    command = [sys.executable, "-m", "ktrace", "merge", *map(str, inputs), "--overwrite", "-o"]
+    command = [program(), "merge", *map(str, inputs), "--overwrite", "-o"]
     done = subprocess.run([*command, str(tmp_path / "o.jsonl")], capture_output=True, text=True, check=True)
     assert "b: -5s, by unix time, undoing the shift of +5s made at export" in done.stderr
     assert "--keep-shift keeps it" in done.stderr

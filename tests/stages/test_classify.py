@@ -6,7 +6,6 @@ import csv
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import golden
 import pyarrow as pa
 import pytest
 from conftest import MADE_FOLDERS, ROOT, SAMPLES
+from fork_server import program
 from nightly import few
 
 import ktrace
@@ -43,7 +43,7 @@ def filled(*batches: Batch, rules: Path | None = None) -> list[Row]:
 
 def convert(*arguments: object, command: str = "convert") -> subprocess.CompletedProcess[str]:
     """`ktrace convert`, or another command, as a user runs it."""
-    line = [sys.executable, "-m", "ktrace", command, *map(str, arguments)]
+    line = [program(), command, *map(str, arguments)]
     return subprocess.run(line, capture_output=True, text=True, check=False)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 from conftest import SAMPLES
+from fork_server import program
 from test_tables import BIG, HOSTILE, named, sample
 
 from ktrace.tables.figures import Column, Table
@@ -111,7 +111,7 @@ def test_what_excel_would_unescape_stays() -> None:
 
 
 def ktrace(*arguments: object, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "ktrace", *map(str, arguments)]
+    command = [program(), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, check=False, env=os.environ | environment)
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from conftest import SAMPLES
+from fork_server import program
 
 import ktrace
 from ktrace.cli import cli
@@ -91,7 +92,7 @@ def test_sql_from_a_file_and_from_standard_input(tmp_path: Path, monkeypatch: py
 
 
 def test_the_input_may_come_from_standard_input() -> None:
-    run = [sys.executable, "-m", "ktrace", "query", "-", "select count(*) from events", "-r"]
+    run = [program(), "query", "-", "select count(*) from events", "-r"]
     done = subprocess.run(run, input=Path(STEP).read_text("utf-8"), capture_output=True, text=True, check=True)
     assert done.stdout == "65\n"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ROOT, SAMPLES
+from fork_server import program
 
 from ktrace.analysis.roofline.peaks import RATED, peaks_of, published
 from ktrace.errors import UsageError
@@ -107,7 +107,7 @@ def test_faults_in_a_table_are_named(tmp_path: Path, document: Any, what: str) -
 
 def test_the_command_names_the_fault(tmp_path: Path) -> None:
     shapes = SAMPLES / "kineto/shapes-of-products-attention-copies.json"
-    command = [sys.executable, "-m", "ktrace", "summary", str(shapes), "--by", "roofline", "--peaks", "none.json"]
+    command = [program(), "summary", str(shapes), "--by", "roofline", "--peaks", "none.json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 2 and done.stdout == ""
     assert "none.json: it can't be read as a table of peak rates" in done.stderr and "Traceback" not in done.stderr

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from conftest import ROOT, SAMPLES
+from fork_server import program
 
 from ktrace.analysis.summary.compute import summarise
 from ktrace.cli import cli
@@ -27,7 +28,7 @@ def run(*arguments: object) -> Result:
 
 def ktrace(*arguments: object) -> subprocess.CompletedProcess[str]:
     """The command as a program, for its exit code."""
-    command = [sys.executable, "-m", "ktrace", "summary", *map(str, arguments)]
+    command = [program(), "summary", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "120"})
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from conftest import SAMPLES, SHARED
 from engine import FAULTS, query
+from fork_server import program
 
 import ktrace
 from ktrace.errors import ClosedFormat, DamagedInput, StrictFailure
@@ -461,7 +462,7 @@ def test_missing_permission_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     assert (caught.value.path, caught.value.where) == (str(path), "line 2")
     assert "NVreg_RestrictProfilingToAdminUsers=0" in str(caught.value)
     done = subprocess.run(
-        [sys.executable, "-m", "ktrace", "convert", path, "-o", tmp_path / "out.perfetto"],
+        [program(), "convert", path, "-o", tmp_path / "out.perfetto"],
         capture_output=True,
         text=True,
         check=False,
