@@ -269,27 +269,31 @@ def _separated(rows: Part, form: str, headers: bool) -> Iterator[str]:
         yield "".join(rows.fitted(lines)) if rows.bytes is not None else taken()
 
 
-def _objects(rows: Part) -> Iterator[Iterator[str]]:
-    """The rows of each batch as objects of JSON."""
+def _objects(rows: Part, *, nulls: bool) -> Iterator[Iterator[str]]:
+    """The rows of each batch as objects of JSON, with or without the columns that are null in a row."""
     keys = [f"{_as_json(name)}: " for name in rows.schema.names]
+
+    def members(row: tuple[Any, ...]) -> Iterator[str]:
+        return (key + _as_json(value) for key, value in zip(keys, row, strict=True) if nulls or value is not None)
+
     for columns in _values(rows):
-        yield (
-            "{" + ", ".join(key + _as_json(value) for key, value in zip(keys, row, strict=True)) + "}"
-            for row in zip(*columns, strict=True)
-        )
+        yield ("{" + ", ".join(members(row)) + "}" for row in zip(*columns, strict=True))
 
 
 def _json_lines(rows: Part) -> Iterator[str]:
-    for objects in _objects(rows):
+    for objects in _objects(rows, nulls=True):
         yield "".join(rows.fitted(f"{one}\n" for one in objects))
 
 
 def _json(rows: Part) -> Iterator[str]:
-    """One document: the columns, the rows with a line each, how many are left out, and where these begin."""
+    """One document: the columns, the rows with a line each, how many are left out, and where these begin.
+
+    A row lacks its columns that are null: of `select * from events` those are three of four.
+    """
     columns = [{"name": field.name, "type": str(field.type)} for field in rows.schema]
     yield rows.take(f'{answer("query", {"columns": columns}).removesuffix("}" + chr(10))},\n "rows": [', _TAIL)
     before = "\n  "
-    for objects in _objects(rows):
+    for objects in _objects(rows, nulls=False):
         for text in rows.fitted(f",\n  {one}" for one in objects):
             yield before + text.removeprefix(",\n  ")
             before = ",\n  "

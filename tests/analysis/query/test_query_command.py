@@ -78,6 +78,15 @@ def test_no_rows_are_valid_json_and_csv() -> None:
     assert printed(STEP, none) == "name  ts\n"
 
 
+def test_json_leaves_out_what_is_null() -> None:
+    sql = "select id, stream, name as stream_, cast(null as int) as nothing from events order by id limit 40"
+    found = json.loads(printed(STEP, sql, "--format", "json"))
+    whole = [json.loads(line) for line in printed(STEP, sql, "--format", "jsonl").splitlines()]
+    assert {row["stream"] is None for row in whole} == {True, False}
+    assert found["rows"] == [{key: value for key, value in row.items() if value is not None} for row in whole]
+    assert [column["name"] for column in found["columns"]] == list(whole[0]) == ["id", "stream", "stream_", "nothing"]
+
+
 def test_one_value_for_a_shell() -> None:
     assert printed(STEP, "select sum(dur) from kernels where kind = $kind", "-p", "kind", "kernel", "-r") == "918742\n"
     assert printed(STEP, "select count(*) from kernels where dur >= $least", "-p", "least", "100000", "--raw") == "3\n"
@@ -159,7 +168,7 @@ def test_other_types_are_written(tmp_path: Path) -> None:
         "date '2026-01-02' as day, 'nan'::double as f"
     )
     (row,) = json.loads(printed(STEP, sql, "--format", "json"))["rows"]
-    assert row == {"l": [1, 2], "s": {"a": 1}, "d": 1.5, "t": True, "n": None, "day": "2026-01-02", "f": None}
+    assert row == {"l": [1, 2], "s": {"a": 1}, "d": 1.5, "t": True, "day": "2026-01-02"}
     assert printed(STEP, sql, "--format", "csv").splitlines()[1] == '"[1, 2]","{""a"": 1}",1.5,true,,2026-01-02,'
 
 
