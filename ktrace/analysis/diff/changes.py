@@ -5,11 +5,13 @@ Change("softmax", 1.200 ms ─► 1.380 ms, +15.0 %, clear)     DeviceChange("cu
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ktrace.analysis.work.findings import Evidence as Shown
 from ktrace.analysis.work.findings import Finding
 from ktrace.tables.figures import Cell, rounded
 
@@ -115,7 +117,7 @@ class Regression:
     `name` is "all work", a measured time ("wall", "span", "device span", "idle"), or the row of the table `by`.
     `figure` is "average", or "median" if only the median step got slower by so much: a slow first step may hide from
     the average what all others do. `percent` is None for work that A doesn't have. `known` tells whether the change is
-    known to exceed noise; `why` says why not.
+    known to exceed noise; `why` says why not. `rows` show it.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Regression:
     known: bool
     why: str = ""
     figure: str = "average"
+    rows: Sequence[Shown] = ()
 
     @property
     def finding(self) -> Finding:
@@ -134,7 +137,9 @@ class Regression:
         details: dict[str, Cell] = {"a_ns": self.a, "b_ns": self.b, "limit_percent": self.limit, "figure": self.figure}
         details |= {"exceeds_noise": "yes" if self.known else "not known"} | ({"why": self.why} if self.why else {})
         subject: dict[str, Cell] = {self.by or "work": self.name}
-        return Finding("regression", "time", self.b - self.a, "ns", self.a, "the time of a", subject, details=details)
+        return Finding(
+            "regression", "time", self.b - self.a, "ns", self.a, "the time of a", subject, None, details, self.rows
+        )
 
     def __str__(self) -> str:
         grown = "new work" if self.percent is None else f"{self.percent:+.1f}%"
@@ -166,7 +171,8 @@ class Gate:
         """Returns the outcome for JSON: `failed`, and `regressions` with both times, the change and the limit."""
         rows = []
         for one in self.regressions:
-            figures = asdict(one)
+            figures = asdict(replace(one, rows=()))
+            del figures["rows"]
             times = {
                 "a_ns": figures.pop("a"),
                 "b_ns": figures.pop("b"),

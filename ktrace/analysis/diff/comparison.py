@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Gate, Regression
+from ktrace.analysis.diff.rows import shown
 from ktrace.analysis.work.durations import percentiles
 from ktrace.analysis.work.findings import Finding
 from ktrace.errors import UsageError
@@ -368,12 +369,12 @@ def gate(diff: Diff, over: float | None = None, each: float | None = None, *, pa
         if slower and diff.idle and diff.idle.verdict != NOISE and (diff.idle_percent or 0.0) > over:
             slower.append(diff.idle)
         wholes = [diff.whole] if _slower(diff.whole, over) else []
-        found += [_regression(change, over) for change in (*wholes, *slower)]
+        found += [_regression(change, over, diff) for change in (*wholes, *slower)]
     if each is not None and diff.rows:
         by, rows = next(iter(diff.rows.items()))
         least = LEAST / 100 * diff.whole.total_b
         shared = [change for change in rows if change.a and change.b and change.total_b >= least]
-        found += [_regression(change, each, by) for change in shared if _slower(change, each)]
+        found += [_regression(change, each, diff, by) for change in shared if _slower(change, each)]
     return Gate(over, each, found)
 
 
@@ -397,8 +398,9 @@ def _figure(change: Change, limit: float) -> tuple[str, float, float] | None:
     return next((one for one in found if one[2] - one[1] > one[1] * limit / 100), None)
 
 
-def _regression(change: Change, limit: float, by: str | None = None) -> Regression:
+def _regression(change: Change, limit: float, diff: Diff, by: str | None = None) -> Regression:
     figure, a, b = _figure(change, limit) or ("average", change.total_a, change.total_b)
     known = change.verdict != UNKNOWN or figure == "median"
     why = "" if known else change.why
-    return Regression(change.key, by, a, b, percent(b - a, a), limit, known, why, figure)
+    rows = shown(change, diff.a, diff.b, by)
+    return Regression(change.key, by, a, b, percent(b - a, a), limit, known, why, figure, rows)

@@ -15,6 +15,7 @@ from ktrace.analysis.diff.facts import (
     is_work_named,
     shared,
 )
+from ktrace.analysis.diff.rows import shown
 from ktrace.analysis.work.findings import Finding
 from ktrace.tables.figures import Cell
 
@@ -67,10 +68,12 @@ def _of(code: str, change: Change, diff: Diff, by: str = "work", look: int | Non
         details |= {"samples": change.test.samples, "samples_a": change.test.a, "samples_b": change.test.b}
         details |= {"q": change.test.q} if change.test.q is not None else {}
     details |= {"why": change.why} if change.why else {}
+    rows = shown(change, diff.a, diff.b, None if by == "work" else by)
+    details |= {"evidence_of": "b" if change.delta > 0 else "a"} if rows else {}
     metric, of = ("time a step", "the step of a") if diff.per == "step" else ("time", "the time of a")
     if diff.unit != "ns":
         metric, of = "share", "the share of a"
-    return Finding(code, metric, change.delta, diff.unit, change.total_a, of, {by: change.key}, look, details)
+    return Finding(code, metric, change.delta, diff.unit, change.total_a, of, {by: change.key}, look, details, rows)
 
 
 def _amount(diff: Diff) -> Finding:

@@ -109,20 +109,19 @@ class LaunchUse:
         return product if known else None
 
 
+@dataclass
 class LaunchesAnswer:
-    """How kernels are launched, the heaviest first."""
+    """How kernels are launched, the heaviest first; `columns` are those of `Configurations.all`."""
 
-    def __init__(self, columns: pa.Table) -> None:
-        """`columns` are those of `Configurations.all`."""
-        self._columns = columns
+    columns: pa.Table = field(repr=False)
 
     @property
     def launches(self) -> list[LaunchUse]:
         """The launches by configuration."""
-        return self._uses(len(self._columns))
+        return self._uses(len(self.columns))
 
     def _uses(self, top: int | None) -> list[LaunchUse]:
-        rows = zip(*(column.to_pylist() for column in self._columns.slice(0, top).columns), strict=True)
+        rows = zip(*(column.to_pylist() for column in self.columns.slice(0, top).columns), strict=True)
         return [LaunchUse(kernel, (x, y, z), (a, b, c), *rest) for kernel, x, y, z, a, b, c, *rest in rows]
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
@@ -139,7 +138,7 @@ class LaunchesAnswer:
             )
             for use in self._uses(top)
         ]
-        found = Table("launch", "launches by configuration", columns, rows, [], len(self._columns) - len(rows))
+        found = Table("launch", "launches by configuration", columns, rows, [], len(self.columns) - len(rows))
         return [_with_cells(found) if brief else found]
 
 

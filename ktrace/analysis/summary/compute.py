@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.summary import QUESTIONS, RECORDING, asked, columns_of, split_tree
-from ktrace.analysis.summary.evidence import evidence_of
+from ktrace.analysis.summary.evidence import LongestRows, evidence_of
 from ktrace.analysis.summary.findings import HEAVIEST, PROOFS
 from ktrace.analysis.summary.marked import Marked
 from ktrace.analysis.summary.statistics import Statistic, Statistics, grouped, merged, statistics
@@ -211,6 +211,7 @@ class _Summarised:
         steps, layers = len(self._marked.steps), len(self._marked.layers)
         self._durations = Durations(gathered.spill, steps, layers, turns=GRID in self._asked)
         self._time = 0
+        self._longest = LongestRows(self._events, self._labels) if GRID in self._asked else None
         self._devices = self._take_events()
 
     def _add_up(self) -> list[Statistic]:
@@ -251,11 +252,13 @@ class _Summarised:
 
     def _take_events(self) -> list[DeviceUse]:
         """Adds the work of each source; returns the use of its devices."""
-        uses = []
+        uses, steps = [], bool(self._marked.steps)
         for events in self._events.each():
             step, layer = self._marked.steps_of(events), self._marked.layers_of(events)
             self._durations.add(events.source, ts=events.ts, dur=events.dur, shape=events.shape, step=step, layer=layer)
             self._time += int(events.dur.sum())
+            if self._longest is not None:
+                self._longest.add(self._events, events, step >= 0 if steps else np.ones(len(events), np.bool_))
             if self._work == "events":
                 uses += events.devices(self._labels.device, self._labels.rank)
                 self._notes += events.lacking()
@@ -320,6 +323,7 @@ class _Summarised:
             evidence_of(events, self._labels, heaviest),
             self._report,
             max((end - begin for begin, end in self._gathered.spans_of.values()), default=None),
+            self._longest,
         )
 
     def _wants(self, name: str) -> bool:

@@ -1,4 +1,7 @@
-"""The rows that show a finding: the longest launches of the heaviest work, what was longest without compute."""
+"""The rows that show a finding: the longest launches of the heaviest work, what was longest without compute.
+
+`LongestRows` has those of all work, for findings that are only known later: a comparison's.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,15 @@ from ktrace.analysis.summary.findings import HEAVIEST, heaviest_of
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
 from ktrace.analysis.work.findings import SHOWN, Evidence, longest
-from ktrace.analysis.work.groups import Group
+from ktrace.analysis.work.gaps import gaps_of
+from ktrace.analysis.work.groups import GRID, Group
 from ktrace.analysis.work.question import Labels
 from ktrace.model.arrays import Bools, Int64
 from ktrace.stages.select.intervals import Intervals
+from ktrace.store.joins import group_start_mask
+
+#: The criteria whose keys shapes tell.
+_SHOWN_BY = ("kernel", "operation", "library", "precision", "stream", "device", "rank", "source", GRID)
 
 
 def evidence_of(work: Work, labels: Labels, heaviest: dict[str, list[Group]]) -> dict[str, list[Evidence]]:
@@ -33,12 +41,52 @@ def evidence_of(work: Work, labels: Labels, heaviest: dict[str, list[Group]]) ->
     return {code: sorted(rows, key=lambda row: -row.time_ns)[:SHOWN] for code, rows in found.items() if rows}
 
 
+class LongestRows:
+    """The longest launches of each shape of work, and the longest gaps of devices; of what is in steps, if any is."""
+
+    def __init__(self, work: Work, labels: Labels) -> None:
+        self._keys = {by: list(map(labels.key(by), work.shapes)) for by in _SHOWN_BY}
+        self._shapes = np.zeros(0, np.int32)
+        self._launches: list[Evidence] = []
+        self.gaps: list[Evidence] = []
+
+    def add(self, work: Work, events: Events, mine: Bools) -> None:
+        """Adds the work of a source that is `mine`."""
+        rows = np.flatnonzero(mine & (events.dur > 0))
+        order = rows[np.lexsort((-events.dur[rows], events.shape[rows]))]
+        first = np.flatnonzero(group_start_mask((events.shape[order],)))
+        last = np.append(first[1:], len(order))[: len(first)] - 1
+        rows = order[np.unique(np.minimum(first[:, None] + np.arange(SHOWN), last[:, None]))]
+        self._shapes = np.append(self._shapes, events.shape[rows])
+        self._launches += [_row(work, events, row, int(events.dur[row])) for row in rows.tolist()]
+        if not work.is_on_devices:
+            return
+        which, places = events.places
+        gaps = gaps_of(events, which, len(places))
+        for gap in longest(np.where(mine[gaps.after], gaps.length, 0)):
+            begin, end = int(gaps.begin[gap]), int(gaps.end[gap])
+            after = _row(work, events, int(gaps.after[gap]), end - begin)
+            self.gaps.append(after._replace(begin_ns=begin, end_ns=end))
+        self.gaps = sorted(self.gaps, key=lambda row: -row.time_ns)[:SHOWN]
+
+    def of(self, by: str, key: str) -> list[Evidence]:
+        """The longest launches of the work with a key of a criterion; none where a shape doesn't tell the key."""
+        keys = self._keys.get(by, [])
+        mine = np.array([one == key for one in keys], np.bool_)
+        rows = [self._launches[place] for place in np.flatnonzero(mine[self._shapes])] if len(keys) else []
+        return sorted(rows, key=lambda row: -row.time_ns)[:SHOWN]
+
+
 def _rows(work: Work, events: Events, times: Int64) -> Iterable[Evidence]:
     """The rows of a source with the greatest of these times."""
-    for row in longest(times):
-        shape, begin, id_ = work.shapes[events.shape[row]], int(events.ts[row]), int(events.ids[row])
-        name, end = str(shape.get("short_name") or shape["name"]), begin + int(events.dur[row])
-        yield Evidence(events.source, id_ if work.is_on_devices else None, name, begin, end, int(times[row]))
+    return (_row(work, events, row, int(times[row])) for row in longest(times))
+
+
+def _row(work: Work, events: Events, row: int, time: int) -> Evidence:
+    """A row of a source, of which so much time counts."""
+    shape, begin, id_ = work.shapes[events.shape[row]], int(events.ts[row]), int(events.ids[row])
+    name, end = str(shape.get("short_name") or shape["name"]), begin + int(events.dur[row])
+    return Evidence(events.source, id_ if work.is_on_devices else None, name, begin, end, time)
 
 
 def _exposed(events: Events) -> Iterator[tuple[str, Int64]]:

@@ -19,6 +19,7 @@ from ktrace.tables.figures import Cell, Column, Table, duration, escape_controls
 from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:
+    from ktrace.analysis.summary.evidence import LongestRows
     from ktrace.analysis.work.question import Answer
     from ktrace.report import Report
 
@@ -66,7 +67,8 @@ class Summary(Framed):
     `proofs` the answers about idle time and collectives, `evidence` the longest rows by the code of their finding, for
     the findings, whatever was asked. `notes` are sentences about what the figures mean or lack,
     `report` is the report of the reading. `longest` is the time from the first start to the last end of the events of
-    one source, of the source where it is longest: clocks of several sources may differ.
+    one source, of the source where it is longest: clocks of several sources may differ. `shown` has the longest rows of
+    all work for a comparison, which asks for them.
     """
 
     schema: ClassVar[str] = "summary"
@@ -89,6 +91,7 @@ class Summary(Framed):
     evidence: dict[str, list[Evidence]] = field(default_factory=dict, repr=False, compare=False)
     report: Report | None = field(default=None, repr=False, compare=False)
     longest: int | None = None
+    shown: LongestRows | None = field(default=None, repr=False, compare=False)
 
     @property
     def lost(self) -> bool:

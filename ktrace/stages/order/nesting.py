@@ -65,7 +65,8 @@ def enclosing(track: Int32, begin: Int64, end: Int64) -> Int64:
     """
     found = np.empty(len(track), np.int64)
     if compiled:
-        compiled.enclosing(*map(np.ascontiguousarray, (track, begin, end)), found)
+        times = np.ascontiguousarray(begin), np.ascontiguousarray(end)
+        compiled.enclosing(np.ascontiguousarray(track, np.int32), *times, found)
     else:
         _enclosing(track, begin, end, found)
     return found

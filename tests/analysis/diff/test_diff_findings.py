@@ -110,3 +110,42 @@ def test_what_is_not_known_to_exceed_noise_is_said_to_be_so(tmp_path: Path) -> N
     facts = found(ktrace.diff(trace(tmp_path / "a.json"), trace(tmp_path / "b.json", gap=120.0)))
     assert facts["time"].details["noise"] == facts["idle"].details["noise"] == "not known"
     assert not any(code.startswith("change.") for code in facts), "the kernels are equal"
+
+
+def test_rows_show_what_got_slower_on_the_side_where_it_takes_longer(tmp_path: Path) -> None:
+    a, b = trace(tmp_path / "a.json", slow=2.0), trace(tmp_path / "b.json", gap=120.0)
+    for left, right, idle, slow in ((a, b, "b", "a"), (b, a, "a", "b")):
+        facts = found(ktrace.diff(left, right, by=["kernel"]))
+        assert {row.source for row in facts["idle"].evidence} == {"b"}
+        assert facts["idle"].details["evidence_of"] == idle
+        assert {row.time_ns for row in facts["idle"].evidence} == {120_000}
+        shown = facts["change.clear"].evidence
+        assert facts["change.clear"].details["evidence_of"] == slow
+        assert {row.source for row in shown} == {"a"}
+        assert [(row.name, row.time_ns) for row in shown] == [("softmax_kernel", 160_000)] * 3
+        assert len({row.id for row in shown}) == 3
+    assert not found(ktrace.diff(a, b, by=["kernel"]))["time"].evidence
+
+
+def test_rows_of_a_regression_and_of_work_in_steps(tmp_path: Path) -> None:
+    """A slow first launch outside of the steps shows nothing: only the steps are compared."""
+    sides = []
+    for name, slow in (("a", 1.0), ("b", 2.0)):
+        document = json.loads(trace(tmp_path / name, count=60, slow=slow).read_text())
+        rows = document["traceEvents"]
+        begins = [row["ts"] for row in rows if row["cat"] == "cuda_runtime"]
+        rows[3]["dur"] = 900.0 if name == "b" else rows[3]["dur"]
+        rows[4]["ts"] = rows[2]["ts"]
+        for step in range(5):
+            begin, end = begins[10 * step + 5] - 1, begins[10 * step + 14] + 1
+            rows.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1})
+            rows[-1] |= {"ts": begin, "dur": round(end - begin, 3)}
+        sides.append(tmp_path / f"{name}.json")
+        sides[-1].write_text(json.dumps(document))
+    diff = ktrace.diff(*sides, by=["operation", "kernel"])
+    facts = found(diff)
+    assert [row.time_ns for row in facts["change.clear"].evidence] == [160_000] * 3
+    diff.gate = gate(diff, 5.0, 5.0)
+    softmax = next(one for one in diff.findings if one.subject == {"operation": "softmax"})
+    assert softmax.code == "regression" and [row.name for row in softmax.evidence] == ["softmax_kernel"] * 3
+    assert "rows" not in diff.outcome()["regressions"][0]
