@@ -38,7 +38,7 @@ _BUILTIN = "schema/operations.json"
 _CONDITIONS = ("name", "kind", "format")
 _ESCAPE = re.compile(r"\\.")
 _REPEATED = re.compile(r"\{[\d,]*\}")
-_FLAGS = re.compile(r"\(\?[a-zA-Z]*[ix][a-zA-Z]*\)")
+_FLAGS = re.compile(r"\(\?[a-hj-wyzA-Z]*[ix][a-zA-Z]*\)")
 _SIGNS = frozenset(r".^$*+?{}[]\|()")
 
 #: How many texts are looked for before a regular expression is, and by how many letters they are found.

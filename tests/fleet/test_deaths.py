@@ -17,7 +17,7 @@ from fleet_traces import convert_or_die, figures, nanoseconds, shards, write_tra
 import ktrace
 from ktrace.fleet import executor
 
-FILES, KERNELS = 6, 20_000
+FILES, KERNELS = 6, 8_000
 
 
 @pytest.fixture

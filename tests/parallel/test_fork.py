@@ -65,7 +65,7 @@ def test_an_idle_child_waits_for_its_next_task() -> None:
 
     One that ended for it took the results of the others with it.
     """
-    for _ in range(40):
+    for _ in range(10):
         workers = Workers(nothing, 200, 3)
         try:
             for number in range(200):

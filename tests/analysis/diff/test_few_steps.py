@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from nightly import few
 from sides import events, side
 
 from ktrace.analysis.diff.changes import CLEAR, NOISE, UNKNOWN
@@ -126,7 +127,7 @@ def test_launches_at_the_same_places_show_what_three_steps_of_two_kinds_hide() -
     assert (gemm.verdict, gemm.why[:5]) == (NOISE, "steps")
 
 
-@pytest.mark.parametrize("blocks", [0.0, 0.03])
+@pytest.mark.parametrize("blocks", few([0.03, 0.0], 1))
 def test_launches_of_the_same_job_are_not_accused(blocks: float) -> None:
     """Also where neighbours err alike, such as kernels beside one long collective."""
     chance, wrong, runs = np.random.default_rng(5), 0, 150

@@ -268,13 +268,13 @@ def gpu_rows(count: int, seed: int) -> list[list[str]]:
 
 
 def test_many_rows_with_broken_lines_between_against_the_csv_module(tmp_path: Path) -> None:
-    rows = gpu_rows(5000, seed=4)
+    rows = gpu_rows(2000, seed=4)
     path = tmp_path / "run_cuda_gpu_trace.csv"
     with path.open("w", newline="") as file:
         file.write(GPU_HEAD + "\n")
         writer = csv.writer(file, lineterminator="\n")
         for index, row in enumerate(rows):
-            if index in (700, 3000):
+            if index in (700, 1500):
                 file.write("the program says something\n")
             writer.writerow(row)
     trace = read(path)
@@ -284,7 +284,7 @@ def test_many_rows_with_broken_lines_between_against_the_csv_module(tmp_path: Pa
     assert events.ts.tolist() == [int(row[0]) for row in rows]
     assert events.name.tolist() == [row[-1] for row in rows]
     assert events.bytes.sum() == sum(int(Decimal(row[12]) * 10**6) for row in rows if row[12])
-    assert events.groupby("device").size().to_dict() == {0: 1667, 1: 1667, 2: 1666}
+    assert events.groupby("device").size().to_dict() == {0: 667, 1: 667, 2: 666}
     assert trace.report.issues["unrecognised"].rows == 2
     assert trace.report.balanced()
     for batch_rows in (13, 1000):
