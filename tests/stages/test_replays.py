@@ -129,6 +129,25 @@ def test_answers_count_operators_modules_and_shapes(tmp_path: Path, out: str | N
     assert product.flops == 2 * (2 * 4 * 64 * 32 + 4 * 32) or product.flops == 2 * (2 * 4 * 64 * 32)
 
 
+@pytest.mark.parametrize("out", [None, "x.parquet", "x.jsonl"])
+def test_replayed_kernels_have_the_shapes_of_the_captured_call(tmp_path: Path, out: str | None) -> None:
+    source, options = REPLAYS, {"capture": CAPTURE}
+    if out:
+        source, options = tmp_path / out, {}
+        ktrace.convert(REPLAYS, source, capture=CAPTURE)
+    shapes, names = (ktrace.summary(source, by=[by], **options).answers[by].rows for by in ("shape", "op"))
+    assert {row.name: row.launched_own for row in shapes if row.launched_own} == {
+        "aten::addmm [32, 4x64, 64x32]": 2,
+        "SortTokens [4x8]": 4,
+        "aiter::norm [4x32]": 2,
+        "aten::add [4x32, 4x32]": 2,
+        "aten::copy_ [4x32, 4x32]": 2,
+        "aten::argmax [4x32]": 1,
+    } | {row.name: row.launched_own for row in shapes if row.level is None}
+    own = {row.name.partition(" [")[0]: row.own for row in shapes if row.level}
+    assert own == {row.name: row.own for row in names if row.level}
+
+
 def test_a_file_that_holds_the_capture_needs_no_option(tmp_path: Path) -> None:
     replays = json.loads(REPLAYS.read_text())["traceEvents"]
     both = changed(CAPTURE, tmp_path / "both.pt.trace.json", lambda events: [*events, *replays])

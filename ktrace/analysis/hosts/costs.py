@@ -137,7 +137,7 @@ class HostQuestion:
     ) -> None:
         self._wanted, self._spill, self._calls, self._passes = wanted, spill, calls, passes
         self._arrows = Arrows(spill, f"backward of {' '.join(wanted)}")
-        self._replayed = Replayed(spill, f"replayed of {' '.join(wanted)}")
+        self._replayed = Replayed(spill, f"replayed of {' '.join(wanted)}", shapes=SHAPE in wanted)
 
     def see(self, batch: Batch) -> None:
         """Collects the arrows from forward to backward operators, and the operators of replayed kernels."""

@@ -10,20 +10,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.analysis.work.spans import with_sizes
 from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import truth, words_in
 from ktrace.stages.replays.gather import MODULE
-from ktrace.store.joins import coded
+from ktrace.store.joins import coded, distinct_rows
 from ktrace.store.spill import Spill
+
+#: The argument with the shapes of the operator's inputs.
+DIMS = "Input Dims"
 
 
 class _Arguments(msgspec.Struct):
     """The arguments in JSON text."""
 
     captured_in: msgspec.Raw = msgspec.Raw(b"")
+    dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name=DIMS)
     operator: str | None = None
     operator_id: int | None = None
     range: str | None = None
@@ -34,7 +39,7 @@ _SPANS = msgspec.json.Decoder(list[str])
 
 
 def replayed(batch: Batch) -> tuple[Int64, dict[str, pa.Array]] | None:
-    """The rows of replayed kernels, and columns of these arguments: captured_in, operator, operator_id, range."""
+    """The rows of replayed kernels, and columns of these arguments: captured_in, operator, operator_id, range, DIMS."""
     typed = batch.has("args.captured_in")
     if batch.record != "events" or not (typed or batch.has("args")):
         return None
@@ -57,7 +62,13 @@ def replayed(batch: Batch) -> tuple[Int64, dict[str, pa.Array]] | None:
     return (rows, columns) if len(rows) else None
 
 
-_TYPES = {"captured_in": pa.binary(), "operator": pa.string(), "operator_id": pa.int64(), "range": pa.string()}
+_TYPES = {
+    "captured_in": pa.binary(),
+    "operator": pa.string(),
+    "operator_id": pa.int64(),
+    "range": pa.string(),
+    DIMS: pa.binary(),
+}
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -65,7 +76,8 @@ def _arguments(text: str) -> dict[str, Any]:
         found = _DECODER.decode(text)
     except NOT_JSON:
         found = _Arguments()
-    return {name: getattr(found, name) for name in _TYPES} | {"captured_in": bytes(found.captured_in)}
+    known = {name: getattr(found, name) for name in ("operator", "operator_id", "range")}
+    return known | {"captured_in": bytes(found.captured_in), DIMS: bytes(found.dims) or None}
 
 
 class Replayed:
@@ -74,7 +86,9 @@ class Replayed:
     Where the innermost one is in the argument `range`, all of them are ranges.
     """
 
-    def __init__(self, spill: Spill, name: str) -> None:
+    def __init__(self, spill: Spill, name: str, *, shapes: bool = False) -> None:
+        """`shapes` adds those of its inputs to the name of the innermost operator, as `Spans` does."""
+        self._has_shapes = shapes
         self._names: dict[tuple[str, bool], int] = {}  # name, and whether it is that of a range
         self._chains: dict[tuple[bytes, bool], int] = {}
         self._rows = StoredColumns(spill, name, id="i8", chain="i4")
@@ -89,6 +103,8 @@ class Replayed:
         if not len(batch) or (found := replayed(batch)) is None:
             return
         rows, columns = found
+        if self._has_shapes:
+            columns["captured_in"] = _with_shapes(columns)
         codes, texts = coded(columns["captured_in"])
         is_range = truth(columns["range"].is_valid())
         known = np.array([[self._number(text or b"", kind) for kind in (False, True)] for text in texts.to_pylist()])
@@ -118,6 +134,19 @@ class Replayed:
         """What each name is: module, op, or range."""
         kinds = (("range", is_range, name) for name, is_range in self._names)
         return [kind if is_range else "module" if name.startswith(MODULE) else "op" for kind, is_range, name in kinds]
+
+
+def _with_shapes(columns: dict[str, pa.Array]) -> pa.Array:
+    """The chains, with the shapes of its inputs after the name of the innermost operator."""
+    keys = [columns[name].cast(pa.binary()) for name in ("captured_in", "operator", DIMS)]
+    first, which = distinct_rows(keys, len(keys[0]))
+    made = []
+    for chain, operator, dims in zip(*(key.take(pa.array(first)).to_pylist() for key in keys), strict=True):
+        names, name = _spans(chain), (operator or b"").decode()
+        if dims and name in names:
+            names[len(names) - 1 - names[::-1].index(name)] = with_sizes(name, dims.decode())
+        made.append(msgspec.json.encode(names))
+    return pa.array(made, pa.binary()).take(pa.array(which))
 
 
 def _spans(text: Any) -> list[str]:

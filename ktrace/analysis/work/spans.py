@@ -130,7 +130,7 @@ class Spans:
 
 
 #: The shapes of an operator's inputs in the text of its arguments.
-_DIMS = r'"Input [Dd]ims": ?(?P<dims>\[[\[\]0-9, ]*\])'
+_DIMS = r'"Input [Dd]ims":\s*(?P<dims>\[[\[\]0-9,\s]*\])'
 
 
 def _with_shapes(batch: Batch, names: pa.DictionaryArray, rows: Int64) -> pa.Array:
@@ -144,13 +144,18 @@ def _with_shapes(batch: Batch, names: pa.DictionaryArray, rows: Int64) -> pa.Arr
         dims = pc.struct_field(pc.extract_regex(texts, _DIMS), "dims")
     else:
         return names
-    shaped = pc.binary_join_element_wise(decoded(names), pc.replace_substring(dims, " ", ""), _SIZES)
+    shaped = pc.binary_join_element_wise(decoded(names), pc.replace_substring_regex(dims, r"\s+", ""), _SIZES)
     return pc.coalesce(shaped, decoded(names))
 
 
 #: The argument with the shapes, and what stands before them in a name.
 SIZES = "sizes"
 _SIZES = f", {SIZES} = "
+
+
+def with_sizes(name: str, dims: str) -> str:
+    """The name of an operator with the shapes of its inputs, JSON text, as its name in `Spans`."""
+    return f"{name}{_SIZES}{''.join(dims.split())}"
 
 
 def shaped(name: str) -> str:
