@@ -9,7 +9,7 @@ TensorRT-LLM    [Executor] _forward_step 9: 1 ctx reqs, 512 ctx tokens, 32 gen r
 any             prefill, decode_12                                       ranges that are called so and no more
 
 Requests whose prompt is read are "context", those that get their next tokens "generation"; "sq" is the number of tokens
-that are computed, "sk" that of the tokens that these attend to.
+that are computed, "sk" that of the tokens that these attend to, "sqsq" and "sqsk" are the sums of their products.
 """
 
 from __future__ import annotations
@@ -53,7 +53,28 @@ class Phase(NamedTuple):
         return None if None in found else sum(number for number in found if number is not None)
 
 
+class Attended(NamedTuple):
+    """What the requests of a batch attend to, added up: tokens that are computed, tokens that these read, and twice the
+    pairs of both that a causal mask leaves, of which the diagonal counts as half."""
+
+    queries: int
+    keys: int
+    pairs: int
+
+
+def attended(name: str) -> Attended | None:
+    """What the name of a batch states of that; None if it doesn't, as most don't."""
+    found = _SUMS.fullmatch(name.strip())
+    if found is None:
+        return None
+    sums = [sum(map(int, pair)) for pair in zip(found.groups()[:4], found.groups()[4:], strict=True)]
+    queries, keys, squares, products = sums
+    return Attended(queries, keys, 2 * products - squares) if 0 < queries <= keys and squares <= products else None
+
+
 _NUMBER = r"([0-9]{1,12})"
+_PART = rf"\(sq{_NUMBER}sk{_NUMBER}sqsq([0-9]{{1,18}})sqsk([0-9]{{1,18}})\)"
+_SUMS = re.compile(rf"execute_(?:[0-9]+_)?context_[0-9]+{_PART}_generation_[0-9]+{_PART}")
 _VLLM = re.compile(
     rf"execute_(?:{_NUMBER}_)?context_{_NUMBER}\((?:sq)?{_NUMBER}[^()]*\)_generation_{_NUMBER}\((?:sq)?{_NUMBER}[^()]*\)"
 )

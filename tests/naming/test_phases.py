@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktrace.errors import UsageError
-from ktrace.naming.phases import Phase, phase_of, phase_test
+from ktrace.naming.phases import Phase, attended, phase_of, phase_test
 
 #: Annotation -> phase, requests and tokens of the context, of the generation; all tokens.
 STATED: dict[str, tuple[Phase, int | None]] = {
@@ -90,3 +90,18 @@ def test_a_wanted_phase_and_batch() -> None:
     for wanted in ("decoding", "decode:", "decode:x", ""):
         with pytest.raises(UsageError, match="there is no phase"):
             phase_test(wanted)
+
+
+def test_what_requests_attend_to() -> None:
+    """One prompt of 6 tokens of which 2 are in the cache already, and two requests that read 9 and 5 tokens."""
+    name = "execute_6_context_1(sq4sk6sqsq16sqsk24)_generation_2(sq2sk14sqsq2sqsk14)"
+    pairs = sum(1 for query in range(4) for key in range(6) if key < query + 2) + 4 / 2  # the diagonal counts as half
+    assert attended(name) == (6, 20, 2 * pairs + 2 * (9 + 5) - 2)
+    for other in (
+        "execute_context_2(14721)_generation_3(3)",
+        "step[DECODE bs=64]",
+        "execute_6_context_1(sq4sk6)_generation_2(sq2sk14)",
+        "execute_0_context_0(sq0sk0sqsq0sqsk0)_generation_0(sq0sk0sqsq0sqsk0)",
+        "execute_6_context_1(sq4sk2sqsq16sqsk8)_generation_0(sq0sk0sqsq0sqsk0)",
+    ):
+        assert attended(other) is None

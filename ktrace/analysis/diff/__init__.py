@@ -8,6 +8,7 @@ launches     launches in pairs, with those at the same places of the same steps
 compare      makes the comparison
 facts        what of a comparison is worth naming
 findings     the comparison for programs
+rows         the rows that show a change
 sentences    the comparison in three sentences
 changes      the parts of a comparison
 comparison   the comparison, its tables, and the conditions under which a pipeline fails

@@ -5,6 +5,7 @@ figures of the source ──► measured ─────────────
 
 tensors    the inputs of an operator: shapes, types, values; its FLOPs and least bytes
 products   the cost of products of matrices, of convolutions and of attention
+cached     the cost of attention over a cache, and of experts
 traffic    the bytes of operators that do little arithmetic
 operators  collects operators, finds the formula of each, and the one that work belongs to
 measured   FLOPs and bytes that the source states, and the work that they belong to

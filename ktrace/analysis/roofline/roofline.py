@@ -32,23 +32,27 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.analysis.roofline.cached import assumed, cached, is_cached, of_batch
 from ktrace.analysis.roofline.products import ATTENTION, PRODUCTS
 from ktrace.analysis.roofline.tensors import SPELLINGS, Cost, Operator, parsed
 from ktrace.analysis.roofline.traffic import traffic
 from ktrace.analysis.work.device_work import Events
 from ktrace.analysis.work.gather import durations
+from ktrace.analysis.work.occurrences import OF_STEP, Occurrences
 from ktrace.analysis.work.replayed import replayed
 from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.batch import TRACK_COLUMNS
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import truth, words_in
+from ktrace.naming.phases import Attended
 from ktrace.store.shapes import Shapes
 
 
 def cost_of(operator: Operator) -> Cost | None:
     """The cost of an operator; None if it has no formula or its inputs don't match the formula."""
-    formula = PRODUCTS.get(operator.name) or ATTENTION.get(operator.name) or traffic(operator.name)
+    name = operator.name
+    formula = PRODUCTS.get(name) or ATTENTION.get(name) or cached(name) or traffic(name)
     return formula(operator) if formula else None
 
 
@@ -126,6 +130,16 @@ class Operators:
             one = parsed(row["name"], dims, types, concrete, strides) if dims and types else None
             self.operators.append(one)
             self.costs.append(cost_of(one) if one else None)
+
+    def of_batch(self, number: int, batch: Attended) -> int:
+        """The number of the cost of an operator in a batch; the same where that tells nothing of it."""
+        operator = self.operators[number]
+        cost = of_batch(operator, batch) if operator else None
+        if cost is None:
+            return number
+        self.costs.append(cost)
+        self.operators.append(operator)
+        return len(self.costs) - 1
 
     def of(self, events: Events, threads: list[dict[str, Any]], mine: Int64) -> tuple[Int64, dict[str, Any]]:
         """For each piece of work in `mine` the position of its operator, -1: none; and the operators of the source.
@@ -264,6 +278,7 @@ class Roofline:
         if not len(work.gathered.work):
             return self._of_launches(work, labels)
         items: list[Item] = []
+        by_shape: list[Item] = []
         notes: dict[str, None] = {}
         devices = [_Device(labels.device(key), _name(work, key)) for key in work.devices]
         for events in work.each():
@@ -276,9 +291,10 @@ class Roofline:
             shaped = self._items(work, events, on, rows)
             items += stated + shaped
             notes |= {SHAPES: None} if shaped else {}
+            by_shape += shaped
             notes |= {COUNTED if self._measured.has_counters else STATED: None} if stated else {}
         found = [device.done() for device in devices]
-        return {NAME: RooflineAnswer(items, found, notes=[*notes])} if items else {}
+        return {NAME: RooflineAnswer(items, found, notes=[*notes, *assumed(by_shape)])} if items else {}
 
     def _of_launches(self, work: Work, labels: Labels) -> Mapping[str, RooflineAnswer]:
         """The answer from launches without a place in time, which Nsight Compute reports."""
@@ -308,8 +324,28 @@ class Roofline:
         if not len(known):
             return []
         place, mine = place[known], mine[known]
+        rows["cost"] = self._of_batches(work, events, mine, place, rows["cost"])
         tensor = np.array([shape["precision"] == "tf32" for shape in work.shapes], np.bool_)[events.shape[mine]]
         return self._grouped(place, rows["cost"], on[mine], tensor, events.dur[mine])
+
+    def _of_batches(self, work: Work, events: Events, mine: Int64, place: Int64, cost: Any) -> Any:
+        """The costs, those of attention over a cache in its batch; `place` is the operator of each piece of work."""
+        asked = np.array([one is not None and is_cached(one.name) for one in self._operators.operators], np.bool_)
+        stated = [meaning.attended for meaning in work.gathered.meanings]
+        batches = list(dict.fromkeys(one for one in stated if one is not None))
+        rows = np.flatnonzero(asked[cost[place]]) if batches else mine[:0]
+        if not len(rows):
+            return cost
+        number = np.array([-1 if one is None else batches.index(one) for one in stated], np.int32)
+        occurrences = Occurrences(work)
+        ranges = occurrences.ranges(events.source, number)
+        found = occurrences.find(events, ranges, OF_STEP)[mine[rows]]
+        rows, found = rows[found >= 0], found[found >= 0]
+        pairs = list(zip(cost[place[rows]].tolist(), ranges.label[found].tolist(), strict=True))
+        priced = {pair: self._operators.of_batch(pair[0], batches[pair[1]]) for pair in dict.fromkeys(pairs)}
+        cost = cost.astype(np.int64)
+        cost[place[rows]] = [priced[pair] for pair in pairs]
+        return cost
 
     def _grouped(self, place: Int64, cost: Any, on: Any, tensor: Bools, dur: Int64) -> list[Item]:
         """Items of work: `place` is the operator of each piece, `on` its device, `tensor` whether it is in TF32."""

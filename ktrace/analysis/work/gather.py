@@ -26,7 +26,7 @@ from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import encoded
 from ktrace.model.masks import truth, words_in
-from ktrace.naming.phases import Phase, phase_of
+from ktrace.naming.phases import Attended, Phase, attended, phase_of
 from ktrace.naming.taxonomy import Taxonomy
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.wanted import step_of
@@ -77,11 +77,12 @@ _STATISTICS = (
 
 
 class Meaning(NamedTuple):
-    """What the name of a range says: the step, the layer, the phase and batch of inference."""
+    """What the name of a range says: the step, the layer, the phase and batch of inference, and what that reads."""
 
     step: str | None = None
     layer: str | None = None
     phase: Phase | None = None
+    attended: Attended | None = None
 
 
 _NO_MEANING = Meaning()
@@ -150,7 +151,7 @@ class SummaryInput:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             step = name.strip() if step_of(name) is not None else None
-            meaning = Meaning(step, self._taxonomy.layer(name), phase_of(name))
+            meaning = Meaning(step, self._taxonomy.layer(name), phase_of(name), attended(name))
             known = meaning != _NO_MEANING
             self._known[name] = self.meanings.setdefault(meaning, len(self.meanings)) if known else -1
         return self._known[name]

@@ -146,3 +146,50 @@ def test_an_unknown_device_has_rates_but_no_roof(tmp_path: Path) -> None:
     peaks.write_text(json.dumps({"ktrace_peaks": "1.0", "devices": [mine]}))
     (rate,) = answer(path, peaks=peaks).operations
     assert rate.bound == "compute" and rate.reached == pytest.approx(100 * rate.flops / 0.02e12 / 3e-6)
+
+
+_BATCH = "execute_6_context_1(sq4sk6sqsq16sqsk24)_generation_2(sq2sk14sqsq2sqsk14)"
+_PAIRS = 2 * (24 + 14) - (16 + 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("vllm::unified_attention_with_output", ([8, 4, 16], [8, 2, 16], [8, 2, 16], [8, 4, 16])),
+        ("sglang_profiler::attention_paged_attention_ragged_7", ([8, 4, 16], [99], [8, 4, 16], *[[99, 1, 2, 16]] * 2)),
+    ],
+)
+def test_attention_over_a_cache_has_the_lengths_of_its_batch(tmp_path: Path, name: str, shapes: Any) -> None:
+    """Six tokens of eight are real: 4 heads, 2 of keys and values, of 16 bf16 each; 20 tokens of the cache are read."""
+    work = [op(name, 10, 50, *shapes), *launched(1, 12, 3)]
+    batch = {"ph": "X", "cat": "user_annotation", "name": _BATCH, "pid": 1, "tid": 1, "ts": 5, "dur": 90}
+    found = answer(trace(tmp_path / "with.json", batch, *work))
+    (item,) = found.items
+    assert item.flops == 2 * 2 * 16 * 4 * _PAIRS / 2
+    assert item.bytes == 2 * (6 * 4 * 16 + 6 * 4 * 16 + 20 * 2 * 16 + 20 * 2 * 16)
+    assert any("as if each token saw all before it" in note for note in found.notes)
+    assert not any("don't state" in note for note in found.notes)
+    without = answer(trace(tmp_path / "without.json", *work))
+    (item,) = without.items
+    assert (item.operation, item.flops, item.bytes, item.time) == ("attention", None, None, 3_000)
+    assert any(
+        note.startswith("3.00 us of attention has no FLOPs: its arguments don't state") for note in without.notes
+    )
+    assert not any("as if each token" in note for note in without.notes)
+    other = batch | {"name": _BATCH.replace("sq4sk6sqsq16", "sq40sk60sqsq16")}  # more tokens than the query has
+    (item,) = answer(trace(tmp_path / "other.json", other, *work)).items
+    assert item.flops is None
+
+
+def test_experts_have_two_products_for_each_choice(tmp_path: Path) -> None:
+    """Five tokens take 2 of 8 experts each: 32 to twice 24, then 24 to 32."""
+    inputs = [5, 32], [8, 48, 32], [8, 32, 24], [5, 2], [5, 2]
+    work = [op("vllm::inplace_fused_experts", 10, 50, *inputs), *launched(1, 12, 3)]
+    found = answer(trace(tmp_path / "experts.json", *work))
+    (item,) = found.items
+    assert (item.operation, item.flops, item.bytes) == ("gemm", 2 * 5 * 2 * (32 * 48 + 24 * 32), None)
+    assert not any("of experts has no FLOPs" in note for note in found.notes)
+    found = answer(
+        trace(tmp_path / "whole.json", op("vllm::moe_forward", 10, 50, [5, 32], [5, 8]), *launched(1, 12, 3))
+    )
+    assert any(note.startswith("3.00 us of experts has no FLOPs: its arguments state neither") for note in found.notes)

@@ -245,8 +245,6 @@ def test_traffic(name: str, inputs: list[Any], moved: int) -> None:
     [
         ("triton_poi_fused_0", [(I64, (8,)), (BF16, (9000, 4))]),  # without the number of elements
         ("triton_red_fused_0", [(BF16, (8, 4)), (BF16, (8,)), "8", "4"]),
-        ("vllm::moe_forward", [(BF16, (32, 3072)), (BF16, (32, 32))]),  # the weights aren't inputs
-        ("vllm::unified_attention_with_output", [*[(BF16, (32, 8, 64))] * 4]),  # nor are the lengths
     ],
 )
 def test_what_inputs_do_not_tell_has_no_price(name: str, inputs: list[Any]) -> None:
@@ -267,3 +265,15 @@ def test_inputs_that_are_not_lists_are_no_operator() -> None:
     for shape in ("[99999999999999999999999]", "[4000000000, 4000000000]", "[" + "1, " * 99 + "1]"):
         found = parsed("aten::neg", f"[{shape}]".encode(), b'["float"]', None, None)
         assert found is not None and cost_of(found) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "operation"),
+    [
+        ("vllm::moe_forward", [(BF16, (32, 3072)), (BF16, (32, 32))], "moe"),  # the weights aren't inputs
+        ("vllm::unified_attention_with_output", [*[(BF16, (32, 8, 64))] * 4], "attention"),  # nor are the lengths
+    ],
+)
+def test_what_inputs_do_not_tell_has_a_type_alone(name: str, inputs: list[Any], operation: str) -> None:
+    found = cost(name, *inputs)
+    assert found and (found.operation, found.flops, found.bytes, found.precision) == (operation, None, None, "bf16")
