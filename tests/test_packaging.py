@@ -1,10 +1,15 @@
-"""What the wheel and the sdist hold. CI installs the wheel into an empty environment besides (.ci/run)."""
+"""What the wheel and the sdist hold. CI installs the wheel into an empty environment besides (.ci/run).
+
+`KTRACE_DIST` names a folder in which they are, or will be in a moment.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -22,10 +27,14 @@ def python_files(folder: str) -> set[str]:
     }
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and the wheel that is built from it."""
-    out = tmp_path_factory.mktemp("dist")
+def built(out: Path) -> Path:
+    """A folder with the sdist and the wheel that is built from it: that of `KTRACE_DIST`, else `out`."""
+    if "KTRACE_DIST" in os.environ:
+        dist, patience = Path(os.environ["KTRACE_DIST"]), time.monotonic() + 120
+        while not dist.exists():
+            assert time.monotonic() < patience, f"nothing was built into {dist}"
+            time.sleep(0.2)
+        return dist
     done = subprocess.run([sys.executable, "-m", "build", "-o", out, ROOT], capture_output=True, text=True, check=False)
     if done.returncode and "pip" in done.stderr and "Could not find a version" in done.stderr:
         pytest.skip("the build backend can't be fetched here")
@@ -33,8 +42,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_the_wheel_holds_every_module_and_the_schema(built: Path) -> None:
-    names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
+def test_the_wheel_and_the_sdist_hold_what_they_should(tmp_path: Path) -> None:
+    """One test, so that two processes of a run don't build in one folder at once."""
+    dist = built(tmp_path)
+    check_wheel(dist)
+    check_sdist(dist)
+
+
+def check_wheel(dist: Path) -> None:
+    """Every module, the schema, pages and templates."""
+    names = set(zipfile.ZipFile(next(dist.glob("*.whl"))).namelist())
     expected = python_files("ktrace")
     for given in ("converters", "schema", "proto"):
         expected |= {f"ktrace/{name}" for name in python_files(given)}
@@ -52,8 +69,9 @@ def test_the_wheel_holds_every_module_and_the_schema(built: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"ktrace"}
 
 
-def test_the_sdist_holds_what_it_takes_to_test_and_build_again(built: Path) -> None:
-    with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
+def check_sdist(dist: Path) -> None:
+    """What it takes to test and to build again."""
+    with tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     for folder in ("ktrace", "converters", "schema", "proto", "tests"):
         assert python_files(folder) <= names
