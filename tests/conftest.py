@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import getpass
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import nightly
@@ -17,6 +19,8 @@ settings.load_profile("busy")
 
 # A thousand commands that tests run would each compile ktrace again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# What tests view isn't kept among what the user has viewed.
+os.environ.setdefault("KTRACE_CACHE", str(Path(tempfile.gettempdir()) / f"ktrace-tests-{getpass.getuser()}"))
 sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent.parent

@@ -43,10 +43,10 @@ STOREYS = (
     ("stages.align", "stages.split", "analysis.work"),
     ("output", *(f"analysis.{name}" for name in ANSWERS)),
     ("pipeline", "kit"),
-    ("analysis.summary", "analysis.query", "fleet", "viewer"),
+    ("analysis.summary", "analysis.query", "analysis.overview", "fleet"),
     ("analysis.diff",),
     ("page", "analysis.mcp"),
-    ("trace",),
+    ("trace", "viewer"),
     ("cli",),
     ("__main__",),
 )

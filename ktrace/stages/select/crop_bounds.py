@@ -36,8 +36,8 @@ _MOST = 8
 class Bounds:
     """Collects the rows that tell which part is meant."""
 
-    def __init__(self, wanted: Crop) -> None:
-        self._wanted = wanted
+    def __init__(self, wanted: Crop, within: Intervals = ALWAYS) -> None:
+        self._wanted, self._within = wanted, within
         self._around = Marks(called(wanted.around)) if wanted.around is not None else None
         self._range = Marks(called(wanted.range), ("range",)) if wanted.range is not None else None
         self._step = Marks(self._is_step, ("range", "op")) if wanted.step is not None else None
@@ -64,7 +64,7 @@ class Bounds:
 
         Raises InputError if there is no such time, name, step or range.
         """
-        common, wanted = ALWAYS, self._wanted
+        common, wanted = self._within, self._wanted
         if wanted.time is not None:
             common = common.intersection(interval(wanted.time, start, end, catalog))
         if self._around is not None:

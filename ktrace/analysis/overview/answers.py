@@ -1,0 +1,356 @@
+"""What an overview shows: its lanes, how busy they are, what is heavy, and a trace of a part of the time.
+
+Times are ns from the begin of the trace, since a page counts exactly only up to 2^53.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.overview.lanes import MARK, RANGE, WORK, Cells, Pieces, by_lane, cells_of
+from ktrace.analysis.overview.stored import Span, Stored
+from ktrace.analysis.work.groups import OTHER, Group
+from ktrace.conversion import Conversion
+from ktrace.input.detection import by_name
+from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.json_text import decoded
+from ktrace.model.tracks import Node, Track, arrange
+from ktrace.naming.phases import phase_of
+from ktrace.naming.short_names import short_name
+from ktrace.naming.taxonomy import taxonomy
+from ktrace.pipeline.convert import writing_to
+from ktrace.pipeline.explain import explained
+from ktrace.report import Report
+from ktrace.stages.select.coarsen import coarsened
+from ktrace.stages.select.crop import cropped
+from ktrace.stages.select.intervals import Intervals
+from ktrace.stages.select.wanted import Crop
+from ktrace.store.events import values
+from ktrace.tables.figures import brief
+
+#: One bucket that is wider than any trace.
+_ALL = 62
+
+#: The most buckets of one answer, and names of the heaviest.
+_BUCKETS, HEAVIEST = 4_096, 40
+
+#: The most rows of which the causes of gaps are found while somebody waits.
+MOST_EXPLAINED = 1_000_000
+
+#: The argument of a slice that goes on beyond the part that was cut out.
+BEYOND = "args.beyond_window"
+
+_SHOWN = {WORK: "", RANGE: "ranges", MARK: "steps"}
+
+
+class Overview:
+    """The answers about a stored trace. A part of the time is `(from, to)` in ns from its begin."""
+
+    def __init__(self, stored: Stored, title: str) -> None:
+        self.stored = stored
+        self.title = title
+        self._wider = cache(self._widened)
+
+    @property
+    def length(self) -> int:
+        """The time that the trace covers, in ns."""
+        return self.stored.span[1] - self.stored.span[0]
+
+    def about(self) -> dict[str, Any]:
+        """What the page needs first: the lanes in the order in which they are drawn, colours, notes."""
+        report = self.stored.report()
+        return {
+            "title": self.title,
+            "length": self.length,
+            "rows": self.stored.rows,
+            "shift": self.stored.cells.shift,
+            "groups": self.groups,
+            "rulers": self._rulers,
+            "inputs": [f"{Path(one['path']).name} ({one['format']})" for one in report.inputs],
+            "line": report.line(),
+        }
+
+    @cached_property
+    def _busy(self) -> dict[int, int]:
+        """The busy time of each lane that has slices."""
+        found = self._sums((0, self.length))
+        return {lane: int(buckets.busy.sum()) for lane, buckets in by_lane(found)}
+
+    @cached_property
+    def _ruled(self) -> set[int]:
+        return {ruler["lane"] for ruler in self._rulers}
+
+    @cached_property
+    def groups(self) -> list[dict[str, Any]]:
+        """Devices, then processes, each with its lanes; those of a process that are busy longest first."""
+        tracks = [lane.track for lane in self.stored.lanes.all[: len(self.stored.lanes.whole)] if lane.shows == WORK]
+        nodes = arrange(tracks, self.stored.catalog)
+        found = [*self._devices(nodes)]
+        for process in nodes:
+            lanes = [
+                lane
+                for node in process.walk()
+                if node.number is not None and not tracks[node.number].is_on_device
+                for lane in self._of_track(node.number, _name(node, process))
+            ]
+            if lanes:
+                found.append({"name": process.shown.name, "lane": None, "lanes": self._by_time(lanes)})
+        return found
+
+    def _devices(self, nodes: Sequence[Node]) -> Iterator[dict[str, Any]]:
+        wholes = {lane.track: number for number, lane in enumerate(self.stored.lanes.all)}
+        for process in nodes:
+            several = sum(1 for node in nodes if any(child.kind == "device" for child in node.walk())) > 1
+            for node in process.walk():
+                if node.kind != "device" or not isinstance(node.key, Track):
+                    continue
+                whole = wholes.get(Track(node.key.source, node.key.host, None, None, node.key.device))
+                lanes = [
+                    lane
+                    for below in node.walk()
+                    if below.number is not None
+                    for lane in self._of_track(below.number, _name(below, node))
+                ]
+                name = f"{node.shown.name} · {process.shown.name}" if several else node.shown.name
+                if lanes:
+                    yield {"name": name, "lane": whole if whole in self._busy else None, "lanes": lanes}
+
+    def _of_track(self, track: int, name: str) -> Iterator[dict[str, Any]]:
+        """The lanes of a track that have slices."""
+        for shows, word in _SHOWN.items():
+            number = len(_SHOWN) * track + shows
+            if number in self._busy and number not in self._ruled:
+                yield {"name": f"{name} {word}".strip(), "lane": number}
+
+    def _by_time(self, lanes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(lanes, key=lambda lane: -self._busy[lane["lane"]])
+
+    @cached_property
+    def _rulers(self) -> list[dict[str, Any]]:
+        """Lanes of steps and phases, and of the ranges of the thread that has most of them."""
+        lanes = self.stored.lanes.all
+        host = [number for number in self._busy if not lanes[number].track.is_on_device]
+        marks = [number for number in host if lanes[number].shows == MARK]
+        ranges = [number for number in host if lanes[number].shows == RANGE]
+        marks = sorted(
+            marks or [one for one in self._busy if lanes[one].shows == MARK], key=lambda one: -self._busy[one]
+        )
+        ranges = sorted(ranges, key=lambda one: -self._busy[one])
+        names = (("steps", marks[:1]), ("ranges", ranges[:1]))
+        return [{"name": name, "lane": number} for name, found in names for number in found]
+
+    @cached_property
+    def _labels(self) -> list[tuple[str, str]]:
+        """What each name is called in short, and its operation; of the host the kind."""
+        rules = taxonomy(None)
+        found = []
+        for name in self.stored.names:
+            if name.kind in DEVICE_KINDS:
+                labels = rules.labels(name.name, name.kind)
+                found.append((labels.short_name or name.name, labels.operation or OTHER))
+            else:
+                phase = phase_of(name.name) if name.kind in ("range", "op") else None
+                found.append(
+                    (
+                        short_name(name.name) if name.kind in ("op", "api") else name.name,
+                        phase.phase if phase else name.kind,
+                    )
+                )
+        return found
+
+    @cached_property
+    def operations(self) -> list[Group]:
+        """The operations of the work of devices, that which takes most time first."""
+        time: dict[str, int] = {}
+        cells = self._sums((0, self.length))
+        device = np.array([self.table_of(lane) == "device" for lane in range(len(self.stored.lanes.all))], np.bool_)
+        mine = device[cells.lane]
+        for name, own in zip(cells.name[mine].tolist(), cells.time[mine].tolist(), strict=True):
+            operation = self._labels[name][1]
+            time[operation] = time.get(operation, 0) + own
+        return sorted((Group(operation, own) for operation, own in time.items()), key=lambda group: -group.total)
+
+    def _widened(self, shift: int) -> Cells:
+        return self.stored.cells.wider(shift)
+
+    def _absolute(self, span: Span) -> Span:
+        start = self.stored.span[0]
+        return start + max(span[0], 0), start + min(max(span[1], span[0] + 1), self.length)
+
+    def _from_rows(self, span: Span, shift: int) -> Cells:
+        """The cells of a part of the time, from its slices."""
+        lanes, origin = self.stored.lanes, self.stored.span[0]
+        found = Cells.none(origin, shift)
+        pieces = Pieces(len(lanes.all))
+        for part in self.stored.slices(span):
+            rows = lanes.with_devices(part)
+            found = found.with_more(cells_of(rows, pieces.of(rows.copy(), self.stored.span[1]), origin, shift, span))
+        return found
+
+    def cells(self, span: Span, shift: int) -> Cells:
+        """The cells of whole buckets of this width that overlap a part of the time."""
+        start, stop = self._absolute(span)
+        origin, kept = self.stored.span[0], self.stored.cells
+        first, last = (start - origin) >> shift, (stop - 1 - origin) >> shift
+        if shift < kept.shift:
+            return self._from_rows((origin + (first << shift), origin + ((last + 1) << shift)), shift)
+        cells = self._wider(shift)
+        return _some(cells, (cells.bucket >= first) & (cells.bucket <= last))
+
+    def _sums(self, span: Span) -> Cells:
+        """The sums of exactly this part of the time: one bucket."""
+        start, stop = self._absolute(span)
+        origin, kept = self.stored.span[0], self.stored.cells
+        first, last = -((origin - start) >> kept.shift), (stop - origin) >> kept.shift
+        if (start, stop) == self.stored.span:
+            return self._wider(_ALL)
+        if last <= first:
+            return self._from_rows((start, stop), _ALL)
+        inner = _some(kept, (kept.bucket >= first) & (kept.bucket < last)).wider(_ALL)
+        begin, end = origin + (first << kept.shift), origin + (last << kept.shift)
+        edges = [self._from_rows(edge, _ALL) for edge in ((start, begin), (end, stop)) if edge[0] < edge[1]]
+        return inner.with_more(*edges)
+
+    def level(self, span: Span, shift: int, lanes: Iterable[int] | None = None) -> dict[str, Any]:
+        """How busy lanes are in the buckets of a part of the time; names with their operations by number."""
+        wanted = None if lanes is None else set(lanes)
+        shift = max(0, min(shift, _ALL))
+        while (span[1] - span[0]) >> shift > _BUCKETS:
+            shift += 1
+        found, used = {}, set[int]()
+        for lane, buckets in by_lane(self.cells(span, shift)):
+            if wanted is None or lane in wanted:
+                used.update(np.unique(buckets.name).tolist())
+                found[lane] = [column.tolist() for column in buckets]
+        return {"shift": shift, "lanes": found, "names": self.named(used)}
+
+    def named(self, numbers: Iterable[int]) -> dict[int, tuple[str, str, str]]:
+        """The short name, operation and full name of some names."""
+        return {number: (*self._labels[number], self.stored.names[number].name) for number in sorted(numbers)}
+
+    def heavy(self, span: Span) -> dict[str, Any]:
+        """What is heavy in a part of the time, on devices and on the host, and how idle devices are."""
+        cells = self._sums(span)
+        start, stop = self._absolute(span)
+        used, tables = set[int](), {}
+        tabled = np.array([self.table_of(lane) for lane in range(len(self.stored.lanes.all))])[cells.lane]
+        for title in ("device", "host"):
+            rows = self._heaviest(_some(cells, tabled == title))
+            used.update(row[0] for row in rows)
+            tables[title] = rows
+        busy = {lane: int(buckets.busy.sum()) for lane, buckets in by_lane(cells)}
+        devices = [
+            {"name": group["name"], "busy": busy.get(group["lane"], 0)}
+            for group in self.groups
+            if group["lane"] is not None
+        ]
+        return {
+            "length": stop - start,
+            "slices": int(cells.count[tabled != ""].sum()),
+            "devices": devices,
+            **tables,
+            "names": self.named(used),
+        }
+
+    def idle(self, span: Span) -> dict[str, Any]:
+        """Why devices are idle in a part of the time: ns of each cause. None where it has too many slices to tell."""
+        start, stop = self._absolute(span)
+        blocks = [block for block in self.stored.blocks if block.overlaps((start, stop))]
+        if sum(block.rows for block in blocks) > MOST_EXPLAINED:
+            return {"causes": None}
+        time: dict[str, int] = {}
+        for gaps in islice(explained(self.stored.batches((start, stop)), ("idle",), Report()), len(blocks), None):
+            ts, _ = values(gaps.columns, "ts")
+            dur, _ = values(gaps.columns, "dur")
+            inside = np.minimum(ts + dur, stop) - np.maximum(ts, start)
+            for cause, own in zip(decoded(gaps.column("name")).to_pylist(), inside.tolist(), strict=True):
+                if own > 0:
+                    time[cause] = time.get(cause, 0) + own
+        return {"causes": sorted(time.items(), key=lambda one: -one[1])}
+
+    def table_of(self, lane: int) -> str:
+        """The table that has what is heavy on a lane: device, host, rest for ranges and marks; "" for whole devices."""
+        if lane >= len(self.stored.lanes.whole):
+            return ""
+        track, shows = self.stored.lanes.all[lane]
+        return "rest" if shows != WORK else "device" if track.is_on_device else "host"
+
+    @staticmethod
+    def _heaviest(cells: Cells) -> list[tuple[int, int, int]]:
+        """The heaviest names with their time and count."""
+        names, which = np.unique(cells.name, return_inverse=True)
+        time, count = (np.bincount(which, column, len(names)).astype(np.int64) for column in (cells.time, cells.count))
+        order = np.lexsort((names, -time))[:HEAVIEST]
+        return list(zip(names[order].tolist(), time[order].tolist(), count[order].tolist(), strict=True))
+
+    def found(self, words: str, most: int = 1_000) -> list[dict[str, Any]]:
+        """The lanes and buckets with a name that contains the words."""
+        small = words.lower()
+        named = np.array([small in name.name.lower() for name in self.stored.names], np.bool_)
+        cells = self.cells((0, self.length), max(self.stored.cells.shift, int(self.length).bit_length() - 10))
+        mine = _some(cells, named[cells.name] & (cells.lane < len(self.stored.lanes.whole)))
+        return [
+            {"lane": lane, "buckets": buckets.bucket.tolist()[:most], "shift": mine.shift}
+            for lane, buckets in by_lane(mine)
+        ]
+
+    def window(self, span: Span | None, path: str, *, budget: int | None = None, gpu: str = "auto") -> Report:
+        """Writes a Perfetto trace of a part of the time (None: all), or of about `budget` slices of it."""
+        report = Report()
+        if span is None:
+            batches = _counted(self.stored.batches(), report)
+        else:
+            start, stop = self._absolute(span)
+            batches = _counted(self.stored.batches((start, stop)), report)
+            within = Intervals.of([(start, stop)])
+            batches = _marked(cropped(batches, Crop(time="0ns.."), report, within=within), start, stop)
+        if budget is not None:
+            batches = coarsened(batches, budget, report)
+        perfetto = by_name("perfetto", writes=True)
+        with writing_to(path, perfetto, None, overwrite=True) as write:
+            write(batches, Conversion(report, options={"gpu": gpu}))
+        return report
+
+
+def _some(cells: Cells, mine: Any) -> Cells:
+    return Cells(
+        cells.origin, cells.shift, *(getattr(cells, name)[mine] for name in ("lane", "bucket", "name", "time", "count"))
+    )
+
+
+def _name(node: Node, above: Node) -> str:
+    return node.shown.name if node is not above else "all"
+
+
+def _counted(batches: Iterator[Batch], report: Report) -> Iterator[Batch]:
+    """The same batches; their rows are counted as read."""
+    for batch in batches:
+        report.rows[batch.record] += len(batch)
+        yield batch
+
+
+def _marked(batches: Iterator[Batch], start: int, stop: int) -> Iterator[Batch]:
+    """The same rows; those that go on beyond the part of the time say how far."""
+    for batch in batches:
+        if batch.record == "events":
+            ts, _ = values(batch.columns, "ts")
+            dur, _ = values(batch.columns, "dur")
+            before, after = start - ts, ts + dur - stop
+            beyond = np.flatnonzero((before > 0) | (after > 0))
+            if len(beyond):
+                texts = np.full(len(batch), None, object)
+                for row in beyond.tolist():
+                    words = (f"begins {brief(before[row])} before", f"ends {brief(after[row])} after")
+                    texts[row] = ", ".join(
+                        word for word, time in zip(words, (before[row], after[row]), strict=True) if time > 0
+                    )
+                yield Batch("events", batch.columns.append_column(BEYOND, pa.array(texts, pa.string())))
+                continue
+        yield batch

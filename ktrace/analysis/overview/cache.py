@@ -1,0 +1,198 @@
+"""The cache of traces that were read before: a folder for each, named after what it was made of.
+
+    ~/.cache/ktrace/3f6c0d…/     index.json  rows.arrows  lanes.rows  ...
+
+The name is a hash of the inputs (path, size, time of change, inode), of what was selected, and of the version of
+ktrace. Only this user can read the folders. One that another process uses may be removed: it stays open there. What a
+killed process leaves is removed by a later one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from ktrace.analysis.overview.stored import VERSION, Stored, store
+from ktrace.errors import OutputError, error_text
+from ktrace.input.compression import split_member
+from ktrace.input.expand import expanded
+from ktrace.input.source import MAPPING_SUFFIX
+from ktrace.pipeline.read import Progress, read_selected
+from ktrace.pipeline.selection import Selection
+from ktrace.report import Report
+from ktrace.scratch import make, name_for, new_folder, remove, sweep
+from ktrace.stages.order.pairing import pair_halves
+
+#: The environment variable with the folder of the cache.
+FOLDER = "KTRACE_CACHE"
+
+#: The most bytes that the cache takes, and the share of the free disk that it leaves.
+MOST_BYTES, FREE_SHARE = 8 << 30, 0.5
+
+#: Days after which a trace that wasn't opened is removed.
+MOST_DAYS = 30
+
+#: Files of a folder that are looked at; with more it isn't kept.
+_MOST_FILES = 10_000
+
+#: What else may be read with a file: changes of a database, a mapping of a table.
+_BESIDE = ("", "-wal", "-journal", MAPPING_SUFFIX)
+
+_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A trace in the cache: its folder, inputs, bytes, and when it was opened last (Unix time in s)."""
+
+    folder: Path
+    inputs: list[str]
+    size: int
+    used: float
+
+
+def cache_folder() -> Path:
+    """The folder of the cache: that which KTRACE_CACHE names, else where this system keeps caches of a user."""
+    if named := os.environ.get(FOLDER):
+        return Path(named)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "ktrace" / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "ktrace"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ktrace"
+
+
+@contextmanager
+def opened(
+    paths: Sequence[str], selection: Selection, *, cached: bool = True, progress: Progress | None = None
+) -> Iterator[tuple[Stored, Report]]:
+    """Yields the stored trace of the inputs and the account of its reading: from the cache, or read and stored now.
+
+    What can't be told apart by name and time, such as standard input and URLs, is kept for this block only, and so is
+    everything if the cache isn't `cached`, or not to be used. Raises what reading raises, and OutputError if the disk
+    is full.
+    """
+    key = _key(paths, selection) if cached else None
+    folder = _usable(cache_folder()) if key else None
+    if key and folder and (found := _found(folder / key)):
+        yield found, found.report()
+        return
+    report = Report()
+    with ExitStack() as stack:
+        held = make(folder / name_for(key), folder=True) if key and folder else new_folder()
+        stack.callback(held.remove)
+        batches = pair_halves(read_selected(paths, report, selection, progress=progress), report)
+        try:
+            store(batches, held.path, report)
+        except OSError as error:
+            raise OutputError(
+                f"can't keep the rows: {error_text(error)}",
+                path=str(held.path.parent),
+                remedy=f"name a folder on a larger disk in {FOLDER}, or TMPDIR with --no-cache",
+            ) from error
+        report.require_balance()
+        report.require_match()
+        place = held.path
+        if key and folder and key == _key(paths, selection):  # the inputs are what they were
+            with suppress(OSError):  # another process was quicker
+                place = held.path.rename(folder / key)
+        found = Stored(place)
+        if place != held.path and folder:
+            tidy(folder, keep=place)
+        yield found, report
+
+
+def _found(folder: Path) -> Stored | None:
+    """The stored trace in a folder, marked as used; None if there is none, or a damaged one."""
+    try:
+        found = Stored(folder)
+        os.utime(folder)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found
+
+
+def _usable(folder: Path) -> Path | None:
+    """The folder, made if need be; None if it can't be used, or if others than this user may write to it."""
+    try:
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        about = folder.stat()
+    except OSError:
+        return None
+    if hasattr(os, "geteuid") and (about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o022):
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+def _key(paths: Sequence[str], selection: Selection) -> str | None:
+    """What names the stored trace of these inputs; None if they, or what is added to them, can't be told apart."""
+    from ktrace import __version__
+
+    if selection.capture or selection.metrics or selection.execution_trace:
+        return None
+    files: list[tuple[str, int, int, int]] = []
+    for one in expanded(paths, Report(), selection.from_):
+        path = Path(split_member(one.path)[0])
+        if path.is_dir():
+            inside = [Path(where, name) for where, _, names in os.walk(path) for name in names]
+            if len(inside) > _MOST_FILES:
+                return None
+        elif not path.is_file():
+            return None
+        else:
+            inside = [Path(f"{path}{suffix}") for suffix in _BESIDE]
+        files.append((os.path.realpath(one.path), 0, 0, 0))
+        files += [_state(file) for file in sorted(inside) if file.exists()]
+    chosen = [selection.fingerprint(), selection.explain, repr(selection.align), selection.keep_export]
+    text = json.dumps([__version__, VERSION, chosen, files])
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _state(file: Path) -> tuple[str, int, int, int]:
+    about = file.stat()
+    return os.path.realpath(file), about.st_size, about.st_mtime_ns, about.st_ino
+
+
+def entries(folder: Path | None = None) -> list[Entry]:
+    """The traces in the cache, the one that was used last first."""
+    folder = folder or cache_folder()
+    found = []
+    for one in folder.iterdir() if folder.is_dir() else ():
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            kept = Stored(one)
+            inputs = [source["path"] for source in kept.report().inputs]
+            found.append(Entry(one, inputs, kept.size, one.stat().st_mtime))
+    return sorted(found, key=lambda entry: -entry.used)
+
+
+def clear(folder: Path | None = None) -> list[Entry]:
+    """Removes all traces from the cache, and returns them."""
+    found = entries(folder)
+    for entry in found:
+        remove(entry.folder)
+    return found
+
+
+def tidy(folder: Path, keep: Path) -> None:
+    """Removes traces that are old, or one too many for the size of the cache, but for `keep`."""
+    sweep(folder)
+    left = min(MOST_BYTES, int(_free(folder) * FREE_SHARE))
+    for entry in entries(folder):
+        left -= entry.size
+        if entry.folder != keep and (left < 0 or time.time() - entry.used > MOST_DAYS * _DAY):
+            remove(entry.folder)
+
+
+def _free(folder: Path) -> int:
+    """The bytes that are free for the cache, with what it takes already."""
+    import shutil
+
+    return shutil.disk_usage(folder).free + sum(entry.size for entry in entries(folder))

@@ -1,0 +1,244 @@
+"""How busy each lane of a trace is over time, and with what: exact sums for buckets of time, of any width.
+
+    GPU 0 stream 7   [ gemm     ][ norm ]        [ gemm     ][ norm ]
+    bucket           0         1         2         3         4
+    busy             10 gemm   4 norm    0         10 gemm   4 norm      ns, and the name that takes most of it
+
+A lane is busy while at least one of its slices is open. The time belongs to the slice that was open first, and so the
+times of the names of a bucket add up to its busy time. Device work, ranges and marks (steps, phases) of one track are
+lanes of their own, and so is the work of all streams of a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ktrace.model.arrays import Int32, Int64, Structured
+from ktrace.model.batch import DEVICE_KINDS
+from ktrace.model.tracks import Track
+from ktrace.naming.phases import phase_of
+from ktrace.stages.select.wanted import step_of
+from ktrace.store.joins import group_start_mask
+
+#: What a lane shows: work, ranges, or steps and phases.
+WORK, RANGE, MARK = range(3)
+
+#: A row: nanoseconds, the numbers of a lane and of a name. `end` is OPEN where it isn't known.
+ROW = np.dtype([("ts", "i8"), ("end", "i8"), ("lane", "i4"), ("name", "i4")])
+
+#: The end of a slice that has none: that of the trace.
+OPEN = 1 << 62
+
+#: Rows of which the greatest end is kept, to find those of a part of the time.
+ZONE = 8_192
+
+#: The narrowest buckets cut the whole trace into at most so many.
+BUCKETS = 1 << 15
+
+#: Cells that are kept; with more, buckets become twice as wide.
+CELLS = 1 << 20
+
+
+class Lane(NamedTuple):
+    """A lane: the work, ranges or marks of a track; that of a device has no other columns than its own."""
+
+    track: Track
+    shows: int
+
+
+class Name(NamedTuple):
+    """What slices are called, with their kind."""
+
+    name: str
+    kind: str
+
+
+class Lanes:
+    """The lanes of tracks and names, by number."""
+
+    def __init__(self, tracks: Sequence[Track], names: Sequence[Name]) -> None:
+        self.names = names
+        on_device = np.array([track.is_on_device for track in tracks], np.bool_)
+        work = np.array([name.kind in DEVICE_KINDS for name in names], np.bool_)
+        ranges = np.array([name.kind == "range" for name in names], np.bool_)
+        marks = np.array(
+            [step_of(name.name) is not None or phase_of(name.name) is not None for name in names], np.bool_
+        )
+        host = np.where(marks, MARK, np.where(ranges, RANGE, WORK))
+        device = np.where(marks & ~work, MARK, np.where(work, WORK, RANGE))
+        self._shows = np.stack([host, device]).astype(np.int32)
+        self._on_device = on_device.astype(np.int8)
+        self.all = [Lane(track, shows) for track in tracks for shows in (WORK, RANGE, MARK)]
+        devices: dict[Track, int] = {}
+        self.whole = np.full(len(self.all), -1, np.int32)
+        for number, lane in enumerate(tuple(self.all)):
+            if lane.track.is_on_device and lane.shows == WORK:
+                track = lane.track
+                whole = Track(track.source, track.host, None, None, track.device)
+                if whole not in devices:
+                    devices[whole] = len(self.all)
+                    self.all.append(Lane(whole, WORK))
+                self.whole[number] = devices[whole]
+
+    def of(self, track: Int32, name: Int32) -> Int32:
+        """The lane of slices with these tracks and names."""
+        found: Int32 = track * np.int32(3) + self._shows[self._on_device[track], name]
+        return found
+
+    def with_devices(self, rows: Structured) -> Structured:
+        """The rows, by lane, and once more those that are work of a device, for the lane of the whole device."""
+        whole = self.whole[np.minimum(rows["lane"], len(self.whole) - 1)]
+        again = rows[whole >= 0].copy()
+        again["lane"] = whole[whole >= 0]
+        both = np.concatenate([rows, again])
+        return both[np.argsort(both["lane"].astype(np.int16 if len(self.all) < 1 << 15 else np.int32), kind="stable")]
+
+
+class Pieces:
+    """When lanes are busy, found from rows in the order of time, some at a time."""
+
+    def __init__(self, lanes: int) -> None:
+        self._reached = np.full(lanes, -OPEN, np.int64)
+
+    def of(self, rows: Structured, last: int) -> Structured:
+        """What each row adds to the busy time of its lane: the same rows, from where no earlier one is open.
+
+        They are sorted by lane, those of one lane by time. An `end` that isn't known is `last`.
+        """
+        end = np.where(rows["end"] >= OPEN, last, rows["end"])
+        rows["end"] = end
+        since = rows["ts"].copy()
+        first = np.flatnonzero(group_start_mask((rows["lane"],)))
+        for start, stop in pairwise([*first.tolist(), len(rows)]):
+            lane = int(rows["lane"][start])
+            reached = np.maximum(np.maximum.accumulate(end[start:stop]), self._reached[lane])
+            since[start] = max(since[start], self._reached[lane])
+            since[start + 1 : stop] = np.maximum(since[start + 1 : stop], reached[:-1])
+            self._reached[lane] = reached[-1]
+        rows["ts"] = np.minimum(since, np.maximum(end, rows["ts"]))
+        return rows
+
+
+@dataclass
+class Cells:
+    """Time and slices of each lane, bucket and name, sorted by these: `time` in ns, `count` of those that begin in it.
+
+    Bucket n is the time from `origin + (n << shift)` on.
+    """
+
+    origin: int
+    shift: int
+    lane: Int32
+    bucket: Int32
+    name: Int32
+    time: Int64
+    count: Int64
+
+    def __len__(self) -> int:
+        return len(self.lane)
+
+    @classmethod
+    def none(cls, origin: int, shift: int) -> Cells:
+        """No cells."""
+        empty = np.zeros(0, np.int32)
+        return cls(origin, shift, empty, empty, empty, np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def with_more(self, *parts: Cells) -> Cells:
+        """These and others of the same buckets, those of one lane, bucket and name added up."""
+        lane, bucket, name, time, count = (
+            np.concatenate([getattr(one, field) for one in (self, *parts)])
+            for field in ("lane", "bucket", "name", "time", "count")
+        )
+        buckets, names = (int(column.max(initial=0)) + 1 for column in (bucket, name))
+        order = np.argsort((lane.astype(np.int64) * buckets + bucket) * names + name, kind="stable")
+        lane, bucket, name = lane[order], bucket[order], name[order]
+        first = np.flatnonzero(group_start_mask((lane, bucket, name)))
+        if not len(first):
+            return Cells.none(self.origin, self.shift)
+        sums = (np.add.reduceat(column[order], first) for column in (time, count))
+        return Cells(self.origin, self.shift, lane[first], bucket[first], name[first], *sums)
+
+    def wider(self, shift: int) -> Cells:
+        """The same in buckets of another width, a multiple of this one."""
+        bucket = self.bucket >> np.int32(shift - self.shift)
+        same = Cells(self.origin, shift, self.lane, bucket, self.name, self.time, self.count)
+        return Cells.none(self.origin, shift).with_more(same)
+
+
+def cells_of(rows: Structured, pieces: Structured, origin: int, shift: int, within: tuple[int, int]) -> Cells:
+    """The cells of rows and of what they add to the busy time, in the part of the time `within` (ns)."""
+    start, stop = within
+    since, end = np.maximum(pieces["ts"], start), np.minimum(pieces["end"], stop)
+    some = end > since
+    since, end, lane, name = since[some], end[some], pieces["lane"][some], pieces["name"][some]
+    first, last = (since - origin) >> shift, (end - 1 - origin) >> shift
+    width = np.int64(1) << shift
+    more = np.flatnonzero(last > first)
+    between = (last - first - 1)[more]
+    again = np.repeat(more, between)
+    step = np.arange(len(again)) - np.repeat(np.cumsum(between) - between, between) + 1
+    places = (np.arange(len(since)), more, again)
+    buckets = (first, last[more], first[again] + step)
+    until = np.where(last > first, origin + ((first + 1) << shift), end)
+    times = (until - since, (end - (origin + (last << shift)))[more], np.full(len(again), width))
+    begun = rows[(rows["ts"] >= start) & (rows["ts"] < stop)]
+    place, bucket, time = (np.concatenate(parts) for parts in (places, buckets, times))
+    return Cells.none(origin, shift).with_more(
+        Cells(origin, shift, lane[place], bucket.astype(np.int32), name[place], time, np.zeros(len(place), np.int64)),
+        Cells(
+            origin,
+            shift,
+            begun["lane"],
+            ((begun["ts"] - origin) >> shift).astype(np.int32),
+            begun["name"],
+            np.zeros(len(begun), np.int64),
+            np.ones(len(begun), np.int64),
+        ),
+    )
+
+
+def all_cells(parts: Iterator[Structured], lanes: Lanes, span: tuple[int, int], most: int = CELLS) -> Cells:
+    """The cells of rows in rising parts of time, in buckets as narrow as `BUCKETS` and `most` cells allow."""
+    start, stop = span
+    shift = max(0, int(stop - start - 1).bit_length() - (BUCKETS.bit_length() - 1))
+    found, waiting = Cells.none(start, shift), list[Cells]()
+    pieces = Pieces(len(lanes.all))
+    for part in parts:
+        rows = lanes.with_devices(part)
+        waiting.append(cells_of(rows, pieces.of(rows.copy(), stop), start, found.shift, span))
+        if sum(map(len, waiting)) > most // 2:
+            found = found.with_more(*waiting)
+            waiting.clear()
+            while len(found) > most // 2 and found.shift < stop.bit_length():
+                found = found.wider(found.shift + 1)
+    return found.with_more(*waiting)
+
+
+class Buckets(NamedTuple):
+    """What a lane does in its buckets, those without slices left out: busy ns, slices that begin, heaviest name."""
+
+    bucket: Int32
+    busy: Int64
+    begun: Int64
+    name: Int32
+
+
+def by_lane(cells: Cells) -> Iterator[tuple[int, Buckets]]:
+    """Yields each lane and its buckets."""
+    if not len(cells):
+        return
+    first = np.flatnonzero(group_start_mask((cells.lane, cells.bucket)))
+    busy, count = (np.add.reduceat(column, first) for column in (cells.time, cells.count))
+    group = np.repeat(np.arange(len(first)), np.diff([*first.tolist(), len(cells)]))
+    order = np.lexsort((cells.name, -cells.count, -cells.time, group))
+    name = cells.name[order[first]]
+    lane, bucket = cells.lane[first], cells.bucket[first]
+    starts = np.flatnonzero(group_start_mask((lane,)))
+    for start, stop in pairwise([*starts.tolist(), len(lane)]):
+        mine = slice(start, stop)
+        yield int(lane[start]), Buckets(bucket[mine], busy[mine], count[mine], name[mine])

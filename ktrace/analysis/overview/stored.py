@@ -1,0 +1,288 @@
+"""A trace as columns on disk, of which any part of the time can be read alone.
+
+    rows.arrows     the batches as they were read, each an Arrow stream (LZ4); `index.json` has the time of each
+    lanes.rows      four numbers of each slice, in the order of time: begin, end, lane, name
+    cells.arrow     the busy time of each lane, bucket and name
+    names.arrow     names by number
+    index.json      where each batch is and which time it covers; tracks; the account of the reading
+
+A batch whose time overlaps the wanted part is read as a whole. Sources write their rows about in the order of time, or
+that of each table, so these are few.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.overview.lanes import OPEN, ROW, ZONE, Cells, Lanes, Name, all_cells
+from ktrace.model.arrays import AnyArray, Structured
+from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.masks import slice_rows
+from ktrace.model.tracks import Track
+from ktrace.report import Issue, Ledger, Report, Severity
+from ktrace.store.events import LIMIT, values
+from ktrace.store.shapes import Shapes
+from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill
+
+#: The version of the files; others aren't read.
+VERSION = 1
+
+#: Part of the time: from, and before (ns).
+Span = tuple[int, int]
+
+ALWAYS: Span = (-OPEN, OPEN)
+
+_INDEX, _ROWS, _LANES, _CELLS, _NAMES = "index.json", "rows.arrows", "lanes.rows", "cells.arrow", "names.arrow"
+
+
+def store(batches: Iterable[Batch], folder: Path, report: Report) -> None:
+    """Writes batches to a folder, which is empty. Begins and ends must have been paired before.
+
+    The rows are counted in `report` by whoever reads them. Raises OSError if the disk is full.
+    """
+    spill = Spill(SPILL_BYTES)
+    try:
+        writer = _Writer(folder, spill)
+        for batch in batches:
+            writer.add(batch)
+        writer.close(report)
+    finally:
+        spill.close()
+
+
+class _Writer:
+    """Writes batches as they come; what needs all of them comes when they have ended."""
+
+    def __init__(self, folder: Path, spill: Spill) -> None:
+        self._folder = folder
+        self._file = pa.OSFile(str(folder / _ROWS), "wb")
+        self._options = pa.ipc.IpcWriteOptions(compression="lz4")
+        self._blocks: list[tuple[str, int, int, int, int]] = []
+        self._tracks, self._names = Shapes(TRACK_COLUMNS), Shapes(("name", "kind"))
+        self._runs = Runs(spill, "lanes", [("ts", "i8"), ("end", "i8"), ("track", "i4"), ("name", "i4")])
+        self._span = (OPEN, -OPEN)
+
+    def add(self, batch: Batch) -> None:
+        if not len(batch):
+            return
+        with pa.ipc.new_stream(self._file, batch.columns.schema, options=self._options) as stream:
+            stream.write_batch(batch.columns)
+        first, last = self._slices(batch) if batch.record == "events" else _time_of(batch)
+        self._blocks.append((batch.record, self._file.tell(), len(batch), first, last))
+
+    def _slices(self, batch: Batch) -> Span:
+        """Keeps the slices of a batch. Returns the time that its rows cover."""
+        ts, _ = values(batch.columns, "ts")
+        dur, known = values(batch.columns, "dur")
+        end = ts + np.where(known & (dur >= 0), dur, 0)
+        fits = (abs(ts) < LIMIT) & (abs(end) < LIMIT)
+        slices = slice_rows(batch) & fits
+        unfinished = slices & ~known
+        rows = np.flatnonzero(slices)
+        self._runs.append(
+            ts=ts[rows],
+            end=np.where(unfinished, OPEN, end)[rows],
+            track=self._tracks.number(batch, rows),
+            name=self._names.number(batch, rows),
+        )
+        if not fits.all():
+            return ALWAYS
+        first, last = int(ts.min()), int(end.max())
+        self._span = min(self._span[0], first), max(self._span[1], last)
+        return first, OPEN if unfinished.any() else last
+
+    def close(self, report: Report) -> None:
+        """Writes the slices in the order of time, their sums, and the index."""
+        self._file.close()
+        names = [Name(*values) for values in self._names]
+        tracks = [Track(*values) for values in self._tracks]
+        lanes = Lanes(tracks, names)
+        start, stop = self._span if len(self._blocks) and self._span[0] < OPEN else (0, 0)
+        zones: list[tuple[int, int]] = []
+        with (self._folder / _LANES).open("wb") as file:
+            cells = all_cells(self._in_order(lanes, file, zones), lanes, (start, max(stop, start + 1)))
+        _write(self._folder / _CELLS, {name: getattr(cells, name) for name in _COLUMNS})
+        words = (
+            pa.array([name.name for name in names], pa.string()),
+            pa.array([name.kind for name in names], pa.string()),
+        )
+        _write(self._folder / _NAMES, dict(zip(("name", "kind"), words, strict=True)))
+        index = {
+            "version": VERSION,
+            "blocks": self._blocks,
+            "span": (start, max(stop, start + 1)),
+            "tracks": tracks,
+            "zones": zones,
+            "cells": (cells.origin, cells.shift),
+            "report": _state(report),
+        }
+        (self._folder / _INDEX).write_text(json.dumps(index), "utf-8")
+
+    def _in_order(self, lanes: Lanes, file: Any, zones: list[Span]) -> Iterator[Structured]:
+        """Yields the slices in the order of time, and writes them, with the times of each zone."""
+        rest = np.empty(0, ROW)
+        for part in self._runs.parts(RANGE_ROWS):
+            rows = part.copy().view(ROW)
+            rows["lane"] = lanes.of(part["track"], part["name"])
+            rows.tofile(file)
+            rest = np.concatenate([rest, rows])
+            whole = len(rest) // ZONE * ZONE
+            zones += [_span_of(rest[first : first + ZONE]) for first in range(0, whole, ZONE)]
+            rest = rest[whole:]
+            yield rows
+        if len(rest):
+            zones.append(_span_of(rest))
+
+
+_COLUMNS = ("lane", "bucket", "name", "time", "count")
+
+
+def _span_of(rows: Structured) -> Span:
+    return int(rows["ts"][0]), int(rows["end"].max())
+
+
+def _time_of(batch: Batch) -> Span:
+    """The time that rows of other records cover: all of it if any has none."""
+    ts, known = values(batch.columns, "ts") if batch.record != "catalog" else (np.zeros(0, np.int64), np.zeros(1, bool))
+    return (int(ts.min()), int(ts.max())) if len(known) and known.all() else ALWAYS
+
+
+def _write(path: Path, columns: dict[str, AnyArray | pa.Array]) -> None:
+    batch = pa.record_batch(columns)
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, batch.schema, options=options) as stream:
+        stream.write_batch(batch)
+
+
+def _read(path: Path) -> pa.Table:
+    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+        return stream.read_all()
+
+
+def _state(report: Report) -> dict[str, Any]:
+    """The account of a reading, as JSON."""
+    return {
+        "inputs": report.inputs,
+        "alignment": report.alignment,
+        "rows": report.rows,
+        "reader": (report.reader.taken, report.reader.given, report.reader.removed),
+        "issues": [(one.kind, one.severity, one.sentence, one.rows, one.places) for one in report.issues.values()],
+    }
+
+
+@dataclass(frozen=True)
+class Block:
+    """A batch in the file: where it ends and begins, how many rows it has, which time they cover."""
+
+    record: str
+    start: int
+    stop: int
+    rows: int
+    time: Span
+
+    def overlaps(self, span: Span) -> bool:
+        return self.time[0] < span[1] and self.time[1] >= span[0]
+
+
+class Stored:
+    """A trace that `store` wrote. Raises ValueError or OSError if the folder isn't one of this version."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._index = json.loads((folder / _INDEX).read_text("utf-8"))
+        if self._index["version"] != VERSION:
+            raise ValueError(f"{folder} has version {self._index['version']}")
+        stops = [block[1] for block in self._index["blocks"]]
+        self.blocks = [
+            Block(record, start, stop, rows, (first, last))
+            for start, (record, stop, rows, first, last) in zip([0, *stops], self._index["blocks"], strict=False)
+        ]
+        self.span: Span = tuple(self._index["span"])
+        self._data = pa.memory_map(str(folder / _ROWS)).read_buffer() if self.blocks else pa.py_buffer(b"")
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, without those of the catalog."""
+        return sum(block.rows for block in self.blocks if block.record != "catalog")
+
+    @property
+    def size(self) -> int:
+        """The bytes of all its files."""
+        return sum(file.stat().st_size for file in self.folder.iterdir())
+
+    def report(self) -> Report:
+        """The account of the reading."""
+        state, report = self._index["report"], Report()
+        report.inputs, report.alignment, report.rows = state["inputs"], state["alignment"], Counter(state["rows"])
+        taken, given, removed = state["reader"]
+        report.reader = Ledger("reader", taken, given, removed=Counter(removed))
+        for kind, severity, sentence, rows, places in state["issues"]:
+            report.issues[kind] = Issue(
+                kind, Severity(severity), sentence, rows, [(where, what) for where, what in places]
+            )
+        return report
+
+    def batches(self, span: Span = ALWAYS) -> Iterator[Batch]:
+        """Yields the batches that may have rows in a part of the time, in the order in which they were read."""
+        for block in self.blocks:
+            if block.overlaps(span):
+                yield self._batch(block)
+
+    def _batch(self, block: Block) -> Batch:
+        data = self._data.slice(block.start, block.stop - block.start)
+        return Batch(block.record, pa.ipc.open_stream(data).read_next_batch())
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """All facts."""
+        found = Catalog()
+        for block in self.blocks:
+            if block.record == "catalog":
+                found.add(self._batch(block))
+        return found
+
+    @cached_property
+    def names(self) -> list[Name]:
+        """The names of slices, by number."""
+        table = _read(self.folder / _NAMES)
+        return [Name(*row) for row in zip(*(table[name].to_pylist() for name in ("name", "kind")), strict=True)]
+
+    @cached_property
+    def lanes(self) -> Lanes:
+        """The lanes, by number."""
+        return Lanes([Track(*values) for values in self._index["tracks"]], self.names)
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The sums of the whole trace, in the narrowest buckets that are kept."""
+        table = _read(self.folder / _CELLS)
+        return Cells(*self._index["cells"], *(table[name].combine_chunks().to_numpy() for name in _COLUMNS))
+
+    def slices(self, span: Span) -> Iterator[Structured]:
+        """Yields the slices that overlap a part of the time (ns), in the order of time, some at a time."""
+        start, stop = span
+        last = self.span[1]
+        for number, (first, end) in enumerate(self._index["zones"]):
+            if first >= stop:
+                break
+            if end < start:
+                continue
+            rows = self._slices[number * ZONE : (number + 1) * ZONE]
+            end_of = np.where(rows["end"] >= OPEN, last, rows["end"])
+            yield rows[(rows["ts"] < stop) & ((end_of > start) | (rows["ts"] >= start))].copy()
+
+    @cached_property
+    def _slices(self) -> Structured:
+        if not self._index["zones"]:
+            return np.empty(0, ROW)
+        return np.asarray(np.memmap(self.folder / _LANES, ROW, "r"))

@@ -1,0 +1,45 @@
+"""`ktrace cache`: what is kept of inputs that were viewed."""
+
+from __future__ import annotations
+
+import click
+
+from ktrace.cli._console import print_table, put_answer, tell
+from ktrace.cli._programs import json_option
+
+
+@click.command("cache")
+@click.option("--clear", is_flag=True, help="Remove all of it.")
+@json_option
+def command(clear: bool, format_: str) -> None:
+    """Show what is kept of inputs that were viewed, so that they open at once the next time.
+
+    KTRACE_CACHE names another folder. What wasn't opened for 30 days goes, and what wasn't opened for longest where the
+    folder has more than 8 GB.
+
+    \b
+    ktrace cache
+    ktrace cache --clear
+    """
+    from datetime import datetime, timezone
+
+    from ktrace.analysis.overview import cache
+    from ktrace.tables.figures import escape_controls, size
+
+    folder = cache.cache_folder()
+    found = cache.clear(folder) if clear else cache.entries(folder)
+    used = [datetime.fromtimestamp(one.used, timezone.utc) for one in found]
+    if format_ == "json":
+        traces = [
+            {"inputs": one.inputs, "size_bytes": one.size, "opened": when.isoformat(timespec="seconds")}
+            for one, when in zip(found, used, strict=True)
+        ]
+        put_answer("cache", {"folder": str(folder), "cleared": clear, "traces": traces})
+        return
+    if found:
+        names = [escape_controls(", ".join(one.inputs)) for one in found]
+        times = [f"{when.astimezone():%Y-%m-%d %H:%M}" for when in used]
+        sizes = [size(one.size) for one in found]
+        print_table(("input", "size", "opened last"), list(zip(names, sizes, times, strict=True)))
+    total = size(sum(one.size for one in found))
+    tell(f"{len(found):,} traces, {total}, {'removed from' if clear else 'in'} {escape_controls(str(folder))}")

@@ -1,0 +1,90 @@
+"""The page of an overview: served beside its answers, or as one file that has them itself.
+
+    overview.html  overview.css  overview.js     with the colours of ktrace/page/page.css
+
+The file has the sums of all lanes, buckets and names, in buckets as narrow as `CELLS` allow; the page adds them up.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ktrace.analysis.overview.answers import Overview
+from ktrace.analysis.work.groups import OTHER
+from ktrace.page.charts import operation_colours
+from ktrace.page.page import hashed, read_part
+from ktrace.tables.figures import escape_controls
+
+#: The most sums in one file: some 2 MB.
+CELLS = 300_000
+
+_SERVED = (
+    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'sha256-{script}'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_ALONE = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+#: The colours of phases, and of kinds of work of the host.
+_PHASES = {"prefill": "k1", "decode": "k2", "mixed": "k3"}
+_HOST = {"op": "k4", "api": "rest", "sync": "unclear", "overhead": "less", "range": "k6"}
+
+
+def about(overview: Overview) -> dict[str, Any]:
+    """What the page needs first: the lanes in the order in which they are drawn, and colours."""
+    return overview.about() | {"colours": _HOST | _PHASES | operation_colours(overview.operations) | {OTHER: "rest"}}
+
+
+def policy() -> str:
+    """The content security policy of the page that is served."""
+    return _SERVED.format(script=hashed(read_part("overview.js")))
+
+
+def served_page(title: str) -> bytes:
+    """The page that asks the server it comes from."""
+    return _page(title, "", "").encode()
+
+
+def one_file(overview: Overview) -> str:
+    """The page with all that it shows."""
+    cells = overview.stored.cells
+    shift = cells.shift
+    while len(cells) > CELLS:
+        shift += 1
+        cells = overview.cells((0, overview.length), shift)
+    tables = {number: overview.table_of(number) for number in np.unique(cells.lane).tolist()}
+    data = {
+        "about": about(overview) | {"shift": shift},
+        "cells": [getattr(cells, name).tolist() for name in ("lane", "bucket", "name", "time", "count")],
+        "names": overview.named(np.unique(cells.name).tolist()),
+        "tables": tables,
+        "idle": overview.idle((0, overview.length))["causes"],
+    }
+    packed = base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)).decode()
+    rules = _ALONE.format(script=hashed(read_part("overview.js")))
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{rules}">\n'
+    return _page(overview.title, meta, f'<script id="data" type="application/octet-stream">{packed}</script>\n')
+
+
+def _page(title: str, policy: str, data: str) -> str:
+    from ktrace import __version__
+
+    parts = {
+        "policy": policy,
+        "title": escape(escape_controls(title)),
+        "style": read_part("page.css") + read_part("overview.css"),
+        "version": __version__,
+        "data": data,
+        "script": read_part("overview.js"),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], read_part("overview.html"))

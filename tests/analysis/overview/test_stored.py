@@ -1,0 +1,181 @@
+"""What is stored is what was read, and a part of it is what is in that part of the time: on samples of many formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import SAMPLES, SHARED
+
+from ktrace.analysis.overview.answers import BEYOND, Overview
+from ktrace.analysis.overview.lanes import WORK, by_lane
+from ktrace.analysis.overview.stored import Stored, store
+from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.row_builder import to_rows
+from ktrace.pipeline.read import read_selected
+from ktrace.pipeline.selection import Selection
+from ktrace.report import Report
+from ktrace.stages.order.pairing import pair_halves
+
+INPUTS = [
+    SAMPLES / "kineto/one-step-of-training.pt.trace.json",
+    SAMPLES / "kineto/collectives-of-two-ranks-rank0.json",
+    *sorted(SAMPLES.glob("nsys/*.sqlite"))[:1],
+    *sorted(SAMPLES.glob("rocprofv3_json/*.json"))[:1],
+    *sorted(SAMPLES.glob("xplane/*.pb"))[:1],
+    *sorted(SAMPLES.glob("chrome_json/*.json"))[:1],
+    *sorted((SHARED / "corpus/pytorch_kineto").glob("*.json.gz"))[:2],
+]
+
+
+def stored(path: Path, folder: Path) -> tuple[Stored, list[dict[str, Any]]]:
+    """The stored trace, and its rows as they were read."""
+    folder.mkdir()
+    rows: list[dict[str, Any]] = []
+
+    def kept(batches: Iterator[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            rows.extend({"record": batch.record} | row for row in to_rows(batch))
+            yield batch
+
+    report = Report()
+    store(kept(pair_halves(read_selected([str(path)], report, Selection()), report)), folder, report)
+    return Stored(folder), rows
+
+
+@pytest.fixture(params=INPUTS, ids=lambda path: path.name)
+def both(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Stored, list[dict[str, Any]]]:
+    return stored(request.param, tmp_path / "stored")
+
+
+def test_the_rows_are_those_that_were_read(both: tuple[Stored, list[dict[str, Any]]]) -> None:
+    found, rows = both
+    again = [{"record": batch.record} | row for batch in found.batches() for row in to_rows(batch)]
+    assert again == rows
+    assert found.rows == sum(row["record"] != "catalog" for row in rows)
+    report = found.report()
+    assert report.balanced()
+    assert report.rows_read == found.rows
+
+
+def test_the_work_of_each_lane_is_the_union_of_its_slices(both: tuple[Stored, list[dict[str, Any]]]) -> None:
+    found, rows = both
+    overview = Overview(found, "x")
+    busy = {found.lanes.all[lane]: int(one.busy.sum()) for lane, one in by_lane(found.cells)}
+    seen = 0
+    for lane, ns in busy.items():
+        track = lane.track
+        if not track.is_on_device or lane.shows != WORK or track.stream is None:
+            continue
+        slices = sorted(
+            (row["ts"], row["ts"] + row["dur"])
+            for row in rows
+            if row["record"] == "events"
+            and row["kind"] in DEVICE_KINDS
+            and row.get("dur") is not None
+            and all(row.get(column) == value for column, value in track._asdict().items() if column != "run")
+        )
+        union, reached = 0, -(1 << 62)
+        for begin, end in slices:
+            union += max(0, end - max(begin, reached))
+            reached = max(reached, end)
+        assert union == ns
+        seen += 1
+    heavy = overview.heavy((0, overview.length))
+    assert sum(row[1] for row in heavy["device"]) <= sum(busy.values())
+    assert (seen > 0) == any(row.get("kind") in DEVICE_KINDS and row.get("stream") is not None for row in rows)
+
+
+def test_a_window_has_what_overlaps_it(both: tuple[Stored, list[dict[str, Any]]], tmp_path: Path) -> None:
+    found, rows = both
+    overview = Overview(found, "x")
+    part = overview.length // 3, overview.length // 2
+    start, stop = (found.span[0] + at for at in part)
+    inside = [
+        row["id"]
+        for row in rows
+        if row["record"] == "events"
+        and row["ts"] < stop
+        and (row["ts"] >= start or row["ts"] + (row.get("dur") or 0) > start)
+        and row.get("parent") is None
+    ]
+    report = overview.window(part, str(tmp_path / "part.perfetto"))
+    assert report.balanced()
+    assert report.written >= len(inside) > 0
+    assert report.written <= sum(1 for row in rows if row["record"] != "catalog")
+
+
+def test_sums_of_parts_add_up_to_the_whole(both: tuple[Stored, list[dict[str, Any]]]) -> None:
+    overview = Overview(both[0], "x")
+    cuts = sorted({0, 1, overview.length // 7, overview.length // 3 + 1, overview.length - 1, overview.length})
+    parts = [overview.heavy(part) for part in pairwise(cuts)]
+    whole = overview.heavy((0, overview.length))
+    assert sum(part["slices"] for part in parts) == whole["slices"]
+    for number, device in enumerate(whole["devices"]):
+        assert sum(part["devices"][number]["busy"] for part in parts) == device["busy"]
+    assert sum(part["length"] for part in parts) == whole["length"] == overview.length
+
+
+def test_narrow_buckets_come_from_the_rows_and_agree_with_wide_ones(both: tuple[Stored, list[dict[str, Any]]]) -> None:
+    overview = Overview(both[0], "x")
+    shift = overview.stored.cells.shift + 6
+    wide = overview.cells((0, overview.length), shift)
+    for bucket in np.unique(wide.bucket).tolist()[:20]:
+        mine = {lane: int(one.busy[one.bucket == bucket].sum()) for lane, one in by_lane(wide) if bucket in one.bucket}
+        start = bucket << shift
+        narrow = overview._from_rows(
+            tuple(overview.stored.span[0] + at for at in (start, start + (1 << shift))), max(shift - 9, 0)
+        )
+        assert {lane: int(one.busy.sum()) for lane, one in by_lane(narrow)} == mine
+
+
+def test_the_idle_time_of_a_device_has_the_causes_of_the_summary(tmp_path: Path) -> None:
+    import ktrace
+
+    path = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+    overview = Overview(stored(path, tmp_path / "stored")[0], "x")
+    causes = dict(overview.idle((0, overview.length))["causes"])
+    answer = ktrace.summary(path, by=["idle"]).answers["idle"]
+    truth: dict[str, int] = {}
+    for device in answer.devices:
+        for cause in device.causes:
+            truth[cause.cause] = truth.get(cause.cause, 0) + cause.time
+    assert causes == {cause: ns for cause, ns in truth.items() if ns}
+    assert causes
+
+
+def test_slices_that_go_on_beyond_the_window_say_so(tmp_path: Path) -> None:
+    import ktrace
+
+    path = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+    overview = Overview(stored(path, tmp_path / "stored")[0], "x")
+    events = ktrace.read(path).events
+    kernel = events[events.kind == "kernel"].sort_values("dur").iloc[-1]
+    middle = int(kernel.ts + kernel.dur // 2 - overview.stored.span[0])
+    overview.window((middle - 1000, middle + 1000), str(tmp_path / "part.perfetto"))
+    cut = ktrace.read(tmp_path / "part.perfetto").events
+    mine = cut[(cut.name == kernel["name"]) & (cut.ts == kernel.ts)]
+    assert len(mine) == 1
+    assert '"beyond_window":"begins' in mine.iloc[0].args.replace(" ", "", 1).replace('": "', '":"')
+    inside = cut[
+        (cut.ts >= kernel.ts + kernel.dur // 2 - 1000) & (cut.ts + cut.dur < kernel.ts + kernel.dur // 2 + 1000)
+    ]
+    assert not any(BEYOND.removeprefix("args.") in str(args) for args in inside.args)
+
+
+def test_an_unfinished_slice_goes_on_to_the_end(tmp_path: Path) -> None:
+    begun = {"ph": "B", "name": "waits", "pid": 1, "tid": 1, "ts": 10}
+    whole = {"ph": "X", "name": "runs", "pid": 1, "tid": 2, "ts": 20, "dur": 30}
+    (tmp_path / "open.json").write_text(json.dumps({"traceEvents": [begun, whole]}))
+    overview = Overview(stored(tmp_path / "open.json", tmp_path / "stored")[0], "x")
+    busy = {overview.stored.names[row[0]].name: row[1] for row in overview.heavy((0, overview.length))["host"]}
+    busy |= {
+        overview.stored.names[int(one.name[0])].name: int(one.busy.sum()) for _, one in by_lane(overview.stored.cells)
+    }
+    assert busy["waits"] == 40_000
+    assert busy["runs"] == 30_000
