@@ -168,13 +168,11 @@ function bars(context, own, width, height, fill, row) {
     const x = place(bucket[at] * wide, width);
     if (x + pixels < 0 || x > width) continue;
     const part = Math.min(busy[at] / wide, 1);
-    if (part > 0) {
-      const tall = Math.max(1, Math.round(height * (row.ruler ? 1 : part)));
+    if (part > 0 && !row.ruler) {
+      const tall = Math.max(1, Math.round(height * part));
       context.fillStyle = fill(name[at]);
-      context.globalAlpha = row.ruler ? 0.45 : 1;
       const left = Math.round(x * ratio) / ratio, right = Math.max(Math.round((x + pixels) * ratio), Math.round(x * ratio) + 1) / ratio;
       context.fillRect(left, height - tall, right - left, tall);
-      context.globalAlpha = 1;
     }
     if (label && label.name === name[at] && x - label.end < 2 + pixels) label.end = x + pixels;
     else { label = { name: name[at], x, end: x + pixels }; labels.push(label); }
@@ -182,13 +180,20 @@ function bars(context, own, width, height, fill, row) {
   context.font = "11px system-ui, sans-serif";
   context.textBaseline = "middle";
   for (const one of labels) {
+    if (row.ruler) {
+      context.fillStyle = fill(one.name);
+      context.globalAlpha = 0.45;
+      context.fillRect(one.x, 0, Math.max(one.end - one.x, 1), height);
+      context.globalAlpha = 1;
+      context.fillStyle = colour("soft");
+      context.fillRect(one.x, 0, 1, height);
+    }
     const from = Math.max(one.x, 0), room = Math.min(one.end, width) - from - 6, text = names[one.name]?.[0] ?? "";
     if (room < 26 || (!row.ruler && pixels < 6)) continue;
     const shown = clipped(context, text, room);
     if (!shown) continue;
     context.fillStyle = row.ruler ? colour("ink") : colour("ground");
     context.fillText(shown, from + 3, height / 2 + 1);
-    if (row.ruler) { context.fillStyle = colour("soft"); context.fillRect(one.x, 0, 1, height); }
   }
 }
 function clipped(context, text, room) {
@@ -263,7 +268,7 @@ async function tell() {
       const [short, operation, full] = found.names[name];
       const chip = element("span", { className: "chip" });
       chip.style.background = `var(--${about.colours[operation] ?? "rest"})`;
-      return element("tr", {}, element("td", { title: full }, chip, short), element("td", { textContent: operation }),
+      return element("tr", {}, element("td", { title: full }, element("div", { className: "named" }, chip, element("span", { textContent: short }))), element("td", { textContent: operation }),
         ...[time(ns), share(ns, all), count(n)].map((text) => element("td", { className: "figure", textContent: text })));
     });
     const head = element("tr", {}, ...["name", id === "device" ? "operation" : "kind", "time", "share", "count"].map((text, at) => element("th", { textContent: text, className: at > 1 ? "figure" : "" })));

