@@ -41,5 +41,5 @@ def command(clear: bool, format_: str) -> None:
         times = [f"{when.astimezone():%Y-%m-%d %H:%M}" for when in used]
         sizes = [size(one.size) for one in found]
         print_table(("input", "size", "opened last"), list(zip(names, sizes, times, strict=True)))
-    total = size(sum(one.size for one in found))
-    tell(f"{len(found):,} traces, {total}, {'removed from' if clear else 'in'} {escape_controls(str(folder))}")
+    total, word = size(sum(one.size for one in found)), "trace" if len(found) == 1 else "traces"
+    tell(f"{len(found):,} {word}, {total}, {'removed from' if clear else 'in'} {escape_controls(str(folder))}")

@@ -106,11 +106,13 @@ def _write(inputs: tuple[str, ...], output: str, overwrite: bool, selection: Sel
     """Writes the overview to a file."""
     from ktrace.output.sink import Sink, writing
     from ktrace.page.overview_page import one_file
-    from ktrace.viewer.overviews import overviewed
+    from ktrace.viewer.overviews import overviewed, without_slices
 
     with Progress(inputs) as progress:
         found = overviewed(list(inputs), selection, cached=cached, progress=progress.callback)
         with found as (overview, account), writing(Sink(output, overwrite=overwrite)) as sink:
+            if not len(overview.stored.cells):
+                raise without_slices(overview)
             sink.open().write(one_file(overview).encode())
     tell_issues(account)
     tell_alignment(account)

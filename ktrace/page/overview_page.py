@@ -22,8 +22,8 @@ from ktrace.page.charts import operation_colours
 from ktrace.page.page import hashed, read_part
 from ktrace.tables.figures import escape_controls
 
-#: The most sums in one file: some 2 MB.
-CELLS = 300_000
+#: The most buckets and sums in one file: some 2 MB.
+BUCKETS, CELLS = 4_096, 300_000
 
 _SERVED = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'sha256-{script}'; connect-src 'self'; "
@@ -57,11 +57,9 @@ def served_page(title: str) -> bytes:
 
 def one_file(overview: Overview) -> str:
     """The page with all that it shows."""
-    cells = overview.stored.cells
-    shift = cells.shift
-    while len(cells) > CELLS:
+    shift = max(overview.stored.cells.shift, overview.length.bit_length() - BUCKETS.bit_length() + 1)
+    while len(cells := overview.cells((0, overview.length), shift)) > CELLS:
         shift += 1
-        cells = overview.cells((0, overview.length), shift)
     tables = {number: overview.table_of(number) for number in np.unique(cells.lane).tolist()}
     data = {
         "about": about(overview) | {"shift": shift},

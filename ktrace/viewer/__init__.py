@@ -242,7 +242,7 @@ def served(
         stack.enter_context(in_force(wanted.limits))
         if overview or (overview is None and wanted.budget is None and overviews.is_large(paths)):
             whole, account = stack.enter_context(overviews.overviewed(paths, wanted, cached=cached, progress=progress))
-            if overview or whole.stored.rows > overviews.MOST:
+            if overview or (whole.stored.rows > overviews.MOST and len(whole.stored.cells)):
                 files = {} if ui is None else _ui_files(ui)
                 shown = link(overviews.OWN_UI if files else PAGE, None, _expanded(account, gpu), pins=gpu != "slices")
                 server, url = overviews.serve_overview(whole, PORT, shown, files, gpu=gpu)

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ktrace.errors import KtraceError
+from ktrace.errors import InputError, KtraceError
 from ktrace.input.expand import names_several
 from ktrace.input.source import COMPRESSED
 from ktrace.pipeline.selection import Selection
@@ -68,6 +68,15 @@ def overviewed(
         yield Overview(stored, title), report
 
 
+def without_slices(overview: Overview) -> InputError:
+    """Returns the error for a trace of which there is nothing to show."""
+    return InputError(
+        "has no slices with a time, so there is no overview",
+        path=overview.title,
+        remedy="ktrace view --full, which lays out tables side by side",
+    )
+
+
 def serve_overview(
     overview: Overview, port: int, ui: str, files: Mapping[str, File], *, gpu: str
 ) -> tuple[Server, str]:
@@ -76,6 +85,8 @@ def serve_overview(
     `ui` is the link to a Perfetto UI, relative if it is one whose `files` are served, too. `gpu` is the form of device
     work in what it opens.
     """
+    if not len(overview.stored.cells):
+        raise without_slices(overview)
     from ktrace.page.overview_page import about, policy, served_page
 
     secret = f"/{secrets.token_urlsafe()}"
@@ -125,9 +136,11 @@ def _span(asked: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _window(overview: Overview, lock: Lock, gpu: str) -> Answer:
+    from ktrace.stages.select.coarsen import budget_of
+
     def answer(asked: Mapping[str, str]) -> BinaryIO | None:
         try:
-            span, budget = _span(asked), int(asked["budget"]) if "budget" in asked else None
+            span, budget = _span(asked), budget_of(asked["budget"]) if "budget" in asked else None
             with lock, scratch_folder() as folder:
                 path = Path(folder) / "window.perfetto"
                 overview.window(span, str(path), budget=budget, gpu=gpu)

@@ -46,7 +46,7 @@ class View:
         """Fetches a URL, the trace's by default."""
         parts = urlsplit(url or self.url)
         connection = http.client.HTTPConnection(parts.netloc, timeout=20)
-        connection.request("GET", parts.path, headers=headers)
+        connection.request("GET", parts.path + (f"?{parts.query}" if parts.query else ""), headers=headers)
         answer = connection.getresponse()
         return answer.status, dict(answer.getheaders()), answer.read()
 

@@ -25,6 +25,7 @@ from ktrace.errors import OutputError, error_text
 from ktrace.input.compression import split_member
 from ktrace.input.expand import expanded
 from ktrace.input.source import MAPPING_SUFFIX
+from ktrace.pipeline.convert import require_rows
 from ktrace.pipeline.read import Progress, read_selected
 from ktrace.pipeline.selection import Selection
 from ktrace.report import Report
@@ -100,6 +101,7 @@ def opened(
             ) from error
         report.require_balance()
         report.require_match()
+        require_rows(report, paths)
         place = held.path
         if key and folder and key == _key(paths, selection):  # the inputs are what they were
             with suppress(OSError):  # another process was quicker

