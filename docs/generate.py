@@ -94,7 +94,8 @@ def _word(param: click.Parameter) -> str:
     if isinstance(param, click.Argument):
         return param.metavar or param.name or ""
     metavar = "|".join(param.type.choices) if isinstance(param.type, click.Choice) else param.metavar
-    word = param.opts[0] if getattr(param, "is_flag", False) else f"{param.opts[0]} {metavar}"
+    flags = "|".join((param.opts[0], *param.secondary_opts))
+    word = flags if getattr(param, "is_flag", False) else f"{flags} {metavar}"
     return word if param.required else f"[{word}]" + "..." * param.multiple
 
 

@@ -45,6 +45,7 @@ ELSEWHERE = {
 #: What a command of ktrace contains -> why it isn't run, only parsed.
 NOT_RUN = {
     "ktrace view": "waits for a browser; tests/viewer",
+    "ktrace cache": "shows a folder of the user; tests/analysis/overview",
     "ktrace mcp": "waits for a client; tests/analysis/mcp",
     "s3://": "needs a store; tests/fleet and tests/test_recipes.py have one",
     "--dask": "needs a cluster; tests/fleet has one",

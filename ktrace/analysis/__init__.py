@@ -13,6 +13,7 @@ queues/         how much is queued on streams, and what waits for devices cost
 requests/       how long requests of servers waited, were prefilled and decoded
 summary/        where the time went, with the answers of the packages above
 query/          SQL on a trace, with DuckDB
+overview/       traces of any size: how busy everything is over time, and any part of it
 diff/           what changed
 mcp/            all of these for agents, by the Model Context Protocol
 """

@@ -9,9 +9,9 @@ from ktrace.cli._programs import json_option
 
 
 @click.command("cache")
-@click.option("--clear", is_flag=True, help="Remove all of it.")
 @json_option
-def command(clear: bool, format_: str) -> None:
+@click.option("--clear", is_flag=True, help="Remove all of it.")
+def command(format_: str, clear: bool) -> None:
     """Show what is kept of inputs that were viewed, so that they open at once the next time.
 
     KTRACE_CACHE names another folder. What wasn't opened for 30 days goes, and what wasn't opened for longest where the

@@ -14,6 +14,7 @@ from ktrace.cli._options import (
     Grouped,
     gpu_option,
     inputs_argument,
+    overwrite_option,
     selection_options,
 )
 from ktrace.cli._start import INTERRUPTION, import_pyarrow, keep_freed_memory
@@ -29,14 +30,13 @@ TIMEOUT = 600
 
 @click.command("view", cls=Grouped)
 @inputs_argument
+@click.option("-o", "output", metavar="OUT.html", help="Write the overview to a file, and don't open anything.")
 @click.option("--offline", is_flag=True, help="Serve the Perfetto UI from this machine, too; needs ktrace[viewer].")
 @click.option(
     "--overview/--full",
     default=None,
     help="Show the overview first, or all at once; the default is an overview of more than 300,000 rows.",
 )
-@click.option("-o", "output", metavar="OUT.html", help="Write the overview to a file, and don't open anything.")
-@click.option("--overwrite", is_flag=True, help="With -o: replace a file that exists.")
 @click.option("--no-cache", is_flag=True, help="Don't keep what was read for the next time.")
 @click.option("--no-browser", is_flag=True, help="Print the link without opening a browser.")
 @click.option(
@@ -46,6 +46,7 @@ TIMEOUT = 600
     help=f"Stop after this time; the default is {TIMEOUT}, or no limit with --offline.",
 )
 @gpu_option
+@overwrite_option
 @selection_options(ReadOptions, "capture", "explain", "budget")
 def command(
     inputs: tuple[str, ...],

@@ -6,5 +6,6 @@ blocks         the blocks of a page: key figures, bars, legends, tables; element
 charts         charts as inline SVG, also over time: use of devices, steps, layers, waits
 summary_page   the charts of a summary and of its answers: why devices are idle, the roofline
 diff_page      the charts of a comparison
+overview_page  the page of an overview: lanes over time, what is heavy in a part, the way to Perfetto
 drawing        charts of the page as one SVG, for notebooks and files; what a notebook shows
 """

@@ -161,7 +161,7 @@ function draw() {
 function bars(context, own, width, height, fill, row) {
   const wide = 2 ** level.shift, [bucket, busy, , name] = own;
   const pixels = wide / (view[1] - view[0]) * width;
-  const ratio = devicePixelRatio || 1;
+  const ratio = devicePixelRatio || 1, edge = colour("soft"), inks = [colour("ground"), colour("ink")];
   let label = null;
   const labels = [];
   for (let at = 0; at < bucket.length; at++) {
@@ -185,14 +185,14 @@ function bars(context, own, width, height, fill, row) {
       context.globalAlpha = 0.45;
       context.fillRect(one.x, 0, Math.max(one.end - one.x, 1), height);
       context.globalAlpha = 1;
-      context.fillStyle = colour("soft");
-      context.fillRect(one.x, 0, 1, height);
+      context.fillStyle = edge;
+      if (one.end - one.x > 4) context.fillRect(one.x, 0, 1, height);
     }
     const from = Math.max(one.x, 0), room = Math.min(one.end, width) - from - 6, text = names[one.name]?.[0] ?? "";
     if (room < 26 || (!row.ruler && pixels < 6)) continue;
     const shown = clipped(context, text, room);
     if (!shown) continue;
-    context.fillStyle = row.ruler ? colour("ink") : colour("ground");
+    context.fillStyle = inks[row.ruler ? 1 : 0];
     context.fillText(shown, from + 3, height / 2 + 1);
   }
 }

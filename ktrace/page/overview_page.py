@@ -37,7 +37,7 @@ _ALONE = (
 
 #: The colours of phases, and of kinds of work of the host.
 _PHASES = {"prefill": "k1", "decode": "k2", "mixed": "k3"}
-_HOST = {"op": "k4", "api": "rest", "sync": "unclear", "overhead": "less", "range": "k6"}
+_HOST = {"op": "rest", "api": "unclear", "sync": "more", "overhead": "unclear", "range": "k6"}
 
 
 def about(overview: Overview) -> dict[str, Any]:

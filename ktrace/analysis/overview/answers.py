@@ -1,6 +1,6 @@
 """What an overview shows: its lanes, how busy they are, what is heavy, and a trace of a part of the time.
 
-Times are ns from the begin of the trace, since a page counts exactly only up to 2^53.
+Times are ns from the start of the trace, since a page counts exactly only up to 2^53.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SHOWN = {WORK: "", RANGE: "ranges", MARK: "steps"}
 
 
 class Overview:
-    """The answers about a stored trace. A part of the time is `(from, to)` in ns from its begin."""
+    """The answers about a stored trace. A part of the time is `(from, to)` in ns from its start."""
 
     def __init__(self, stored: Stored, title: str) -> None:
         self.stored = stored
