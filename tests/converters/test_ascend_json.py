@@ -175,3 +175,14 @@ def test_a_folder_is_its_timeline(tmp_path: Path) -> None:
     trace = ktrace.read(tmp_path)
     assert Counter(row["kind"] for row in rows(trace)) == Counter(row["kind"] for row in rows(ktrace.read(TWO)))
     assert trace.report.issues["same-run"].rows == 1
+
+
+@pytest.mark.parametrize(("number", "said"), [("18446744073709551615", False), ("18446744073709551614", True)])
+def test_no_call_as_a_number_without_a_sign_is_no_misfit(tmp_path: Path, number: str, said: bool) -> None:
+    """msprof writes -1 so for one task of nearly every trace; any other number of this size would be damage."""
+    event = '{"ph":"X","pid":7,"tid":2,"name":"k","ts":"1.5","dur":1,"args":{"Task Type":"AI_CORE","connection_id":?}}'
+    path = tmp_path / "msprof_1.json"
+    path.write_text("[" + ",".join([LAYER, event.replace("?", "8"), event.replace("?", number)]) + "]", "utf-8")
+    trace = ktrace.read(path, from_="ascend-json")
+    assert trace.events["correlation"].dropna().tolist() == [8]
+    assert ("misfit" in trace.report.issues) == said

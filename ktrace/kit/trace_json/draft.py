@@ -31,6 +31,9 @@ _DIRECTION = re.compile(
 )
 _INT32 = 1 << 31
 
+#: Values that mean "none" wherever they stand: the last is -1 as a number of 64 bits without a sign.
+_NOTHING = ("null", "18446744073709551615")
+
 #: Times lie between -LIMIT and LIMIT (ns).
 LIMIT = 1 << 62
 
@@ -132,7 +135,8 @@ class Task:
         if misfits is None or into.how in ("ordinal", "copy"):
             return
         texts = json_cells(misfits)
-        rows = np.flatnonzero(pc.fill_null(pc.not_equal(texts, "null"), False).to_numpy(zero_copy_only=False))
+        nothing = pc.is_in(texts, value_set=pa.array(_NOTHING))
+        rows = np.flatnonzero(pc.and_(texts.is_valid(), pc.invert(nothing)).to_numpy(zero_copy_only=False))
         if len(rows):
             first = int(rows[0])
             self.report.issue("misfit", f"record {draft.at[first]}", f"{key}: {texts[first].as_py()[:40]}", len(rows))
