@@ -30,6 +30,7 @@ ANSWERS = (
     "launches",
     "queues",
     "requests",
+    "overview",
 )
 
 #: The packages of the core, the lowest storey first. A package imports only what stands on a lower storey.
@@ -43,7 +44,7 @@ STOREYS = (
     ("stages.align", "stages.split", "analysis.work"),
     ("output", *(f"analysis.{name}" for name in ANSWERS)),
     ("pipeline", "kit"),
-    ("analysis.summary", "analysis.query", "analysis.overview", "fleet"),
+    ("analysis.summary", "analysis.query", "fleet"),
     ("analysis.diff",),
     ("page", "analysis.mcp"),
     ("trace", "viewer"),

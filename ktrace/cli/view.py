@@ -107,7 +107,7 @@ def _write(inputs: tuple[str, ...], output: str, overwrite: bool, selection: Sel
     """Writes the overview to a file."""
     from ktrace.output.sink import Sink, writing
     from ktrace.page.overview_page import one_file
-    from ktrace.viewer.overviews import overviewed, without_slices
+    from ktrace.pipeline.overview import overviewed, without_slices
 
     with Progress(inputs) as progress:
         found = overviewed(list(inputs), selection, cached=cached, progress=progress.callback)

@@ -20,6 +20,7 @@ from ktrace.analysis.overview.answers import Overview
 from ktrace.analysis.work.groups import OTHER
 from ktrace.page.charts import operation_colours
 from ktrace.page.page import hashed, read_part
+from ktrace.pipeline.overview import idle_causes
 from ktrace.tables.figures import escape_controls
 
 #: The most buckets and sums in one file: some 2 MB.
@@ -66,7 +67,7 @@ def one_file(overview: Overview) -> str:
         "cells": [getattr(cells, name).tolist() for name in ("lane", "bucket", "name", "time", "count")],
         "names": overview.named(np.unique(cells.name).tolist()),
         "tables": tables,
-        "idle": overview.idle((0, overview.length))["causes"],
+        "idle": idle_causes(overview, (0, overview.length)),
     }
     packed = base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)).decode()
     rules = _ALONE.format(script=hashed(read_part("overview.js")))

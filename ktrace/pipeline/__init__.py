@@ -3,6 +3,8 @@
 selection   the options that commands share
 read        inputs to batches, through the stages that options ask for
 convert     inputs to an output, and several of them to one timeline
+kept        what was read before, from the cache
+overview    inputs to an overview, and a part of it to a trace
 explain     rows that explain a trace, from the answers of `ktrace.analysis`
 info        what an input is and contains
 propose     a mapping for a table, guessed and tried

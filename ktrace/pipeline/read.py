@@ -28,6 +28,7 @@ from ktrace.input.source import Source, printable
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
+from ktrace.pipeline.kept import kept_batches
 from ktrace.pipeline.selection import Selection, mapped_format
 from ktrace.report import Report
 from ktrace.stages.names import with_decoded_names
@@ -169,6 +170,11 @@ def read_selected(
             for name in ("pair", "filter", "coarsen") if stages.keys() & {"filter", "coarsen"} else ():
                 batches = stages[name](batches) if name in stages else batches
             return batches
+    plain = part is None and replays and "align" not in stages
+    if plain and (kept := kept_batches(paths, selection, report, columns)) is not None:
+        for stage in stages.values():
+            kept = stage(kept)
+        return kept
     ranks = selection.filter.ranks if selection.filter else ()
     if stages.keys() & {"align", "metrics", "explain", "crop"}:  # they need the other ranks, too
         ranks = ()

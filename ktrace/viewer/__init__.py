@@ -241,7 +241,9 @@ def served(
     with ExitStack() as stack:
         stack.enter_context(in_force(wanted.limits))
         if overview or (overview is None and wanted.budget is None and overviews.is_large(paths)):
-            whole, account = stack.enter_context(overviews.overviewed(paths, wanted, cached=cached, progress=progress))
+            from ktrace.pipeline.overview import overviewed, window
+
+            whole, account = stack.enter_context(overviewed(paths, wanted, cached=cached, progress=progress))
             if overview or (whole.stored.rows > overviews.MOST and len(whole.stored.cells)):
                 files = {} if ui is None else _ui_files(ui)
                 shown = link(overviews.OWN_UI if files else PAGE, None, _expanded(account, gpu), pins=gpu != "slices")
@@ -250,7 +252,7 @@ def served(
                 yield View(url, server.fetched, account, overview=whole)
                 return
             trace = stack.enter_context(scratch_folder()) / f"{_plain(stem(paths[0]))}.perfetto"
-            whole.window(None, str(trace), gpu=gpu)
+            window(whole, None, str(trace), gpu=gpu)
         elif wanted.reads_all() and len(paths) == 1 and _opens_as_it_is(paths[0], wanted.from_, gpu):
             trace = Path(paths[0])
         else:

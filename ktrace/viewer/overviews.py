@@ -10,23 +10,18 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ktrace.errors import InputError, KtraceError
-from ktrace.input.expand import names_several
+from ktrace.errors import KtraceError
 from ktrace.input.source import COMPRESSED
-from ktrace.pipeline.selection import Selection
-from ktrace.report import Report
 from ktrace.scratch import scratch_folder
 from ktrace.viewer.server import Answer, Answered, File, PortTaken, Server
 
 if TYPE_CHECKING:
     from ktrace.analysis.overview.answers import Overview
-    from ktrace.pipeline.read import Progress
 
 #: Slices that the Perfetto UI opens in a few seconds; with more there is an overview.
 MOST = 300_000
@@ -51,32 +46,6 @@ def is_large(paths: Sequence[str]) -> bool:
     return size > LARGE
 
 
-@contextmanager
-def overviewed(
-    paths: Sequence[str], selection: Selection, *, cached: bool, progress: Progress | None = None
-) -> Iterator[tuple[Overview, Report]]:
-    """Yields the overview of inputs, in one clock, and the account of their reading. Raises what reading raises."""
-    from ktrace.analysis.overview.answers import Overview
-    from ktrace.analysis.overview.cache import opened
-
-    if selection.align is None and names_several(paths, selection.from_):
-        from ktrace.stages.align import Align
-
-        selection = selection.replace(align=Align("auto"))
-    title = Path(paths[0]).name + (f" and {len(paths) - 1:,} more" if len(paths) > 1 else "")
-    with opened(paths, selection, cached=cached, progress=progress) as (stored, report):
-        yield Overview(stored, title), report
-
-
-def without_slices(overview: Overview) -> InputError:
-    """Returns the error for a trace of which there is nothing to show."""
-    return InputError(
-        "has no slices with a time, so there is no overview",
-        path=overview.title,
-        remedy="ktrace view --full, which lays out tables side by side",
-    )
-
-
 def serve_overview(
     overview: Overview, port: int, ui: str, files: Mapping[str, File], *, gpu: str
 ) -> tuple[Server, str]:
@@ -85,6 +54,8 @@ def serve_overview(
     `ui` is the link to a Perfetto UI, relative if it is one whose `files` are served, too. `gpu` is the form of device
     work in what it opens.
     """
+    from ktrace.pipeline.overview import idle_causes, without_slices
+
     if not len(overview.stored.cells):
         raise without_slices(overview)
     from ktrace.page.overview_page import about, policy, served_page
@@ -113,7 +84,7 @@ def serve_overview(
             lambda asked: overview.level(_span(asked), int(asked["shift"]), map(int, asked["lanes"].split(",")))
         ),
         f"{secret}/heavy": answers(lambda asked: overview.heavy(_span(asked))),
-        f"{secret}/idle": answers(lambda asked: overview.idle(_span(asked))),
+        f"{secret}/idle": answers(lambda asked: {"causes": idle_causes(overview, _span(asked))}),
         f"{secret}/found": answers(lambda asked: overview.found(asked["words"])),
         f"{secret}/window": Answered(_window(overview, lock, gpu), "application/octet-stream", no_headers),
     }
@@ -136,6 +107,7 @@ def _span(asked: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _window(overview: Overview, lock: Lock, gpu: str) -> Answer:
+    from ktrace.pipeline.overview import window
     from ktrace.stages.select.coarsen import budget_of
 
     def answer(asked: Mapping[str, str]) -> BinaryIO | None:
@@ -143,7 +115,7 @@ def _window(overview: Overview, lock: Lock, gpu: str) -> Answer:
             span, budget = _span(asked), budget_of(asked["budget"]) if "budget" in asked else None
             with lock, scratch_folder() as folder:
                 path = Path(folder) / "window.perfetto"
-                overview.window(span, str(path), budget=budget, gpu=gpu)
+                window(overview, span, str(path), budget=budget, gpu=gpu)
                 return path.open("rb")  # the name goes, the file stays until it is closed
         except (KeyError, ValueError, KtraceError):
             return None

@@ -7,33 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ktrace.analysis.overview.lanes import MARK, RANGE, WORK, Cells, Pieces, by_lane, cells_of
 from ktrace.analysis.overview.stored import Span, Stored
 from ktrace.analysis.work.groups import OTHER, Group
-from ktrace.conversion import Conversion
-from ktrace.input.detection import by_name
-from ktrace.model.batch import DEVICE_KINDS, Batch
-from ktrace.model.json_text import decoded
+from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.tracks import Node, Track, arrange
 from ktrace.naming.phases import phase_of
 from ktrace.naming.short_names import short_name
 from ktrace.naming.taxonomy import taxonomy
-from ktrace.pipeline.convert import writing_to
-from ktrace.pipeline.explain import explained
-from ktrace.report import Report
-from ktrace.stages.select.coarsen import coarsened
-from ktrace.stages.select.crop import cropped
-from ktrace.stages.select.intervals import Intervals
-from ktrace.stages.select.wanted import Crop
-from ktrace.store.events import values
-from ktrace.tables.figures import brief
 
 #: One bucket that is wider than any trace.
 _ALL = 62
@@ -180,11 +166,11 @@ class Overview:
     def _widened(self, shift: int) -> Cells:
         return self.stored.cells.wider(shift)
 
-    def _absolute(self, span: Span) -> Span:
+    def absolute(self, span: Span) -> Span:
         start = self.stored.span[0]
         return start + max(span[0], 0), start + min(max(span[1], span[0] + 1), self.length)
 
-    def _from_rows(self, span: Span, shift: int) -> Cells:
+    def from_rows(self, span: Span, shift: int) -> Cells:
         """The cells of a part of the time, from its slices."""
         lanes, origin = self.stored.lanes, self.stored.span[0]
         found = Cells.none(origin, shift)
@@ -196,26 +182,26 @@ class Overview:
 
     def cells(self, span: Span, shift: int) -> Cells:
         """The cells of whole buckets of this width that overlap a part of the time."""
-        start, stop = self._absolute(span)
+        start, stop = self.absolute(span)
         origin, kept = self.stored.span[0], self.stored.cells
         first, last = (start - origin) >> shift, (stop - 1 - origin) >> shift
         if shift < kept.shift:
-            return self._from_rows((origin + (first << shift), origin + ((last + 1) << shift)), shift)
+            return self.from_rows((origin + (first << shift), origin + ((last + 1) << shift)), shift)
         cells = self._wider(shift)
         return _some(cells, (cells.bucket >= first) & (cells.bucket <= last))
 
     def _sums(self, span: Span) -> Cells:
         """The sums of exactly this part of the time: one bucket."""
-        start, stop = self._absolute(span)
+        start, stop = self.absolute(span)
         origin, kept = self.stored.span[0], self.stored.cells
         first, last = -((origin - start) >> kept.shift), (stop - origin) >> kept.shift
         if (start, stop) == self.stored.span:
             return self._wider(_ALL)
         if last <= first:
-            return self._from_rows((start, stop), _ALL)
+            return self.from_rows((start, stop), _ALL)
         inner = _some(kept, (kept.bucket >= first) & (kept.bucket < last)).wider(_ALL)
         begin, end = origin + (first << kept.shift), origin + (last << kept.shift)
-        edges = [self._from_rows(edge, _ALL) for edge in ((start, begin), (end, stop)) if edge[0] < edge[1]]
+        edges = [self.from_rows(edge, _ALL) for edge in ((start, begin), (end, stop)) if edge[0] < edge[1]]
         return inner.with_more(*edges)
 
     def level(self, span: Span, shift: int, lanes: Iterable[int] | None = None) -> dict[str, Any]:
@@ -238,7 +224,7 @@ class Overview:
     def heavy(self, span: Span) -> dict[str, Any]:
         """What is heavy in a part of the time, on devices and on the host, and how idle devices are."""
         cells = self._sums(span)
-        start, stop = self._absolute(span)
+        start, stop = self.absolute(span)
         used, tables = set[int](), {}
         tabled = np.array([self.table_of(lane) for lane in range(len(self.stored.lanes.all))])[cells.lane]
         for title in ("device", "host"):
@@ -258,22 +244,6 @@ class Overview:
             **tables,
             "names": self.named(used),
         }
-
-    def idle(self, span: Span) -> dict[str, Any]:
-        """Why devices are idle in a part of the time: ns of each cause. None where it has too many slices to tell."""
-        start, stop = self._absolute(span)
-        blocks = [block for block in self.stored.blocks if block.overlaps((start, stop))]
-        if sum(block.rows for block in blocks) > MOST_EXPLAINED:
-            return {"causes": None}
-        time: dict[str, int] = {}
-        for gaps in islice(explained(self.stored.batches((start, stop)), ("idle",), Report()), len(blocks), None):
-            ts, _ = values(gaps.columns, "ts")
-            dur, _ = values(gaps.columns, "dur")
-            inside = np.minimum(ts + dur, stop) - np.maximum(ts, start)
-            for cause, own in zip(decoded(gaps.column("name")).to_pylist(), inside.tolist(), strict=True):
-                if own > 0:
-                    time[cause] = time.get(cause, 0) + own
-        return {"causes": sorted(time.items(), key=lambda one: -one[1])}
 
     def table_of(self, lane: int) -> str:
         """The table that has what is heavy on a lane: device, host, rest for ranges and marks; "" for whole devices."""
@@ -301,23 +271,6 @@ class Overview:
             for lane, buckets in by_lane(mine)
         ]
 
-    def window(self, span: Span | None, path: str, *, budget: int | None = None, gpu: str = "auto") -> Report:
-        """Writes a Perfetto trace of a part of the time (None: all), or of about `budget` slices of it."""
-        report = Report()
-        if span is None:
-            batches = _counted(self.stored.batches(), report)
-        else:
-            start, stop = self._absolute(span)
-            batches = _counted(self.stored.batches((start, stop)), report)
-            within = Intervals.of([(start, stop)])
-            batches = _marked(cropped(batches, Crop(time="0ns.."), report, within=within), start, stop)
-        if budget is not None:
-            batches = coarsened(batches, budget, report)
-        perfetto = by_name("perfetto", writes=True)
-        with writing_to(path, perfetto, None, overwrite=True) as write:
-            write(batches, Conversion(report, options={"gpu": gpu}))
-        return report
-
 
 def _some(cells: Cells, mine: Any) -> Cells:
     return Cells(
@@ -327,30 +280,3 @@ def _some(cells: Cells, mine: Any) -> Cells:
 
 def _name(node: Node, above: Node) -> str:
     return node.shown.name if node is not above else "all"
-
-
-def _counted(batches: Iterator[Batch], report: Report) -> Iterator[Batch]:
-    """The same batches; their rows are counted as read."""
-    for batch in batches:
-        report.rows[batch.record] += len(batch)
-        yield batch
-
-
-def _marked(batches: Iterator[Batch], start: int, stop: int) -> Iterator[Batch]:
-    """The same rows; those that go on beyond the part of the time say how far."""
-    for batch in batches:
-        if batch.record == "events":
-            ts, _ = values(batch.columns, "ts")
-            dur, _ = values(batch.columns, "dur")
-            before, after = start - ts, ts + dur - stop
-            beyond = np.flatnonzero((before > 0) | (after > 0))
-            if len(beyond):
-                texts = np.full(len(batch), None, object)
-                for row in beyond.tolist():
-                    words = (f"begins {brief(before[row])} before", f"ends {brief(after[row])} after")
-                    texts[row] = ", ".join(
-                        word for word, time in zip(words, (before[row], after[row]), strict=True) if time > 0
-                    )
-                yield Batch("events", batch.columns.append_column(BEYOND, pa.array(texts, pa.string())))
-                continue
-        yield batch

@@ -15,25 +15,20 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from ktrace.analysis.overview.stored import VERSION, Stored, store
-from ktrace.errors import OutputError, error_text
+from ktrace.analysis.overview.stored import VERSION, Stored
 from ktrace.input.compression import split_member
 from ktrace.input.expand import expanded
 from ktrace.input.source import MAPPING_SUFFIX
-from ktrace.pipeline.convert import require_rows
-from ktrace.pipeline.read import Progress, read_selected
-from ktrace.pipeline.selection import Selection
 from ktrace.report import Report
-from ktrace.scratch import make, name_for, new_folder, remove, sweep
-from ktrace.stages.order.pairing import pair_halves
+from ktrace.scratch import Held, make, name_for, new_folder, remove, sweep
 
-#: The environment variable with the folder of the cache.
-FOLDER = "KTRACE_CACHE"
+#: The environment variable with the folder of the cache, and its value where there is none.
+FOLDER, OFF = "KTRACE_CACHE", "off"
 
 #: The most bytes that the cache takes, and the share of the free disk that it leaves.
 MOST_BYTES, FREE_SHARE = 8 << 30, 0.5
@@ -71,77 +66,71 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ktrace"
 
 
-@contextmanager
-def opened(
-    paths: Sequence[str], selection: Selection, *, cached: bool = True, progress: Progress | None = None
-) -> Iterator[tuple[Stored, Report]]:
-    """Yields the stored trace of the inputs and the account of its reading: from the cache, or read and stored now.
-
-    What can't be told apart by name and time, such as standard input and URLs, is kept for this block only, and so is
-    everything if the cache isn't `cached`, or not to be used. Raises what reading raises, and OutputError if the disk
-    is full.
-    """
-    key = _key(paths, selection) if cached else None
-    folder = _usable(cache_folder()) if key else None
-    if key and folder and (found := _found(folder / key)):
-        yield found, found.report()
-        return
-    report = Report()
-    with ExitStack() as stack:
-        held = make(folder / name_for(key), folder=True) if key and folder else new_folder()
-        stack.callback(held.remove)
-        batches = pair_halves(read_selected(paths, report, selection, progress=progress), report)
-        try:
-            store(batches, held.path, report)
-        except OSError as error:
-            raise OutputError(
-                f"can't keep the rows: {error_text(error)}",
-                path=str(held.path.parent),
-                remedy=f"name a folder on a larger disk in {FOLDER}, or TMPDIR with --no-cache",
-            ) from error
-        report.require_balance()
-        report.require_match()
-        require_rows(report, paths)
-        place = held.path
-        if key and folder and key == _key(paths, selection):  # the inputs are what they were
-            with suppress(OSError):  # another process was quicker
-                place = held.path.rename(folder / key)
-        found = Stored(place)
-        if place != held.path and folder:
-            tidy(folder, keep=place)
-        yield found, report
-
-
-def _found(folder: Path) -> Stored | None:
-    """The stored trace in a folder, marked as used; None if there is none, or a damaged one."""
+def found(key: str) -> Stored | None:
+    """The stored trace with this key, marked as used; None if there is none, or a damaged one."""
+    folder = cache_folder() / key
     try:
-        found = Stored(folder)
+        kept = Stored(folder)
         os.utime(folder)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found
+    return kept if _is_ours(folder.parent) else None
+
+
+@contextmanager
+def storing(key: str | None) -> Iterator[Held]:
+    """Yields a new folder for a trace, in the cache if there is a key and the cache can be used.
+
+    `keep` gives it its place in the cache; without that it is removed at the end of the block. Raises OSError if no
+    folder can be made.
+    """
+    folder = _usable(cache_folder()) if key else None
+    held = make(folder / name_for(key), folder=True) if key and folder else new_folder()
+    try:
+        yield held
+    finally:
+        held.remove()
+
+
+def keep(held: Held, key: str) -> Path:
+    """Gives a folder of `storing` its place in the cache. Returns where the trace is now."""
+    folder = cache_folder()
+    if held.path.parent != folder:
+        return held.path
+    try:
+        place = held.path.rename(folder / key)
+    except OSError:  # another process was quicker
+        return held.path
+    tidy(folder, keep=place)
+    return place
 
 
 def _usable(folder: Path) -> Path | None:
     """The folder, made if need be; None if it can't be used, or if others than this user may write to it."""
     try:
         folder.mkdir(0o700, parents=True, exist_ok=True)
-        about = folder.stat()
     except OSError:
         return None
-    if hasattr(os, "geteuid") and (about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o022):
-        return None
-    return folder if os.access(folder, os.W_OK) else None
+    return folder if _is_ours(folder) and os.access(folder, os.W_OK) else None
 
 
-def _key(paths: Sequence[str], selection: Selection) -> str | None:
-    """What names the stored trace of these inputs; None if they, or what is added to them, can't be told apart."""
+def _is_ours(folder: Path) -> bool:
+    """Whether the folder is this user's, and others may not write to it."""
+    about = folder.stat()
+    return not hasattr(os, "geteuid") or (about.st_uid == os.geteuid() and not stat.S_IMODE(about.st_mode) & 0o022)
+
+
+def key_of(paths: Sequence[str], format: str | None, chosen: Sequence[object]) -> str | None:
+    """What names the stored trace of these inputs, read as this format with what was chosen; None if it can't be told.
+
+    Nothing but files and folders of this machine has a key.
+    """
     from ktrace import __version__
 
-    if selection.capture or selection.metrics or selection.execution_trace:
+    if os.environ.get(FOLDER) == OFF:
         return None
     files: list[tuple[str, int, int, int]] = []
-    for one in expanded(paths, Report(), selection.from_):
+    for one in expanded(paths, Report(), format):
         path = Path(split_member(one.path)[0])
         if path.is_dir():
             inside = [Path(where, name) for where, _, names in os.walk(path) for name in names]
@@ -153,8 +142,7 @@ def _key(paths: Sequence[str], selection: Selection) -> str | None:
             inside = [Path(f"{path}{suffix}") for suffix in _BESIDE]
         files.append((os.path.realpath(one.path), 0, 0, 0))
         files += [_state(file) for file in sorted(inside) if file.exists()]
-    chosen = [selection.fingerprint(), selection.explain, repr(selection.align), selection.keep_export]
-    text = json.dumps([__version__, VERSION, chosen, files])
+    text = json.dumps([__version__, VERSION, [*chosen], files])
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

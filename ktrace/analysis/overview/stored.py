@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.overview.lanes import OPEN, ROW, ZONE, Cells, Lanes, Name, all_cells
+from ktrace.byte_account import ByteAccount, Range
 from ktrace.model.arrays import AnyArray, Structured
-from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema, is_required
 from ktrace.model.catalog import Catalog
 from ktrace.model.masks import slice_rows
 from ktrace.model.tracks import Track
@@ -35,7 +36,7 @@ from ktrace.store.shapes import Shapes
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill
 
 #: The version of the files; others aren't read.
-VERSION = 1
+VERSION = 2
 
 #: Part of the time: from, and before (ns).
 Span = tuple[int, int]
@@ -175,6 +176,8 @@ def _state(report: Report) -> dict[str, Any]:
         "inputs": report.inputs,
         "alignment": report.alignment,
         "rows": report.rows,
+        "timed": sorted(report.timed),
+        "bytes": vars(report.bytes),
         "reader": (report.reader.taken, report.reader.given, report.reader.removed),
         "issues": [(one.kind, one.severity, one.sentence, one.rows, one.places) for one in report.issues.values()],
     }
@@ -202,6 +205,7 @@ class Stored:
         self._index = json.loads((folder / _INDEX).read_text("utf-8"))
         if self._index["version"] != VERSION:
             raise ValueError(f"{folder} has version {self._index['version']}")
+        self.report()
         stops = [block[1] for block in self._index["blocks"]]
         self.blocks = [
             Block(record, start, stop, rows, (first, last))
@@ -220,27 +224,46 @@ class Stored:
         """The bytes of all its files."""
         return sum(file.stat().st_size for file in self.folder.iterdir())
 
+    @property
+    def is_as_read(self) -> bool:
+        """Whether the rows are those of the reader: no begins and ends of slices were joined."""
+        rows = self._index["report"]["rows"]
+        return self.rows == sum(int(count) for record, count in rows.items() if record != "catalog")
+
     def report(self) -> Report:
         """The account of the reading."""
         state, report = self._index["report"], Report()
-        report.inputs, report.alignment, report.rows = state["inputs"], state["alignment"], Counter(state["rows"])
+        report.inputs, report.alignment, report.timed = state["inputs"], state["alignment"], set(state["timed"])
+        report.rows = Counter(state["rows"])
         taken, given, removed = state["reader"]
         report.reader = Ledger("reader", taken, given, removed=Counter(removed))
+        report.bytes = ByteAccount(**state["bytes"] | {"ranges": [Range(*one) for one in state["bytes"]["ranges"]]})
         for kind, severity, sentence, rows, places in state["issues"]:
-            report.issues[kind] = Issue(
-                kind, Severity(severity), sentence, rows, [(where, what) for where, what in places]
-            )
+            found = [(where, what) for where, what in places]
+            report.issues[kind] = Issue(kind, Severity(severity), sentence, rows, found)
         return report
 
-    def batches(self, span: Span = ALWAYS) -> Iterator[Batch]:
-        """Yields the batches that may have rows in a part of the time, in the order in which they were read."""
+    def batches(self, span: Span = ALWAYS, columns: frozenset[str] | None = None) -> Iterator[Batch]:
+        """Yields the batches that may have rows in a part of the time, in the order in which they were read.
+
+        Of events these columns and those that are never null are read, with their arguments; None for all.
+        """
         for block in self.blocks:
             if block.overlaps(span):
-                yield self._batch(block)
+                yield self._batch(block, columns if block.record == "events" else None)
 
-    def _batch(self, block: Block) -> Batch:
+    def _batch(self, block: Block, columns: frozenset[str] | None = None) -> Batch:
         data = self._data.slice(block.start, block.stop - block.start)
-        return Batch(block.record, pa.ipc.open_stream(data).read_next_batch())
+        stream = pa.ipc.open_stream(data)
+        if columns is not None:
+            known, has_args = arrow_schema("events").names, "args" in columns
+            wanted = [
+                number
+                for number, name in enumerate(stream.schema.names)
+                if name in columns or (is_required("events", name) if name in known else has_args)
+            ]
+            stream = pa.ipc.open_stream(data, options=pa.ipc.IpcReadOptions(included_fields=wanted))
+        return Batch(block.record, stream.read_next_batch())
 
     @cached_property
     def catalog(self) -> Catalog:

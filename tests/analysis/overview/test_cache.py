@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from conftest import SAMPLES
+from conftest import SAMPLES, SHARED
 
 from ktrace.analysis.overview import cache
-from ktrace.analysis.overview.cache import cache_folder, clear, entries, opened, tidy
+from ktrace.analysis.overview.cache import cache_folder, clear, entries, tidy
+from ktrace.analysis.overview.stored import Stored
 from ktrace.cli import cli
 from ktrace.errors import InputError, OutputError
+from ktrace.pipeline import kept, overview, read
+from ktrace.pipeline.overview import overviewed
 from ktrace.pipeline.selection import Selection
 from ktrace.report import Report
 from ktrace.scratch import SUFFIX
@@ -43,19 +46,19 @@ def trace(tmp_path: Path) -> Path:
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The inputs of each reading."""
     found: list[list[str]] = []
-    read = cache.read_selected
+    read = overview.read_selected
 
     def counted(paths: list[str], *arguments: object, **options: object) -> Iterator[object]:
         found.append(list(paths))
         return read(paths, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(cache, "read_selected", counted)
+    monkeypatch.setattr(overview, "read_selected", counted)
     return found
 
 
 def rows_of(path: Path, selection: Selection | None = None, *, cached: bool = True) -> tuple[int, Report]:
-    with opened([str(path)], selection or Selection(), cached=cached) as (stored, report):
-        return stored.rows, report
+    with overviewed([str(path)], selection or Selection(), cached=cached) as (found, report):
+        return found.stored.rows, report
 
 
 def test_the_second_opening_reads_nothing(folder: Path, trace: Path, readings: list[list[str]]) -> None:
@@ -147,7 +150,7 @@ def test_a_full_disk_is_an_error_that_names_the_folder(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache, "store", full)
+    monkeypatch.setattr(overview, "store", full)
     with pytest.raises(OutputError, match="can't keep the rows") as error:
         rows_of(trace)
     assert error.value.path == str(folder)
@@ -157,10 +160,10 @@ def test_a_full_disk_is_an_error_that_names_the_folder(
 
 def test_what_a_killed_process_leaves_is_removed(folder: Path, trace: Path) -> None:
     code = (
-        "import os, signal, sys\nfrom ktrace.analysis.overview import cache\n"
+        "import os, signal, sys\nfrom ktrace.pipeline import overview\n"
         "from ktrace.pipeline.selection import Selection\n"
-        "cache.store = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "with cache.opened([sys.argv[1]], Selection()): pass"
+        "overview.store = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "with overview.overviewed([sys.argv[1]], Selection(), cached=True): pass"
     )
     assert subprocess.run([sys.executable, "-c", code, str(trace)], check=False).returncode == -9
     assert any(path.name.endswith(SUFFIX) for path in folder.iterdir())
@@ -169,11 +172,12 @@ def test_what_a_killed_process_leaves_is_removed(folder: Path, trace: Path) -> N
 
 
 def test_two_at_once_both_have_the_trace(folder: Path, trace: Path) -> None:
-    with opened([str(trace)], Selection()) as (first, _):
+    with overviewed([str(trace)], Selection(), cached=True) as (whole, _):
+        first = whole.stored
         code = (
-            "import sys\nfrom ktrace.analysis.overview.cache import opened\n"
+            "import sys\nfrom ktrace.pipeline.overview import overviewed\n"
             "from ktrace.pipeline.selection import Selection\n"
-            "with opened([sys.argv[1]], Selection()) as (stored, _): print(stored.rows)"
+            "with overviewed([sys.argv[1]], Selection(), cached=True) as (found, _): print(found.stored.rows)"
         )
         run = [sys.executable, "-c", code, str(trace)]
         both = [subprocess.Popen(run, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -212,3 +216,50 @@ def test_the_command_shows_and_clears(folder: Path, trace: Path) -> None:
     assert len(cleared["traces"]) == 1
     assert json.loads(CliRunner().invoke(cli, ["cache", "--format", "json"]).output)["traces"] == []
     assert cache_folder() == folder
+
+
+ANSWERED = [
+    SAMPLE,
+    *sorted(SAMPLES.glob("nsys/*.sqlite"))[:1],
+    *sorted(SAMPLES.glob("chrome/*.json"))[:2],
+    *sorted(SAMPLES.glob("rocprofv3-json/*.json"))[:1],
+    *sorted(SAMPLES.glob("xplane/*.pb"))[:1],
+    *sorted((SHARED / "corpus/pytorch_kineto").glob("*.json.gz"))[:3],
+]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in dict.fromkeys(ANSWERED) if path.exists()], ids=lambda path: path.name
+)
+def test_answers_are_the_same_from_the_cache(
+    folder: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "KEPT_FROM", 0)
+    questions = ["operation,kernel", "idle", "op,shape", "roofline", "critical-path", "memory", "launch"]
+    commands = [
+        *(["summary", str(path), "--by", by, "--format", "json"] for by in questions),
+        ["query", str(path), "select kind, name, sum(dur) from events group by all order by all", "--format", "json"],
+        ["diff", str(path), str(path), "--format", "json"],
+        ["info", str(path), "--format", "json"],
+    ]
+    outputs = ["--report", str(tmp_path / "report.json"), "--overwrite", "-o"]
+    written = [tmp_path / "out.jsonl", tmp_path / "out.perfetto"]
+
+    def everything() -> list[object]:
+        runs = [CliRunner().invoke(cli, command) for command in commands]
+        answers: list[object] = [(run.exit_code, run.stdout, str(run.exception)) for run in runs]
+        for out in written:
+            run = CliRunner().invoke(cli, ["convert", str(path), *outputs, str(out)])
+            answers += [run.exit_code, out.read_bytes(), (tmp_path / "report.json").read_text()]
+        return answers
+
+    before = everything()
+    rows_of(path)
+    reader = read.read_batches
+    monkeypatch.setattr(read, "read_batches", lambda *_, **__: iter(()))
+    again = everything()
+    monkeypatch.setattr(read, "read_batches", reader)
+    (stored,) = folder.iterdir()
+    if Stored(stored).is_as_read:
+        assert again == before
+    assert everything() == before

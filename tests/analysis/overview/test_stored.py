@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.analysis.overview.answers import BEYOND, Overview
+from ktrace.analysis.overview.answers import Overview
 from ktrace.analysis.overview.lanes import WORK, by_lane
 from ktrace.analysis.overview.stored import Stored, store
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.row_builder import to_rows
+from ktrace.pipeline.overview import BEYOND, idle_causes, window
 from ktrace.pipeline.read import read_selected
 from ktrace.pipeline.selection import Selection
 from ktrace.report import Report
@@ -104,7 +105,7 @@ def test_a_window_has_what_overlaps_it(both: tuple[Stored, list[dict[str, Any]]]
         and (row["ts"] >= start or row["ts"] + (row.get("dur") or 0) > start)
         and row.get("parent") is None
     ]
-    report = overview.window(part, str(tmp_path / "part.perfetto"))
+    report = window(overview, part, str(tmp_path / "part.perfetto"))
     assert report.balanced()
     assert report.written >= len(inside) > 0
     assert report.written <= sum(1 for row in rows if row["record"] != "catalog")
@@ -128,7 +129,7 @@ def test_narrow_buckets_come_from_the_rows_and_agree_with_wide_ones(both: tuple[
     for bucket in np.unique(wide.bucket).tolist()[:20]:
         mine = {lane: int(one.busy[one.bucket == bucket].sum()) for lane, one in by_lane(wide) if bucket in one.bucket}
         start = bucket << shift
-        narrow = overview._from_rows(
+        narrow = overview.from_rows(
             tuple(overview.stored.span[0] + at for at in (start, start + (1 << shift))), max(shift - 9, 0)
         )
         assert {lane: int(one.busy.sum()) for lane, one in by_lane(narrow)} == mine
@@ -139,7 +140,7 @@ def test_the_idle_time_of_a_device_has_the_causes_of_the_summary(tmp_path: Path)
 
     path = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
     overview = Overview(stored(path, tmp_path / "stored")[0], "x")
-    causes = dict(overview.idle((0, overview.length))["causes"])
+    causes = dict(idle_causes(overview, (0, overview.length)) or ())
     answer = ktrace.summary(path, by=["idle"]).answers["idle"]
     truth: dict[str, int] = {}
     for device in answer.devices:
@@ -157,7 +158,7 @@ def test_slices_that_go_on_beyond_the_window_say_so(tmp_path: Path) -> None:
     events = ktrace.read(path).events
     kernel = events[events.kind == "kernel"].sort_values("dur").iloc[-1]
     middle = int(kernel.ts + kernel.dur // 2 - overview.stored.span[0])
-    overview.window((middle - 1000, middle + 1000), str(tmp_path / "part.perfetto"))
+    window(overview, (middle - 1000, middle + 1000), str(tmp_path / "part.perfetto"))
     cut = ktrace.read(tmp_path / "part.perfetto").events
     mine = cut[(cut.name == kernel["name"]) & (cut.ts == kernel.ts)]
     assert len(mine) == 1

@@ -1,0 +1,153 @@
+"""From inputs to an overview, and from a part of it to a trace: `ktrace view` of large inputs.
+
+inputs ──► read_selected ──► pair ──► stored (in the cache) ──► Overview
+                                        └──► crop, coarsen ──► a part.perfetto
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.overview import cache
+from ktrace.analysis.overview.answers import Overview
+from ktrace.analysis.overview.stored import Span, Stored, store
+from ktrace.conversion import Conversion
+from ktrace.errors import InputError, OutputError, error_text
+from ktrace.input.detection import by_name
+from ktrace.input.expand import names_several
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import decoded
+from ktrace.pipeline.convert import require_rows, writing_to
+from ktrace.pipeline.explain import explained
+from ktrace.pipeline.kept import key_of
+from ktrace.pipeline.read import Progress, read_selected
+from ktrace.pipeline.selection import Selection
+from ktrace.report import Report
+from ktrace.stages.order.pairing import pair_halves
+from ktrace.stages.select.coarsen import coarsened
+from ktrace.stages.select.crop import cropped
+from ktrace.stages.select.intervals import Intervals
+from ktrace.stages.select.wanted import Crop
+from ktrace.store.events import values
+from ktrace.tables.figures import brief
+
+#: The most rows of which the causes of gaps are found while somebody waits.
+MOST_EXPLAINED = 1_000_000
+
+#: The argument of a slice that goes on beyond the part that was cut out.
+BEYOND = "args.beyond_window"
+
+
+@contextmanager
+def overviewed(
+    paths: Sequence[str], selection: Selection, *, cached: bool, progress: Progress | None = None
+) -> Iterator[tuple[Overview, Report]]:
+    """Yields the overview of inputs, in one clock, and the account of their reading.
+
+    It comes from the cache if it is there and `cached`. What can't be told apart by name and time, such as standard
+    input and URLs, is kept for this block only. Raises what reading raises, and OutputError if the disk is full.
+    """
+    if selection.align is None and names_several(paths, selection.from_):
+        from ktrace.stages.align import Align
+
+        selection = selection.replace(align=Align("auto"))
+    title = Path(paths[0]).name + (f" and {len(paths) - 1:,} more" if len(paths) > 1 else "")
+    key = key_of(paths, selection) if cached else None
+    if key and (kept := cache.found(key)):
+        yield Overview(kept, title), kept.report()
+        return
+    report = Report()
+    with cache.storing(key) as held:
+        batches = pair_halves(read_selected(paths, report, selection, progress=progress), report)
+        try:
+            store(batches, held.path, report)
+        except OSError as error:
+            raise OutputError(
+                f"can't keep the rows: {error_text(error)}",
+                path=str(held.path.parent),
+                remedy=f"name a folder on a larger disk in {cache.FOLDER}, or TMPDIR with --no-cache",
+            ) from error
+        report.require_balance()
+        report.require_match()
+        require_rows(report, paths)
+        place = held.path
+        if key and key == key_of(paths, selection):  # the inputs are what they were
+            place = cache.keep(held, key)
+        yield Overview(Stored(place), title), report
+
+
+def without_slices(overview: Overview) -> InputError:
+    """Returns the error for a trace of which there is nothing to show."""
+    return InputError(
+        "has no slices with a time, so there is no overview",
+        path=overview.title,
+        remedy="ktrace view --full, which lays out tables side by side",
+    )
+
+
+def idle_causes(overview: Overview, span: Span) -> list[tuple[str, int]] | None:
+    """Why devices are idle in a part of the time: ns of each cause. None where it has too many slices to tell."""
+    start, stop = overview.absolute(span)
+    blocks = [block for block in overview.stored.blocks if block.overlaps((start, stop))]
+    if sum(block.rows for block in blocks) > MOST_EXPLAINED:
+        return None
+    time: dict[str, int] = {}
+    for gaps in islice(explained(overview.stored.batches((start, stop)), ("idle",), Report()), len(blocks), None):
+        ts, _ = values(gaps.columns, "ts")
+        dur, _ = values(gaps.columns, "dur")
+        inside = np.minimum(ts + dur, stop) - np.maximum(ts, start)
+        for cause, own in zip(decoded(gaps.column("name")).to_pylist(), inside.tolist(), strict=True):
+            if own > 0:
+                time[cause] = time.get(cause, 0) + own
+    return sorted(time.items(), key=lambda one: -one[1])
+
+
+def window(overview: Overview, span: Span | None, path: str, *, budget: int | None = None, gpu: str = "auto") -> Report:
+    """Writes a Perfetto trace of a part of the time (None: all), or of about `budget` slices of it."""
+    report = Report()
+    if span is None:
+        batches = _counted(overview.stored.batches(), report)
+    else:
+        start, stop = overview.absolute(span)
+        batches = _counted(overview.stored.batches((start, stop)), report)
+        within = Intervals.of([(start, stop)])
+        batches = _marked(cropped(batches, Crop(time="0ns.."), report, within=within), start, stop)
+    if budget is not None:
+        batches = coarsened(batches, budget, report)
+    perfetto = by_name("perfetto", writes=True)
+    with writing_to(path, perfetto, None, overwrite=True) as write:
+        write(batches, Conversion(report, options={"gpu": gpu}))
+    return report
+
+
+def _counted(batches: Iterator[Batch], report: Report) -> Iterator[Batch]:
+    """The same batches; their rows are counted as read."""
+    for batch in batches:
+        report.rows[batch.record] += len(batch)
+        yield batch
+
+
+def _marked(batches: Iterator[Batch], start: int, stop: int) -> Iterator[Batch]:
+    """The same rows; those that go on beyond the part of the time say how far."""
+    for batch in batches:
+        if batch.record == "events":
+            ts, _ = values(batch.columns, "ts")
+            dur, _ = values(batch.columns, "dur")
+            before, after = start - ts, ts + dur - stop
+            beyond = np.flatnonzero((before > 0) | (after > 0))
+            if len(beyond):
+                texts = np.full(len(batch), None, object)
+                for row in beyond.tolist():
+                    words = (f"begins {brief(before[row])} before", f"ends {brief(after[row])} after")
+                    texts[row] = ", ".join(
+                        word for word, time in zip(words, (before[row], after[row]), strict=True) if time > 0
+                    )
+                yield Batch("events", batch.columns.append_column(BEYOND, pa.array(texts, pa.string())))
+                continue
+        yield batch
