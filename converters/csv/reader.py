@@ -40,7 +40,7 @@ from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.kit.text.lines import quoted_cells
 from ktrace.model.batch import VERSION, Batch, union_schema
 from ktrace.model.json_rows import as_text
-from ktrace.model.json_text import NOT_JSON, Fault, RecordRun, decoded, json_cells, quoted
+from ktrace.model.json_text import NOT_JSON, Fault, RecordRun, decoded, json_cells, json_decoder, quoted
 from ktrace.output.sink import Sink
 
 #: What a formula begins with, behind apostrophes of the text itself.
@@ -98,9 +98,12 @@ def json_column(name: str, cells: pa.StringArray) -> pa.Array:
     return cells
 
 
+_VALUE = json_decoder(msgspec.Raw)
+
+
 def _is_json(text: str) -> bool:
     try:
-        msgspec.json.decode(text, type=msgspec.Raw)
+        _VALUE(text.encode())
     except NOT_JSON:
         return False
     return True

@@ -25,7 +25,7 @@ from ktrace.kit.columnar.dictionaries import is_utf8
 from ktrace.kit.trace_json.chunks import CHUNK, Text
 from ktrace.kit.trace_json.grammar import value_at
 from ktrace.kit.trace_json.repair import mend_value
-from ktrace.model.json_text import NOT_JSON, decode_document
+from ktrace.model.json_text import NOT_JSON, decode_document, json_decoder
 from ktrace.report import Report
 
 Raw = msgspec.Raw
@@ -114,8 +114,8 @@ class Node(msgspec.Struct):
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 #: Returns the nodes of a JSON list, or a node. Raises msgspec.DecodeError, and RecursionError for too deep a nesting.
-nodes_of = msgspec.json.Decoder(list[Node]).decode
-node_of = msgspec.json.Decoder(Node).decode
+nodes_of = json_decoder(list[Node])
+node_of = json_decoder(Node)
 
 
 def whole_number(text: bytes) -> int | None:

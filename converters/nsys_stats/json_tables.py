@@ -25,7 +25,7 @@ from ktrace.kit.text.line_account import LineAccount
 from ktrace.kit.text.tables import REFUSED, Recogniser, Row, Table, Text
 from ktrace.kit.text.window import CHUNK, TextWindow
 from ktrace.kit.trace_json.repair import shallow
-from ktrace.model.json_text import deeper_stack
+from ktrace.model.json_text import deeper_stack, refuse_deep
 from ktrace.report import Report
 
 #: The most characters of an object.
@@ -143,14 +143,16 @@ class _TextStream(TextWindow):
         """Returns the next object. If it can't be decoded, skips to the end of an object and returns None."""
         while True:
             try:
-                pairs, self.at = _DECODER.raw_decode(self.text, self.at)
+                pairs, end = _DECODER.raw_decode(self.text, self.at)
+                refuse_deep(self.text[self.at : end].encode("utf-8", "surrogatepass"))
+                self.at = end
             except (ValueError, RecursionError) as error:
                 if isinstance(error, RecursionError) and self.flatten():
                     continue
                 if len(self.text) - self.at < _LONGEST and self.more():
                     continue
-                end = _END.search(self.text, self.at)
-                self.at = end.end() if end else len(self.text)
-                self.ended = self.ended and end is None
+                found = _END.search(self.text, self.at)
+                self.at = found.end() if found else len(self.text)
+                self.ended = self.ended and found is None
                 return None
             return list(pairs)

@@ -28,7 +28,7 @@ from ktrace.kit.canonical.records import BadRecord, check_version
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema, union_schema
-from ktrace.model.json_text import NOT_JSON, Fault, RecordRun
+from ktrace.model.json_text import NOT_JSON, Fault, RecordRun, json_decoder
 from ktrace.parallel.threads import prefetch
 from ktrace.store.joins import isin_sorted
 
@@ -257,10 +257,13 @@ def record_of(names: list[str], footer: dict[bytes, bytes], path: str) -> str | 
     return record
 
 
+_RECORDS = json_decoder(list[msgspec.Raw])
+
+
 def _facts(footer: dict[bytes, bytes], path: str) -> list[msgspec.Raw]:
     """The records of the catalog in a footer. Raises DamagedInput."""
     try:
-        return msgspec.json.decode(footer.get(b"ktrace.catalog", b"[]"), type=list[msgspec.Raw])
+        return _RECORDS(footer.get(b"ktrace.catalog", b"[]"))
     except NOT_JSON as error:
         raise DamagedInput(
             f'the catalog, "ktrace.catalog" in the footer, isn\'t a JSON list: {error}',

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ktrace.kit.trace_json.repair import mend_document
-from ktrace.model.json_text import NOT_JSON
+from ktrace.model.json_text import NOT_JSON, refuse_deep
 from ktrace.model.row_builder import RowBuilder
 
 #: Members that records need.
@@ -58,6 +58,7 @@ class Tool:
             return None
         wrong = None
         try:
+            refuse_deep(text)
             value = msgspec.json.decode(text)
         except NOT_JSON:  # a number beyond 64 bits, half of a surrogate pair, too deep
             value, wrong = _without_odd_values(text), f"a value of {'.'.join(path)} can't be read"

@@ -19,7 +19,7 @@ from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
 from ktrace.kit.trace_json.chunks import CHUNK, Text
 from ktrace.kit.trace_json.repair import mend_document
 from ktrace.kit.trace_json.salvage import salvage
-from ktrace.model.json_text import NOT_JSON
+from ktrace.model.json_text import NOT_JSON, refuse_deep
 from ktrace.report import Report
 
 from .shapes import Shape
@@ -285,6 +285,7 @@ class Walk:
             return None
         with no_gc():
             try:
+                refuse_deep(whole)
                 rows = [] if self._members_only and _is_json(whole) else shape.decode(whole)
                 start, text.pos = text.pos, end
                 text.own("read", start)
@@ -323,6 +324,7 @@ class Walk:
 def _decodable(shape: Shape, elements: list[bytes]) -> tuple[list[object], int]:
     """The records that can be decoded, and the number of others: with a number beyond 64 bits, or nested too deeply."""
     try:
+        refuse_deep(b",".join(elements))
         return (shape.decode(b"[" + b",".join(elements) + b"]") if elements else []), 0
     except NOT_JSON:
         sound = [element for element in elements if _is_sound(element)]
@@ -331,6 +333,7 @@ def _decodable(shape: Shape, elements: list[bytes]) -> tuple[list[object], int]:
 
 def _is_sound(element: bytes) -> bool:
     try:
+        refuse_deep(element)
         msgspec.json.decode(element)
     except NOT_JSON:
         return False
@@ -339,6 +342,7 @@ def _is_sound(element: bytes) -> bool:
 
 def _is_json(text: bytes) -> bool:
     try:
+        refuse_deep(text)
         msgspec.json.decode(text, type=msgspec.Raw)
     except NOT_JSON:
         return False

@@ -54,9 +54,11 @@ def options_of(cls: type) -> Iterator[tuple[Field[Any], Option]]:
 
 def documented(cls: _Class) -> _Class:
     """Puts the section "Parameters" in place of `{parameters}` in the docstring of a dataclass."""
+    from inspect import cleandoc
+
     if cls.__doc__:
         entries = "\n".join(_entry(one, its) for one, its in options_of(cls))
-        cls.__doc__ = cls.__doc__.replace("    {parameters}", f"    Parameters\n    ----------\n{entries}")
+        cls.__doc__ = cleandoc(cls.__doc__).replace("{parameters}", f"Parameters\n----------\n{entries}")
     return cls
 
 
@@ -65,7 +67,7 @@ def _entry(one: Field[Any], its: Option) -> str:
 
     text = re.sub(r"--([a-z-]+)", lambda match: keyword(match[1]), f"{its.help} {its.more}".strip())
     kind = str(one.type).replace(" | None", ", optional")
-    return f"    {one.name} : {kind}\n" + indent("\n".join(wrap(text, _WIDTH)), " " * 8)
+    return f"{one.name} : {kind}\n" + indent("\n".join(wrap(text, _WIDTH)), " " * 4)
 
 
 def keyword(word: str) -> str:

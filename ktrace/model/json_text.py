@@ -6,14 +6,17 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+_T = TypeVar("_T")
 
 #: What msgspec raises for bytes that it can't decode: other than JSON, numbers out of range, texts that aren't UTF-8,
 #: lists in lists beyond the limit of Python's stack.
@@ -86,26 +89,57 @@ def dump_json(value: Any) -> str:
     """
     try:
         return _ENCODER.encode(value)
-    except RecursionError:
+    except (RecursionError, ValueError):
         with deeper_stack():
             return _ENCODER.encode(_spelled(value))
-    except ValueError:
-        return _ENCODER.encode(_spelled(value))
 
 
 @contextmanager
 def deeper_stack() -> Iterator[None]:
     """Within this block Python bears values that were parsed where the stack was less deep than here."""
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + _MORE_LEVELS)
+    sys.setrecursionlimit(limit + 4 * MOST_LEVELS)
     try:
         yield
     finally:
         sys.setrecursionlimit(limit)
 
 
-#: A parsed value has at most a thousand levels; `_spelled` takes up to three calls for each.
-_MORE_LEVELS = 4000
+#: Of how many lists and objects, each in another, a JSON value may be. `_spelled` takes up to three calls for each.
+MOST_LEVELS = 1000
+
+
+def refuse_deep(text: Any) -> None:
+    """Raises RecursionError for the bytes of a JSON text of more than `MOST_LEVELS` levels, as parsers did till 3.11.
+
+    Python 3.12 and later let them go as deep as the stack of C bears, which is more than what comes after them does.
+    Brackets that close in texts may hide some levels.
+    """
+    if len(text) > MOST_LEVELS and _levels(text) > MOST_LEVELS and _levels(_TEXTS.sub(b"", text)) > MOST_LEVELS:
+        raise RecursionError("nested too deeply")
+
+
+def _levels(text: Any) -> int:
+    brackets = np.frombuffer(bytes(text).translate(None, _NO_BRACKETS), np.int8)
+    if len(brackets) <= MOST_LEVELS:
+        return len(brackets)
+    depth = np.cumsum(1 - ((brackets & 4) >> 1), dtype=np.int64)  # [ and { are 0b...0.., ] and } are 0b...1..
+    return int((depth - np.minimum(np.minimum.accumulate(depth), 0)).max())
+
+
+def json_decoder(kind: type[_T]) -> Callable[[Any], _T]:
+    """A decoder for values of a type, of msgspec's; it raises as `NOT_JSON` says, and always for too many levels."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def decoded(text: Any) -> _T:
+        refuse_deep(text)
+        return decode(text)
+
+    return decoded
+
+
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_TEXTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 
 
 def load_json(text: str | bytes) -> Any:
@@ -115,6 +149,8 @@ def load_json(text: str | bytes) -> Any:
     """
     text = paired(text if isinstance(text, str) else text.decode(json.detect_encoding(text)))
     try:
+        if len(text) > MOST_LEVELS:
+            refuse_deep(text.encode("utf-8", "surrogatepass"))
         return json.loads(text)
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise
@@ -129,6 +165,7 @@ def decode_document(text: bytes) -> Any:
 
     Raises as `NOT_JSON` says.
     """
+    refuse_deep(text)
     try:
         return msgspec.json.decode(text)
     except msgspec.ValidationError as error:

@@ -28,7 +28,7 @@ from ktrace.input.format import Format
 from ktrace.input.limits import limited
 from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, json_schema
-from ktrace.model.json_text import Fault, RecordRun
+from ktrace.model.json_text import Fault, RecordRun, refuse_deep
 from ktrace.parallel.threads import prefetch
 from ktrace.report import Report
 
@@ -183,6 +183,7 @@ class _Check:
         source, ids, numbers = None, array("q"), array("q")
         for number, text in enumerate(run.texts, run.number):
             try:
+                refuse_deep(text)
                 row = decode(text)
                 valid = validators[row["record"]](row)
                 if valid and row["record"] != "catalog":
@@ -218,6 +219,7 @@ class _Check:
     def _decode_slowly(self, text: bytes, number: int, line: int | None) -> Any:
         """Decodes JSON that msgspec refuses: a number beyond a double, a lone surrogate. Else None, with a fault."""
         try:
+            refuse_deep(text)
             return json.loads(text, parse_constant=_refuse, parse_int=lambda digits: int(digits[:_MOST_DIGITS]))
         except (ValueError, RecursionError) as error:
             self.fault(number, "$", f"isn't JSON: {error}", line)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,7 +19,15 @@ from ktrace.kit.text.numbers import quantity
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.fitting import as_int64, whole_of
-from ktrace.model.json_text import decode_document, dump_json, load_json, load_object
+from ktrace.model.json_text import (
+    MOST_LEVELS,
+    decode_document,
+    dump_json,
+    json_decoder,
+    load_json,
+    load_object,
+    refuse_deep,
+)
 from ktrace.model.row_builder import RowBuilder, to_batch, to_rows
 from ktrace.report import Report
 from ktrace.stages.layout import layout
@@ -45,6 +54,18 @@ def test_json_with_numbers_that_python_refuses_is_read() -> None:
         load_json(deep)
     with pytest.raises(ValueError, match="Expecting"):
         load_json("{")
+
+
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")])
+def test_more_than_a_thousand_levels_are_refused_whatever_the_parser_takes(opened: str, closed: str) -> None:
+    shallow, deep = ((opened * levels + "1" + closed * levels).encode() for levels in (MOST_LEVELS, MOST_LEVELS + 1))
+    refuse_deep(shallow)
+    refuse_deep(b"[%b]" % b",".join([b'{"a":[1]}'] * 5_000))
+    refuse_deep(b'["%b"]' % (b"[" * 5_000))
+    with pytest.raises(RecursionError, match="nested too deeply"):
+        refuse_deep(deep)
+    with pytest.raises(RecursionError):
+        json_decoder(msgspec.Raw)(deep)
 
 
 def test_a_value_as_deep_as_the_parser_takes_is_written_from_a_deeper_stack() -> None:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, fields, is_required
-from ktrace.model.json_text import NOT_JSON, decoded, dump_json, load_json
+from ktrace.model.json_text import NOT_JSON, decoded, dump_json, load_json, refuse_deep
 
 from .encode import is_json
 from .records import RECORD, kinds
@@ -269,6 +269,7 @@ _OBJECT = msgspec.json.Decoder(_Object)
 
 def _is_object(text: str) -> bool:
     try:
+        refuse_deep(text.encode())
         _OBJECT.decode(text)
     except NOT_JSON:
         return False
@@ -285,6 +286,7 @@ def _are_objects(texts: pa.StringArray) -> bool:
         return False
     lines = pc.binary_join_element_wise(texts, "\n", "")
     try:
+        refuse_deep(lines.buffers()[2] or b"")
         return len(_OBJECT.decode_lines(lines.buffers()[2] or b"")) == len(texts)
     except NOT_JSON:
         return False

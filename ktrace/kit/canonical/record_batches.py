@@ -16,7 +16,7 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, is_required
-from ktrace.model.json_text import NOT_JSON, SPECIAL
+from ktrace.model.json_text import NOT_JSON, SPECIAL, refuse_deep
 
 from .encode import is_json
 from .records import ABSENT, RECORD, RecordDecoder, Row, record_decoder
@@ -118,6 +118,7 @@ class RecordBatches:
         for columns in (expected, ()) if expected else ((),):
             decoder = record_decoder(columns, as_list=document)
             try:
+                refuse_deep(text)
                 rows: list[Row] = decoder.decode(text) if document else decoder.decode_lines(text)
             except NOT_JSON:
                 continue

@@ -22,7 +22,7 @@ from ktrace.kit.trace_json.grammar import find_key, object_end
 from ktrace.kit.trace_json.repair import Repair
 from ktrace.kit.trace_json.salvage import is_json, mended_object
 from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema
-from ktrace.model.json_text import NOT_JSON, Fault, RecordRun
+from ktrace.model.json_text import NOT_JSON, Fault, RecordRun, refuse_deep
 from ktrace.output.sink import Sink
 from ktrace.report import Report
 
@@ -148,6 +148,7 @@ def _is_on_lines(first: bytes, form: Form) -> bool:
 def _decode_whole(text: bytes, path: str) -> _Document:
     """Decodes a document. Raises DamagedInput."""
     try:
+        refuse_deep(text)
         return msgspec.json.decode(text, type=_Document)
     except NOT_JSON as error:
         raise DamagedInput(

@@ -22,7 +22,7 @@ import msgspec
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, VersionError
 from ktrace.model.batch import RECORDS, VERSION, WORD, fields, is_required
-from ktrace.model.json_text import SPECIAL, load_json
+from ktrace.model.json_text import SPECIAL, load_json, refuse_deep
 from ktrace.report import Report
 
 from .encode import is_json
@@ -79,6 +79,7 @@ class RecordDecoder:
             raise BadRecord("$: is nested too deeply") from None
 
     def _decoded(self, text: bytes, where: str) -> tuple[str, Row, dict[str, Any]]:
+        refuse_deep(text)
         if not text.isascii():
             text = self._valid_utf8(text, where)
         extra: dict[str, Any] = {}

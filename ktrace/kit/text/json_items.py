@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ktrace.input.compression import mark_size, text_encoding, utf8
 from ktrace.input.source import Source
 from ktrace.kit.trace_json.repair import A_REPAIR, MOST_AGAIN, mended_at
-from ktrace.model.json_text import deeper_stack
+from ktrace.model.json_text import deeper_stack, refuse_deep
 from ktrace.report import Report
 
 from .window import CHUNK, TextWindow
@@ -121,6 +121,7 @@ class _Text(TextWindow):
         while True:
             try:
                 value, end = _DECODER.raw_decode(self.text, self.at)
+                refuse_deep(self.text[self.at : end].encode("utf-8", "surrogatepass"))
             except json.JSONDecodeError as error:
                 spent += error.pos - self.at + (len(self.text) >> 6) + A_REPAIR
                 behind = len(self.text) - error.pos

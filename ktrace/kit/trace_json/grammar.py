@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from ktrace.model.arrays import Int64, UInt8
+from ktrace.model.json_text import refuse_deep
 
 from .chunks import Text
 
@@ -67,17 +68,19 @@ def value_at(text: Text, start: int, most: int | None = None) -> Value:
 def _end_of(window: memoryview) -> tuple[int, str]:
     """The end of the value at the start of a text, and ""; or the position of a fault, and its name."""
     try:
-        return memoryview(_whole(window)).nbytes, ""
-    except msgspec.DecodeError as error:
-        end, message = place_of(error), str(error)
+        try:
+            end = memoryview(_whole(window)).nbytes
+        except msgspec.DecodeError as error:
+            end = place_of(error)
+            if end < 0:
+                return len(window), "cut"
+            if "trailing characters" not in str(error):
+                return end, "broken"
+            while window[end - 1] in _BLANK:
+                end -= 1
+        refuse_deep(window[:end])
     except RecursionError:
         return 0, "deep"
-    if end < 0:
-        return len(window), "cut"
-    if "trailing characters" not in message:
-        return end, "broken"
-    while window[end - 1] in _BLANK:
-        end -= 1
     return end, ""
 
 

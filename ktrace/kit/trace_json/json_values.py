@@ -23,15 +23,15 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.model.arrays import Bools, Int64
-from ktrace.model.json_text import dump_json, json_cells
+from ktrace.model.json_text import dump_json, json_cells, json_decoder
 
 Raw = msgspec.Raw
 
 #: Returns the elements of a JSON list. Raises msgspec.DecodeError, and RecursionError for too deep a nesting.
-elements_of = msgspec.json.Decoder(list[Raw]).decode
+elements_of = json_decoder(list[Raw])
 
 #: Returns the members of a JSON object; raises the same.
-members_of = msgspec.json.Decoder(dict[str, Raw]).decode
+members_of = json_decoder(dict[str, Raw])
 
 #: Bytes of a value that is searched for repeated keys part by part.
 LONG = 1 << 20
