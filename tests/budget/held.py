@@ -39,6 +39,13 @@ HELD = (
 )
 
 
-def covered(shape: str, unit: float) -> str:
-    """Returns why so many bytes for each further unit of a shape are held, or nothing if they must not be."""
-    return next((held.why for held in HELD if held.covers(shape, unit)), "")
+#: Of rows without a time, to a timeline.
+TABLE = Held(frozenset(("rows", "names")), 3_000, "a table of statistics is laid out on a timeline once it is whole")
+
+
+def covered(shape: str, unit: float, *, table: bool = False) -> str:
+    """Returns why so many bytes for each further unit of a shape are held, or nothing if they must not be.
+
+    `table` says that the rows have no time and become slices of a timeline.
+    """
+    return next((held.why for held in (*HELD, *([TABLE] if table else [])) if held.covers(shape, unit)), "")

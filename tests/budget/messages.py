@@ -30,7 +30,7 @@ class Perfetto(Source):
     @property
     def fields(self) -> frozenset[str]:
         """What a row has, as shapes ask for it."""
-        return _TIMELINE | {"filling"}
+        return _TIMELINE | {"filling", "key"}
 
     def lacks(self, shape: str) -> str:
         """Returns why the shape has no meaning for these rows, or nothing."""
@@ -207,7 +207,7 @@ class Encoded(Source):
     @property
     def fields(self) -> frozenset[str]:
         """What a row has, as shapes ask for it."""
-        return self.texts.fields - {"filling"}
+        return self.texts.fields - {"filling", "key"}
 
     def lacks(self, shape: str) -> str:
         """Returns why the shape has no meaning for these rows, or nothing."""

@@ -49,7 +49,7 @@ SHAPES = {
     "lanes": Shape("a thousand slices that overlap on one track", _TIMED),
     "together": Shape("all rows begin at one time", _TIMED),
     "crossing": Shape("all slices of a track begin in turn and end in turn, after the last began", _TIMED),
-    "keys": Shape("an argument of its own for each row", frozenset(("filling",))),
+    "keys": Shape("an argument of its own for each row", frozenset(("key",))),
     "text": Shape("one long name", frozenset(("name",)), "ab cd_"),
     "digits": Shape("one long name of digits", frozenset(("name",)), "7"),
     "blanks": Shape("one long name of blanks", frozenset(("name",)), " "),

@@ -57,7 +57,8 @@ class Texts(Source):
     def fields(self) -> frozenset[str]:
         """What a row has, as shapes ask for it."""
         groups = {name.rstrip("0123456789") for name in self._match.re.groupindex}
-        return frozenset(groups | ({"extent"} if groups & {"dur", "end"} else set()))
+        keys = {"key"} if self.is_json and "filling" in groups else set()
+        return frozenset(groups | keys | ({"extent"} if groups & {"dur", "end"} else set()))
 
     def write(self, folder: Path, records: Iterator[Record]) -> Path:
         """Writes rows in the place of the sample's one; returns the path of the input."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from budget import judge
-from budget.held import HELD, covered
+from budget.held import HELD, TABLE, covered
 from budget.judge import Effort, Trial, Verdict
 from budget.measure import Cost
 from budget.rows import LEFT_OUT, sources
@@ -121,3 +121,5 @@ def test_an_exception_has_shapes_a_figure_and_a_reason() -> None:
         [shape, *_] = held.shapes
         assert covered(shape, held.most)
         assert not covered(shape, held.most + 1)
+    assert covered("rows", TABLE.most, table=True) and not covered("rows", TABLE.most)
+    assert not covered("rows", TABLE.most + 1, table=True) and not covered("open", TABLE.most, table=True)
