@@ -226,7 +226,7 @@ class Stored:
 
     @property
     def is_as_read(self) -> bool:
-        """Whether the rows are those of the reader: no begins and ends of slices were joined."""
+        """Whether the rows are those of the reader: no halves of slices were joined."""
         rows = self._index["report"]["rows"]
         return self.rows == sum(int(count) for record, count in rows.items() if record != "catalog")
 
