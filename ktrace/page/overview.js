@@ -69,7 +69,7 @@ function inFile(data) {
       return { shift, lanes, names: used(shown) };
     },
     heavy(from, to) {
-      const [first, last] = part(from, to), sums = { device: new Map(), host: new Map() }, busy = {};
+      const [first, last] = part(from, to), sums = { device: new Map(), host: new Map(), ranges: new Map() }, busy = {};
       let slices = 0;
       for (let at = 0; at < lane.length; at++) {
         if (bucket[at] < first || bucket[at] >= last) continue;
@@ -81,10 +81,10 @@ function inFile(data) {
         table.set(name[at], [sum[0] + own[at], sum[1] + begun[at]]);
       }
       const heaviest = (table) => [...table].map(([one, sum]) => [one, ...sum]).sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, 40);
-      const [device, host] = [heaviest(sums.device), heaviest(sums.host)];
+      const [device, host, ranges] = [heaviest(sums.device), heaviest(sums.host), heaviest(sums.ranges)];
       const devices = data.about.groups.filter((one) => one.lane !== null).map((one) => ({ name: one.name, busy: busy[one.lane] ?? 0 }));
       const length = Math.min(last * 2 ** base, data.about.length) - first * 2 ** base;
-      return { length, slices, devices, device, host, names: used([...device, ...host].map((row) => row[0])) };
+      return { length, slices, devices, device, host, ranges, names: used([...device, ...host, ...ranges].map((row) => row[0])) };
     },
     idle: (from, to) => ({ causes: from <= 0 && to >= data.about.length ? data.idle : null }),
     found(words) {
@@ -262,7 +262,7 @@ async function tell() {
     meter.setAttribute("aria-label", `${one.name}: ${text}`);
     return element("div", { className: "device" }, element("span", { className: "name", textContent: one.name, title: one.name }), meter, element("span", { textContent: text }));
   }));
-  for (const [id, title] of [["device", "Heaviest on devices"], ["host", "Heaviest on the host"]]) {
+  for (const [id, title] of [["device", "Heaviest on devices"], ["host", "Heaviest on the host"], ["ranges", "Longest ranges"]]) {
     const all = found[id].reduce((sum, row) => sum + row[1], 0);
     const lines = found[id].slice(0, 15).map(([name, ns, n]) => {
       const [short, operation, full] = found.names[name];

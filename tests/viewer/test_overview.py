@@ -131,6 +131,47 @@ def test_the_overview_of_ranks_says_what_is_heavy_and_finds_names(context: Any, 
         assert not wrong
 
 
+SEVERAL = {
+    "nsys": [SAMPLES / "real/corpus/nsys_sqlite/saxpy-mpi-cuda_nsys_perlmutter0.sqlite"],
+    "rocprofv3": sorted(SAMPLES.glob("rocprofv3-json/*.json"))[:1],
+    "xplane": sorted(SAMPLES.glob("xplane/*.pb"))[:1],
+    "a console log": [SAMPLES / "llama/server-two-slots-with-times.log"],
+    "spans": sorted(SAMPLES.glob("otlp/*.jsonl"))[:1],
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_any_format_has_an_overview(context: Any, tmp_path: Path, name: str) -> None:
+    with viewing(tmp_path, *SEVERAL[name], "--overview", "--no-browser") as view:
+        page, wrong = drawn(context, view.link)
+        assert page.evaluate(DRAWN) > 100
+        assert page.locator("#part tbody tr").count() > 0
+        assert not wrong
+
+
+FEW = (
+    "import ktrace.viewer; from ktrace.viewer import overviews; ktrace.viewer.PORT = 0; overviews.MOST = 20\n"
+    "from ktrace.cli import main; main()"
+)
+
+
+@needs_ui
+def test_what_would_load_slowly_is_offered_coarsened(context: Any, tmp_path: Path) -> None:
+    with viewing(tmp_path, TRACE, "--overview", "--offline", "--no-browser", code=FEW) as view:
+        page, wrong = drawn(context, view.link)
+        page.wait_for_function("() => document.querySelector('#state').textContent.includes('slices take the viewer')")
+        with context.expect_page() as opened:
+            page.click("#coarse")
+        ui = opened.value
+        ui.wait_for_function("() => window.app && app.trace && !app.isLoadingTrace")
+        assert 0 < ui.evaluate(COUNT) <= 30
+        assert "coarsened" in ui.evaluate("app.trace.traceInfo.traceTitle")
+        brush(page, 0.5, 0.51)
+        page.wait_for_function("() => document.querySelector('#coarse').hidden")
+        assert not page.inner_text("#state")
+        assert not wrong
+
+
 @pytest.mark.parametrize("width", [420, 1200])
 def test_the_page_fits(context: Any, tmp_path: Path, width: int) -> None:
     with viewing(tmp_path, TRACE, "--overview", "--no-browser") as view:

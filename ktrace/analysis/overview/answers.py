@@ -33,6 +33,9 @@ MOST_EXPLAINED = 1_000_000
 #: The argument of a slice that goes on beyond the part that was cut out.
 BEYOND = "args.beyond_window"
 
+#: What is heavy is listed for the work of devices, for that of the host, and for ranges and steps.
+TABLES = ("device", "host", "ranges")
+
 _SHOWN = {WORK: "", RANGE: "ranges", MARK: "steps"}
 
 
@@ -227,7 +230,7 @@ class Overview:
         start, stop = self.absolute(span)
         used, tables = set[int](), {}
         tabled = np.array([self.table_of(lane) for lane in range(len(self.stored.lanes.all))])[cells.lane]
-        for title in ("device", "host"):
+        for title in TABLES:
             rows = self._heaviest(_some(cells, tabled == title))
             used.update(row[0] for row in rows)
             tables[title] = rows
@@ -246,11 +249,11 @@ class Overview:
         }
 
     def table_of(self, lane: int) -> str:
-        """The table that has what is heavy on a lane: device, host, rest for ranges and marks; "" for whole devices."""
+        """The table that has what is heavy on a lane, one of TABLES; "" for the lanes of whole devices."""
         if lane >= len(self.stored.lanes.whole):
             return ""
         track, shows = self.stored.lanes.all[lane]
-        return "rest" if shows != WORK else "device" if track.is_on_device else "host"
+        return "ranges" if shows != WORK else "device" if track.is_on_device else "host"
 
     @staticmethod
     def _heaviest(cells: Cells) -> list[tuple[int, int, int]]:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import engine
 import numpy as np
 import pytest
 from conftest import SAMPLES, SHARED
@@ -15,7 +16,7 @@ from conftest import SAMPLES, SHARED
 from ktrace.analysis.overview.answers import Overview
 from ktrace.analysis.overview.lanes import WORK, by_lane
 from ktrace.analysis.overview.stored import Stored, store
-from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.batch import ALWAYS_SLICES, DEVICE_KINDS, Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.pipeline.overview import BEYOND, idle_causes, window
 from ktrace.pipeline.read import read_selected
@@ -92,23 +93,29 @@ def test_the_work_of_each_lane_is_the_union_of_its_slices(both: tuple[Stored, li
     assert (seen > 0) == any(row.get("kind") in DEVICE_KINDS and row.get("stream") is not None for row in rows)
 
 
-def test_a_window_has_what_overlaps_it(both: tuple[Stored, list[dict[str, Any]]], tmp_path: Path) -> None:
-    found, rows = both
-    overview = Overview(found, "x")
-    part = overview.length // 3, overview.length // 2
-    start, stop = (found.span[0] + at for at in part)
-    inside = [
-        row["id"]
-        for row in rows
-        if row["record"] == "events"
-        and row["ts"] < stop
-        and (row["ts"] >= start or row["ts"] + (row.get("dur") or 0) > start)
-        and row.get("parent") is None
-    ]
-    report = window(overview, part, str(tmp_path / "part.perfetto"))
+@pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.name)
+def test_the_engine_has_of_a_window_what_sql_finds_in_the_whole(path: Path, tmp_path: Path) -> None:
+    import ktrace
+
+    overview = Overview(stored(path, tmp_path / "stored")[0], "x")
+    start, stop = (overview.stored.span[0] + part for part in (overview.length // 3, overview.length // 2))
+    report = window(
+        overview, (overview.length // 3, overview.length // 2), str(tmp_path / "part.perfetto"), gpu="slices"
+    )
     assert report.balanced()
-    assert report.written >= len(inside) > 0
-    assert report.written <= sum(1 for row in rows if row["record"] != "catalog")
+    (answer,) = engine.query(
+        tmp_path / "part.perfetto", "select count(*) as n, sum(dur) as ns from slice where dur > 0"
+    )
+    rows = ktrace.query(
+        path,
+        "select count(*) as n, sum(dur) as ns, count(dur) as ended from events "
+        f"where (dur > 0 or (dur is null and kind in {ALWAYS_SLICES})) and parent is null and kind != 'counter' and ts < {stop} and ts + coalesce(dur, 0) > "
+        f"case when dur is null then {-(1 << 62)} else {start} end",
+    )
+    assert answer[0]["n"] == rows["n"][0].as_py() > 0
+    if rows["ended"][0].as_py() == answer[0]["n"]:
+        assert answer[0]["ns"] == rows["ns"][0].as_py()
+    assert engine.errors(tmp_path / "part.perfetto") == []
 
 
 def test_sums_of_parts_add_up_to_the_whole(both: tuple[Stored, list[dict[str, Any]]]) -> None:
