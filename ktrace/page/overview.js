@@ -22,7 +22,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 // ---- answers
 const served = {
   about: () => fetched("about"),
-  level: (from, to, shift, lanes) => fetched("level", { from, to, shift, lanes }),
+  level: (from, to, shift, lanes) => fetched("level", { from, to, shift, ...(lanes.length < 1000 ? { lanes } : {}) }),
   heavy: (from, to) => fetched("heavy", { from, to }),
   idle: (from, to) => fetched("idle", { from, to }),
   found: (words) => fetched("found", { words }),
@@ -231,7 +231,7 @@ async function load() {
   const shift = Math.max(0, Math.floor(Math.log2((view[1] - view[0]) / width)));
   const lanes = rows.map((row) => row.lane).filter((lane) => lane !== null);
   try {
-    const answer = await ask.level(Math.floor(view[0]), Math.ceil(view[1]), shift, lanes.join(","));
+    const answer = await ask.level(Math.floor(view[0]), Math.ceil(view[1]), shift, lanes);
     if (mine !== asked) return;
     level = answer;
     Object.assign(names, answer.names);

@@ -80,9 +80,7 @@ def serve_overview(
         f"{secret}/about": answers(
             lambda asked: about(overview) | {"ui": ui, "most": MOST, "start": overview.stored.span[0]}
         ),
-        f"{secret}/level": answers(
-            lambda asked: overview.level(_span(asked), int(asked["shift"]), map(int, asked["lanes"].split(",")))
-        ),
+        f"{secret}/level": answers(lambda asked: overview.level(_span(asked), int(asked["shift"]), _lanes(asked))),
         f"{secret}/heavy": answers(lambda asked: overview.heavy(_span(asked))),
         f"{secret}/idle": answers(lambda asked: {"causes": idle_causes(overview, _span(asked))}),
         f"{secret}/found": answers(lambda asked: overview.found(asked["words"])),
@@ -104,6 +102,11 @@ def _span(asked: Mapping[str, str]) -> tuple[int, int]:
     if not 0 <= start < stop < 1 << 62:
         raise ValueError(f"{start}..{stop}")
     return start, stop
+
+
+def _lanes(asked: Mapping[str, str]) -> list[int] | None:
+    """The lanes that are asked for, None for all. Raises ValueError."""
+    return [int(lane) for lane in asked["lanes"].split(",")] if "lanes" in asked else None
 
 
 def _window(overview: Overview, lock: Lock, gpu: str) -> Answer:

