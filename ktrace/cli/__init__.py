@@ -156,9 +156,8 @@ def _run(arguments: list[str], debug: bool) -> int:
             sys.stdout.flush()
     except click.exceptions.Exit as exit_:
         code = exit_.exit_code
-    except BrokenPipeError:
-        # The reader closed the pipe. This isn't our error, and nothing more may be written to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader closed the pipe: this isn't our error
+        _write_no_more()
         code = 1
     except (KeyboardInterrupt, click.Abort):
         raise
@@ -166,7 +165,16 @@ def _run(arguments: list[str], debug: bool) -> int:
         if debug:
             raise
         code = _explain(error)
+        try:
+            sys.stdout.flush()
+        except OSError:  # what doesn't fit on the disk
+            _write_no_more()
     return code if isinstance(code, int) else 0
+
+
+def _write_no_more() -> None:
+    """What is left of the output goes nowhere, so that Python doesn't fail with it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _explain(error: BaseException) -> int:
