@@ -5,6 +5,7 @@ Times are ns from the start of the trace, since a page counts exactly only up to
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -94,22 +95,29 @@ class Overview:
         return found
 
     def _devices(self, nodes: Sequence[Node]) -> Iterator[dict[str, Any]]:
+        """Each device with the lanes of its streams; those of several processes are in one group."""
         wholes = {lane.track: number for number, lane in enumerate(self.stored.lanes.all)}
+        found: dict[int | None, list[tuple[Node, Node]]] = {}
         for process in nodes:
-            several = sum(1 for node in nodes if any(child.kind == "device" for child in node.walk())) > 1
             for node in process.walk():
-                if node.kind != "device" or not isinstance(node.key, Track):
-                    continue
-                whole = wholes.get(Track(node.key.source, node.key.host, None, None, node.key.device))
-                lanes = [
-                    lane
-                    for below in node.walk()
-                    if below.number is not None
-                    for lane in self._of_track(below.number, _name(below, node))
-                ]
-                name = f"{node.shown.name} · {process.shown.name}" if several else node.shown.name
-                if lanes:
-                    yield {"name": name, "lane": whole if whole in self._busy else None, "lanes": lanes}
+                if node.kind == "device" and isinstance(node.key, Track):
+                    whole = wholes.get(Track(node.key.source, node.key.host, None, None, node.key.device))
+                    found.setdefault(whole if whole in self._busy else None, []).append((process, node))
+        names = Counter(of[0][1].shown.name for of in found.values())
+        for whole, of in found.items():
+            lanes = [
+                lane
+                for process, node in of
+                for below in node.walk()
+                if below.number is not None
+                for lane in self._of_track(
+                    below.number, _name(below, node) + (f" · {process.shown.name}" if len(of) > 1 else "")
+                )
+            ]
+            process, node = of[0]
+            name = node.shown.name if names[node.shown.name] == 1 else f"{node.shown.name} · {process.shown.name}"
+            if lanes:
+                yield {"name": name if whole is not None else "devices without work", "lane": whole, "lanes": lanes}
 
     def _of_track(self, track: int, name: str) -> Iterator[dict[str, Any]]:
         """The lanes of a track that have slices."""
@@ -176,12 +184,12 @@ class Overview:
     def from_rows(self, span: Span, shift: int) -> Cells:
         """The cells of a part of the time, from its slices."""
         lanes, origin = self.stored.lanes, self.stored.span[0]
-        found = Cells.none(origin, shift)
         pieces = Pieces(len(lanes.all))
+        parts = []
         for part in self.stored.slices(span):
             rows = lanes.with_devices(part)
-            found = found.with_more(cells_of(rows, pieces.of(rows.copy(), self.stored.span[1]), origin, shift, span))
-        return found
+            parts.append(cells_of(rows, pieces.of(rows.copy(), self.stored.span[1]), origin, shift, span))
+        return Cells.none(origin, shift).with_more(*parts)
 
     def cells(self, span: Span, shift: int) -> Cells:
         """The cells of whole buckets of this width that overlap a part of the time."""

@@ -187,3 +187,18 @@ def test_an_unfinished_slice_goes_on_to_the_end(tmp_path: Path) -> None:
     }
     assert busy["waits"] == 40_000
     assert busy["runs"] == 30_000
+
+
+def test_a_device_of_two_processes_is_one_group_that_is_busy_once(tmp_path: Path) -> None:
+    def kernel(number: int, pid: int, ts: int, dur: int) -> dict[str, object]:
+        where = {"source": "run", "id": number, "pid": pid, "device": 0, "stream": 7, "timing": "measured"}
+        return {"record": "event", "kind": "kernel", "name": "gemm", "ts": ts, "dur": dur} | where
+
+    rows = [kernel(1, 11, 10_000, 20_000), kernel(2, 12, 20_000, 20_000), kernel(3, 11, 60_000, 5_000)]
+    (tmp_path / "two.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in [{"ktrace": "1.0"}, *rows]))
+    overview = Overview(stored(tmp_path / "two.jsonl", tmp_path / "stored")[0], "x")
+    (device,) = overview.heavy((0, overview.length))["devices"]
+    assert device["busy"] == 30_000 + 5_000
+    (group,) = [group for group in overview.groups if group["lane"] is not None]
+    assert [lane["name"].partition(" · ")[0] for lane in group["lanes"]] == ["stream 7", "stream 7"]
+    assert len({lane["name"] for lane in group["lanes"]}) == 2
