@@ -36,6 +36,17 @@ async function unpacked(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 }
+function widened([bucket, low, high], wide) {
+  const found = [[], [], []];
+  bucket.forEach((one, at) => {
+    const place = Math.floor(one / wide), last = found[0].length - 1;
+    if (found[0][last] === place) {
+      found[1][last] = Math.min(found[1][last], low[at]);
+      found[2][last] = Math.max(found[2][last], high[at]);
+    } else [place, low[at], high[at]].forEach((value, to) => found[to].push(value));
+  });
+  return found;
+}
 function inFile(data) {
   // Sums of lanes, buckets and names; a selection is taken to whole buckets.
   const { cells, names: all } = data, [lane, bucket, name, own, begun] = cells, base = data.about.shift;
@@ -66,7 +77,7 @@ function inFile(data) {
         sums.set(name[at], [sum[0] + own[at], sum[1] + begun[at]]);
       }
       end();
-      return { shift, lanes, names: used(shown) };
+      return { shift, lanes, names: used(shown), counters: Object.fromEntries(Object.entries(data.counters).map(([one, readings]) => [one, widened(readings, wide)])) };
     },
     heavy(from, to) {
       const [first, last] = part(from, to), sums = { device: new Map(), host: new Map(), ranges: new Map() }, busy = {};
@@ -111,6 +122,11 @@ function lay() {
     rows.push({ name: group.name, lane: group.lane, key, group: true, open: isOpen, inside: group.lanes.length });
     if (isOpen) for (const lane of group.lanes) rows.push({ ...lane, key: `lane ${lane.lane}`, inner: true });
   });
+  if (about.counters.length) {
+    const fits = about.counters.length <= Math.max(room, 4), isOpen = first ? fits : open.has("counters");
+    rows.push({ name: "counters", lane: null, key: "counters", group: true, open: isOpen, inside: about.counters.length });
+    if (isOpen) for (const one of about.counters) rows.push({ ...one, key: `counter ${one.series}`, inner: true });
+  }
   const made = rows.map((row) => {
     const name = element("div", { className: "name", title: row.name });
     if (row.group) {
@@ -123,7 +139,7 @@ function lay() {
     name.append(row.group && !row.open ? `${row.name} (${count(row.inside)})` : row.name);
     row.canvas = element("canvas");
     const line = element("div", { className: `lane ${row.group ? "group" : ""} ${row.inner ? "inner" : ""} ${row.ruler ? "ruler" : ""}` }, name, row.canvas);
-    if (row.lane === null) { row.canvas.hidden = true; line.classList.add("bare"); }
+    if (row.group && row.lane === null) { row.canvas.hidden = true; line.classList.add("bare"); }
     return line;
   });
   const axis = element("div", { className: "axis" }, element("div", { className: "name" }), element("canvas", { id: "axis" }));
@@ -144,6 +160,7 @@ function draw() {
   for (const row of rows) {
     if (row.canvas.hidden) continue;
     const context = sized(row.canvas), width = row.canvas.clientWidth, height = row.canvas.clientHeight;
+    if (level?.counters[row.series]) envelope(context, level.counters[row.series], width, height, colour("k2"));
     const own = level?.lanes[row.lane];
     if (own) bars(context, own, width, height, (name) => colours[about.colours[names[name]?.[1]]] ?? rest, row);
     const found = marks.get(row.lane);
@@ -196,6 +213,21 @@ function bars(context, own, width, height, fill, row) {
     context.fillText(shown, from + 3, height / 2 + 1);
   }
 }
+function envelope(context, [bucket, low, high], width, height, fill) {
+  // A band from the least to the greatest reading; a reading counts until the next one.
+  const wide = 2 ** level.shift, least = Math.min(0, ...low.slice(0, 1e5)), most = Math.max(...high.slice(0, 1e5)) || 1;
+  const y = (value) => height - 1 - (value - least) / (most - least || 1) * (height - 3);
+  context.fillStyle = fill;
+  for (let at = 0; at < bucket.length; at++) {
+    const x = place(bucket[at] * wide, width), end = at + 1 < bucket.length ? place(bucket[at + 1] * wide, width) : x + Math.max(wide / (view[1] - view[0]) * width, 2);
+    if (end < 0 || x > width) continue;
+    const top = y(high[at]);
+    context.globalAlpha = 0.25;
+    context.fillRect(x, top, Math.max(end - x, 1), height - top);
+    context.globalAlpha = 1;
+    context.fillRect(x, top, Math.max(end - x, 1), Math.max(1.5, y(low[at]) - top));
+  }
+}
 function clipped(context, text, room) {
   if (context.measureText(text).width <= room) return text;
   let end = text.length;
@@ -229,7 +261,7 @@ function shade() {
 async function load() {
   const mine = ++asked, width = Math.max($("axis").clientWidth * Math.min(devicePixelRatio || 1, 2), 300);
   const shift = Math.max(0, Math.floor(Math.log2((view[1] - view[0]) / width)));
-  const lanes = rows.map((row) => row.lane).filter((lane) => lane !== null);
+  const lanes = rows.map((row) => row.lane).filter((lane) => lane !== null && lane !== undefined);
   try {
     const answer = await ask.level(Math.floor(view[0]), Math.ceil(view[1]), shift, lanes);
     if (mine !== asked) return;
@@ -360,11 +392,22 @@ function at(event) {
 function pointed(event) {
   const row = rows.find((one) => one.canvas === event.target), own = row && level?.lanes[row.lane], tip = $("tip");
   tip.hidden = true;
-  if (!own) return;
-  const wide = 2 ** level.shift, bucket = Math.floor(at(event) / wide), found = own[0].indexOf(bucket);
+  const wide = level ? 2 ** level.shift : 1, bucket = Math.floor(at(event) / wide), readings = row && level?.counters[row.series];
+  if (readings) {
+    const found = readings[0].findLastIndex((one) => one <= bucket), [low, high] = [readings[1][found], readings[2][found]];
+    if (found < 0) return;
+    const number = (value) => value.toLocaleString("en-US", { maximumFractionDigits: 3 });
+    tip.replaceChildren(element("b", { textContent: row.name }), element("br"), `${low === high ? number(low) : `${number(low)} to ${number(high)}`} at ${time(readings[0][found] * wide)}`);
+    point(event, tip);
+    return;
+  }
+  const found = own ? own[0].indexOf(bucket) : -1;
   if (found < 0) return;
   const [short, operation, full] = names[own[3][found]] ?? ["", "", ""];
   tip.replaceChildren(element("b", { textContent: short }), element("br"), `${operation} · busy ${time(own[1][found])} of ${time(wide)} at ${time(bucket * wide)} · ${count(own[2][found])} begin`, ...(full !== short ? [element("br"), element("span", { className: "soft", textContent: full.slice(0, 300) })] : []));
+  point(event, tip);
+}
+function point(event, tip) {
   tip.hidden = false;
   tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
   tip.style.top = `${Math.min(event.clientY + 16, innerHeight - tip.offsetHeight - 8)}px`;

@@ -67,6 +67,7 @@ def one_file(overview: Overview) -> str:
         "cells": [getattr(cells, name).tolist() for name in ("lane", "bucket", "name", "time", "count")],
         "names": overview.named(np.unique(cells.name).tolist()),
         "tables": tables,
+        "counters": overview.counters((0, overview.length), shift),
         "idle": idle_causes(overview, (0, overview.length)),
     }
     packed = base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)).decode()

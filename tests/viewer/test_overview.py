@@ -135,6 +135,7 @@ SEVERAL = {
     "nsys": [SAMPLES / "real/corpus/nsys_sqlite/saxpy-mpi-cuda_nsys_perlmutter0.sqlite"],
     "rocprofv3": sorted(SAMPLES.glob("rocprofv3-json/*.json"))[:1],
     "xplane": sorted(SAMPLES.glob("xplane/*.pb"))[:1],
+    "counters": [SAMPLES / "chrome/flows-counters-and-rare-phases.json"],
     "a console log": [SAMPLES / "llama/server-two-slots-with-times.log"],
     "spans": sorted(SAMPLES.glob("otlp/*.jsonl"))[:1],
 }
@@ -146,6 +147,7 @@ def test_any_format_has_an_overview(context: Any, tmp_path: Path, name: str) -> 
         page, wrong = drawn(context, view.link)
         assert page.evaluate(DRAWN) > 100
         assert page.locator("#part tbody tr").count() > 0
+        assert (page.get_by_text("counters", exact=True).count() > 0) == (name == "counters")
         assert not wrong
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ktrace.model.tracks import Node, Track, arrange
 from ktrace.naming.phases import phase_of
 from ktrace.naming.short_names import short_name
 from ktrace.naming.taxonomy import taxonomy
+from ktrace.store.joins import group_start_mask
 
 #: One bucket that is wider than any trace.
 _ALL = 62
@@ -63,6 +65,7 @@ class Overview:
             "shift": self.stored.cells.shift,
             "groups": self.groups,
             "rulers": self._rulers,
+            "counters": self._counters,
             "inputs": [f"{Path(one['path']).name} ({one['format']})" for one in report.inputs],
             "line": report.line(),
         }
@@ -128,6 +131,21 @@ class Overview:
 
     def _by_time(self, lanes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return sorted(lanes, key=lambda lane: -self._busy[lane["lane"]])
+
+    @cached_property
+    def _counters(self) -> list[dict[str, Any]]:
+        """The counters, by where they are."""
+        on: dict[Track, list[tuple[str, int]]] = {}
+        for number, (track, name) in enumerate(self.stored.series):
+            on.setdefault(track, []).append((name, number))
+        tracks = [*on]
+        return [
+            {"name": f"{name} · {process.shown.name if node.kind == 'track' else node.shown.name}", "series": number}
+            for process in arrange(tracks, self.stored.catalog)
+            for node in process.walk()
+            if node.number is not None
+            for name, number in on[tracks[node.number]]
+        ]
 
     @cached_property
     def _rulers(self) -> list[dict[str, Any]]:
@@ -226,7 +244,16 @@ class Overview:
             if wanted is None or lane in wanted:
                 used.update(np.unique(buckets.name).tolist())
                 found[lane] = [column.tolist() for column in buckets]
-        return {"shift": shift, "lanes": found, "names": self.named(used)}
+        return {"shift": shift, "lanes": found, "names": self.named(used), "counters": self.counters(span, shift)}
+
+    def counters(self, span: Span, shift: int) -> dict[int, list[list[float]]]:
+        """Buckets, least and greatest reading of each counter in a part of the time."""
+        found = self.stored.envelope(self.absolute(span), shift)
+        first = np.flatnonzero(group_start_mask((found.series,)))
+        return {
+            int(found.series[start]): [column[start:stop].tolist() for column in found[3:]]
+            for start, stop in pairwise([*first.tolist(), len(found.series)])
+        }
 
     def named(self, numbers: Iterable[int]) -> dict[int, tuple[str, str, str]]:
         """The short name, operation and full name of some names."""

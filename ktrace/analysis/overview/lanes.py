@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktrace.model.arrays import Int32, Int64, Structured
+from ktrace.model.arrays import Float64, Int32, Int64, Structured
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.tracks import Track
 from ktrace.naming.phases import phase_of
@@ -217,6 +217,44 @@ def all_cells(parts: Iterator[Structured], lanes: Lanes, span: tuple[int, int], 
             while len(found) > most // 2 and found.shift < stop.bit_length():
                 found = found.wider(found.shift + 1)
     return found.with_more(*waiting)
+
+
+#: A reading of a counter.
+READING = np.dtype([("ts", "i8"), ("value", "f8"), ("series", "i4")])
+
+
+class Envelope(NamedTuple):
+    """The least and greatest reading of each counter and bucket, sorted by these; buckets are those of `Cells`."""
+
+    origin: int
+    shift: int
+    series: Int32
+    bucket: Int32
+    low: Float64
+    high: Float64
+
+    @classmethod
+    def of(cls, readings: Structured, origin: int, shift: int) -> Envelope:
+        """That of some readings."""
+        bucket = ((readings["ts"] - origin) >> shift).astype(np.int32)
+        value = np.ascontiguousarray(readings["value"])
+        return cls(origin, shift, np.ascontiguousarray(readings["series"]), bucket, value, value).joined()
+
+    def joined(self, *others: Envelope) -> Envelope:
+        """These and others, in the same buckets."""
+        series, bucket, low, high = (
+            np.concatenate(parts) for parts in zip(*((self[2:], *(one[2:] for one in others))), strict=True)
+        )
+        order = np.lexsort((bucket, series))
+        first = np.flatnonzero(group_start_mask((series[order], bucket[order])))
+        if not len(first):
+            return Envelope(self.origin, self.shift, series, bucket, low, high)
+        least, greatest = np.minimum.reduceat(low[order], first), np.maximum.reduceat(high[order], first)
+        return Envelope(self.origin, self.shift, series[order[first]], bucket[order[first]], least, greatest)
+
+    def wider(self, shift: int) -> Envelope:
+        """The same in buckets of another width, a multiple of this one."""
+        return self._replace(shift=shift, bucket=self.bucket >> np.int32(shift - self.shift)).joined()
 
 
 class Buckets(NamedTuple):

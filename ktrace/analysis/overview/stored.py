@@ -4,6 +4,8 @@
     lanes.rows      four numbers of each slice, in the order of time: begin, end, lane, name
     cells.arrow     the busy time of each lane, bucket and name
     names.arrow     names by number
+    readings.rows   readings of counters, in the order of time
+    envelope.arrow  the least and greatest reading of each counter and bucket
     index.json      where each batch is and which time it covers; tracks; the account of the reading
 
 A batch whose time overlaps the wanted part is read as a whole. Sources write their rows about in the order of time, or
@@ -23,20 +25,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.overview.lanes import OPEN, ROW, ZONE, Cells, Lanes, Name, all_cells
+from ktrace.analysis.overview.lanes import OPEN, READING, ROW, ZONE, Cells, Envelope, Lanes, Name, all_cells
 from ktrace.byte_account import ByteAccount, Range
-from ktrace.model.arrays import AnyArray, Structured
+from ktrace.model.arrays import AnyArray, Bools, Int64, Structured
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema, is_required
 from ktrace.model.catalog import Catalog
-from ktrace.model.masks import slice_rows
+from ktrace.model.masks import present, slice_rows, words_in
 from ktrace.model.tracks import Track
 from ktrace.report import Issue, Ledger, Report, Severity
+from ktrace.stages.select.dependents import are_figures
 from ktrace.store.events import LIMIT, values
 from ktrace.store.shapes import Shapes
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill
 
 #: The version of the files; others aren't read.
-VERSION = 2
+VERSION = 3
 
 #: Part of the time: from, and before (ns).
 Span = tuple[int, int]
@@ -44,6 +47,7 @@ Span = tuple[int, int]
 ALWAYS: Span = (-OPEN, OPEN)
 
 _INDEX, _ROWS, _LANES, _CELLS, _NAMES = "index.json", "rows.arrows", "lanes.rows", "cells.arrow", "names.arrow"
+_READINGS, _ENVELOPE = "readings.rows", "envelope.arrow"
 
 
 def store(batches: Iterable[Batch], folder: Path, report: Report) -> None:
@@ -71,6 +75,8 @@ class _Writer:
         self._blocks: list[tuple[str, int, int, int, int]] = []
         self._tracks, self._names = Shapes(TRACK_COLUMNS), Shapes(("name", "kind"))
         self._runs = Runs(spill, "lanes", [("ts", "i8"), ("end", "i8"), ("track", "i4"), ("name", "i4")])
+        self._series = Shapes((*TRACK_COLUMNS, "name"))
+        self._readings = Runs(spill, "readings", [(name, str(READING[name])) for name in READING.names or ()])
         self._span = (OPEN, -OPEN)
 
     def add(self, batch: Batch) -> None:
@@ -96,11 +102,22 @@ class _Writer:
             track=self._tracks.number(batch, rows),
             name=self._names.number(batch, rows),
         )
+        self._counters(batch, ts, fits)
         if not fits.all():
             return ALWAYS
         first, last = int(ts.min()), int(end.max())
         self._span = min(self._span[0], first), max(self._span[1], last)
         return first, OPEN if unfinished.any() else last
+
+    def _counters(self, batch: Batch, ts: Int64, fits: Bools) -> None:
+        """Keeps the readings of counters, but for those that belong to a slice, such as a kernel's metrics."""
+        found = words_in(batch.column("kind"), ("counter",)) & fits
+        if not found.any():
+            return
+        found &= present(batch.column("value")) & ~are_figures(batch)
+        rows = np.flatnonzero(found)
+        value = batch.column("value").fill_null(0).to_numpy()
+        self._readings.append(ts=ts[rows], value=value[rows], series=self._series.number(batch, rows))
 
     def close(self, report: Report) -> None:
         """Writes the slices in the order of time, their sums, and the index."""
@@ -117,6 +134,8 @@ class _Writer:
             pa.array([name.name for name in names], pa.string()),
             pa.array([name.kind for name in names], pa.string()),
         )
+        envelope = self._envelope(start, cells.shift)
+        _write(self._folder / _ENVELOPE, {name: getattr(envelope, name) for name in _BOUNDS})
         _write(self._folder / _NAMES, dict(zip(("name", "kind"), words, strict=True)))
         index = {
             "version": VERSION,
@@ -124,10 +143,20 @@ class _Writer:
             "span": (start, max(stop, start + 1)),
             "tracks": tracks,
             "zones": zones,
+            "series": list(self._series),
             "cells": (cells.origin, cells.shift),
             "report": _state(report),
         }
         (self._folder / _INDEX).write_text(json.dumps(index), "utf-8")
+
+    def _envelope(self, start: int, shift: int) -> Envelope:
+        """The envelope of all readings, which are written in the order of time."""
+        found = Envelope.of(np.empty(0, READING), start, shift)
+        with (self._folder / _READINGS).open("wb") as file:
+            for part in self._readings.parts(RANGE_ROWS):
+                part.tofile(file)
+                found = found.joined(Envelope.of(part, start, shift))
+        return found
 
     def _in_order(self, lanes: Lanes, file: Any, zones: list[Span]) -> Iterator[Structured]:
         """Yields the slices in the order of time, and writes them, with the times of each zone."""
@@ -145,6 +174,7 @@ class _Writer:
             zones.append(_span_of(rest))
 
 
+_BOUNDS = ("series", "bucket", "low", "high")
 _COLUMNS = ("lane", "bucket", "name", "time", "count")
 
 
@@ -290,6 +320,27 @@ class Stored:
         """The sums of the whole trace, in the narrowest buckets that are kept."""
         table = _read(self.folder / _CELLS)
         return Cells(*self._index["cells"], *(table[name].combine_chunks().to_numpy() for name in _COLUMNS))
+
+    @cached_property
+    def series(self) -> list[tuple[Track, str]]:
+        """The track and name of each counter, by number."""
+        return [(Track(*values), str(name)) for *values, name in self._index["series"]]
+
+    def envelope(self, span: Span, shift: int) -> Envelope:
+        """The readings of counters in a part of the time (ns), in buckets of this width."""
+        origin, kept = self._index["cells"]
+        if shift < kept:
+            first, last = np.searchsorted(self._readings["ts"], span)
+            return Envelope.of(self._readings[first:last], origin, shift)
+        table = _read(self.folder / _ENVELOPE)
+        whole = Envelope(origin, kept, *(table[name].combine_chunks().to_numpy() for name in _BOUNDS)).wider(shift)
+        inside = (whole.bucket >= (span[0] - origin) >> shift) & (whole.bucket <= (span[1] - 1 - origin) >> shift)
+        return Envelope(origin, shift, *(column[inside] for column in whole[2:]))
+
+    @cached_property
+    def _readings(self) -> Structured:
+        file = self.folder / _READINGS
+        return np.asarray(np.memmap(file, READING, "r")) if file.stat().st_size else np.empty(0, READING)
 
     def slices(self, span: Span) -> Iterator[Structured]:
         """Yields the slices that overlap a part of the time (ns), in the order of time, some at a time."""

@@ -202,3 +202,33 @@ def test_a_device_of_two_processes_is_one_group_that_is_busy_once(tmp_path: Path
     (group,) = [group for group in overview.groups if group["lane"] is not None]
     assert [lane["name"].partition(" · ")[0] for lane in group["lanes"]] == ["stream 7", "stream 7"]
     assert len({lane["name"] for lane in group["lanes"]}) == 2
+
+
+def test_counters_keep_their_least_and_greatest_reading(tmp_path: Path) -> None:
+    rows = [
+        {"record": "event", "kind": "counter", "name": name, "ts": ts, "value": value, "source": "run", "id": number}
+        | {"device": device, "timing": "measured"}
+        for number, (name, device, ts, value) in enumerate(
+            [("power", 0, ts, float(ts * 7919 % 331)) for ts in range(0, 100_000, 37)]
+            + [("power", 1, ts, -float(ts)) for ts in range(5, 100_000, 10_007)]
+            + [("clock", 0, 50_000, 1410.0)],
+            start=1,
+        )
+    ]
+    (tmp_path / "power.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in [{"ktrace": "1.0"}, *rows]))
+    overview = Overview(stored(tmp_path / "power.jsonl", tmp_path / "stored")[0], "x")
+    names = {counter["series"]: counter["name"] for counter in overview.about()["counters"]}
+    assert sorted(name.partition(" ")[0] for name in names.values()) == ["clock", "power", "power"]
+    start = overview.stored.span[0]
+    for shift in (overview.stored.cells.shift + 3, 12, 40):
+        for span in ((0, overview.length), (20_000, 61_234)):
+            first, last = span[0] >> shift, (span[1] - 1) >> shift
+            truth: dict[tuple[str, int], dict[int, list[float]]] = {}
+            for row in rows:
+                bucket = (row["ts"] - start) >> shift
+                if first <= bucket <= last:
+                    truth.setdefault((row["name"], row["device"]), {}).setdefault(bucket, []).append(row["value"])
+            found = overview.counters(span, shift)
+            assert sorted(
+                (bucket, low, high) for one in found.values() for bucket, low, high in zip(*one, strict=True)
+            ) == sorted((bucket, min(all_), max(all_)) for one in truth.values() for bucket, all_ in one.items())
