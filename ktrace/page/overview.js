@@ -270,6 +270,7 @@ async function load() {
   } catch (error) { $("state").textContent = error.message; }
   $("shown").textContent = `${time(view[0])} to ${time(view[1])}: ${time(view[1] - view[0])}`;
   draw();
+  document.documentElement.dataset.drawn = "yes"; // for tests, and for who prints the page
 }
 let waiting = 0;
 function show(from, to) {
@@ -477,7 +478,6 @@ async function begin() {
   lay();
   listen();
   await load();
-  document.documentElement.dataset.drawn = "yes";
   tell();
 }
 begin().catch((error) => { $("about").textContent = error.message; });
