@@ -53,6 +53,7 @@ FOLDERS = (
         "ort_web",
         "tvm",
         "llama",
+        "llama_bench",
         "ggml_opencl",
         "webllm",
         "mlc",
