@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(not LINES, reason="the real files are not at han
 @pytest.mark.parametrize("row", [pytest.param(row, id=row["path"]) for row in LINES])
 def test_each_file_is_read_as_a_whole_or_refused_with_what_was_seen(row: dict[str, str], tmp_path: Path) -> None:
     path = HUNT / row["path"]
-    if row["format"].startswith("xctrace"):  # tables without work: test_xctrace has them
+    if row["format"].startswith("xctrace") and "<row>" not in path.read_text("utf-8"):
         with pytest.raises((InputError, DamagedInput)):
             ktrace.convert(path, tmp_path / "out.perfetto")
     elif row["verdict"].startswith(("not read", "not a profile")) and row["path"] not in LEARNED:

@@ -21,6 +21,7 @@ NUMBERS = frozenset({"start", "duration", "timestamp", "event-depth", "cmdbuffer
 _DRAWING = frozenset({"color", "event-icon", "encoder-time-label", "show-per-thread"})
 
 _PROCESS = re.compile(r"(?:(.*) )?\(?(\d{1,10})\)?", re.DOTALL)
+_OF_THREAD = re.compile(r"pid: (\d{1,10})\)")
 _THREAD = re.compile(r"\(?0x([0-9a-fA-F]{1,15})\)?(?= \()")
 
 
@@ -78,3 +79,14 @@ def thread(text: str) -> int | None:
     """Returns the number of a thread: 'Main Thread (0x11ab5b7) (python, pid: 99926)', 'Main Thread 0x1 (...)'."""
     found = _THREAD.search(text)
     return int(found[1], 16) if found else None
+
+
+def process_of_thread(text: str) -> int | None:
+    """Returns the number of the process in the name of a thread."""
+    found = _OF_THREAD.search(text)
+    return int(found[1]) if found else None
+
+
+def process_number(text: str) -> int | None:
+    """Returns the number of a process that is alone in its cell."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 11 else None

@@ -16,22 +16,25 @@ _BETWEEN = re.compile(rb"</row>([^<]*)")
 
 
 class Schema(NamedTuple):
-    """A table: its name and the mnemonics of its columns."""
+    """A table: its name, the mnemonics of its columns, and their engineering types."""
 
     name: str
     columns: tuple[str, ...]
+    types: tuple[str, ...] = ()
 
 
 class _Element:
-    """An element that is open: its id or reference, its text, and the value of the first one inside it."""
+    """An element that is open: its id or reference, its text, the value of the first one inside it, and its frames."""
 
-    __slots__ = ("fmt", "id", "inner", "ref", "tag", "text")
+    __slots__ = ("fmt", "frames", "id", "inner", "name", "ref", "tag", "text")
 
     def __init__(self, tag: str, attributes: dict[str, str]) -> None:
         self.tag = tag
         self.id = attributes.get("id")
         self.ref = attributes.get("ref")
         self.fmt = attributes.get("fmt")
+        self.name = attributes.get("name") if tag == "frame" else None
+        self.frames: list[int] = []
         self.text: list[str] = []
         self.inner: int | None = None
 
@@ -66,10 +69,16 @@ class _Rows:
             self.rows[-1].append(code)
         elif parent.inner is None:
             parent.inner = code
+        if element.tag == "frame":
+            parent.frames.append(code)
 
     def _code(self, element: _Element) -> int:
         if element.ref is not None:
             return self._values.lookup_one(element.ref)
+        if element.name is not None:
+            return self._values.text_code(element.name.encode())
+        if element.frames:  # a backtrace
+            return self._values.text_code("\n".join(map(self._values.text, element.frames)).encode())
         text = "".join(element.text).encode()
         if element.inner is None and text.strip():
             return self._values.code(text)
@@ -139,7 +148,7 @@ def _one_by_one(chunk: bytes, values: Values, damage: dict[int, str]) -> list[li
 
 def read_schema(text: bytes) -> Schema | None:
     """Returns the name and the columns of a <schema>; None for one that isn't XML."""
-    name, columns, inside = "", list[str](), ""
+    name, columns, types, inside = "", list[str](), list[str](), ""
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal name, inside
@@ -147,11 +156,14 @@ def read_schema(text: bytes) -> Schema | None:
             name = attributes.get("name", "")
         elif tag == "col":
             columns.append("")
+            types.append("")
         inside = tag
 
     def data(piece: str) -> None:
         if inside == "mnemonic" and columns:
             columns[-1] += piece
+        elif inside == "engineering-type" and types:
+            types[-1] += piece
 
     def end(_tag: str) -> None:
         nonlocal inside
@@ -163,4 +175,4 @@ def read_schema(text: bytes) -> Schema | None:
         parser.Parse(text, True)
     except expat.ExpatError:
         return None
-    return Schema(name, tuple(column.strip() for column in columns))
+    return Schema(name, *(tuple(word.strip() for word in words) for words in (columns, types)))

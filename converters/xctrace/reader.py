@@ -31,6 +31,9 @@ _COMMAND = (
     '\'/trace-toc/run[@number="1"]/data/table[@schema="metal-gpu-intervals"]\' --output RUN.xml'
 )
 
+#: What follows the name of a table whose rows are of a run that isn't read.
+_ANOTHER = " of another run"
+
 #: Rows that become a block at least, unless another table begins.
 _GATHERED = 8192
 
@@ -103,7 +106,8 @@ class _File:
         begun = False
         with self._source.open() as stream:
             document = Document(stream, self._source.path, report, Reader(self._scan, self._owner, self._place))
-            for part in document:
+            for found in document:
+                part = self._tables.known(found) if isinstance(found, Schema) else found
                 begun = True
                 self._values.read_bytes = document.read_bytes
                 if isinstance(part, Rows):
@@ -123,10 +127,10 @@ class _File:
             yield from self._gathered()
             contents = document.is_contents
         for what, rows in self._unread.items():
-            report.issue("unrecognised", f"{self._place}{what}", f"{rows:,} rows of a table that isn't read", rows)
+            of = "another run" if what.endswith(_ANOTHER) else "a table without a time"
+            report.issue("unrecognised", f"{self._place}{what}", f"{rows:,} rows of {of}", rows)
         for name in self._empty:
-            isnt = "" if self._tables.reads(name) else ", and isn't read"
-            report.issue("empty-table", f"{self._place}{name}", f"has no rows{isnt}", 0)
+            report.issue("empty-table", f"{self._place}{name}", "has no rows", 0)
         if self._values.bad_texts:
             report.issue("encoding", f"{self._place}texts", rows=self._values.bad_texts)
         if self._alone or not begun:
@@ -153,7 +157,7 @@ class _File:
 
     def _is_read(self) -> bool:
         """Whether the rows of the current table are read."""
-        return not self._other_run and self._tables.reads(self._schema.name if self._schema else "")
+        return not self._other_run and self._schema is not None and self._tables.reads(self._schema)
 
     def _owner(self) -> Owner:
         return "read" if self._is_read() else "skipped"
@@ -193,7 +197,7 @@ class _File:
         report.record(len(codes))
         if not self._is_read():
             name = schema.name or "table without a schema"
-            self._unread[f"{name} of another run" if self._other_run else name] += len(codes)
+            self._unread[f"{name}{_ANOTHER}" if self._other_run else name] += len(codes)
             return
         for row, why in damage.items():
             report.issue("bad-record", f"{self._place}{schema.name} row {first + row}", why)

@@ -7,6 +7,7 @@ metal-command-buffer-completed                 instant
 metal-driver-intervals, metal-gpu-state-intervals, gpu-performance-state-intervals,
 metal-shader-profiler-intervals                range
 gpu-counter-value                              counter, with its name from gpu-counter-info
+any other table with a time                    range if it has a duration, else a sample of a stack, or an instant
 """
 
 from __future__ import annotations
@@ -21,10 +22,26 @@ from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.kit.columnar.dictionaries import constant
 from ktrace.model.batch import Batch
+from ktrace.model.json_text import dump_json
 from ktrace.model.masks import present
 
-from .columns import mapped, texts, thread
+from .columns import mapped, process_number, process_of_thread, texts, thread
+from .elements import Schema
 from .gpu import Gpu
+
+#: Engineering types of times, and what the time of a row is called in most tables.
+_TIMES = frozenset({"start-time", "event-time", "sample-time"})
+_OF_TIME = frozenset({"start", "timestamp", "time", "sample-time"})
+
+#: Columns that name a row of any table, the best first, and those with a stack.
+_NAMES = (
+    *("name", "label", "event-label", "tool-name", "syscall", "hang-type", "interval-type", "state", "transition"),
+    *("fetch-entity", "relationship", "description", "message", "plot-label", "event", "task-description"),
+)
+_STACKS = ("stack", "backtrace", "cause-backtrace")
+
+#: Tables of samples of what threads do.
+_SAMPLED = frozenset({"time-profile", "time-sample", "cpu-profile", "counters-profile"})
 
 
 class Tables:
@@ -47,9 +64,33 @@ class Tables:
             "gpu-counter-value": self._counters,
         }
 
-    def reads(self, table: str) -> bool:
-        """Whether rows of a table have a place in the model."""
-        return table in self._readers
+    def reads(self, table: Schema) -> bool:
+        """Whether rows of a table have a place in the model: those of the GPU, and all that have a time."""
+        return table.name in self._readers or bool({"start", "timestamp"} & {*table.columns})
+
+    def known(self, table: Schema) -> Schema:
+        """The table, the time and the duration of which are called `start` (`timestamp` without one) and `duration`.
+
+        They are found by their types, since each table names them otherwise.
+        """
+        if table.name in self._readers or len(table.types) < len(table.columns):
+            return table
+        times = [place for place, kind in enumerate(table.types) if kind in _TIMES]
+        lengths = [
+            place
+            for place, (kind, name) in enumerate(zip(table.types, table.columns, strict=True))
+            if kind == "duration" and "duration" in name
+        ]
+        if not times:
+            return table
+        columns = list(table.columns)
+        time = min(times, key=lambda place: (columns[place] not in _OF_TIME, place))
+        length = min(lengths, key=lambda place: (columns[place] != "duration", place)) if lengths else None
+        for place, name in ((time, "timestamp" if length is None else "start"), (length, "duration")):
+            if place is not None and columns[place] != name:
+                columns = [f"{own} of {table.name}" if own == name else own for own in columns]
+                columns[place] = name
+        return table._replace(columns=tuple(columns))
 
     def read(self, table: str, block: Block) -> Iterator[Batch]:
         """Yields the rows of a block, which has passed as many records to the report."""
@@ -60,7 +101,7 @@ class Tables:
         sound = timed(block, self._conversion, start, dur="duration" if start == "start" else None)
         for first in range(0, len(sound), self._conversion.batch_rows):
             part = sound.slice(first, self._conversion.batch_rows)
-            batch = self._readers[table](part)
+            batch = self._readers[table](part) if table in self._readers else self._other(table, part)
             if batch is not None and len(batch):
                 yield batch
 
@@ -173,6 +214,35 @@ class Tables:
             track=lane,
             **place,
         )
+
+    def _other(self, table: str, block: Block) -> Batch:
+        """The rows of a table of the host: ranges, samples of stacks, or instants, on a track of the table."""
+        rows = len(block)
+        stacks = next((block.take(name) for name in _STACKS if block.get(name) is not None), None)
+        lasts = block.get("duration") is not None
+        samples = stacks is not None and not lasts and table in _SAMPLED
+        named = None if samples else next((block.take(name) for name in _NAMES if block.get(name) is not None), None)
+        top = mapped(stacks, rows, lambda text: text.partition("\n")[0], pa.string())
+        threads, own_pids = block.get("thread"), block.take("pid")
+        place = self._place(block)
+        for texts_of, number in ((own_pids, process_number), (threads, process_of_thread)):
+            place["pid"] = pc.coalesce(place["pid"], mapped(texts_of, rows, number, pa.int64()))
+        batch = self._batches.events(
+            block,
+            self._batches.ids(rows),
+            kind="range" if lasts else "sample" if samples else "instant",
+            name=_named(top if samples else named, table, rows),
+            ts=block.take("start" if lasts else "timestamp"),
+            dur=block.take("duration") if lasts else None,
+            track=table,
+            **place,
+        )
+        frames = mapped(stacks, rows, lambda text: dump_json(text.split("\n")).encode(), pa.binary())
+        names = mapped(threads, rows, lambda text: None if thread(text) is not None else text, pa.string())
+        columns = batch.columns
+        for name, column in (("args.stack", frames), ("args.thread", names)):
+            columns = columns if column.null_count == rows else columns.append_column(name, column)
+        return Batch("events", columns)
 
     def _place(self, block: Block) -> dict[str, pa.Array]:
         """The process and the thread of host rows."""
