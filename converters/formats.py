@@ -46,7 +46,7 @@ FOLDERS = (
     *("rocprofv3", "rocprofv3_json", "rocpd", "rocprof", "rocprof_json", "rpd", "rpd2tracing"),
     # Intel, Apple, Huawei.
     *("unitrace", "unitrace_json", "onetrace_json", "clintercept", "clintercept_json", "openvino", "xctrace"),
-    *("ascend_json", "ascend_csv", "ascend_db"),
+    *("ascend_json", "ascend_csv", "ascend_db", "ascend_communication"),
     # Inference engines, on servers and in browsers.
     *(
         "onnxruntime",

@@ -1,0 +1,154 @@
+"""Reads the collectives of steps as kernels: their time on the device, with what of it was transit, wait and idle."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ktrace.conversion import Conversion
+from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
+from ktrace.kit.text.numbers import to_ns
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import NOT_JSON
+from ktrace.model.row_builder import RowBuilder
+
+#: A document is read whole; a larger one isn't read.
+MOST_BYTES = 1 << 28
+
+_TIMES, _BANDWIDTH = "Communication Time Info", "Communication Bandwidth Info"
+_START, _ELAPSE = "Start Timestamp(us)", "Elapse Time(ms)"
+
+#: The sum of the operators of a step, which are there themselves.
+_TOTAL = "Total Op Info"
+
+#: The kinds of operators in the document of one rank.
+_KINDS = ("collective", "p2p")
+
+_RANK = re.compile(r"[0-9]{1,9}")
+_LIMIT = 1 << 62
+
+
+class _Operator(NamedTuple):
+    """An operator of a rank: where it stands in the document, and what the document has of it."""
+
+    place: str
+    name: str
+    step: str
+    rank: int | None
+    ranks: str | None
+    info: Any
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields a kernel for each operator of each rank. Raises DamagedInput if the document isn't of this form."""
+    rows, report = RowBuilder(conversion), conversion.report
+    ranks: dict[int, None] = {}
+    for operator in _operators(_decoded(source, conversion)):
+        report.record()
+        if operator.name == _TOTAL:
+            report.used(outcome="structure")
+            continue
+        problem = _kernel(operator, rows, conversion)
+        if problem:
+            report.issue("bad-record", operator.place, problem)
+        else:
+            report.used()
+            ranks[operator.rank or 0] = None
+        yield from rows.ready()
+    for rank in sorted(ranks):
+        rows.fact("device", device=rank, facts={"vendor": "Huawei"})
+    rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+    yield from rows.rest()
+
+
+def _decoded(source: Source, conversion: Conversion) -> dict[str, Any]:
+    with source.open() as stream:
+        data = stream.read(MOST_BYTES + 1)
+    conversion.report.bytes.take_whole(len(data))
+    if len(data) > MOST_BYTES:
+        raise _damaged(source, f"is a document of more than {MOST_BYTES:,} bytes")
+    try:
+        # Times in us since 1970 have more digits than a float.
+        document = msgspec.json.Decoder(float_hook=Decimal).decode(data.removeprefix(b"\xef\xbb\xbf"))
+    except NOT_JSON as error:
+        raise _damaged(source, f"can't be read: {error}") from None
+    if not isinstance(document, dict):
+        raise _damaged(source, "has no steps")
+    return document
+
+
+def _damaged(source: Source, what: str) -> DamagedInput:
+    return DamagedInput(
+        what,
+        path=source.path,
+        expected="an object of steps (or groups of ranks) with operators",
+        remedy="let the profiler write it again, or copy it again as binary",
+    )
+
+
+def _operators(document: dict[str, Any]) -> Iterator[_Operator]:
+    """The operators of a document: step, kind, operator; or group, step, operator, rank."""
+    for first, inside in document.items():
+        if not isinstance(inside, dict):
+            yield _Operator(first, first, first, None, None, inside)
+            continue
+        for second, operators in inside.items():
+            of_rank = second in _KINDS
+            for name, info in operators.items() if isinstance(operators, dict) else ((second, operators),):
+                place = f"{first} / {second} / {name}"
+                if of_rank or not isinstance(info, dict):
+                    yield _Operator(place, name, first if of_rank else second, None, None, info)
+                    continue
+                for rank, own in info.items():
+                    number = int(rank) if _RANK.fullmatch(rank) else None
+                    yield _Operator(f"{place} / {rank}", name, second, number, first, own)
+
+
+def _kernel(operator: _Operator, rows: RowBuilder, conversion: Conversion) -> str | None:
+    """Adds the row of an operator; returns why it can't."""
+    times = operator.info.get(_TIMES) if isinstance(operator.info, dict) else None
+    if not isinstance(times, dict):
+        return f"has no {_TIMES}"
+    numbers = [times.get(_START), times.get(_ELAPSE)]
+    if not all(isinstance(number, (int, Decimal)) for number in numbers) or numbers[1] < 0:
+        return f"has no {_START} or {_ELAPSE}"
+    start, elapse = map(Decimal, numbers)
+    if abs(start) >= _LIMIT // 1_000 or elapse >= _LIMIT // 1_000_000:
+        return f"{_START} is {start}, {_ELAPSE} {elapse}"
+    (ts, ts_exact), (dur, dur_exact) = to_ns(start, "us"), to_ns(elapse, "ms")
+    args: dict[str, Any] = {"step": operator.step} | ({"ranks": operator.ranks} if operator.ranks else {})
+    args |= {name: _plain(value) for name, value in times.items() if name not in (_START, _ELAPSE)}
+    args |= {"$ts": str(start)} if not ts_exact else {}
+    args |= {"$dur": str(elapse)} if not dur_exact else {}
+    if not (ts_exact and dur_exact):
+        conversion.report.issue("rounded", operator.place, f"{start} us, {elapse} ms", 1)
+    if bandwidth := operator.info.get(_BANDWIDTH):
+        args["bandwidth"] = _plain(bandwidth)
+    args |= {name: _plain(value) for name, value in operator.info.items() if name not in (_TIMES, _BANDWIDTH)}
+    name, _, group = operator.name.partition("@")
+    rows.event(
+        "kernel",
+        name,
+        ts=ts,
+        dur=dur,
+        device=operator.rank or 0,
+        track="Communication",
+        comm=group or None,
+        cat="HCCL",
+        args=args,
+    )
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """A value with floats for decimals, which JSON has again."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
