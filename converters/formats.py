@@ -62,6 +62,8 @@ FOLDERS = (
         "metallic_jsonl",
     ),
     *("latencyprism", "latencyprism_csv"),
+    # Programs that watch devices.
+    "smi",
     # Tables and logs of any tool.
     "mapped",
     *("table", "console"),

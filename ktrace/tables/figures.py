@@ -231,20 +231,24 @@ _WRITTEN: dict[str, Callable[[float], str]] = {
 #: Unit -> ns.
 UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "µs": 10**3, "μs": 10**3, "ns": 1}
 
+#: The units of a time that is given: a time zone is hours away.
+_GIVEN = {"h": 3600 * 10**9, "min": 60 * 10**9} | UNITS
+
 _TIME = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([^\W\d]*)")
 
 
 def parse_time(text: str) -> int:
-    """A time or duration in ns: a number with the unit s, ms, us or ns; 0 needs none.
+    """A time or duration in ns: a number with the unit h, min, s, ms, us or ns; 0 needs none.
 
     Raises UsageError for anything else.
     """
     found = _TIME.fullmatch(text.strip())
     number, unit = found.groups() if found else ("", "")
-    if not number or (unit not in UNITS and Decimal(number)) or (unit and unit not in UNITS):
+    if not number or (unit not in _GIVEN and Decimal(number)) or (unit and unit not in _GIVEN):
         what = f"'{unit}' isn't a unit of time" if unit else f"'{text}' isn't a time with a unit"
-        raise UsageError(f"{what} (in '{text}')" if unit else what, expected="s, ms, us or ns, such as 1.5s or 250us")
-    ns = Decimal(number) * UNITS.get(unit, 1)
+        expected = "h, min, s, ms, us or ns, such as 1.5s or 250us"
+        raise UsageError(f"{what} (in '{text}')" if unit else what, expected=expected)
+    ns = Decimal(number) * _GIVEN.get(unit, 1)
     return int(ns.to_integral_value(ROUND_HALF_EVEN))
 
 

@@ -158,6 +158,10 @@ TEXT = (
     _line("llama/vulkan-blocks-and-backend-ops.txt", "«name»: 2598 x 4.25 us = 11041.5 us"),
     _line("ggml-opencl/cl_profiling.csv", "inp_embd,«name»,0.012500,64x1x1,64x1x1,2048x1x1x1"),
     _line(
+        "smi/amd-smi-metric-with-lists.csv",
+        '«start»,«track»,99,45,N/A,"[3, 0]",701,N/A,«name»,2100,500,DISABLED,1300,N/A,71,48',
+    ),
+    _line(
         "mlc/two-dialects-and-a-peak-that-disagrees.md",
         "| «name» | 1,200.00        | 100        | 12.00         | 20.50          | 92.31%     | 92.31%       |",
     ),

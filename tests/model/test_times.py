@@ -21,6 +21,9 @@ from ktrace.tables.figures import parse_interval, parse_time, time_text
         ("-2ms", -2_000_000),
         ("0.4ns", 0),
         ("0.6ns", 1),
+        ("-2h", -7_200_000_000_000),
+        ("5.75 h", 20_700_000_000_000),
+        ("30min", 1_800_000_000_000),
     ],
 )
 def test_a_time_is_exact(text: str, ns: int) -> None:

@@ -1,0 +1,224 @@
+"""Reads each figure as a counter of its device, each state as a range from its first reading to the next other one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.input.source import Source
+from ktrace.kit.text.headings import cell_quantity, to_base
+from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.numbers import is_missing
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+from .layouts import Column, Layout, layout_of
+from .times import Times
+
+#: nvmlClocksEventReasons of nvml.h, by the names that nvidia-smi gives to their columns.
+REASONS = {
+    0x1: "gpu_idle",
+    0x2: "applications_clocks_setting",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+    0x100: "display_clocks_setting",
+}
+_REASONS_TRACK = "clock event reasons"
+_MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
+_ITEMS = re.compile(r"\[(.*)\]")
+_ABSENT = ("n/a", "not supported", "unknown error", "not active", "unthrottled")
+_TOO_LATE = 1 << 62
+_NUMBER = re.compile(r"\d{1,9}")
+
+#: A state: its track, and what it is.
+_State = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a row was read: a device, or a part of it, or a process on it."""
+
+    device: int | None
+    pid: int | None
+    type: str | None
+    tile: str | None
+
+    @property
+    def part(self) -> str | None:
+        """The track of its counters: that of the tile, if any."""
+        return None if self.tile is None else f"tile {self.tile}"
+
+    def named(self, series: str) -> str:
+        """The track of the states of a series."""
+        return series if self.part is None else f"{self.part} {series}"
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The columns of its events."""
+        return {"device": self.device, "pid": self.pid, "cat": self.type}
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields a counter for each figure of a row, and ranges for reasons, states and performance levels."""
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    log = _Log(rows, conversion)
+    for line in lines:
+        if layout := layout_of(line.text, lines.peek() or ""):
+            log.layout = layout
+            lines.structure()
+        elif not line.text.strip() or (log.layout and log.layout.is_units(line.text)):
+            lines.structure()
+        elif problem := log.take(line):
+            lines.skip(*problem)
+        else:
+            lines.used()
+        yield from rows.ready()
+    log.finish()
+    yield from rows.rest()
+
+
+class _Log:
+    """What has to be known of the rows before: the clock, the devices, the states that last."""
+
+    def __init__(self, rows: RowBuilder, conversion: Conversion) -> None:
+        self.layout: Layout | None = None
+        self._rows = rows
+        self._report = conversion.report
+        self._times = Times()
+        self._places: dict[tuple[str, ...], _Place] = {}
+        self._ordinals: dict[str, int] = {}
+        self._lasting: dict[_Place, dict[_State, int]] = {}
+        self._last: dict[_Place, int] = {}
+
+    def take(self, line: Line) -> tuple[str, str] | None:
+        """Adds the rows of a line; returns the issue's kind and detail if it can't."""
+        layout = self.layout
+        if layout is None:
+            return "unrecognised", ""
+        cells = layout.cells(line.text)
+        if cells is None:
+            return "bad-record", f"not {len(layout.columns)} cells"
+        ts = self._time(layout, cells, line)
+        if ts is None:
+            return "bad-record", "no time of this log"
+        if abs(ts) >= _TOO_LATE:
+            return "time-range", ""
+        place = self._place(layout, cells)
+        states: dict[_State, None] = {}
+        for column, cell in zip(layout.columns, cells, strict=True):
+            if column.role == "figure":
+                self._figure(column, cell, ts, place, states)
+            elif column.role == "reason" and cell.lower() == "active":
+                states[_REASONS_TRACK, column.name] = None
+            elif column.role == "reasons" and not _is_absent(cell):
+                states |= {(place.named(column.name), reason.strip()): None for reason in cell.split(",")}
+            elif column.role == "mask" and _MASK.fullmatch(cell):
+                states |= {(_REASONS_TRACK, reason): None for reason in _reasons(int(cell, 16))}
+        self._change(place, ts, states)
+        return None
+
+    def _time(self, layout: Layout, cells: list[str], line: Line) -> int | None:
+        """The time of a row. The first one determines the clock."""
+        fields = [layout.places[role] for role in ("date", "time") if role in layout.places]
+        text = " ".join(cells[index] for index in fields)
+        first = not self._times.kind
+        ts = self._times.ns(text) if layout.has_times else None
+        if first and ts is not None:
+            self._rows.fact("source", facts={"tool": layout.tool.split()[0]})
+            if self._times.kind == "daytime":
+                self._rows.fact("clock", facts={"kind": "session"})
+            else:
+                self._rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+            if self._times.kind == "dated":
+                self._report.issue("local-time", f"line {line.number}", text)
+        return ts
+
+    def _place(self, layout: Layout, cells: list[str]) -> _Place:
+        """The device and process of a row; adds what it is the first row to tell of them."""
+        key = tuple(cells[index] for index in layout.telling)
+        if key not in self._places:
+            found = {role: cells[index] for role, index in layout.places.items() if not _is_absent(cells[index])}
+            device, pid = self._device(found), found.get("pid", "")
+            place = _Place(device, int(pid) if _NUMBER.fullmatch(pid) else None, found.get("type"), found.get("tile"))
+            self._tell(layout, cells, found, place)
+            self._places[key] = place
+        return self._places[key]
+
+    def _tell(self, layout: Layout, cells: list[str], found: dict[str, str], place: _Place) -> None:
+        """Adds the facts of a row on its device and its process."""
+        if place.pid is not None and "command" in found:
+            self._rows.fact("process", pid=place.pid, name=found["command"])
+        if place.device is None:
+            return
+        facts: dict[str, Any] = {"vendor": layout.maker}
+        told = zip(layout.columns, cells, strict=True)
+        facts |= {column.name: cell for column, cell in told if column.role == "fact" and not _is_absent(cell)}
+        facts |= {role: found[role] for role in ("uuid", "bus_id") if role in found}
+        memory = cell_quantity(found.get("memory", ""))
+        if memory and memory.number.is_finite():
+            unit = memory.unit or layout.columns[layout.places["memory"]].unit
+            facts["memory"] = int(to_base(memory.number, unit)[1])
+        self._rows.fact("device", device=place.device, name=found.get("name"), facts=facts)
+
+    def _device(self, found: dict[str, str]) -> int | None:
+        """The number of the device, else its place in the order of the uuids or bus ids, None if nothing tells."""
+        if _NUMBER.fullmatch(found.get("device", "")):
+            return int(found["device"])
+        identity = found.get("device") or found.get("uuid") or found.get("bus_id")
+        return None if identity is None else self._ordinals.setdefault(identity, len(self._ordinals))
+
+    def _figure(self, column: Column, cell: str, ts: int, place: _Place, states: dict[_State, None]) -> None:
+        """Adds the reading of a cell, or of each element of a list; a word is a state."""
+        items = _ITEMS.fullmatch(cell)
+        texts = [text.strip(" '\"") for text in items.group(1).split(",")] if items else [cell]
+        for index, text in enumerate(texts):
+            if _is_absent(text):
+                continue
+            name = f"{column.name}[{index}]" if len(texts) > 1 else column.name
+            found = cell_quantity(text)
+            if found and found.number.is_finite():
+                unit, value = to_base(found.number, found.unit or column.unit)
+                columns = place.columns | {"track": place.part, "unit": unit or None, "value": float(value)}
+                self._rows.event("counter", name, ts=ts, **columns)
+            elif not found and not items:
+                states[place.named(name), text] = None
+
+    def _change(self, place: _Place, ts: int, states: dict[_State, None]) -> None:
+        """Ends the states of a place that its row no longer has, and begins those that it has first."""
+        self._last[place] = max(ts, self._last.get(place, ts))
+        lasting = self._lasting.setdefault(place, {})
+        for state in [state for state in lasting if state not in states]:
+            self._range(place, state, lasting.pop(state), ts)
+        for state in states:
+            lasting.setdefault(state, ts)
+
+    def _range(self, place: _Place, state: _State, begin: int, end: int) -> None:
+        track, name = state
+        columns = place.columns | {"track": track, "dur": max(end - begin, 0)}
+        self._rows.event("range", name, ts=begin, timing="derived", **columns)
+
+    def finish(self) -> None:
+        """Ends all states at the last reading of their place."""
+        for place, lasting in self._lasting.items():
+            for state, begin in lasting.items():
+                self._range(place, state, begin, self._last[place])
+
+
+def _reasons(mask: int) -> Iterator[str]:
+    """The names of the bits of a mask; a bit without a name is written as a number."""
+    for bit in (1 << place for place in range(mask.bit_length())):
+        if mask & bit:
+            yield REASONS.get(bit, hex(bit))
+
+
+def _is_absent(text: str) -> bool:
+    """Whether a cell has no reading, or says that nothing is the case: -, N/A, [Not Supported], None, UNTHROTTLED."""
+    return is_missing(text) or text.lower().strip("[]") in _ABSENT

@@ -1,0 +1,244 @@
+"""Logs of nvidia-smi, amd-smi and xpu-smi: each figure is a counter, each state a range, and no time has a zone."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import SAMPLES
+
+import ktrace
+from ktrace.errors import KtraceError
+from ktrace.trace import read
+from ktrace.trace.trace import Trace
+
+THROTTLED = SAMPLES / "smi" / "nvidia-smi-two-gpus-throttled.csv"
+QUERIED = "timestamp, index, power.draw [W]\n"
+
+
+def written(tmp_path: Path, text: str, name: str = "smi.csv") -> Path:
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    return path
+
+
+def readings(trace: Trace) -> list[tuple[int | None, str, int, float, str | None]]:
+    """Device, name, time, value and unit of all counters."""
+    rows = trace.events
+    rows = rows[rows.kind == "counter"]
+    columns = [rows[name] if name in rows else pd.Series([None] * len(rows)) for name in ("device", "unit")]
+    places = [None if pd.isna(device) else int(device) for device in columns[0]]
+    units = [None if pd.isna(unit) else str(unit) for unit in columns[1]]
+    return sorted(zip(places, rows.name, map(int, rows.ts), rows.value, units, strict=True), key=str)
+
+
+def states(trace: Trace) -> set[tuple[int, str, str, int, int]]:
+    """Device, track, name, begin and end of all ranges, in ns from the first row."""
+    rows = trace.events
+    zero = rows.ts.min()
+    rows = rows[rows.kind == "range"]
+    assert set(rows.timing) <= {"derived"}
+    return {
+        (row.device, row.track, row.name_, row.ts - zero, row.ts - zero + row.dur)
+        for row in rows.rename(columns={"name": "name_"}).itertuples()
+    }
+
+
+def test_nvidia_smi_cell_by_cell() -> None:
+    headings, *lines = [line.split(", ") for line in THROTTLED.read_text("utf-8").splitlines()]
+    names = {heading: heading.partition(" [")[0] for heading in headings}
+    units = {"MiB": "B", "%": "%", "W": "W", "MHz": "MHz"}
+    expected = []
+    for cells in lines:
+        row = dict(zip(headings, cells, strict=True))
+        moment = datetime.strptime(row["timestamp"], "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=timezone.utc)
+        ts = round(moment.timestamp() * 1000) * 10**6
+        for heading in (*headings[7:11], "temperature.gpu"):
+            if row[heading].startswith("["):
+                continue
+            number, _, unit = row[heading].partition(" ")
+            value = float(Decimal(number) * (1 << 20 if unit == "MiB" else 1))
+            expected.append((int(row["index"]), names[heading], ts, value, units[unit] if unit else "C"))
+    assert len(expected) == 39
+    assert readings(read(THROTTLED)) == sorted(expected, key=str)
+
+
+def test_reasons_last_from_reading_to_reading() -> None:
+    ms = 10**6
+    track = "clock event reasons"
+    assert states(read(THROTTLED)) == {
+        (0, "pstate", "P0", 0, 3000 * ms),
+        (0, "pstate", "P2", 3000 * ms, 3000 * ms),
+        (1, "pstate", "P0", 4 * ms, 3004 * ms),
+        (0, track, "gpu_idle", 0, 1000 * ms),
+        (0, track, "sw_power_cap", 1000 * ms, 3000 * ms),
+        (0, track, "sw_thermal_slowdown", 2000 * ms, 3000 * ms),
+        (0, track, "hw_slowdown", 3000 * ms, 3000 * ms),  # in the mask and in its own column: once
+        (0, track, "0x400", 3000 * ms, 3000 * ms),  # a bit without a name
+    }
+
+
+def test_devices_have_names_and_identities() -> None:
+    facts = {
+        entry["device"]: entry for entry in read(THROTTLED).catalog.to_dict("records") if entry["entity"] == "device"
+    }
+    assert [facts[device]["name"] for device in (0, 1)] == ["NVIDIA H100 SXM5"] * 2
+    assert json.loads(facts[1]["facts"]) == {
+        "vendor": "NVIDIA",
+        "uuid": "GPU-00000000-0000-0000-0000-000000000002",
+        "bus_id": "00000000:02:00.0",
+        "memory": 81559 * 1024 * 1024,
+    }
+
+
+def test_dmon_column_by_column() -> None:
+    path = SAMPLES / "smi" / "dmon-with-date-and-time.txt"
+    lines = path.read_text("utf-8").splitlines()
+    names, units = lines[0].split()[3:], lines[1].split()[3:]
+    midnight = 1_714_608_000 * 10**9  # 2024-05-02
+    seconds = {"23:59:58": -2, "23:59:59": -1, "00:00:00": 0}
+    expected = []
+    for line in lines:
+        if not line.startswith("#"):
+            _, time, device, *cells = line.split()
+            for name, unit, cell in zip(names, units, cells, strict=True):
+                if cell != "-":
+                    ts = midnight + seconds[time] * 10**9
+                    expected.append((int(device), name, ts, float(cell), None if unit == "bool" else unit))
+    assert readings(read(path)) == sorted(expected, key=str)
+
+
+def test_pmon_has_processes_and_goes_over_midnight() -> None:
+    rows = read(SAMPLES / "smi" / "pmon-over-midnight.txt")
+    found = rows.events[["pid", "device", "cat", "name", "value", "ts"]].values.tolist()
+    day = 86_400 * 10**9
+    assert [row for row in found if row[3] == "sm"] == [
+        [4711, 0, "C", "sm", 97.0, day - 10**9],
+        [4711, 0, "C", "sm", 98.0, day],
+        [4712, 1, "C+G", "sm", 3.0, day],
+    ]
+    catalog = rows.catalog[rows.catalog.entity == "process"]
+    assert dict(zip(catalog.pid, catalog.name, strict=True)) == {4711: "python3", 4712: "my server"}
+
+
+def test_amd_smi_has_units_lists_and_states() -> None:
+    trace = read(SAMPLES / "smi" / "amd-smi-metric-with-lists.csv")
+    second = 10**9
+    last = [row for row in readings(trace) if row[2] == 1_714_567_891 * second and row[0] == 0]
+    assert [(name, value, unit) for _, name, _, value, unit in last] == [
+        ("gfx_0_clk", 2100.0, "MHz"),
+        ("gfx_0_min_clk", 500.0, "MHz"),
+        ("gfx_activity", 99.0, "%"),
+        ("hotspot", 71.0, "C"),
+        ("mem", 48.0, "C"),
+        ("mem_0_clk", 1300.0, "MHz"),
+        ("socket_power", 701.0, "W"),
+        ("umc_activity", 45.0, "%"),
+        ("vcn_activity[0]", 3.0, None),
+        ("vcn_activity[1]", 0.0, None),
+    ]
+    throttled = {state for state in states(trace) if state[1] == "throttle_status"}
+    assert throttled == {(1, "throttle_status", "THROTTLED", second, second)}
+
+
+def test_amd_smi_monitor_has_a_share_of_memory(tmp_path: Path) -> None:
+    path = written(tmp_path, "timestamp,gpu,power_usage,gfx,mem\n1714567890,3,512,99,41\n")
+    assert readings(read(path)) == [
+        (3, "gfx", 1_714_567_890 * 10**9, 99.0, "%"),
+        (3, "mem", 1_714_567_890 * 10**9, 41.0, "%"),
+        (3, "power_usage", 1_714_567_890 * 10**9, 512.0, "W"),
+    ]
+
+
+def test_xpu_smi_has_tiles_and_several_reasons_in_a_cell() -> None:
+    trace = read(SAMPLES / "smi" / "xpu-smi-tiles.csv")
+    track = "tile 0 Throttle Reason"
+    assert states(trace) == {
+        (0, track, "Thermal", 1_001_000_000, 2_000_000_000),
+        (0, track, "Power", 1_001_000_000, 2_000_000_000),
+    }
+    power = trace.events[trace.events.name == "GPU Power"]
+    assert power.groupby("track").value.sum().to_dict() == {"tile 0": 357.75, "tile 1": 60.25}
+    assert set(power.unit) == {"W"}
+
+
+def test_xpu_smi_with_names_of_fields_is_no_nvidia_smi(tmp_path: Path) -> None:
+    head = "Timestamp, DeviceId, power.draw (W), clocks.throttle.reason\n"
+    trace = read(written(tmp_path, f"{head}2026/01/02 06:14:46.250, 0, 119.25, None\n"))
+    assert readings(trace) == [(0, "power.draw", 1_767_334_486_250_000_000, 119.25, "W")]
+    assert '"vendor":"Intel"' in "".join(trace.catalog.facts.dropna())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nvidia-smi-two-gpus-throttled.csv", True),
+        ("amd-smi-metric-with-lists.csv", False),
+        ("xpu-smi-tiles.csv", False),
+    ],
+)
+def test_times_of_no_zone_are_told(name: str, said: bool) -> None:
+    """Unix times need no zone, and times without a date can't be unix times."""
+    assert ("local-time" in read(SAMPLES / "smi" / name).report.issues) is said
+
+
+def test_merge_moves_a_log_by_its_zone(tmp_path: Path) -> None:
+    """The log of a machine at UTC+2 lies on a trace in unix time once it is moved by two hours."""
+    base = 1_714_559_696_500_000_000  # 2024-05-01 10:34:56.5 UTC
+    event = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 0, "dur": 5, "args": {"device": 0}}
+    run = written(
+        tmp_path, json.dumps({"baseTimeNanoseconds": base, "schemaVersion": 1, "traceEvents": [event]}), "run.json"
+    )
+    out = tmp_path / "both.jsonl"
+    ktrace.merge([run, THROTTLED], out, offsets={THROTTLED.name: "-2h"})
+    rows = read(out).events
+    first = rows[rows.kind == "counter"].ts.min()
+    assert first == rows[rows.kind == "kernel"].ts.item()
+
+
+def test_devices_without_numbers_have_those_of_their_order(tmp_path: Path) -> None:
+    rows = "2024/05/01 12:00:00.000, 00000000:8A:00.0, 70 W\n2024/05/01 12:00:00.001, 00000000:01:00.0, 80 W\n" * 2
+    trace = read(written(tmp_path, f"timestamp, pci.bus_id, power.draw [W]\n{rows}"))
+    assert [(device, value) for device, _, _, value, _ in readings(trace)] == [(0, 70.0)] * 2 + [(1, 80.0)] * 2
+
+
+def test_a_log_of_one_device_needs_no_device(tmp_path: Path) -> None:
+    trace = read(written(tmp_path, "timestamp, power.draw [W]\n2024/10/30 18:42:33.189, 22.89 W\n"))
+    assert readings(trace) == [(None, "power.draw", 1_730_313_753_189_000_000, 22.89, "W")]
+
+
+def test_headings_repeat_and_a_last_row_is_cut(tmp_path: Path) -> None:
+    row = "2024/05/01 12:00:00.000, 0, 70 W\n"
+    trace = read(written(tmp_path, f"{QUERIED}{row}{QUERIED}{row}\nFailed to initialize NVML\n2024/05/01 12:0"))
+    assert dict(trace.report.reader.removed) == {"structure": 3, "bad-record": 2}
+    assert len(readings(trace)) == 2
+
+
+def test_times_that_are_none_or_too_late_are_skipped(tmp_path: Path) -> None:
+    times = ("2024/05/01 12:00:00.000", "2024/02/30 12:00:00.000", "9999/05/01 12:00:00.000", "12:00:00.000", "later")
+    trace = read(written(tmp_path, QUERIED + "".join(f"{time}, 0, 70 W\n" for time in times)))
+    assert dict(trace.report.reader.removed) == {"structure": 1, "bad-record": 3, "time-range": 1}
+    assert len(readings(trace)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "# gpu   pwr gtemp\n# Idx     W     C\n    0    71    33\n",
+            "readings of nvidia-smi dmon, but no times of day",
+        ),
+        ("2024/05/01 12:34:56.500, 0, 98 %, 71.25 W\n", "readings of nvidia-smi, but no headings"),
+        (
+            "#Entity   GPUTL   POWER\nID                W\nGPU 0     98      71.2\n",
+            "readings of dcgmi dmon, which writes no times",
+        ),
+    ],
+)
+def test_what_a_log_lacks_is_told(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(KtraceError, match=told):
+        read(written(tmp_path, text, "gpu.log"))
