@@ -114,10 +114,9 @@ def _kernel(operator: _Operator, rows: RowBuilder, conversion: Conversion) -> st
     times = operator.info.get(_TIMES) if isinstance(operator.info, dict) else None
     if not isinstance(times, dict):
         return f"has no {_TIMES}"
-    numbers = [times.get(_START), times.get(_ELAPSE)]
-    if not all(isinstance(number, (int, Decimal)) for number in numbers) or numbers[1] < 0:
+    start, elapse = _number(times.get(_START)), _number(times.get(_ELAPSE))
+    if start is None or elapse is None or elapse < 0:
         return f"has no {_START} or {_ELAPSE}"
-    start, elapse = map(Decimal, numbers)
     if abs(start) >= _LIMIT // 1_000 or elapse >= _LIMIT // 1_000_000:
         return f"{_START} is {start}, {_ELAPSE} {elapse}"
     (ts, ts_exact), (dur, dur_exact) = to_ns(start, "us"), to_ns(elapse, "ms")
@@ -143,6 +142,10 @@ def _kernel(operator: _Operator, rows: RowBuilder, conversion: Conversion) -> st
         args=args,
     )
     return None
+
+
+def _number(value: object) -> Decimal | None:
+    return Decimal(value) if isinstance(value, (int, Decimal)) else None
 
 
 def _plain(value: Any) -> Any:
