@@ -32,6 +32,10 @@ LEARNED = frozenset(
         "llama/llama-bench.md",
         "rocm/ruv/decode_clean_tps.json",
         "rocm/ruv/prefill_clean_tps.json",
+        "tenstorrent/bh20_oft.csv",
+        "tenstorrent/bh_64_clip_encoder_1.csv",
+        "tenstorrent/bh_p100_dlv3.csv",
+        "tenstorrent/wh_clip_encoder_2.csv",
     }
 )
 ROCM = [row["path"] for row in LINES if row["format"] == "rocprofv3 csv"]

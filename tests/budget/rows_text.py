@@ -150,12 +150,31 @@ TEXT = (
         "# «name»   fused_conv   1300.0    86.667   (1, 8)  2       1        [1250.0, 1350.0]  ",
     ),
     _line(
+        "tenstorrent/cpp_device_perf_report.csv",
+        "«id»,,,«track»,blackhole,«name»,110,2700000,2713500,10000,«start»,2713365,«dur»,0",
+    ),
+    _line(
+        "tenstorrent/profile_log_device.csv",
+        "0,1,«track»,BRISC,333,«start»,77,«id»,,,«name»,TS_DATA,12,/k/reader.cpp,",
+    ),
+    _line(
         "llama/server-two-slots-with-times.log",
         "0.02.796.165 I slot print_timing: id  0 | task «id» | prompt eval time =     250.50 ms /    40"
         " tokens (    6.26 ms"
         " per token,   159.68 tokens per second)",
     ),
     _line("llama/vulkan-blocks-and-backend-ops.txt", "«name»: 2598 x 4.25 us = 11041.5 us"),
+    _line(
+        "llama-bench/three-tests.csv",
+        '"8e427551","7001","Example CPU 8-Core","Example GPU A, Example GPU B","CUDA","models/tiny\'s.gguf","«'
+        'name»","700000000","1200000000","2048","512","8","0x0","0","50","f16","f16","99","0","layer","0","0"'
+        ',"-1","auto","0.00","none","mmap","0","0","0","0","0","512","0","0","2026-02-03T04:05:06Z","65000000'
+        '","1000000","7878.166278","121.216903"',
+    ),
+    _line(
+        "llama-bench/log-with-devices-two-builds.md",
+        "| llama 7B mostly Q4_0 |   3.56 GiB |     6.74 B | CPU        |          8 | «name» |     32.29 ± 1.21 |",
+    ),
     _line("ggml-opencl/cl_profiling.csv", "inp_embd,«name»,0.012500,64x1x1,64x1x1,2048x1x1x1"),
     _line(
         "smi/amd-smi-metric-with-lists.csv",
