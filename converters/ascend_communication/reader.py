@@ -13,6 +13,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.text.numbers import to_ns
+from ktrace.kit.trace_json.repair import decode_mended
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
@@ -72,11 +73,14 @@ def _decoded(source: Source, conversion: Conversion) -> dict[str, Any]:
     conversion.report.bytes.take_whole(len(data))
     if len(data) > MOST_BYTES:
         raise _damaged(source, f"is a document of more than {MOST_BYTES:,} bytes")
+    data = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        # Times in us since 1970 have more digits than a float.
-        document = msgspec.json.Decoder(float_hook=Decimal).decode(data.removeprefix(b"\xef\xbb\xbf"))
-    except NOT_JSON as error:
-        raise _damaged(source, f"can't be read: {error}") from None
+        document = msgspec.json.Decoder(float_hook=Decimal).decode(data)  # us since 1970 have more digits than a float
+    except NOT_JSON:
+        try:
+            document = decode_mended(data, conversion.report)
+        except NOT_JSON as error:
+            raise _damaged(source, f"can't be read: {error}") from None
     if not isinstance(document, dict):
         raise _damaged(source, "has no steps")
     return document
@@ -145,7 +149,11 @@ def _kernel(operator: _Operator, rows: RowBuilder, conversion: Conversion) -> st
 
 
 def _number(value: object) -> Decimal | None:
-    return Decimal(value) if isinstance(value, (int, Decimal)) else None
+    """A finite number; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return None
+    number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    return number if number.is_finite() else None
 
 
 def _plain(value: Any) -> Any:
