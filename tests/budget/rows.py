@@ -15,7 +15,6 @@ LEFT_OUT = {
     "nsys-rep": "the vendor's program exports it first, and is not at hand",
     "closed": "only the vendor's programs read it",
     "ascend-communication": "its rows are members of one object, which is decoded whole up to a limit",
-    "llama-bench": "a file has some dozen tests of a benchmark, without times",
 }
 
 _ROCPD_GUID = "0000ddb5-8903-7a10-9c11-aa5511220001"

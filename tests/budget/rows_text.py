@@ -173,7 +173,8 @@ TEXT = (
     ),
     _line(
         "llama-bench/log-with-devices-two-builds.md",
-        "| llama 7B mostly Q4_0 |   3.56 GiB |     6.74 B | CPU        |          8 | «name» |     32.29 ± 1.21 |",
+        "| llama 7B mostly Q4_0           |   3.56 GiB |     6.74 B | CPU        |          8 | «name»      "
+        "|     32.29 ± 1.21 |",
     ),
     _line("ggml-opencl/cl_profiling.csv", "inp_embd,«name»,0.012500,64x1x1,64x1x1,2048x1x1x1"),
     _line(

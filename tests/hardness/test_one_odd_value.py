@@ -30,6 +30,7 @@ _NEEDED = {
     "nsys-stats/launches-in-sum_cuda_kern_exec_sum.csv": "a heading",
     "nsys-stats/old-headings-without-median.txt": "the figure that shows the unit of the table",
     "latencyprism/strict-no-findings-virtual-gpu.md": "the number that shows which character is the decimal point",
+    "tenstorrent/cpp_device_perf_report.csv": "a heading",
     "rocprof/counters-with-times-of-another-run.csv": "a heading",
 }
 
