@@ -21,8 +21,10 @@ def kept_batches(
         return None
     if not Path(paths[0]).is_file() or Path(paths[0]).stat().st_size < KEPT_FROM:
         return None
-    from ktrace.analysis.overview.cache import found
+    from ktrace.analysis.overview.cache import cache_folder, found
 
+    if not cache_folder().is_dir():
+        return None
     key = key_of(paths, Selection(from_=selection.from_, map=selection.map))
     kept = found(key) if key else None
     if kept is None or not kept.is_as_read:

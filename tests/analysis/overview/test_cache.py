@@ -95,6 +95,15 @@ def test_another_selection_is_another_trace(folder: Path, trace: Path, readings:
     assert len(readings) == 2, "the number of processes changes nothing in the rows"
 
 
+def test_other_code_reads_again(
+    folder: Path, trace: Path, readings: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_of(trace)
+    monkeypatch.setattr(cache, "_code", lambda: 1)
+    rows_of(trace)
+    assert len(readings) == 2
+
+
 def test_without_the_cache_nothing_stays(folder: Path, trace: Path, readings: list[list[str]]) -> None:
     rows_of(trace, cached=False)
     rows_of(trace, cached=False)
