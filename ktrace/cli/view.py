@@ -96,6 +96,9 @@ def command(
             tell_issues(view.account)
             tell_alignment(view.account)
         tell(view.link)
+        if view.overview is not None:
+            rows = view.overview.stored.rows
+            tell(f"an overview of {rows:,} rows, from which parts open in Perfetto; --full opens all of it", err=True)
         if sys.stdout:
             sys.stdout.flush()
         if not no_browser and not view.open():

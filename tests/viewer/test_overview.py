@@ -222,6 +222,8 @@ def test_only_the_page_gets_answers(tmp_path: Path) -> None:
     with viewing(tmp_path, TRACE, "--overview", "--no-browser") as view:
         parts = urlsplit(view.link)
         assert parts.path.startswith("/") and len(parts.path) > 40
+        assert view.process.stderr is not None
+        assert view.process.stderr.readline().startswith("an overview of 75 rows, ")
         status, headers, body = view.get(view.link)
         assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
