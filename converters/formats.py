@@ -65,6 +65,8 @@ FOLDERS = (
     *("latencyprism", "latencyprism_csv"),
     # Programs that watch devices.
     "smi",
+    # CPU profilers that have zones of a GPU, too.
+    "tracy_csv",
     # Tables and logs of any tool.
     "mapped",
     *("table", "console"),

@@ -4,7 +4,7 @@ Name, Time (ms), Calls                  statistics: a plain time next to a count
 Name, GPU (us), Calls                   the meaning of the time is unknown: it stays an argument
 Name, Time per call (us), Calls         an average
 Name, Start Time(us), Duration(us)      a timeline: each row is an event
-name, src_file, src_line, total_ns, ..  zones of Tracy's csvexport, -u: ns_since_start, exec_time_ns: ranges of the host
+name, ns_since_start, exec_time_ns      the same
 """
 
 from __future__ import annotations

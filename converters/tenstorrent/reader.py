@@ -21,7 +21,7 @@ _CHIP = re.compile(r"\s*ARCH: *(?P<arch>\w+) *, *CHIP_FREQ\[MHz\]: *(?P<mhz>\d{1
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields operations as kernels with signposts, or the begins and ends of zones. Chips are facts.
+    """Yields operations as kernels with signposts, or the halves of zones. Chips are facts.
 
     Raises DamagedInput for zones without the frequency of the chip, by which cycles become ns.
     """
