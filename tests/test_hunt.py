@@ -30,6 +30,7 @@ LEARNED = frozenset(
     {
         "ascend/mstt/cluster_communication.json",
         "llama/llama-bench.md",
+        "rocm/rocprof_compute_23ed6f36.db",
         "rocm/ruv/decode_clean_tps.json",
         "rocm/ruv/prefill_clean_tps.json",
         "tenstorrent/bh20_oft.csv",

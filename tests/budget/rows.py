@@ -56,6 +56,15 @@ _STORES: tuple[Source, ...] = (
         id=("id",),
     ),
     Database(
+        *("rocprof-compute/two-kernels-and-metrics-of-one-name.db", "compute_dispatch"),
+        start="start_timestamp",
+        end="end_timestamp",
+        name=("kernel_uuid",),
+        names=Names("compute_kernel", "kernel_uuid", "kernel_name"),
+        track="gpu_id",
+        id=("dispatch_uuid", "dispatch_id"),
+    ),
+    Database(
         *("nvvp/a-range-a-fault-an-unknown-call-and-a-table-of-branches.nvvp", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL"),
         start="start",
         end="end",

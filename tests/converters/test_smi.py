@@ -37,7 +37,7 @@ def readings(trace: Trace) -> list[tuple[int | None, str, int, float, str | None
 
 
 def states(trace: Trace) -> set[tuple[int, str, str, int, int]]:
-    """Device, track, name, begin and end of all ranges, in ns from the first row."""
+    """Device, track, name, start and end of all ranges, in ns from the first row."""
     rows = trace.events
     zero = rows.ts.min()
     rows = rows[rows.kind == "range"]
