@@ -240,7 +240,9 @@ def served(
     seen = Path(paths[0]).stat() if Path(paths[0]).is_file() else None
     with ExitStack() as stack:
         stack.enter_context(in_force(wanted.limits))
-        if overview or (overview is None and wanted.budget is None and overviews.is_large(paths)):
+        form = _form_of(paths[0], wanted.from_) if wanted.reads_all() and len(paths) == 1 else None
+        large = wanted.budget is None and form != FOREIGN and overviews.is_large(paths)
+        if overview or (overview is None and large):
             from ktrace.pipeline.overview import overviewed, window
 
             whole, account = stack.enter_context(overviewed(paths, wanted, cached=cached, progress=progress))
@@ -253,7 +255,7 @@ def served(
                 return
             trace = stack.enter_context(scratch_folder()) / f"{_plain(stem(paths[0]))}.perfetto"
             window(whole, None, str(trace), gpu=gpu)
-        elif wanted.reads_all() and len(paths) == 1 and _opens_as_it_is(paths[0], wanted.from_, gpu):
+        elif form in (FOREIGN, gpu):
             trace = Path(paths[0])
         else:
             from ktrace.pipeline.convert import convert
@@ -349,28 +351,32 @@ def _close_last() -> None:
         _OPEN.pop().close()
 
 
-def _opens_as_it_is(path: str, from_: str | None, gpu: str) -> bool:
-    """Returns whether the UI reads the file: a Perfetto trace, plain or gzip, or an archive of `ktrace merge`.
+#: The form of device work in a trace that another program wrote: the UI shows it as it is.
+FOREIGN = "foreign"
 
-    A trace that ktrace wrote must contain device work in the form `gpu`.
+
+def _form_of(path: str, from_: str | None) -> str | None:
+    """The form of device work in a Perfetto trace, plain or gzip; `FOREIGN` if ktrace didn't write it.
+
+    An archive of `ktrace merge` is as it is, too. None for everything else.
     """
     if not Path(path).is_file():
-        return False
+        return None
     with open(path, "rb") as stream:
         head = stream.read(512)
     if head[257:262] == b"ustar":
         from ktrace.output.parts import MANIFEST
 
-        return head.startswith(MANIFEST.encode() + b"\0")
+        return FOREIGN if head.startswith(MANIFEST.encode() + b"\0") else None
     if not head.startswith((b"\n", b"\x1f\x8b")):
-        return False
+        return None
     from ktrace.input.detection import choose
 
     if (from_ or choose(Source(path)).name) != "perfetto":
-        return False
+        return None
     with Source(path).open() as stream:
         written = GPU_FORM.search(stream.read(512))
-    return written is None or written[1] == gpu.encode()
+    return FOREIGN if written is None else written[1].decode()
 
 
 def _serve(trace: Path) -> tuple[Server, str, str]:

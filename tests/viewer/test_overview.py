@@ -278,6 +278,22 @@ def test_large_inputs_get_an_overview_small_ones_do_not(tmp_path: Path, monkeypa
         assert view.overview is None
 
 
+@needs_ui
+@pytest.mark.parametrize(("by_ktrace", "expected"), [(True, True), (False, False)])
+def test_a_large_perfetto_trace_of_another_program_is_served_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_ktrace: bool, expected: bool
+) -> None:
+    monkeypatch.setattr(overviews, "LARGE", 10)
+    monkeypatch.setattr(overviews, "MOST", 10)
+    trace = tmp_path / "run.perfetto"
+    ktrace.convert(TRACE, trace)
+    if not by_ktrace:
+        trace.write_bytes(trace.read_bytes().replace(b'"gpu":"stages"', b'"npu":"stages"'))
+    with ktrace.view(trace, browser=False, offline=True) as view:
+        assert (view.overview is not None) == expected
+        assert (view.account is None) != expected
+
+
 @pytest.mark.parametrize("size", [0, 1])
 def test_the_size_of_folders_and_packed_files_counts(tmp_path: Path, size: int) -> None:
     folder = tmp_path / "traces"

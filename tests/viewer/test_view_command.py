@@ -312,18 +312,18 @@ def test_a_name_that_leads_elsewhere_meanwhile_is_not_served(
     link = tmp_path / "link.perfetto"
     link.symlink_to(perfetto)
     (tmp_path / "secret.txt").write_text("mine")
-    checked = viewer._opens_as_it_is
+    checked = viewer._form_of
 
-    def then_elsewhere(*arguments: object) -> bool:
-        opens = checked(*arguments)  # type: ignore[arg-type]
+    def then_elsewhere(*arguments: object) -> str | None:
+        form = checked(*arguments)  # type: ignore[arg-type]
         link.unlink()
         link.symlink_to(tmp_path / "other.perfetto")
-        return opens
+        return form
 
     (tmp_path / "other.perfetto").write_bytes(perfetto.read_bytes())
     monkeypatch.setattr(viewer, "PORT", 0)
     with viewer.served(link, gpu="stages") as view:
         assert view.account is None
-    monkeypatch.setattr(viewer, "_opens_as_it_is", then_elsewhere)
+    monkeypatch.setattr(viewer, "_form_of", then_elsewhere)
     with pytest.raises(KtraceError, match="became another file"), viewer.served(link, gpu="stages"):
         pytest.fail("it was served")
