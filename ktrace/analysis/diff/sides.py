@@ -45,7 +45,7 @@ def compare(
     a: Side,
     b: Side | None = None,
     *,
-    by: Sequence[str] | None = None,
+    by: str | Sequence[str] | None = None,
     total: bool = False,
     runs: tuple[str, str] | None = None,
     selection: Selection | None = None,
@@ -58,7 +58,7 @@ def compare(
     ----------
     a, b : path, Trace or Summary
         The sides; a path may be a file, a pattern or a folder of ranks. Without `b`, two runs in `a` are compared.
-    by : sequence of str, optional
+    by : str ("op,shape") or sequence of str, optional
         The tables wanted (`ktrace.analysis.diff.matching.COMPARED`). By default: by kernel where most kernels are in
         both, by operation, and by layer.
     total : bool
@@ -89,6 +89,7 @@ def compare(
     'within noise'
     """
     wanted = selected(selection, options)
+    by = by.split(",") if isinstance(by, str) else by
     require_comparable(by or ())
     groups = tuple(dict.fromkeys((*(_USUAL if by is None else by), *_NEEDED)))
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 def summarise(
     src: str | Path | Sequence[str | Path],
     *,
-    by: Sequence[str] | None = None,
+    by: str | Sequence[str] | None = None,
     tree: bool = False,
     peaks: str | Path | None = None,
     selection: Selection | None = None,
@@ -60,7 +60,7 @@ def summarise(
     ----------
     src : path or sequence of paths
         The inputs; several are one summary.
-    by : sequence of str, optional
+    by : str ("op,shape") or sequence of str, optional
         What to group work by (`ktrace.analysis.work.groups.BY`), and questions (`ktrace.analysis.summary`),
         by default all.
     tree : bool, optional
@@ -94,7 +94,7 @@ def summarise(
     from ktrace.analysis.roofline.peaks import peaks_of
     from ktrace.pipeline.selection import selected
 
-    table = peaks_of(peaks) if peaks is not None else None
+    table, by = peaks_of(peaks) if peaks is not None else None, by.split(",") if isinstance(by, str) else by
     summary = read_summary(src, by, selected(selection, options), progress, tree=tree)
     if table is not None:
         summary.answers |= against(summary.answers, table)

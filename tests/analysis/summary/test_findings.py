@@ -143,3 +143,12 @@ USE = DeviceUse("device 0", "run", 0, None, 1_000_000, 700_000, 700_000, 0, 0, 0
 
 def idle(*causes: IdleCause) -> IdleAnswer:
     return IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 300_000, causes)])
+
+
+def test_what_to_group_by_may_be_one_text() -> None:
+    path = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+    listed = ktrace.summary(path, by=["op", "operation"])
+    assert [table.rows for table in ktrace.summary(path, by="op,operation").tables()] == [
+        table.rows for table in listed.tables()
+    ]
+    assert [*ktrace.diff(path, path, by="operation").rows] == ["operation"]
