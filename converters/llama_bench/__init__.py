@@ -23,6 +23,7 @@ from ktrace.kit.text.headings import Columns, Heading
 
 _KEYS = ('"model_type"', '"n_prompt"', '"n_gen"', '"avg_ts"')
 _SQL = re.compile(r"(?:INSERT INTO|CREATE TABLE IF NOT EXISTS) (?:llama_bench|test) \(\s*build_commit\b")
+_OBJECT = re.compile(r"^\{\"build_commit\":[^\n]*\"avg_ts\":", re.MULTILINE)
 
 #: Words of other lines of llama.cpp, which say more than the table below them.
 _TIMINGS = ("vulkan timings:", "print: ", "print_timing", " us/run - ")
@@ -51,6 +52,8 @@ def probe(sample: Sample) -> Match | None:
         return Match(Score.DIALECT, "has tests of llama-bench with n_prompt, n_gen and avg_ts") if is_test else None
     if _SQL.search(text):
         return Match(Score.DIALECT, "fills a table with tests of llama-bench")
+    if _OBJECT.search(text):
+        return Match(Score.DIALECT, "has a test of llama-bench with build_commit and avg_ts")
     from ktrace.kit.text.tables import find_tables
 
     for table in find_tables(sample, columns_of):

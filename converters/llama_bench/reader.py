@@ -10,7 +10,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.json_items import beginning, json_items, plain_value
 from ktrace.kit.text.lines import Lines
-from ktrace.kit.text.tables import Row, Table, Text, read_tables
+from ktrace.kit.text.tables import Row, Text, read_tables
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder
@@ -22,7 +22,9 @@ from .results import Results
 _INSERT = re.compile(r"\s*INSERT INTO (?:llama_bench|test) \((?P<fields>[\w, ]+)\) VALUES \((?P<values>.*)\);\s*")
 _VALUE = re.compile(r"'(.*?)'(?:, (?=')|\Z)")
 _CREATE = re.compile(r"CREATE TABLE IF NOT EXISTS (?:llama_bench|test) \(|  \w+ (?:TEXT|INTEGER|REAL),?|\);")
-_STATEMENT = re.compile(r"^(?:INSERT INTO|CREATE TABLE IF NOT EXISTS) (?:llama_bench|test) ", re.MULTILINE)
+_LINE = re.compile(
+    r"^(?:INSERT INTO|CREATE TABLE IF NOT EXISTS) (?:llama_bench|test) |^\{\"build_commit\":", re.MULTILINE
+)
 _BUILD = re.compile(r"build: (?P<commit>\w+) \((?P<number>\d+)\)")
 _DEVICE = re.compile(r"\s*Device (?P<number>\d{1,4}): (?P<name>[^,]+), compute capability (?P<capability>\d+\.\d+)\b.*")
 
@@ -36,7 +38,7 @@ _TEXTS = frozenset(
 
 _INTEGER, _DECIMAL = re.compile(r"-?\d{1,19}"), re.compile(r"-?\d{1,18}\.\d{1,9}")
 
-#: Bytes in which the first statement or the first object of a text is looked for.
+#: Bytes in which the first statement or the first object of a log is looked for.
 _BEGINNING = 1 << 16
 
 
@@ -47,7 +49,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     begin = beginning(source, _BEGINNING)
     if begin.startswith("["):
         tests = _of_json(source, results, conversion.report)
-    elif begin.startswith("{") or _STATEMENT.search(begin):
+    elif begin.startswith("{") or _LINE.search(begin):
         tests = _of_lines(Lines(source, conversion), results)
     else:
         tests = _of_tables(Lines(source, conversion), results, rows)
@@ -121,7 +123,7 @@ def _of_tables(lines: Lines, results: Results, rows: RowBuilder) -> Iterator[Non
     """The tests of Markdown or CSV, and what a log says of build and devices around them."""
     for item in read_tables(lines, columns_of):
         if isinstance(item, Row):
-            problem = _in_table(item.table, item.cells, results)
+            problem = _in_table(item, results)
             lines.skip("bad-record", problem) if problem else lines.used()
         elif isinstance(item, Text):
             if found := _BUILD.fullmatch(item.text.strip()):
@@ -134,8 +136,11 @@ def _of_tables(lines: Lines, results: Results, rows: RowBuilder) -> Iterator[Non
         yield
 
 
-def _in_table(table: Table, cells: list[str], results: Results) -> str | None:
-    names, texts = [head.text for head in table.headings], [cell.strip() for cell in cells]
-    if "rate" in (table.fields or {}):
-        return results.add_printed(dict(zip(names, texts, strict=True)), table.ordinal)
-    return results.add(_typed(names, texts))
+def _in_table(row: Row, results: Results) -> str | None:
+    cells = {head.text: cell.strip() for head, cell in zip(row.table.headings, row.cells, strict=True)}
+    fields = row.table.fields or {}
+    if "rate" not in fields:
+        return results.add(_typed(cells.keys(), cells.values()))
+    printed = {row.table.headings[fields[field]].text for field in ("name", "model", "rate")}
+    settings = {heading: cell for heading, cell in cells.items() if heading not in printed and cell}
+    return results.add_printed(row.text("name"), row.text("model"), row.text("rate"), settings, row.table.ordinal)

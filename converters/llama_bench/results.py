@@ -45,9 +45,6 @@ _SETTINGS: dict[str, tuple[str, tuple[str, ...]]] = {
 #: Fields that aren't arguments: they become columns.
 _FIGURES = ("model_type", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts")
 
-#: Columns of Markdown that aren't settings.
-_PRINTED = ("model", "size", "params", "backend", "test", "t/s")
-
 #: Fields of which facts are made, if all tests have the same value.
 _FACTS = ("build_commit", "build_number", "cpu_info", "gpu_info", "backends", "model_type")
 
@@ -98,19 +95,17 @@ class Results:
         )
         return None
 
-    def add_printed(self, cells: dict[str, str], table: int) -> str | None:
-        """Adds a row of Markdown, the cells by their headings; returns what is wrong with another row."""
-        found = _RATE.fullmatch(cells["t/s"])
-        if not found or not cells["test"]:
-            return "no tokens/s" if cells["test"] else "no test"
-        self.see({"model_type": cells["model"], "backends": cells.get("backend")})
-        settings = [f"{head} {cell}" for head, cell in cells.items() if head not in _PRINTED and cell]
-        scope = _scope(cells["model"], [cells.get("backend", ""), *settings])
-        args = {head: cell for head, cell in cells.items() if head not in ("model", "test", "t/s") and cell}
+    def add_printed(self, name: str, model: str, rate: str, cells: dict[str, str], table: int) -> str | None:
+        """Adds a row of Markdown, `cells` are the others by their headings; returns what is wrong with another row."""
+        found = _RATE.fullmatch(rate.strip())
+        if not found or not name:
+            return "no tokens/s" if name else "no test"
+        backend = cells.get("backend", "")
+        self.see({"model_type": model, "backends": backend})
+        settings = [f"{head} {cell}" for head, cell in cells.items() if head not in ("size", "params", "backend")]
+        place: dict[str, Any] = {"scope": _scope(model, [backend, *settings]), "table": table, "args": cells}
         figures = {"avg": float(found["avg"]), "stddev": _finite(found["stddev"])}
-        self._rows.summary(
-            "metric", cells["test"], metric="tokens/s", unit="tokens/s", scope=scope, table=table, args=args, **figures
-        )
+        self._rows.summary("metric", name, metric="tokens/s", unit="tokens/s", **place, **figures)
         return None
 
     def facts(self) -> None:

@@ -102,6 +102,22 @@ def test_markdown_in_a_log() -> None:
     assert [row["name"] for row in catalog if row["entity"] == "device"] == ["Example GPU A", "Example GPU B"]
 
 
+def test_json_lines_below_those_of_ggml(tmp_path: Path) -> None:
+    path = tmp_path / "bench.log"
+    lines = (OURS / "broken-line-and-cut-end.jsonl").read_text().splitlines(keepends=True)[:2]
+    path.write_text("ggml_cuda_init: found 2 CUDA devices:\n" + "".join(lines))
+    trace = ktrace.read(path)
+    assert [row["name"] for row in rows(path)] == ["pp512", "pp512", "tg128", "tg128"]
+    assert {kind: issue.rows for kind, issue in trace.report.issues.items()} == {"unrecognised": 1}
+
+
+def test_headings_in_other_letters(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    path.write_text("| Model | Backend | Test | T/S |\n|---|---|---|---|\n| llama 1B | CUDA | pp512 | 12.50 ± 0.50 |\n")
+    (row,) = rows(path)
+    assert (row["name"], row["avg"], row["stddev"], row["scope"][0]) == ("pp512", 12.5, 0.5, "llama 1B")
+
+
 def test_facts_in_which_tests_agree(tmp_path: Path) -> None:
     tests = json.loads(JSON.read_text())
     facts = {row["entity"]: row["facts"] for row in rows(JSON, "catalog")}
