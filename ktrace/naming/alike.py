@@ -13,11 +13,24 @@ from itertools import islice
 
 def unique_name(name: str, is_taken: Callable[[str], bool], separator: str = "#") -> str:
     """Returns the name, or where it is taken the name with the first free number from 2 on: run, run#2, run#3."""
-    number, free = 1, name
-    while is_taken(free):
-        number += 1
-        free = f"{name}{separator}{number}"
-    return free
+    return FreeNames(is_taken, separator).free(name)
+
+
+class FreeNames:
+    """The same for many names, where one that is taken stays so: equal names take linear time."""
+
+    def __init__(self, is_taken: Callable[[str], bool], separator: str = "#") -> None:
+        self._is_taken = is_taken
+        self._separator = separator
+        self._last: dict[str, int] = {}
+
+    def free(self, name: str) -> str:
+        """Returns the name, or with the first free number."""
+        number = self._last.get(name, 1)
+        while self._is_taken(free := name if number == 1 else f"{name}{self._separator}{number}"):
+            number += 1
+        self._last[name] = number
+        return free
 
 
 #: How many names are compared, and how many characters of each: similarity takes quadratic time.

@@ -21,7 +21,7 @@ from typing import Any
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.row_builder import to_batch, to_rows
-from ktrace.naming.alike import unique_name
+from ktrace.naming.alike import FreeNames
 from ktrace.report import Ledger, Report
 from ktrace.stages.launch_tables import Launches, is_sampled
 
@@ -319,6 +319,7 @@ def _event_kind(kind: str, width: int) -> str:
 def _arguments(piece: _Slice) -> Row:
     """All figures of the slice, and the arguments of the source."""
     arguments: Row = {}
+    names = FreeNames(arguments.__contains__, " #")
     for row in (piece.head, *piece.measures):
         figures = {name: _plain(row[name]) for name in FIGURES if name in row}
         extra = load_object(row.get("args"))
@@ -330,7 +331,7 @@ def _arguments(piece: _Slice) -> Row:
             arguments |= {f"args.{key}" if key in arguments else key: value for key, value in extra.items()}
         else:
             measure = figures | extra
-            name = unique_name(_measure_name(row), arguments.__contains__, " #")
+            name = names.free(_measure_name(row))
             arguments[name] = measure["value"] if list(measure) == ["value"] else measure
         if "percent" in row:
             arguments.setdefault("percent", row["percent"])
@@ -359,14 +360,14 @@ def _remark(rows: list[Row], ts: int) -> Row:
     """One point for all metrics, or notes, of a section."""
     first = rows[0]
     arguments: Row = {}
+    names = FreeNames(arguments.__contains__, " #")
     for number, row in enumerate(rows, 1):
         figures = {name: _plain(row[name]) for name in FIGURES if name in row}
         if not figures:
             arguments[str(number)] = row["name"]
             continue
         name = f"{row['name']} ({row['unit']})" if row.get("unit") else row["name"]
-        free = unique_name(name, arguments.__contains__, " #")
-        arguments[free] = next(iter(figures.values())) if len(figures) == 1 else figures
+        arguments[names.free(name)] = next(iter(figures.values())) if len(figures) == 1 else figures
     keep = {name: first[name] for name in ("source", "id", "host", "pid", "clock") if name in first}
     name = (first.get("scope") or [_untitled(first)])[-1]
     return keep | {"kind": "instant", "name": name, "ts": ts, "args": dump_json(arguments)}

@@ -38,6 +38,7 @@ SELECTION = (
     Chosen(_KINETO, "row", "perfetto", 1_000_000),
     Chosen(_KINETO, "empty", "perfetto", 3_000_000),
     Chosen(_KINETO, "lines", "parquet", 1_000_000),
+    Chosen("llama-bench/log-with-devices-two-builds.md", "rows", "perfetto", 3_000),
     Chosen(_KINETO, "quotes", "parquet", 60_000),
     Chosen("chrome/begins-without-ends-and-an-end-too-many.json", "tracks", "perfetto", 4_000),
     Chosen("rpd2tracing/two-gpus-a-barrier-and-no-end.json", "tracks", "perfetto", 4_000),
