@@ -43,7 +43,17 @@ FOLDERS = (
     # NVIDIA.
     *("nsys", "nsys_stats", "nsys_tables", "ncu", "ncu_rep", "nvprof", "nvvp", "tensorrt"),
     # AMD.
-    *("rocprofv3", "rocprofv3_json", "rocpd", "rocprof", "rocprof_json", "rocprof_compute", "rpd", "rpd2tracing"),
+    *(
+        "rocprofv3",
+        "rocprofv3_json",
+        "rocpd",
+        "rocprof",
+        "rocprof_json",
+        "rocprof_db",
+        "rocprof_compute",
+        "rpd",
+        "rpd2tracing",
+    ),
     # Intel, Apple, Huawei, Tenstorrent.
     *("unitrace", "unitrace_json", "onetrace_json", "clintercept", "clintercept_json", "openvino", "xctrace"),
     *("ascend_json", "ascend_csv", "ascend_db", "ascend_communication"),

@@ -79,7 +79,7 @@ NOT_GROWN = {
     **dict.fromkeys(("rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS),
     **dict.fromkeys(("ascend-json", "ascend-csv", "unitrace-json", "onetrace-json", "clintercept-json"), _BLOCKS),
     **dict.fromkeys(("torch-memory", "nccl-flight-recorder", "ascend-communication"), _LIMITED),
-    **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-compute", "ascend-db"), _DATABASE),
+    **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
     "proton": _TREE,
     "otlp": "spans at the same time get a track each, as those of a grown sample; its own tests measure a big one",
@@ -89,7 +89,7 @@ NOT_GROWN = {
 #: Formats whose bytes aren't divided among records, structure and what is skipped -> why not.
 _BINARY = "not a text: its records have lengths or pages, and a byte more makes another file of it"
 NO_BYTES = {
-    **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-compute", "ascend-db"), _BINARY),
+    **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _BINARY),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _BINARY),
 }
 

@@ -56,6 +56,14 @@ _STORES: tuple[Source, ...] = (
         id=("id",),
     ),
     Database(
+        *("rocprof-db/hip-trace-with-counters-and-a-kernel-named-copy.db", "OPS"),
+        start="BeginNs",
+        end="EndNs",
+        name=("Name",),
+        track="queue-id",
+        id=("Index",),
+    ),
+    Database(
         *("rocprof-compute/two-kernels-and-metrics-of-one-name.db", "compute_dispatch"),
         start="start_timestamp",
         end="end_timestamp",
