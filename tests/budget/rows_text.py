@@ -157,6 +157,8 @@ TEXT = (
         "tenstorrent/profile_log_device.csv",
         "0,1,«track»,BRISC,333,«start»,77,«id»,,,«name»,TS_DATA,12,/k/reader.cpp,",
     ),
+    _line("tracy-csv/zones-and-plots-names-with-commas.csv", "«name»,render.cpp,120,«start»,«dur»,«track»,"),
+    _line("tracy-csv/statistics.csv", "«name»,render.cpp,120,17500,35.000000,2,8750.000000,8500,9000,353.553391"),
     _line(
         "llama/server-two-slots-with-times.log",
         "0.02.796.165 I slot print_timing: id  0 | task «id» | prompt eval time =     250.50 ms /    40"

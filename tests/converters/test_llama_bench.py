@@ -111,6 +111,15 @@ def test_json_lines_below_those_of_ggml(tmp_path: Path) -> None:
     assert {kind: issue.rows for kind, issue in trace.report.issues.items()} == {"unrecognised": 1}
 
 
+def test_a_log_with_kernels_is_read_for_these(tmp_path: Path) -> None:
+    table = (OURS / "log-with-devices-two-builds.md").read_text()
+    path = tmp_path / "both.log"
+    path.write_text((SAMPLES / "llama" / "vulkan-blocks-and-backend-ops.txt").read_text() + table)
+    assert ktrace.detect(path)[0].format == "llama"
+    path.write_text(table)
+    assert ktrace.detect(path)[0].format == "llama-bench"
+
+
 def test_headings_in_other_letters(tmp_path: Path) -> None:
     path = tmp_path / "table.md"
     path.write_text("| Model | Backend | Test | T/S |\n|---|---|---|---|\n| llama 1B | CUDA | pp512 | 12.50 ± 0.50 |\n")
