@@ -242,3 +242,22 @@ def test_times_that_are_none_or_too_late_are_skipped(tmp_path: Path) -> None:
 def test_what_a_log_lacks_is_told(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(KtraceError, match=told):
         read(written(tmp_path, text, "gpu.log"))
+
+
+@pytest.mark.parametrize(("own", "said"), [({"device": 0}, True), ({"pid": 1, "tid": 7}, False)])
+def test_states_of_a_device_are_nothing_that_the_host_did(tmp_path: Path, own: dict[str, int], said: bool) -> None:
+    """A log of states has nothing to add up; ranges of a thread are added up."""
+    nothing = "There is nothing to add up: no device work and no calls of the host."
+    assert ktrace.summary(THROTTLED).notes == [nothing]
+    row = {
+        "record": "event",
+        "source": "a",
+        "id": 1,
+        "kind": "range",
+        "name": "P0",
+        "ts": 1,
+        "dur": 5,
+        "timing": "measured",
+    }
+    path = written(tmp_path, '{"ktrace":"1.0"}\n' + json.dumps(row | own) + "\n", "rows.jsonl")
+    assert (nothing in ktrace.summary(path).notes) is said

@@ -178,7 +178,7 @@ class SummaryInput:
         work, slices, calls = kinds_in(batch, DEVICE_KINDS, _HOST, HOST_KINDS)
         correlation, _ = values(batch.columns, "correlation")
         self._work(batch, np.flatnonzero(work), ts, dur, correlation)
-        if not len(self.work) and slices.any():
+        if not len(self.work) and (slices := slices & ~_of_devices(batch)).any():
             self.host.add(source_of(batch), _some(batch, slices, HOST_COLUMNS))
             self.has_calls |= bool(calls.any())
 
@@ -247,6 +247,13 @@ def durations(batch: Batch) -> Int64:
     dur, known = values(batch.columns, "dur")
     possible = known & (dur >= 0) & (dur < LIMIT)
     return dur if possible.all() else np.where(possible, dur, UNFINISHED)
+
+
+def _of_devices(batch: Batch) -> Bools:
+    """Ranges on a device and no thread, such as a state of its clocks: nothing that the host did."""
+    (_, on_device), (_, on_thread) = (values(batch.columns, name) for name in ("device", "tid"))
+    found: Bools = words_in(batch.column("kind"), ("range",)) & on_device & ~on_thread
+    return found
 
 
 def _some(batch: Batch, mine: Bools, names: Iterable[str]) -> pa.RecordBatch:
