@@ -24,7 +24,7 @@ SUFFIX = ".ktrace-tmp"
 _OURS = re.compile(r"[.k].*[.-][0-9a-f]{16}\.ktrace-tmp", re.S)
 
 #: How often a file or folder is created that other processes remove before it is locked.
-_ATTEMPTS = 8
+_ATTEMPTS = 64
 
 
 def name_for(target: str) -> str:

@@ -126,6 +126,7 @@ _OPEN = {
     "converters/nsys_stats/columns.py f'(?:^|[^a-z0-9]){name}(?![a-z0-9])'": "no repetition",
     "converters/nvprof/printed_traces.py '\\\\s*' + '\\\\s{2,}'.join(apart) + '\\\\s*'": "tried below",
     "converters/nvprof/printed_traces.py '\\\\s*' + '\\\\s+'.join(cells) + '\\\\s*'": "tried below",
+    "converters/tracy_csv/reader.py mark.join(parts)": "a lazy name, then cells without the mark",
     "converters/rocprofv3_json/walk.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + (re.escape(key[1]) if key else b'') + b')'": "tried below",  # noqa: E501
 }
 

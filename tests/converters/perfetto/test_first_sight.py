@@ -145,7 +145,10 @@ def test_spans_without_threads_are_seen(tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_title_is_named_by_its_line(tmp_path: Path) -> None:
-    ktrace.convert(SAMPLES / "table" / "zones-of-tracy.csv", tmp_path / "out.perfetto")
+    (tmp_path / "zones.csv").write_text(
+        "name,src_file,total_ns,total_perc,counts\nfetch,a.c,4000,40,2\ndecode,a.c,6000,60,3\n"
+    )
+    ktrace.convert(tmp_path / "zones.csv", tmp_path / "out.perfetto")
     (tracks,) = engine.query(tmp_path / "out.perfetto", TRACKS)
     assert {row["thread"] or row["track"] for row in tracks} == {"table at line 1 (totals, not a timeline)"}
 
