@@ -71,15 +71,6 @@ UNREAD = (
     ),
 )
 
-#: Databases by their tables: a database that has all tables of any set is recognised.
-_DATABASES = (
-    (
-        ({"A", "OPS"}, {"A", "HIP"}, {"A", "HSA"}, {"OPS", "HIP"}),
-        "a database that rocprof wrote (results.db)",
-        "take the files next to it: results.csv, results.json or results.stats.csv",
-    ),
-)
-
 #: Binary files that only their names identify.
 _ENDINGS = {
     ".ntff": ("a profile of AWS Neuron", "ktrace can't read any output of neuron-profile yet"),
@@ -99,10 +90,7 @@ def unread(sample: Sample) -> Match | None:
 
 def _known(sample: Sample) -> tuple[str, str] | None:
     if sample.tables is not None:
-        names = {name.upper() for name in sample.tables}
-        return next(
-            ((what, remedy) for sets, what, remedy in _DATABASES if any(tables <= names for tables in sets)), None
-        )
+        return None
     head = sample.head[:_HEAD].removeprefix(b"\xef\xbb\xbf")
     for kind in UNREAD:
         if (kind.begin is None or kind.begin.match(head)) and all(sign.search(head) for sign in kind.signs):

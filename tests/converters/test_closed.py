@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -102,16 +101,6 @@ def test_tools_that_are_not_read_yet_are_known_by_content(tmp_path: Path, text: 
         with pytest.raises(UnknownFormat, match="which ktrace can't read yet") as caught:
             choose(Source(str(path)))
         assert caught.value.remedy == match.remedy and "some.txt" in str(caught.value)
-
-
-@pytest.mark.parametrize("tables", [("A", "OPS", "HIP"), ("A", "HSA")])
-def test_databases_that_are_not_read_yet(tmp_path: Path, tables: tuple[str, ...]) -> None:
-    path = tmp_path / "results.db"
-    with sqlite3.connect(path) as database:
-        for table in tables:
-            database.execute(f"CREATE TABLE {table} (id INTEGER)")
-    with pytest.raises(UnknownFormat, match="can't read yet"):
-        choose(Source(str(path)))
 
 
 def test_what_is_read_is_none_of_them() -> None:
