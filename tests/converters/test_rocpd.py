@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from conftest import SAMPLES
+from plain import asked
 from rocm_samples import ROCPD_3, UUIDS, make_rocpd, rocpd_rows
 
 import ktrace
@@ -33,11 +34,6 @@ def rows(trace: Trace, record: str = "events") -> list[dict[str, Any]]:
         if "args" in row:
             row["args"] = json.loads(row["args"])
     return found
-
-
-def asked(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
-        return database.execute(sql).fetchall()
 
 
 @pytest.mark.parametrize("path", [TWO, SAME], ids=["suffixes", "guids"])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import SAMPLES
+from plain import asked
 
 from ktrace.trace import read
 from ktrace.trace.trace import Trace
@@ -19,14 +20,6 @@ from ktrace.trace.trace import Trace
 SAMPLE = SAMPLES / "rocprof-compute" / "two-kernels-and-metrics-of-one-name.db"
 REAL = SAMPLES / "real" / "hunt" / "rocm" / "rocprof_compute_23ed6f36.db"
 FIELDS = {"Avg": "avg", "Min": "min", "Max": "max", "Median": "median", "Std Dev": "stddev", "Value": "value"}
-
-
-def asked(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    try:
-        return connection.execute(sql).fetchall()
-    finally:
-        connection.close()
 
 
 def changed(tmp_path: Path, sql: str) -> Trace:

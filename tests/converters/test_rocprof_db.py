@@ -11,20 +11,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from conftest import SAMPLES
+from plain import asked
 
 from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
 HIP = SAMPLES / "rocprof-db" / "hip-trace-with-counters-and-a-kernel-named-copy.db"
 HSA = SAMPLES / "rocprof-db" / "hsa-trace-and-an-unknown-table.db"
-
-
-def asked(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    try:
-        return connection.execute(sql).fetchall()
-    finally:
-        connection.close()
 
 
 def found(trace: Trace, *columns: str) -> list[tuple[Any, ...]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import SAMPLES, SHARED
+from plain import asked
 
 import ktrace
 from ktrace.model.json_text import decoded
@@ -39,11 +40,6 @@ def real() -> Path:
     if not REAL.exists():
         pytest.skip("the real file is not at hand (../shared/corpus/rpd)")
     return REAL
-
-
-def asked(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
-        return database.execute(sql).fetchall()
 
 
 def test_device_work_is_what_sql_says(real: Path) -> None:

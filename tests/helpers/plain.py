@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,6 +69,12 @@ def kineto(path: Path) -> tuple[list[Work], dict[str, Span]]:
         if event["name"].startswith("ProfilerStep#") and event["cat"] in ("user_annotation", "cpu_op", "Operator")
     }
     return work, steps
+
+
+def asked(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a database, by SQL; nothing is written next to it."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
+        return database.execute(sql).fetchall()
 
 
 def totals(work: Iterable[Work], key: Callable[[Work], Any]) -> dict[Any, tuple[int, int]]:

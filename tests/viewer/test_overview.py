@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser import chromium
+from browser import local_pages
 from click.testing import CliRunner
 from conftest import SAMPLES
 from running import viewing
@@ -47,12 +47,7 @@ COUNT = """async () => {
 @pytest.fixture
 def context() -> Iterator[Any]:
     """A fresh browser without a network."""
-    with chromium() as browser:
-        made = browser.new_context(viewport={"width": 1200, "height": 900})
-        made.set_default_timeout(30_000)
-        made.route("**/*", lambda route: route.abort())
-        made.route("http://127.0.0.1:*/**", lambda route: route.continue_())
-        made.route("file://**", lambda route: route.continue_())
+    with local_pages(1200, 30_000) as made:
         yield made
 
 

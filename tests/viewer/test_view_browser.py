@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium
+from browser import local_pages
 from conftest import SAMPLES
 from running import viewing
 
@@ -53,11 +53,7 @@ COLOURS = """() => {
 @pytest.fixture
 def context() -> Iterator[Any]:
     """A fresh browser, in which ui.perfetto.dev may ask this machine, as a user lets it when asked."""
-    with chromium() as browser:
-        made = browser.new_context(viewport={"width": 1400, "height": 900})
-        made.set_default_timeout(60_000)
-        made.route("**/*", lambda route: route.abort())
-        made.route("http://127.0.0.1:*/**", lambda route: route.continue_())
+    with local_pages(1400, 60_000) as made:
         yield made
 
 
