@@ -1,6 +1,8 @@
 """Joins and groups of rows by one or several columns of numbers.
 
 group_start_mask  where sorted rows begin a new group
+each_group        the rows of each group, as a slice
+greatest_so_far   for each sorted row the greatest value of its group up to it
 find              for each wanted row the first known row that is equal
 positions         where values stand among sorted ones
 isin_sorted       which values are among sorted ones
@@ -17,7 +19,7 @@ kernel correlation 71  process 4242
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +43,30 @@ def group_start_mask(columns: Columns) -> Bools:
     for column in columns:
         differs[1:] |= column[1:] != column[:-1]
     return differs
+
+
+def each_group(columns: Columns) -> Iterator[slice]:
+    """Yields where each run of equal sorted rows is."""
+    first = np.flatnonzero(group_start_mask(columns)).tolist()
+    yield from map(slice, first, [*first[1:], len(columns[0])])
+
+
+def greatest_so_far(values: Int64, columns: Columns) -> Int64:
+    """For each row the greatest value so far in its run of equal sorted rows, such as how far a track has come."""
+    if not len(values):
+        return values.copy()
+    group = np.cumsum(group_start_mask(columns)) - 1
+    least, most, last = int(values.min()), int(values.max()), int(group[-1])
+    if (most - least + 1) * (last + 1) < _CODES:  # the values of each group, raised above those of all before it
+        base = group * (most - least + 1)
+        found: Int64 = np.maximum.accumulate(values - least + base) - base + least
+        return found
+    order = np.argsort(values, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    base = group * len(order)
+    found = values[order][np.maximum.accumulate(rank + base) - base]
+    return found
 
 
 def find(wanted: Columns, known: Columns) -> Int64:

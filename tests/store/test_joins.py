@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktrace.store.joins import combined, distinct, find, isin_sorted, positions
+from ktrace.store.joins import combined, distinct, each_group, find, greatest_so_far, isin_sorted, positions
 
 _RANDOM = np.random.default_rng(7)
 
@@ -41,3 +41,15 @@ def test_combined_codes_are_equal_where_all_columns_are() -> None:
     rows = list(zip(*(column.tolist() for column in columns), strict=True))
     assert len(set(zip(codes.tolist(), rows, strict=True))) == len(set(rows)) == len(set(codes.tolist()))
     assert codes.max() < size
+
+
+@pytest.mark.parametrize("wide", [1, 1 << 45, 1 << 57])
+@pytest.mark.parametrize("rows", [0, 1, 400])
+def test_the_greatest_value_so_far_is_that_of_its_group(rows: int, wide: int) -> None:
+    """Also where the values of all groups, one above the other, are more than int64 has."""
+    group, values = np.sort(_RANDOM.integers(0, 60, rows)), _RANDOM.integers(-20, 20, rows) * wide
+    expected: list[int] = []
+    for mine in each_group((group,)):
+        assert len(set(group[mine].tolist())) == 1
+        expected += [max(values[mine.start : row + 1].tolist()) for row in range(mine.start, mine.stop)]
+    assert greatest_so_far(values, (group,)).tolist() == expected

@@ -12,7 +12,6 @@ ktrace leaves their packets out when it reads a trace.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
@@ -26,6 +25,7 @@ from ktrace.model.masks import words_in
 from ktrace.naming.short_names import short_name
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.stages.order.timeline import TimelineBatch
+from ktrace.store.joins import greatest_so_far
 
 #: The most pieces of a trace, if it has fewer streams.
 MOST = 4000
@@ -98,15 +98,6 @@ def _joined(parts: list[Pieces]) -> Pieces:
     return Pieces(*(column[order] for column in columns))
 
 
-def _reach(track: Int64, end: Int64) -> Int64:
-    """Returns the greatest end so far on the track of each piece."""
-    found = np.empty_like(end)
-    cuts = [0, *(np.flatnonzero(np.diff(track)) + 1).tolist(), len(track)]
-    for first, last in itertools.pairwise(cuts):
-        np.maximum.accumulate(end[first:last], out=found[first:last])
-    return found
-
-
 def _none() -> Pieces:
     empty = np.empty(0, np.int64)
     return Pieces(*(empty,) * 10, np.empty((0, _OPERATIONS + 1), np.int64))
@@ -124,7 +115,7 @@ class Reach:
 
     def placed(self, track: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
         """Returns gap and origin of ordered work, and what each adds to the time in which its track is busy."""
-        reach = _reach(track, end)
+        reach = greatest_so_far(end, (track,))
         before = np.full(len(track), _NEVER, np.int64)
         before[1:] = reach[:-1]
         first = np.flatnonzero(np.append(True, track[1:] != track[:-1]))

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ import numpy as np
 from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import BLOCK
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64
-from ktrace.store.joins import distinct, group_start_mask
+from ktrace.store.joins import distinct, greatest_so_far, group_start_mask
 
 #: Returns for spans without a parent the index of one around them on another thread, -1 where there is none.
 Outer = Callable[[Int32, Int64], Int64]
@@ -107,12 +106,9 @@ def _innermost(track: Int32, begin: Int64, end: Int64) -> Int64:
 
 def _cuts(track: Int32, begin: Int64, end: Int64) -> Int64:
     """Where sorted slices begin after the end of all before them on their track; the last one is their number."""
-    bounds = np.flatnonzero(group_start_mask((track,)))
-    closed = np.ones(len(track), np.bool_)
-    for low, high in pairwise([*bounds.tolist(), len(track)]):
-        reached = np.maximum.accumulate(end[low:high])[:-1]
-        here = begin[low + 1 : high]
-        closed[low + 1 : high] = (here >= reached) & (here > begin[low : high - 1])
+    closed = group_start_mask((track,))
+    reached = greatest_so_far(end, (track,))[:-1]
+    closed[1:] |= (begin[1:] >= reached) & (begin[1:] > begin[:-1])
     closed[0] = False
     return np.append(np.flatnonzero(closed), len(track))
 

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ktrace.model.arrays import Float64, Int32, Int64, Structured
+from ktrace.model.arrays import AnyArray, Bools, Float64, Int32, Int64, Structured
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.tracks import Track
 from ktrace.naming.phases import phase_of
 from ktrace.stages.select.wanted import step_of
-from ktrace.store.joins import group_start_mask
+from ktrace.store.joins import each_group, greatest_so_far, group_start_mask
 
 #: What a lane shows: work, ranges, or steps and phases.
 WORK, RANGE, MARK = range(3)
@@ -111,16 +110,11 @@ class Pieces:
         They are sorted by lane, those of one lane by time. An `end` that isn't known is `last`.
         """
         end = np.where(rows["end"] >= OPEN, last, rows["end"])
-        rows["end"] = end
-        since = rows["ts"].copy()
-        first = np.flatnonzero(group_start_mask((rows["lane"],)))
-        for start, stop in pairwise([*first.tolist(), len(rows)]):
-            lane = int(rows["lane"][start])
-            reached = np.maximum(np.maximum.accumulate(end[start:stop]), self._reached[lane])
-            since[start] = max(since[start], self._reached[lane])
-            since[start + 1 : stop] = np.maximum(since[start + 1 : stop], reached[:-1])
-            self._reached[lane] = reached[-1]
-        rows["ts"] = np.minimum(since, np.maximum(end, rows["ts"]))
+        lane, ts, known = rows["lane"], rows["ts"], self._reached[rows["lane"]]
+        reached = np.maximum(greatest_so_far(end, (lane,)), known)
+        before = np.where(group_start_mask((lane,)), known, np.roll(reached, 1))
+        self._reached[lane] = reached  # that of the last row of each lane stays
+        rows["ts"], rows["end"] = np.minimum(np.maximum(ts, before), np.maximum(end, ts)), end
         return rows
 
 
@@ -139,8 +133,20 @@ class Cells:
     time: Int64
     count: Int64
 
+    #: The columns, all of one length.
+    COLUMNS: ClassVar = ("lane", "bucket", "name", "time", "count")
+
     def __len__(self) -> int:
         return len(self.lane)
+
+    @property
+    def columns(self) -> tuple[AnyArray, ...]:
+        """The columns, by `COLUMNS`."""
+        return tuple(getattr(self, name) for name in self.COLUMNS)
+
+    def where(self, mine: Bools) -> Cells:
+        """Some of the cells."""
+        return Cells(self.origin, self.shift, *(column[mine] for column in self.columns))
 
     @classmethod
     def none(cls, origin: int, shift: int) -> Cells:
@@ -150,9 +156,8 @@ class Cells:
 
     def with_more(self, *parts: Cells) -> Cells:
         """These and others of the same buckets, those of one lane, bucket and name added up."""
-        lane, bucket, name, time, count = (
-            np.concatenate([getattr(one, field) for one in (self, *parts)])
-            for field in ("lane", "bucket", "name", "time", "count")
+        lane, bucket, name, time, count = map(
+            np.concatenate, zip(*(one.columns for one in (self, *parts)), strict=True)
         )
         buckets, names = (int(column.max(initial=0)) + 1 for column in (bucket, name))
         order = np.argsort((lane.astype(np.int64) * buckets + bucket) * names + name, kind="stable")
@@ -276,7 +281,5 @@ def by_lane(cells: Cells) -> Iterator[tuple[int, Buckets]]:
     order = np.lexsort((cells.name, -cells.count, -cells.time, group))
     name = cells.name[order[first]]
     lane, bucket = cells.lane[first], cells.bucket[first]
-    starts = np.flatnonzero(group_start_mask((lane,)))
-    for start, stop in pairwise([*starts.tolist(), len(lane)]):
-        mine = slice(start, stop)
-        yield int(lane[start]), Buckets(bucket[mine], busy[mine], count[mine], name[mine])
+    for mine in each_group((lane,)):
+        yield int(lane[mine.start]), Buckets(bucket[mine], busy[mine], count[mine], name[mine])

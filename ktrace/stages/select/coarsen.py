@@ -35,7 +35,7 @@ from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.events import LIMIT, values
-from ktrace.store.joins import group_start_mask
+from ktrace.store.joins import each_group, greatest_so_far, group_start_mask
 from ktrace.store.shapes import Shapes
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
@@ -76,11 +76,6 @@ class _Rows(NamedTuple):
     def where(self, mine: AnyArray | slice) -> _Rows:
         """Some of the rows."""
         return _Rows(self.place[mine], self.track[mine], self.ts[mine], self.end[mine], self.name[mine])
-
-    def tracks(self) -> Iterator[slice]:
-        """Yields the rows of each track."""
-        first = np.flatnonzero(group_start_mask((self.track,)))
-        yield from (slice(*ends) for ends in zip(first.tolist(), [*first[1:].tolist(), len(self.track)], strict=True))
 
 
 def coarsened(batches: Iterable[Batch], budget: int, report: Report) -> Iterator[Batch]:
@@ -276,7 +271,7 @@ def _runs(rows: _Rows, short: Bools, length: int) -> Int64:
     """The number of the run of each short slice, -1 for the others."""
     found = np.full(len(short), -1, np.int64)
     before = 0
-    for track in rows.tracks():
+    for track in each_group((rows.track,)):
         mine = short[track]
         place = np.flatnonzero(mine)
         if not len(place):
@@ -294,12 +289,8 @@ def _runs(rows: _Rows, short: Bools, length: int) -> Int64:
 
 
 def _busy(rows: _Rows, run: Int64) -> Int64:
-    """The time of each run in which at least one of its slices is open; `run` rises from 0."""
-    order = np.argsort(rows.end, kind="stable")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    base = run * len(run)  # ranks of one run are above all of those before it
-    reached = rows.end[order][np.maximum.accumulate(rank + base) - base]
+    """The time of each run in which at least one of its slices is open."""
+    reached = greatest_so_far(rows.end, (run,))
     begins = group_start_mask((run,))
     since = rows.ts.copy()
     since[~begins] = np.maximum(since, np.roll(reached, 1))[~begins]
