@@ -61,12 +61,11 @@ def one_file(overview: Overview) -> str:
     shift = max(overview.stored.cells.shift, overview.length.bit_length() - BUCKETS.bit_length() + 1)
     while len(cells := overview.cells((0, overview.length), shift)) > CELLS:
         shift += 1
-    tables = {number: overview.table_of(number) for number in np.unique(cells.lane).tolist()}
     data = {
         "about": about(overview) | {"shift": shift},
-        "cells": [getattr(cells, name).tolist() for name in ("lane", "bucket", "name", "time", "count")],
+        "cells": [column.tolist() for column in cells.columns],
         "names": overview.named(np.unique(cells.name).tolist()),
-        "tables": tables,
+        "tables": overview.tables.tolist(),
         "counters": overview.counters((0, overview.length), shift),
         "idle": idle_causes(overview, (0, overview.length)),
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +16,19 @@ import numpy as np
 from ktrace.analysis.overview.lanes import MARK, RANGE, WORK, Cells, Pieces, by_lane, cells_of
 from ktrace.analysis.overview.stored import Span, Stored
 from ktrace.analysis.work.groups import OTHER, Group
+from ktrace.model.arrays import AnyArray
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.tracks import Node, Track, arrange
 from ktrace.naming.phases import phase_of
 from ktrace.naming.short_names import short_name
 from ktrace.naming.taxonomy import taxonomy
-from ktrace.store.joins import group_start_mask
+from ktrace.store.joins import each_group
 
 #: One bucket that is wider than any trace.
 _ALL = 62
 
 #: The most buckets of one answer, and names of the heaviest.
 _BUCKETS, HEAVIEST = 4_096, 40
-
-#: The most rows of which the causes of gaps are found while somebody waits.
-MOST_EXPLAINED = 1_000_000
-
-#: The argument of a slice that goes on beyond the part that was cut out.
-BEYOND = "args.beyond_window"
 
 #: What is heavy is listed for the work of devices, for that of the host, and for ranges and steps.
 TABLES = ("device", "host", "ranges")
@@ -56,7 +50,7 @@ class Overview:
         return self.stored.span[1] - self.stored.span[0]
 
     def about(self) -> dict[str, Any]:
-        """What the page needs first: the lanes in the order in which they are drawn, colours, notes."""
+        """What the page needs first: the lanes in the order in which they are drawn, and inputs."""
         report = self.stored.report()
         return {
             "title": self.title,
@@ -185,8 +179,7 @@ class Overview:
         """The operations of the work of devices, that which takes most time first."""
         time: dict[str, int] = {}
         cells = self._sums((0, self.length))
-        device = np.array([self.table_of(lane) == "device" for lane in range(len(self.stored.lanes.all))], np.bool_)
-        mine = device[cells.lane]
+        mine = self.tables[cells.lane] == "device"
         for name, own in zip(cells.name[mine].tolist(), cells.time[mine].tolist(), strict=True):
             operation = self._labels[name][1]
             time[operation] = time.get(operation, 0) + own
@@ -217,7 +210,7 @@ class Overview:
         if shift < kept.shift:
             return self.from_rows((origin + (first << shift), origin + ((last + 1) << shift)), shift)
         cells = self._wider(shift)
-        return _some(cells, (cells.bucket >= first) & (cells.bucket <= last))
+        return cells.where((cells.bucket >= first) & (cells.bucket <= last))
 
     def _sums(self, span: Span) -> Cells:
         """The sums of exactly this part of the time: one bucket."""
@@ -228,7 +221,7 @@ class Overview:
             return self._wider(_ALL)
         if last <= first:
             return self.from_rows((start, stop), _ALL)
-        inner = _some(kept, (kept.bucket >= first) & (kept.bucket < last)).wider(_ALL)
+        inner = kept.where((kept.bucket >= first) & (kept.bucket < last)).wider(_ALL)
         begin, end = origin + (first << kept.shift), origin + (last << kept.shift)
         edges = [self.from_rows(edge, _ALL) for edge in ((start, begin), (end, stop)) if edge[0] < edge[1]]
         return inner.with_more(*edges)
@@ -249,10 +242,9 @@ class Overview:
     def counters(self, span: Span, shift: int) -> dict[int, list[list[float]]]:
         """Buckets, least and greatest reading of each counter in a part of the time."""
         found = self.stored.envelope(self.absolute(span), shift)
-        first = np.flatnonzero(group_start_mask((found.series,)))
         return {
-            int(found.series[start]): [column[start:stop].tolist() for column in found[3:]]
-            for start, stop in pairwise([*first.tolist(), len(found.series)])
+            int(found.series[mine.start]): [column[mine].tolist() for column in found[3:]]
+            for mine in each_group((found.series,))
         }
 
     def named(self, numbers: Iterable[int]) -> dict[int, tuple[str, str, str]]:
@@ -264,9 +256,9 @@ class Overview:
         cells = self._sums(span)
         start, stop = self.absolute(span)
         used, tables = set[int](), {}
-        tabled = np.array([self.table_of(lane) for lane in range(len(self.stored.lanes.all))])[cells.lane]
+        tabled = self.tables[cells.lane]
         for title in TABLES:
-            rows = self._heaviest(_some(cells, tabled == title))
+            rows = self._heaviest(cells.where(tabled == title))
             used.update(row[0] for row in rows)
             tables[title] = rows
         busy = {lane: int(buckets.busy.sum()) for lane, buckets in by_lane(cells)}
@@ -283,12 +275,15 @@ class Overview:
             "names": self.named(used),
         }
 
-    def table_of(self, lane: int) -> str:
-        """The table that has what is heavy on a lane, one of TABLES; "" for the lanes of whole devices."""
-        if lane >= len(self.stored.lanes.whole):
-            return ""
-        track, shows = self.stored.lanes.all[lane]
-        return "ranges" if shows != WORK else "device" if track.is_on_device else "host"
+    @cached_property
+    def tables(self) -> AnyArray:
+        """For each lane the table that has what is heavy on it, one of TABLES; "" for the lanes of whole devices."""
+        lanes = self.stored.lanes
+        of_tracks = [
+            "ranges" if shows != WORK else "device" if track.is_on_device else "host"
+            for track, shows in lanes.all[: len(lanes.whole)]
+        ]
+        return np.array(of_tracks + [""] * (len(lanes.all) - len(of_tracks)))
 
     @staticmethod
     def _heaviest(cells: Cells) -> list[tuple[int, int, int]]:
@@ -303,17 +298,11 @@ class Overview:
         small = words.lower()
         named = np.array([small in name.name.lower() for name in self.stored.names], np.bool_)
         cells = self.cells((0, self.length), max(self.stored.cells.shift, int(self.length).bit_length() - 10))
-        mine = _some(cells, named[cells.name] & (cells.lane < len(self.stored.lanes.whole)))
+        mine = cells.where(named[cells.name] & (cells.lane < len(self.stored.lanes.whole)))
         return [
             {"lane": lane, "buckets": buckets.bucket.tolist()[:most], "shift": mine.shift}
             for lane, buckets in by_lane(mine)
         ]
-
-
-def _some(cells: Cells, mine: Any) -> Cells:
-    return Cells(
-        cells.origin, cells.shift, *(getattr(cells, name)[mine] for name in ("lane", "bucket", "name", "time", "count"))
-    )
 
 
 def _name(node: Node, above: Node) -> str:

@@ -129,7 +129,7 @@ class _Writer:
         zones: list[tuple[int, int]] = []
         with (self._folder / _LANES).open("wb") as file:
             cells = all_cells(self._in_order(lanes, file, zones), lanes, (start, max(stop, start + 1)))
-        _write(self._folder / _CELLS, {name: getattr(cells, name) for name in _COLUMNS})
+        _write(self._folder / _CELLS, dict(zip(Cells.COLUMNS, cells.columns, strict=True)))
         words = (
             pa.array([name.name for name in names], pa.string()),
             pa.array([name.kind for name in names], pa.string()),
@@ -175,7 +175,6 @@ class _Writer:
 
 
 _BOUNDS = ("series", "bucket", "low", "high")
-_COLUMNS = ("lane", "bucket", "name", "time", "count")
 
 
 def _span_of(rows: Structured) -> Span:
@@ -319,7 +318,7 @@ class Stored:
     def cells(self) -> Cells:
         """The sums of the whole trace, in the narrowest buckets that are kept."""
         table = _read(self.folder / _CELLS)
-        return Cells(*self._index["cells"], *(table[name].combine_chunks().to_numpy() for name in _COLUMNS))
+        return Cells(*self._index["cells"], *(table[name].combine_chunks().to_numpy() for name in Cells.COLUMNS))
 
     @cached_property
     def series(self) -> list[tuple[Track, str]]:
