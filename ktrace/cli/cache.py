@@ -34,10 +34,13 @@ def command(format_: str, clear: bool) -> None:
             {"inputs": one.inputs, "size_bytes": one.size, "opened": when.isoformat(timespec="seconds")}
             for one, when in zip(found, used, strict=True)
         ]
-        put_answer("cache", {"folder": str(folder), "cleared": clear, "traces": traces})
+        put_answer("cache", {"folder": str(folder) if folder else None, "cleared": clear, "traces": traces})
+        return
+    if folder is None:
+        tell(f"nothing is kept: {cache.FOLDER} is {cache.OFF}")
         return
     if found:
-        names = [escape_controls(", ".join(one.inputs)) for one in found]
+        names = [escape_controls(", ".join(one.inputs)) or "(damaged, or of another version)" for one in found]
         times = [f"{when.astimezone():%Y-%m-%d %H:%M}" for when in used]
         sizes = [size(one.size) for one in found]
         print_table(("input", "size", "opened last"), list(zip(names, sizes, times, strict=True)))

@@ -23,7 +23,7 @@ def kept_batches(
         return None
     from ktrace.analysis.overview.cache import cache_folder, found
 
-    if not cache_folder().is_dir():
+    if (folder := cache_folder()) is None or not folder.is_dir():
         return None
     key = key_of(paths, Selection(from_=selection.from_, map=selection.map))
     kept = found(key) if key else None

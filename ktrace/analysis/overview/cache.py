@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import stat
 import sys
 import time
@@ -21,7 +23,7 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from ktrace.analysis.overview.stored import VERSION, Stored
+from ktrace.analysis.overview.stored import FILES, VERSION, Stored
 from ktrace.input.compression import split_member
 from ktrace.input.expand import expanded
 from ktrace.input.source import MAPPING_SUFFIX
@@ -48,10 +50,19 @@ _CODE = (".py", ".so", ".pyd", ".toml")
 
 _DAY = 86_400
 
+#: A name that `key_of` gives.
+_KEY = re.compile(r"[0-9a-f]{32}")
+
+#: What opening a folder raises that isn't a trace of this version.
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError)
+
 
 @dataclass(frozen=True)
 class Entry:
-    """A trace in the cache: its folder, inputs, bytes, and when it was opened last (Unix time in s)."""
+    """A trace in the cache: its folder, inputs, bytes, and when it was opened last (Unix time in s).
+
+    The inputs of one that can't be read aren't known: it is damaged, or of another version.
+    """
 
     folder: Path
     inputs: list[str]
@@ -59,10 +70,13 @@ class Entry:
     used: float
 
 
-def cache_folder() -> Path:
-    """The folder of the cache: that which KTRACE_CACHE names, else where this system keeps caches of a user."""
+def cache_folder() -> Path | None:
+    """The folder of the cache: that which KTRACE_CACHE names, else where this system keeps caches of a user.
+
+    None if that is off.
+    """
     if named := os.environ.get(FOLDER):
-        return Path(named)
+        return None if named == OFF else Path(named)
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "ktrace" / "cache"
     if sys.platform == "darwin":
@@ -71,14 +85,19 @@ def cache_folder() -> Path:
 
 
 def found(key: str) -> Stored | None:
-    """The stored trace with this key, marked as used; None if there is none, or a damaged one."""
-    folder = cache_folder() / key
-    try:
-        kept = Stored(folder)
-        os.utime(folder)
-    except (OSError, ValueError, KeyError, TypeError):
+    """The stored trace with this key, marked as used; None if there is none. A damaged one is removed."""
+    folder = cache_folder()
+    if folder is None or not folder.is_dir() or not _is_ours(folder):
         return None
-    return kept if _is_ours(folder.parent) else None
+    place = folder / key
+    try:
+        kept = Stored(place)
+        os.utime(place)
+    except _UNREADABLE:
+        if _is_unreadable(place):
+            remove(place)
+        return None
+    return kept
 
 
 @contextmanager
@@ -99,7 +118,7 @@ def storing(key: str | None) -> Iterator[Held]:
 def keep(held: Held, key: str) -> Path:
     """Gives a folder of `storing` its place in the cache. Returns where the trace is now."""
     folder = cache_folder()
-    if held.path.parent != folder:
+    if folder is None or held.path.parent != folder:
         return held.path
     try:
         place = held.path.rename(folder / key)
@@ -109,8 +128,10 @@ def keep(held: Held, key: str) -> Path:
     return place
 
 
-def _usable(folder: Path) -> Path | None:
+def _usable(folder: Path | None) -> Path | None:
     """The folder, made if need be; None if it can't be used, or if others than this user may write to it."""
+    if folder is None:
+        return None
     try:
         folder.mkdir(0o700, parents=True, exist_ok=True)
     except OSError:
@@ -131,7 +152,7 @@ def key_of(paths: Sequence[str], format: str | None, chosen: Sequence[object]) -
     """
     from ktrace import __version__
 
-    if os.environ.get(FOLDER) == OFF:
+    if cache_folder() is None:
         return None
     files: list[tuple[str, int, int, int]] = []
     for one in expanded(paths, Report(), format):
@@ -173,12 +194,28 @@ def entries(folder: Path | None = None) -> list[Entry]:
     """The traces in the cache, the one that was used last first."""
     folder = folder or cache_folder()
     found = []
-    for one in folder.iterdir() if folder.is_dir() else ():
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            kept = Stored(one)
-            inputs = [source["path"] for source in kept.report().inputs]
-            found.append(Entry(one, inputs, kept.size, one.stat().st_mtime))
+    for one in folder.iterdir() if folder and folder.is_dir() else ():
+        with suppress(OSError):
+            if (inputs := _inputs(one)) is not None:
+                size = sum(file.stat().st_size for file in one.iterdir())
+                found.append(Entry(one, inputs, size, one.stat().st_mtime))
     return sorted(found, key=lambda entry: -entry.used)
+
+
+def _inputs(folder: Path) -> list[str] | None:
+    """The inputs of a trace, none of one that can't be read; None if the folder isn't a trace."""
+    try:
+        return [source["path"] for source in Stored(folder).report().inputs]
+    except _UNREADABLE:
+        return [] if _is_unreadable(folder) else None
+
+
+def _is_unreadable(folder: Path) -> bool:
+    """Whether what can't be read is a trace all the same: by its name, and all names of its files."""
+    if not _KEY.fullmatch(folder.name) or not folder.is_dir() or folder.is_symlink():
+        return False
+    names = {file.name for file in folder.iterdir()}
+    return bool(names) and names <= FILES
 
 
 def clear(folder: Path | None = None) -> list[Entry]:
@@ -192,15 +229,10 @@ def clear(folder: Path | None = None) -> list[Entry]:
 def tidy(folder: Path, keep: Path) -> None:
     """Removes traces that are old, or one too many for the size of the cache, but for `keep`."""
     sweep(folder)
-    left = min(MOST_BYTES, int(_free(folder) * FREE_SHARE))
-    for entry in entries(folder):
+    found = entries(folder)
+    free = shutil.disk_usage(folder).free + sum(entry.size for entry in found)
+    left = min(MOST_BYTES, int(free * FREE_SHARE))
+    for entry in found:
         left -= entry.size
         if entry.folder != keep and (left < 0 or time.time() - entry.used > MOST_DAYS * _DAY):
             remove(entry.folder)
-
-
-def _free(folder: Path) -> int:
-    """The bytes that are free for the cache, with what it takes already."""
-    import shutil
-
-    return shutil.disk_usage(folder).free + sum(entry.size for entry in entries(folder))

@@ -49,6 +49,9 @@ ALWAYS: Span = (-OPEN, OPEN)
 _INDEX, _ROWS, _LANES, _CELLS, _NAMES = "index.json", "rows.arrows", "lanes.rows", "cells.arrow", "names.arrow"
 _READINGS, _ENVELOPE = "readings.rows", "envelope.arrow"
 
+#: The names of all files of a stored trace.
+FILES = frozenset((_INDEX, _ROWS, _LANES, _CELLS, _NAMES, _READINGS, _ENVELOPE))
+
 
 def store(batches: Iterable[Batch], folder: Path, report: Report) -> None:
     """Writes batches to a folder, which is empty. Begins and ends must have been paired before.
@@ -234,6 +237,8 @@ class Stored:
         self._index = json.loads((folder / _INDEX).read_text("utf-8"))
         if self._index["version"] != VERSION:
             raise ValueError(f"{folder} has version {self._index['version']}")
+        if missing := FILES - {file.name for file in folder.iterdir()}:
+            raise ValueError(f"{folder} has no {min(missing)}")
         self.report()
         stops = [block[1] for block in self._index["blocks"]]
         self.blocks = [
@@ -247,11 +252,6 @@ class Stored:
     def rows(self) -> int:
         """How many rows there are, without those of the catalog."""
         return sum(block.rows for block in self.blocks if block.record != "catalog")
-
-    @property
-    def size(self) -> int:
-        """The bytes of all its files."""
-        return sum(file.stat().st_size for file in self.folder.iterdir())
 
     @property
     def is_as_read(self) -> bool:

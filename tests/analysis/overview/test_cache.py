@@ -112,7 +112,7 @@ def test_without_the_cache_nothing_stays(folder: Path, trace: Path, readings: li
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("damage", ["index.json", "rows.arrows", "version"])
+@pytest.mark.parametrize("damage", ["index.json", "rows.arrows", "lanes.rows", "version"])
 def test_a_damaged_trace_is_read_again_or_found_out(
     folder: Path, trace: Path, readings: list[list[str]], damage: str
 ) -> None:
@@ -125,9 +125,45 @@ def test_a_damaged_trace_is_read_again_or_found_out(
         (kept / damage).write_text("{")
     else:
         (kept / damage).unlink()
+    assert [entry.inputs for entry in entries()] == [[]]
     rows, _ = rows_of(trace)
     assert rows == 75
     assert len(readings) == 2
+    rows_of(trace)
+    assert len(readings) == 2, "the damaged one made room"
+    assert [entry.inputs for entry in entries()] == [[str(trace)]]
+
+
+def test_what_cannot_be_read_is_cleared_and_what_is_not_ours_stays(folder: Path, trace: Path) -> None:
+    rows_of(trace)
+    (kept,) = folder.iterdir()
+    (kept / "cells.arrow").unlink()
+    ours = kept.rename(folder / ("0" * 32))
+    other, empty, named = folder / ("1" * 32), folder / ("2" * 32), folder / "notes"
+    for one in (other, empty, named):
+        one.mkdir()
+    (other / "index.json").write_text("{}")
+    (other / "thesis.txt").write_text("mine")
+    (named / "index.json").write_text("{}")
+    run = CliRunner().invoke(cli, ["cache"])
+    assert "(damaged, or of another version)" in run.output
+    assert run.output.splitlines()[-1].startswith("1 trace, ")
+    os.utime(ours, (1, 1))
+    tidy(folder, keep=folder / "none")
+    assert sorted(folder.iterdir()) == sorted([other, empty, named]), "it was old"
+    assert clear() == []
+    assert sorted(folder.iterdir()) == sorted([other, empty, named])
+
+
+def test_off_is_no_folder(trace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KTRACE_CACHE", "off")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "off").mkdir()
+    rows_of(trace)
+    assert not list((tmp_path / "off").iterdir())
+    assert CliRunner().invoke(cli, ["cache"]).output == "nothing is kept: KTRACE_CACHE is off\n"
+    answer = json.loads(CliRunner().invoke(cli, ["cache", "--format", "json", "--clear"]).output)
+    assert (answer["folder"], answer["traces"]) == (None, [])
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners of files")
