@@ -12,14 +12,13 @@ import msgspec
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.kit.text.json_items import plain_value
 from ktrace.kit.text.numbers import to_ns
-from ktrace.kit.trace_json.repair import decode_mended
+from ktrace.kit.trace_json.repair import decode_mended, whole_document
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
-
-#: A document is read whole; a larger one isn't read.
-MOST_BYTES = 1 << 28
+from ktrace.report import Report
 
 _TIMES, _BANDWIDTH = "Communication Time Info", "Communication Bandwidth Info"
 _START, _ELAPSE = "Start Timestamp(us)", "Elapse Time(ms)"
@@ -49,7 +48,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a kernel for each operator of each rank. Raises DamagedInput if the document isn't of this form."""
     rows, report = RowBuilder(conversion), conversion.report
     ranks: dict[int, None] = {}
-    for operator in _operators(_decoded(source, conversion)):
+    for operator in _operators(_decoded(source, report)):
         report.record()
         if operator.name == _TOTAL:
             report.used(outcome="structure")
@@ -67,18 +66,13 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _decoded(source: Source, conversion: Conversion) -> dict[str, Any]:
-    with source.open() as stream:
-        data = stream.read(MOST_BYTES + 1)
-    conversion.report.bytes.take_whole(len(data))
-    if len(data) > MOST_BYTES:
-        raise _damaged(source, f"is a document of more than {MOST_BYTES:,} bytes")
-    data = data.removeprefix(b"\xef\xbb\xbf")
+def _decoded(source: Source, report: Report) -> dict[str, Any]:
+    data = whole_document(source, report)
     try:
         document = msgspec.json.Decoder(float_hook=Decimal).decode(data)  # us since 1970 have more digits than a float
     except NOT_JSON:
         try:
-            document = decode_mended(data, conversion.report)
+            document = decode_mended(data, report)
         except NOT_JSON as error:
             raise _damaged(source, f"can't be read: {error}") from None
     if not isinstance(document, dict):
@@ -125,14 +119,14 @@ def _kernel(operator: _Operator, rows: RowBuilder, conversion: Conversion) -> st
         return f"{_START} is {start}, {_ELAPSE} {elapse}"
     (ts, ts_exact), (dur, dur_exact) = to_ns(start, "us"), to_ns(elapse, "ms")
     args: dict[str, Any] = {"step": operator.step} | ({"ranks": operator.ranks} if operator.ranks else {})
-    args |= {name: _plain(value) for name, value in times.items() if name not in (_START, _ELAPSE)}
+    args |= {name: plain_value(value) for name, value in times.items() if name not in (_START, _ELAPSE)}
     args |= {"$ts": str(start)} if not ts_exact else {}
     args |= {"$dur": str(elapse)} if not dur_exact else {}
     if not (ts_exact and dur_exact):
         conversion.report.issue("rounded", operator.place, f"{start} us, {elapse} ms", 1)
     if bandwidth := operator.info.get(_BANDWIDTH):
-        args["bandwidth"] = _plain(bandwidth)
-    args |= {name: _plain(value) for name, value in operator.info.items() if name not in (_TIMES, _BANDWIDTH)}
+        args["bandwidth"] = plain_value(bandwidth)
+    args |= {name: plain_value(value) for name, value in operator.info.items() if name not in (_TIMES, _BANDWIDTH)}
     name, _, group = operator.name.partition("@")
     rows.event(
         "kernel",
@@ -154,12 +148,3 @@ def _number(value: object) -> Decimal | None:
         return None
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     return number if number.is_finite() else None
-
-
-def _plain(value: Any) -> Any:
-    """A value with floats for decimals, which JSON has again."""
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list) else value

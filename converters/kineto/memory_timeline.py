@@ -19,9 +19,8 @@ import msgspec
 from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
-from ktrace.input.limits import current
 from ktrace.input.source import Source
-from ktrace.kit.trace_json.repair import decode_mended
+from ktrace.kit.trace_json.repair import decode_mended, whole_document
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import as_int64, shown
 from ktrace.model.json_text import NOT_JSON
@@ -86,9 +85,7 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
     Raises DamagedInput if times and sizes don't match.
     """
     rows, report = RowBuilder(conversion, first_id=0), conversion.report
-    with source.open() as stream:
-        text = current().whole(stream, source.path)
-    report.bytes.take_whole(len(text))
+    text = whole_document(source, report)
     try:
         times, sizes = msgspec.convert(decode_mended(text, report), tuple[list[Any], list[Any]])
     except NOT_JSON as error:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.torch.pickles import BEGIN, is_small, read_pickle
 from ktrace.kit.torch.stacks import Stacks, note_unknown_members
@@ -122,9 +123,6 @@ def _bytes(sizes: Any, types: Any) -> int | None:
     return total if total < _LIMIT else None
 
 
-#: Greatest number of bytes of a dump as JSON, which is decoded whole.
-LARGEST_JSON = 256 << 20
-
 #: Members of a dump.
 _MEMBERS = frozenset({"entries", "pg_config", "pg_status", "version", "comm_lib_version", "nccl_version"})
 
@@ -173,7 +171,7 @@ def _dump(source: Source, report: Report) -> tuple[dict[str, Any], bool]:
         if head[:2] in BEGIN:
             value, is_cut = read_pickle(stream, source.path, _REMEDY)
         else:
-            text = stream.read(LARGEST_JSON + 1)
+            text = current().whole(stream, source.path)
             report.bytes.take_whole(len(text))
             value, is_cut = _json(text, source.path, report), False
     if not isinstance(value, dict) or not value.keys() & {"entries", "pg_config", "pg_status"}:
@@ -183,9 +181,6 @@ def _dump(source: Source, report: Report) -> tuple[dict[str, Any], bool]:
 
 
 def _json(text: bytes, path: str, report: Report) -> Any:
-    if len(text) > LARGEST_JSON:
-        what = f"has more than {LARGEST_JSON >> 20:,} MiB"
-        raise DamagedInput(what, path=path, expected="a pickle, or smaller JSON", remedy=_REMEDY)
     try:
         return decode_mended(text, report)
     except NOT_JSON as error:

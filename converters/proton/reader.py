@@ -33,16 +33,13 @@ from ktrace.kit.trace_json.dialect import Dialect, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events, Member
 from ktrace.kit.trace_json.phases import mapper
-from ktrace.kit.trace_json.repair import decode_mended
+from ktrace.kit.trace_json.repair import decode_mended, whole_document
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, decoded, encoded
 from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder, to_batch, to_rows
 from ktrace.report import Report
-
-#: A tree is read whole; a larger one isn't read.
-MOST_BYTES = 1 << 28
 
 #: The scope in which Proton's hooks run kernels of their own.
 METADATA = "__proton_launch_metadata"
@@ -76,16 +73,9 @@ def read_tree(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _decoded(source: Source, report: Report) -> list[Any]:
-    with source.open() as stream:
-        data = stream.read(MOST_BYTES + 1)
-    report.bytes.take_whole(len(data))
-    if len(data) > MOST_BYTES:
-        raise _damaged(source, f"is a tree of more than {MOST_BYTES:,} bytes")
+    data = whole_document(source, report)
     try:
-        if data[:1] in (b"\x91", b"\x92"):
-            tree = msgspec.msgpack.decode(data)
-        else:
-            tree = decode_mended(data.removeprefix(b"\xef\xbb\xbf"), report)
+        tree = msgspec.msgpack.decode(data) if data[:1] in (b"\x91", b"\x92") else decode_mended(data, report)
     except NOT_JSON as error:
         raise _damaged(source, f"can't be read as a tree: {error}") from None
     if not isinstance(tree, list) or not any(isinstance(item, dict) and "frame" in item for item in tree):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.torch.pickles import BEGIN, is_small, read_pickle
 from ktrace.kit.torch.stacks import Stacks, note_unknown_members
@@ -19,9 +20,6 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
-
-#: Greatest number of bytes of a snapshot as JSON, which is decoded whole.
-LARGEST_JSON = 256 << 20
 
 #: Greatest number of a time, an address or a size that is used.
 _LIMIT = 1 << 62
@@ -65,7 +63,7 @@ def read_snapshot(source: Source, report: Report) -> Snapshot:
         if head[:2] in BEGIN:
             value, is_cut = read_pickle(stream, source.path, _REMEDY, _compact)
         else:
-            text = stream.read(LARGEST_JSON + 1)
+            text = current().whole(stream, source.path)
             report.bytes.take_whole(len(text))
             value, is_cut = _json(text, source.path, report), False
     if isinstance(value, list) and value:  # memory_snapshot() of early versions: only segments
@@ -93,9 +91,6 @@ def as_int64(value: Any) -> int | None:
 
 
 def _json(text: bytes, path: str, report: Report) -> Any:
-    if len(text) > LARGEST_JSON:
-        size = f"has more than {LARGEST_JSON >> 20:,} MiB"
-        raise DamagedInput(size, path=path, expected="a pickle, or smaller JSON", remedy=_REMEDY)
     try:
         return decode_mended(text, report)
     except NOT_JSON as error:

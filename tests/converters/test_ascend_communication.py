@@ -92,3 +92,18 @@ def test_another_document_is_an_error(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(DamagedInput, match=r"has no steps|can't be read"):
         ktrace.read(path, from_="ascend-communication")
+
+
+def test_figures_keep_digits_that_a_float_has_not(tmp_path: Path) -> None:
+    path = tmp_path / "communication.json"
+    path.write_text(
+        RANK.read_text().replace('"Wait Time(ms)": ', '"Odd(ms)": [1e999, 0.12345678901234567890], "Wait Time(ms)": ')
+    )
+    args = json.loads(ktrace.read(path).events["args"].iloc[0])
+    assert args["Odd(ms)"] == ["1E+999", "0.12345678901234567890"]
+
+
+def test_the_size_is_limited() -> None:
+    with pytest.raises(DamagedInput, match="has more than 1 KiB") as caught:
+        ktrace.read(CLUSTER, limits="value=1KiB")
+    assert "--limits value=4KiB" in str(caught.value.remedy)

@@ -158,7 +158,6 @@ def test_other_files_are_refused(tmp_path: Path, data: bytes) -> None:
     assert caught.value.remedy
 
 
-def test_the_size_of_json_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktrace.converters.nccl_flight_recorder.reader.LARGEST_JSON", 100)
+def test_the_size_of_json_is_limited() -> None:
     with pytest.raises(DamagedInput, match="has more than"):
-        ktrace.read(ZEROS)
+        ktrace.read(ZEROS, limits="value=100")

@@ -212,3 +212,9 @@ def test_nodes_and_values_that_are_none_are_reported_or_kept(tmp_path: Path) -> 
     assert trace.report.issues["bad-record"].rows == 3 and trace.report.reader.balanced()
     found = {row["metric"]: row.get("value") for row in rows(path, "summaries") if row["kind"] == "metric"}
     assert found == {"time": -1.0, "count": 1.0}
+
+
+@pytest.mark.parametrize("path", [TREE, PACKED], ids=["json", "msgpack"])
+def test_the_size_of_a_tree_is_limited(path: Path) -> None:
+    with pytest.raises(DamagedInput, match="has more than 100 bytes"):
+        ktrace.read(path, limits="value=100")

@@ -159,9 +159,8 @@ def test_a_snapshot_with_an_object_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktrace.converters.torch_memory.reader.LARGEST_JSON", 100)
     with pytest.raises(DamagedInput, match="more than"):
-        ktrace.read(OLD)
+        ktrace.read(OLD, limits="value=100")
     monkeypatch.setattr("ktrace.kit.torch.pickles.MOST_MEMORY", 10_000)
     with pytest.raises(DamagedInput, match="of memory"):
         ktrace.read(written(tmp_path / "a.pickle", snapshot(1_000)))

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ktrace.input.limits import current
+from ktrace.input.source import Source
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.report import Report
 
@@ -226,6 +228,17 @@ def _missing_quote(text: str, begin: int, end: int) -> Change | None:
     balanced = comma >= 0 and all(own.count(one) == own.count(other) for one, other in ("[]", "{}"))
     at = begin + len(text[begin:comma].rstrip()) if balanced else least + len(tail)
     return Change(at, at, '"', "a text without its end")
+
+
+def whole_document(source: Source, report: Report) -> bytes:
+    """The bytes of a document that is decoded as a whole, without a byte order mark.
+
+    Raises DamagedInput where it is larger than the limit `value`.
+    """
+    with source.open() as stream:
+        text = current().whole(stream, source.path)
+    report.bytes.take_whole(len(text))
+    return text.removeprefix(b"\xef\xbb\xbf")
 
 
 def decode_mended(text: bytes, report: Report) -> Any:
