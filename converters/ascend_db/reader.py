@@ -246,7 +246,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             else:
                 yield from _SAMPLES[name](reading, table)
         yield from _catalog(database, conversion)
-        _report_others(database, conversion, set(tables.values()))
+        enums = (table for table in database.tables if table.upper().startswith("ENUM_"))
+        database.report_others((*tables.values(), *_LOOKED_UP, *enums))
 
 
 def _catalog(database: Database, conversion: Conversion) -> Iterator[Batch]:
@@ -265,14 +266,3 @@ def _catalog(database: Database, conversion: Conversion) -> Iterator[Batch]:
     for device in sorted(devices):
         rows.fact("device", device=device, name=names.get(device), facts=DEVICE)
     yield from rows.rest()
-
-
-def _report_others(database: Database, conversion: Conversion, read: set[str]) -> None:
-    """Counts and reports the rows of other tables."""
-    for table in database.tables:
-        upper = table.upper()
-        if table in read or upper in _LOOKED_UP or upper.startswith(("ENUM_", "SQLITE_")):
-            continue
-        if rows := database.count(table):
-            conversion.report.record(rows)
-            conversion.report.issue("unrecognised", table, f"a table of {rows:,} rows", rows)

@@ -24,7 +24,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.columnar.dictionaries import constant
-from ktrace.kit.sqlite.database import Database, opened
+from ktrace.kit.sqlite.database import opened
 from ktrace.kit.sqlite.lookup import Children, first_ids
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import load_json
@@ -311,7 +311,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             read_tables.arguments.close()
             add_facts(read_tables, rows)
         yield from rows.rest()
-        _report_others(database, parts, conversion)
+        database.report_others(table for part in parts for table in part.tables.values())
 
 
 def _in_order(part: ProcessTables) -> list[tuple[str, str]]:
@@ -328,18 +328,4 @@ def _other(tables: Tables, part: ProcessTables, kind: str) -> Iterator[Batch]:
     if tables.database.has(table, "start") and tables.database.has(table, "end"):
         yield from read_others(tables, kind)
     else:
-        _count(tables.database, table, tables.conversion)
-
-
-def _report_others(database: Database, parts: list[ProcessTables], conversion: Conversion) -> None:
-    """Reports the rows of tables that aren't part of rocpd."""
-    known = {table for part in parts for table in part.tables.values()}
-    for table in database.tables:
-        if table not in known and not table.startswith("sqlite_"):
-            _count(database, table, conversion)
-
-
-def _count(database: Database, table: str, conversion: Conversion) -> None:
-    if rows := database.count(table):
-        conversion.report.record(rows)
-        conversion.report.issue("unrecognised", table, f"a table of {rows:,} rows", rows)
+        tables.database.report_unread(table)

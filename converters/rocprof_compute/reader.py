@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.columnar.blocks import timed
+from ktrace.kit.columnar.blocks import Block, timed
 from ktrace.kit.rocm.common import executed
 from ktrace.kit.sqlite.database import Database, opened
 from ktrace.model.batch import Batch
@@ -64,7 +64,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         yield from reading.dispatches("compute_dispatch")
         yield from reading.samples("compute_pcsampling")
         reading.facts()
-        reading.others()
+        database.report_others(reading.read)
         yield from reading.rows.rest()
 
 
@@ -75,7 +75,7 @@ class _Reading:
         self._database = database
         self._conversion = conversion
         self._report = conversion.report
-        self._read = {name.casefold() for name in _LOOKED_UP}
+        self.read = {*_LOOKED_UP}
         self._gpus: set[int] = set()
         self.rows = RowBuilder(conversion)
         names = {key: _text(name) for key, name in database.rows("compute_workload", "workload_id", "name")}
@@ -106,11 +106,9 @@ class _Reading:
     def _rows(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
         """Columns of the rows of a table, None for a column that it doesn't have, and the place of the row."""
         for own in self._database.like(table)[:1]:
-            self._read.add(own.casefold())
+            self.read.add(own)
             for block in self._database.blocks(own, self._conversion.batch_rows):
-                found = [block.get(name) for name in columns]
-                cells = [[None] * len(block) if column is None else column.to_pylist() for column in found]
-                for number, row in enumerate(zip(*cells, strict=True)):
+                for number, row in enumerate(_cells(block, columns)):
                     yield *row, block.where(number)
 
     def metrics(self, table: str, key: str, owners: dict[Any, _Owner]) -> Iterator[Batch]:
@@ -161,13 +159,11 @@ class _Reading:
         """A kernel for each dispatch that ran."""
         start, end = "start_timestamp", "end_timestamp"
         for own in self._database.like(table)[:1]:
-            self._read.add(own.casefold())
+            self.read.add(own)
             for block in self._database.blocks(own, self._conversion.batch_rows):
                 sound = timed(executed(block, self._conversion, start, end), self._conversion, start, end)
-                columns = [sound.get(name) for name in ("kernel_uuid", "dispatch_id", "gpu_id", start, end)]
-                cells = [[None] * len(sound) if column is None else column.to_pylist() for column in columns]
-                for kernel, dispatch, gpu, begin, last in zip(*cells, strict=True):
-                    self._dispatch(kernel, dispatch, gpu, begin, last)
+                for row in _cells(sound, ("kernel_uuid", "dispatch_id", "gpu_id", start, end)):
+                    self._dispatch(*row)
                 yield from self.rows.ready()
 
     def _dispatch(self, kernel: int | None, dispatch: int | None, gpu: int | None, begin: int, end: int | None) -> None:
@@ -231,13 +227,12 @@ class _Reading:
         for gpu in sorted(self._gpus):
             self.rows.fact("device", device=gpu, name=model, facts=device)
 
-    def others(self) -> None:
-        """Counts and reports the rows of unknown tables."""
-        for table in self._database.tables:
-            is_read = table.casefold() in self._read or table.startswith("sqlite_")
-            if not is_read and (count := self._database.count(table)):
-                self._report.record(count)
-                self._report.issue("unrecognised", table, f"a table of {count:,} rows", count)
+
+def _cells(block: Block, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Columns of the rows of a block, None for a column that it doesn't have."""
+    found = [block.get(name) for name in columns]
+    cells = [[None] * len(block) if column is None else column.to_pylist() for column in found]
+    return zip(*cells, strict=True)
 
 
 def _text(value: object) -> str | None:

@@ -57,10 +57,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         rows.fact("source", facts={"tool": "rocprof"})
         rows.fact("clock", facts={"kind": "monotonic"})
         yield from rows.rest()
-        for table in database.tables:
-            if table not in ids and not table.startswith("sqlite_") and (count := database.count(table)):
-                conversion.report.record(count)
-                conversion.report.issue("unrecognised", table, f"a table of {count:,} rows", count)
+        database.report_others(ids)
 
 
 def _traced(database: Database, name: str, table: str, ids: FirstId, conversion: Conversion) -> Iterator[Batch]:

@@ -368,7 +368,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         yield from read_waits(database, tables, by_name, conversion)
         yield from launches.rest(by_name)
         yield from _catalog(database, tables.get("rocpd_op"), conversion)
-        _report_others(database, conversion, set(tables.values()))
+        database.report_others((*tables.values(), *_LOOKED_UP))
 
 
 def _catalog(database: Database, ops: str | None, conversion: Conversion) -> Iterator[Batch]:
@@ -386,13 +386,3 @@ def _catalog(database: Database, ops: str | None, conversion: Conversion) -> Ite
         if isinstance(device, int):
             rows.fact("device", device=device, name=f"GPU {device}", facts={"api": "hip", "vendor": "AMD"})
     yield from rows.rest()
-
-
-def _report_others(database: Database, conversion: Conversion, read: set[str]) -> None:
-    """Counts and reports the rows of unknown tables."""
-    for table in database.tables:
-        if table in read or table.casefold() in _LOOKED_UP or table.startswith("sqlite_"):
-            continue
-        if rows := database.count(table):
-            conversion.report.record(rows)
-            conversion.report.issue("unrecognised", table, f"a table of {rows:,} rows", rows)

@@ -93,6 +93,19 @@ class Database:
         count: int = self.query(table, f"SELECT count(*) FROM {quoted_name(table)}")[0][0]
         return count
 
+    def report_unread(self, table: str) -> None:
+        """Counts and reports the rows of a table of which nothing is known."""
+        if rows := self.count(table):
+            self._report.record(rows)
+            self._report.issue("unrecognised", table, f"a table of {rows:,} rows", rows)
+
+    def report_others(self, known: Iterable[str]) -> None:
+        """Counts and reports the rows of all tables but the known ones, by name in any case, and SQLite's own."""
+        names = set(map(str.casefold, known))
+        for table in self.tables:
+            if table.casefold() not in names and not table.casefold().startswith("sqlite_"):
+                self.report_unread(table)
+
     def rowids(self, table: str) -> tuple[int, int]:
         """The least and the greatest rowid; (1, number of rows) of a table without rowids."""
         if not has_rowid(self._connection, table):
