@@ -91,11 +91,13 @@ class Operations:
     def batches(self, rows: CsvRows) -> Iterator[Batch]:
         """Yields kernels and signposts, and as summaries the operations without a place in the chip's time."""
         block = self._placed(typed(rows, FIELDS, self._conversion.report))
-        timeless = pc.and_(_column(block, "ts").is_null(), pc.invert(block.get("<signpost>")))
+        timeless = pc.and_(block.or_nulls("<ts>").is_null(), pc.invert(block.get("<signpost>")))
         events = timed(block.filter(pc.invert(timeless)), self._conversion, "<ts>", dur="<dur>", open_end=True)
         if len(events):
             yield self._events(events)
-        others = self._with_figure(block.filter(timeless))
+        others = block.filter(timeless)
+        known = pc.or_(others.or_nulls("<dur>").is_valid(), others.or_nulls("<host_dur>").is_valid())
+        others = others.sound(known, "no duration", self._conversion.report)
         if len(others):
             yield self._summaries(others, rows.table.ordinal)
 
@@ -106,12 +108,12 @@ class Operations:
         kernel before it ends, the first ones where the firmware first began; on the first chip, since each has a clock
         of its own. Without cycles, it is at the host's own time.
         """
-        signpost = pc.fill_null(pc.equal(_column(block, "cat", pa.string()), _SIGNPOST), False)
-        dur, measured = _column(block, "dur"), _column(block, "kernel").is_valid()
+        signpost = pc.fill_null(pc.equal(block.or_nulls("<cat>", pa.string()), _SIGNPOST), False)
+        dur, measured = block.or_nulls("<dur>"), block.or_nulls("<kernel>").is_valid()
         if self._rate is None:
-            begin, measured = pc.if_else(signpost, _column(block, "host_ts"), None), signpost
+            begin, measured = pc.if_else(signpost, block.or_nulls("<host_ts>"), None), signpost
         else:
-            own, end = (nanoseconds(_column(block, field), self._rate.mhz) for field in ("kernel", "end"))
+            own, end = (nanoseconds(block.or_nulls(f"<{field}>"), self._rate.mhz) for field in ("kernel", "end"))
             begin = pc.if_else(signpost, None, pc.coalesce(own, pc.subtract(end, dur)))
             begin = pc.if_else(signpost, self._ends_before(block, begin, self._rate), begin)
         timing = pc.if_else(measured, "measured", "derived")
@@ -121,8 +123,8 @@ class Operations:
         """For each row the end of the last kernel of the first chip before it."""
         if self._end is None:
             self._end = nanoseconds(pa.array([rate.first]), rate.mhz)[0].as_py()
-        ends = pc.add(begin, _column(block, "dur"))
-        known = pc.fill_null(pc.equal(_column(block, "device"), pa.scalar(rate.chip, pa.int64())), False)
+        ends = pc.add(begin, block.or_nulls("<dur>"))
+        known = pc.fill_null(pc.equal(block.or_nulls("<device>"), pa.scalar(rate.chip, pa.int64())), False)
         known = pc.and_(known, ends.is_valid()).to_numpy(zero_copy_only=False)
         latest = np.maximum.accumulate(np.where(known, np.arange(len(block)), -1))
         before = np.where(latest >= 0, ends.fill_null(0).to_numpy(zero_copy_only=False)[latest], self._end)
@@ -139,26 +141,18 @@ class Operations:
 
     def _summaries(self, block: Block, table: int) -> Batch:
         """Operations without cycles by the time that they took: on the chip, else on the host."""
-        on_chip, took = block.take("<dur>"), block.take("<host_dur>")
-        kinds = pc.if_else(_or_nulls(on_chip, block).is_valid(), "kernel", "op")
-        total = pc.coalesce(_or_nulls(on_chip, block), _or_nulls(took, block)).cast(pa.float64())
+        on_chip = block.or_nulls("<dur>")
+        kinds = pc.if_else(on_chip.is_valid(), "kernel", "op")
+        total = pc.coalesce(on_chip, block.or_nulls("<host_dur>")).cast(pa.float64())
         columns: dict[str, Any] = {name: block.take(f"<{name}>") for name in ("name", "cat", "device")}
-        columns |= _kept(block) | {f"args.{_HOST_DURATION}": took}
-        columns |= {"kind": kinds, "total": total, "table": table, "count": 1, "unit": "ns"}
-        block.drop("<ts>")
+        columns |= _kept(block) | {"kind": kinds, "total": total, "table": table, "count": 1, "unit": "ns"}
+        block.drop("<ts>", "<dur>")
         return self._batches.summaries(block, block.numbers.to_numpy(), **columns)
-
-    def _with_figure(self, block: Block) -> Block:
-        """The rows with a duration; reports the others."""
-        known = pc.or_(_column(block, "dur").is_valid(), _column(block, "host_dur").is_valid())
-        for row in np.flatnonzero(~known.to_numpy(zero_copy_only=False)).tolist():
-            self._conversion.report.issue("bad-record", block.where(row), "no duration")
-        return block.filter(known)
 
     def _see(self, block: Block) -> None:
         """Notes the chips."""
         arch = block.get("<arch>")
-        numbers = _column(block, "device").dictionary_encode()
+        numbers = block.or_nulls("<device>").dictionary_encode()
         for code, number in enumerate(numbers.dictionary.to_pylist()):
             if number is not None and number not in self.chips:
                 row = pc.index(numbers.indices, code).as_py()
@@ -170,13 +164,3 @@ def _kept(block: Block) -> dict[str, pa.Array | None]:
     block.drop("<arch>", "<signpost>", "<timing>")
     columns = (("end", _END), ("kernel", _KERNEL), ("host_ts", "HOST START TS"), ("host_dur", _HOST_DURATION))
     return {f"args.{heading}": block.take(f"<{field}>") for field, heading in columns}
-
-
-def _column(block: Block, field: str, kind: pa.DataType | None = None) -> pa.Array:
-    """The column of a field, by default of int64; nulls if the table doesn't have it. Doesn't take it."""
-    found = block.get(f"<{field}>")
-    return pa.nulls(len(block), kind or pa.int64()) if found is None else found
-
-
-def _or_nulls(column: pa.Array | None, block: Block) -> pa.Array:
-    return pa.nulls(len(block), pa.int64()) if column is None else column

@@ -129,7 +129,7 @@ class _Rows:
         kind = rows.table.what
         block = typed(rows, _FIELDS[kind], self._conversion.report)
         if kind == STATISTICS:
-            block = _known(block, _column(block, "total").is_valid(), "no total_ns", self._conversion.report)
+            block = block.sound(block.or_nulls("<total>").is_valid(), "no total_ns", self._conversion.report)
         elif kind == ZONES:
             block = self._with_plots(block)
         else:
@@ -153,25 +153,12 @@ class _Rows:
 
     def _with_plots(self, block: Block) -> Block:
         """Tells points of plots, which have a value and no duration, from zones, whose value is a text."""
-        texts, is_plot = _column(block, "value").cast(pa.string()), _column(block, "dur").is_null()
+        texts, is_plot = block.or_nulls("<value>").cast(pa.string()), block.or_nulls("<dur>").is_null()
         values = floats(pc.if_else(is_plot, texts, None))
         sound = pc.or_(pc.invert(is_plot), values.is_valid())
         kept = pc.if_else(pc.or_(is_plot, pc.equal(pc.binary_length(texts), 0)), None, texts)
         tracks = pc.if_else(is_plot, block.get("<name>"), None)
         kinds = pc.if_else(is_plot, "counter", "range")
         block = block.replaced({"<value>": values, "<text>": kept, "<track>": tracks, "<kind>": kinds})
-        block = _known(block, sound, "no exec_time_ns and no value", self._conversion.report)
+        block = block.sound(sound, "no exec_time_ns and no value", self._conversion.report)
         return timed(block, self._conversion, "<ts>", dur="<dur>", open_end=True)
-
-
-def _column(block: Block, field: str) -> pa.Array:
-    """The column of a field; nulls if the table doesn't have it. Doesn't take it."""
-    found = block.get(f"<{field}>")
-    return pa.nulls(len(block)) if found is None else found
-
-
-def _known(block: Block, sound: pa.BooleanArray, wrong: str, report: Report) -> Block:
-    """The sound rows; reports the others."""
-    for row in pc.indices_nonzero(pc.invert(sound)).to_pylist():
-        report.issue("bad-record", block.where(row), wrong)
-    return block.filter(sound)

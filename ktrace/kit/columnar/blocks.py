@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch, arrow_schema
+from ktrace.report import Report
 
 from .dictionaries import constant
 
@@ -58,6 +59,11 @@ class Block:
         """The column with the first of these names, in any case, that the source has; doesn't take it."""
         name = self._find(spellings)
         return None if name is None else self._columns[name]
+
+    def or_nulls(self, name: str, kind: pa.DataType | None = None) -> pa.Array:
+        """The column of this name, nulls of a type (int64) if the source doesn't have it; doesn't take it."""
+        found = self.get(name)
+        return pa.nulls(len(self), kind or pa.int64()) if found is None else found
 
     def take(self, *spellings: str) -> pa.Array | None:
         """Takes the column with the first of these names, in any case, that the source has: it won't be an argument."""
@@ -101,6 +107,12 @@ class Block:
             self.numbers.filter(mask),
             {name: column.filter(mask) for name, column in self._columns.items()},
         )
+
+    def sound(self, good: pa.BooleanArray, wrong: str, report: Report) -> Block:
+        """Returns a block of the rows for which it is true; reports the others as bad records."""
+        for row in pc.indices_nonzero(pc.invert(good)).to_pylist():
+            report.issue("bad-record", self.where(row), wrong)
+        return self.filter(good)
 
     def slice(self, start: int, rows: int) -> Block:
         """Returns a block of consecutive rows, nothing taken yet."""
