@@ -14,14 +14,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kineto import make_input
 from playwright.sync_api import sync_playwright
-from process import Figures, run_script
+from process import STEP, Figures, largest, run_script
 
 PART_ROWS = 200_000
 READY = "() => window.app && app.trace && !app.isLoadingTrace"
@@ -29,33 +31,46 @@ READY = "() => window.app && app.trace && !app.isLoadingTrace"
 UI_MINUTES = 30 * 60_000
 
 
-def _memory(pid: int) -> float:
-    """The peak anonymous memory of a process so far, in MB."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("RssAnon"):
-                return int(line.split()[1]) / 1000
-    return 0.0
+@contextmanager
+def _peak(process: subprocess.Popen[str]) -> Iterator[Figures]:
+    """Watches the anonymous memory of a process and its children, of the largest in MB; ends the process."""
+    found = {"peak MB": 0.0}
+
+    def watch() -> None:
+        while process.poll() is None:
+            found["peak MB"] = largest(process.pid, found["peak MB"])
+            time.sleep(STEP)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        process.kill()
+        watcher.join()
 
 
-def _view(paths: list[Path], cache: Path) -> tuple[subprocess.Popen[str], str]:
-    """Starts the command; returns it and its link."""
+def _view(paths: list[Path], cache: Path) -> subprocess.Popen[str]:
+    """Starts the command."""
     command = [sys.executable, "-m", "ktrace", "view", *map(str, paths), "--offline", "--no-browser"]
     env = os.environ | {"KTRACE_CACHE": str(cache)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
-    assert process.stdout
-    return process, process.stdout.readline().strip()
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
 
 
-def _drawn(browser: Any, paths: list[Path], cache: Path) -> tuple[subprocess.Popen[str], Any, Figures]:
-    """Opens the overview. Returns the command, the page and the figures."""
+@contextmanager
+def _drawn(browser: Any, paths: list[Path], cache: Path) -> Iterator[tuple[Any, Figures]]:
+    """Opens the overview. Yields the page and the figures; the memory is its peak until the end of the block."""
     page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
     began = time.perf_counter()
-    process, link = _view(paths, cache)
-    served = time.perf_counter() - began
-    page.goto(link)
-    page.wait_for_selector("html[data-drawn=yes]", timeout=UI_MINUTES)
-    return process, page, {"link s": served, "drawn s": time.perf_counter() - began, "peak MB": _memory(process.pid)}
+    process = _view(paths, cache)
+    with _peak(process) as found:
+        assert process.stdout
+        link = process.stdout.readline().strip()
+        found["link s"] = time.perf_counter() - began
+        page.goto(link)
+        page.wait_for_selector("html[data-drawn=yes]", timeout=UI_MINUTES)
+        found["drawn s"] = time.perf_counter() - began
+        yield page, found
 
 
 def _part(page: Any) -> Figures:
@@ -102,15 +117,12 @@ def opened(paths: list[Path], ui: bool) -> Figures:
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         cache = Path(name) / "cache"
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        process, page, found = _drawn(browser, paths, cache)
-        kept = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file())
-        found["cache/JSON"] = kept / sum(path.stat().st_size for path in paths)
-        found |= _part(page)
-        found["peak MB"] = max(found["peak MB"], _memory(process.pid))
-        process.kill()
-        again, page, second = _drawn(browser, paths, cache)
-        found["second opening s"] = second["drawn s"]
-        again.kill()
+        with _drawn(browser, paths, cache) as (page, found):
+            kept = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file())
+            found["cache/JSON"] = kept / sum(path.stat().st_size for path in paths)
+            found.update(_part(page))
+        with _drawn(browser, paths, cache) as (_, second):
+            found["second opening s"] = second["drawn s"]
         if ui:
             found |= _ui(browser, paths[0])
         browser.close()

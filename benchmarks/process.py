@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 #: Seconds between two samples of the memory.
-_STEP = 0.02
+STEP = 0.02
 
 Figures = dict[str, float]
 
@@ -40,8 +40,8 @@ def _once(command: Sequence[str], env: dict[str, str] | None) -> Figures:
     )
     peak = 0.0
     while child.poll() is None:
-        peak = max(peak, *(_anonymous(pid) for pid in _family(child.pid)), 0.0)
-        time.sleep(_STEP)
+        peak = largest(child.pid, peak)
+        time.sleep(STEP)
     wall = time.perf_counter() - began
     if child.returncode:
         message = child.stderr.read().decode("utf-8", "replace") if child.stderr else ""
@@ -49,6 +49,11 @@ def _once(command: Sequence[str], env: dict[str, str] | None) -> Figures:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = usage.ru_utime + usage.ru_stime - before.ru_utime - before.ru_stime
     return {"wall s": wall, "CPU s": cpu, "peak MB": peak}
+
+
+def largest(pid: int, peak: float) -> float:
+    """Returns the greater of a peak and the anonymous memory of the largest of a process and its descendants, in MB."""
+    return max(peak, *(_anonymous(member) for member in _family(pid)), 0.0)
 
 
 def _family(pid: int) -> list[int]:

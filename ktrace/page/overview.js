@@ -101,7 +101,7 @@ function inFile(data) {
     found(words) {
       const small = words.toLowerCase(), is = new Set(Object.keys(all).filter((one) => all[one][2].toLowerCase().includes(small)).map(Number));
       const lanes = new Map();
-      for (let at = 0; at < lane.length; at++) if (is.has(name[at])) (lanes.get(lane[at]) ?? lanes.set(lane[at], []).get(lane[at])).push(bucket[at]);
+      for (let at = 0; at < lane.length; at++) if (is.has(name[at]) && data.tables[lane[at]] !== "") (lanes.get(lane[at]) ?? lanes.set(lane[at], []).get(lane[at])).push(bucket[at]);
       return [...lanes].map(([one, buckets]) => ({ lane: one, buckets, shift: base }));
     },
   };

@@ -190,6 +190,8 @@ def test_the_file_needs_nothing_else(context: Any, tmp_path: Path) -> None:
         for place in ("#selected", "#device", "#host", "#devices", "#idle", "#about"):
             served.wait_for_function(f"() => document.querySelector('{place}').textContent")
             assert page.inner_text(place) == served.inner_text(place)
+        lanes = [[one["lane"] for one in shown.evaluate("ask.found('GEMM')")] for shown in (page, served)]
+        assert lanes[0] and sorted(lanes[0]) == sorted(lanes[1]), "a search finds the same lanes in both"
     assert not page.is_visible("#open"), "a file has no trace to hand on"
     assert not wrong
     again = CliRunner().invoke(cli, ["view", str(TRACE), "-o", str(out)])
