@@ -229,8 +229,14 @@ def query(
     else:
         found = opened.ask(sql, params, rows=_KEPT)
         name = session.keep(handle, found)
-    left = [f"The answer has {_KEPT:,} rows or more; those after them are left out."] if found.num_rows == _KEPT else []
-    return page.part(as_table(found.slice(begin, page.rows), name), found.num_rows, left)
+    notes = (
+        [f"The answer has {_KEPT:,} rows or more; those after them are left out."] if found.num_rows == _KEPT else []
+    )
+    empty = [one for one in found.column_names if found.num_rows and found.column(one).null_count == found.num_rows]
+    if empty and len(empty) < found.num_columns:
+        found = found.drop_columns(empty)
+        notes.append(f"Columns without a value are left out: {', '.join(empty)}.")
+    return page.part(as_table(found.slice(begin, page.rows), name), found.num_rows, notes)
 
 
 @_tool(

@@ -254,7 +254,8 @@ def test_an_answer_of_sql_ends_at_a_limit_and_says_so(session: Session) -> None:
     answer = ask(session, "query", handle=handle, sql="select i from range(1000000) t(i)", rows=10)
     assert answer["tables"][0]["more"] == 1_990
     assert answer["notes"] == ["The answer has 2,000 rows or more; those after them are left out."]
-    assert ask(session, "query", handle=handle, sql="from kernels")["notes"] == []
+    notes = ask(session, "query", handle=handle, sql="from kernels")["notes"]
+    assert not any("left out" in note and "rows" in note for note in notes)
 
 
 NOT_ANSWERED = {
@@ -277,6 +278,21 @@ def test_sql_sees_the_trace_alone(session: Session, case: str) -> None:
     error = fault(session, "query", handle=opened(session), sql=sql)
     assert error["kind"] == "usage"
     assert said in error["message"]
+
+
+def test_a_query_leaves_out_columns_without_a_value_and_names_them(session: Session) -> None:
+    handle = opened(session)
+    answer = ask(
+        session, "query", handle=handle, sql="select 1 as one, null as none, 2 as two union all select 3, null, 4"
+    )
+    assert answer["tables"][0]["columns"] == ["one", "two"]
+    assert answer["tables"][0]["rows"] == [[1, 2], [3, 4]]
+    assert answer["notes"] == ["Columns without a value are left out: none."]
+    answer = ask(session, "query", handle=handle, sql="select 1 as one, null as part union all select null, 2")
+    assert answer["tables"][0]["columns"] == ["one", "part"]
+    assert answer["notes"] == []
+    answer = ask(session, "query", handle=handle, sql="select null as none")
+    assert (answer["tables"][0]["columns"], answer["tables"][0]["rows"]) == (["none"], [[None]])
 
 
 def test_a_query_that_takes_too_long_is_stopped(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
