@@ -177,18 +177,8 @@ KINDS: dict[str, Kind] = {
 
 #: The stages between a reader and a writer, in the order in which rows pass through them.
 CHAIN = (
-    "align",
-    "metrics",
-    "execution-trace",
-    "classify",
-    "pair",
-    "explain",
-    "crop",
-    "filter",
-    "coarsen",
-    "layout",
-    "order",
-    "--table",
+    *("captures", "align", "metrics", "execution-trace", "classify", "pair", "explain"),
+    *("crop", "filter", "coarsen", "layout", "order", "--table"),
 )
 
 #: How many places of one kind are kept as examples.

@@ -36,6 +36,7 @@ from ktrace.stages.order.pairing import pair_halves
 
 if TYPE_CHECKING:
     from ktrace.model.arrays import Int64
+    from ktrace.stages.replays import Arrows
 
 Progress = Callable[[int], None]
 
@@ -81,16 +82,17 @@ def read_batches(
     taken = Labels() if labelled is None else labelled
     options = {"keep_export": "yes"} if keep_export else {}
     options |= {"map": mapping_of(map).text()} if map is not None else {}
-    bad = BadFiles(report)
+    bad, own = BadFiles(report), _OwnCaptures(report, jobs)
     for one, wanted in zip(found, labels(found), strict=True):
         label = taken.free(wanted)
         report.path = one.path
         conversion = Conversion(report, label, batch_rows, options, progress=progress, jobs=jobs)
         batches = taken.apart(_batches(one, conversion, pushdown, part), one.path, report)
-        batches = _with_own_captures(batches, one.path, report, jobs) if replays else batches
+        batches = own.attached(batches, one.path) if replays else batches
         yield from bad.left_out(one.path, batches, waiting=True) if one.found else batches
     bad.end()
     report.path = None
+    yield from own.arrows.rows(report) if own.arrows else ()
 
 
 def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None) -> Iterator[Batch]:
@@ -111,18 +113,26 @@ def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteR
             yield with_decoded_names(batch)
 
 
-def _with_own_captures(batches: Iterator[Batch], path: str, report: Report, jobs: int) -> Iterator[Batch]:
-    """Yields the batches of one input, replayed kernels with the operators of captures in it, if it may have any."""
-    first = next(batches, None)  # once it is there, the report knows the format
-    if first is None:
-        return
-    fmt, batches = by_name(report.inputs[-1]["format"]), chain([first], batches)
-    if fmt.captures and Path(path).is_file():
-        from ktrace.stages.replays import with_own_captures
+class _OwnCaptures:
+    """The captures of graphs in the inputs themselves; `arrows` lead from their calls, None without any."""
 
-        again = partial(read_batches, [path], Report(), format=fmt.name, jobs=jobs)
-        batches = with_own_captures(batches, again, report)
-    yield from batches
+    def __init__(self, report: Report, jobs: int) -> None:
+        self._report, self._jobs = report, jobs
+        self.arrows: Arrows | None = None
+
+    def attached(self, batches: Iterator[Batch], path: str) -> Iterator[Batch]:
+        """Yields the batches of one input, replayed kernels with the operators of captures in it."""
+        first = next(batches, None)  # once it is there, the report knows the format
+        if first is None:
+            return
+        fmt, batches = by_name(self._report.inputs[-1]["format"]), chain([first], batches)
+        if fmt.captures and Path(path).is_file():
+            from ktrace.stages.replays import Arrows, with_own_captures
+
+            self.arrows = self.arrows or Arrows()
+            again = partial(read_batches, [path], Report(), format=fmt.name, jobs=self._jobs)
+            batches = with_own_captures(batches, again, self._report, self.arrows)
+        yield from batches
 
 
 def _rows(
@@ -215,9 +225,7 @@ def _stages(selection: Selection, report: Report, labelled: Labels) -> dict[str,
         stages["capture"] = lambda batches: _with_captures(batches, selection, report)
     if selection.classify:
         stages["classify"] = lambda batches: _classified(batches, selection, report)
-    if (
-        selection.explain or selection.budget or crop is not None or filter is not None
-    ):  # a slice stays or goes as a whole
+    if selection.explain or selection.budget or crop or filter:  # a slice stays or goes as a whole
         stages["pair"] = lambda batches: pair_halves(batches, report)
     if selection.explain:
         from ktrace.pipeline.explain import explained
@@ -310,9 +318,7 @@ def _with_captures(batches: Iterator[Batch], selection: Selection, report: Repor
 
 
 def _classified(batches: Iterator[Batch], selection: Selection, report: Report) -> Iterator[Batch]:
-    """Labels device work by its names, if that is selected."""
-    if not selection.classify:
-        return batches
+    """Labels device work by its names."""
     from ktrace.naming.taxonomy import taxonomy
     from ktrace.stages.names import with_operations
 
@@ -347,7 +353,7 @@ def _cropped_twice(
 
     def read(account: Report, pushdown: Pushdown, progress: Progress | None = None) -> Iterator[Batch]:
         batches = read_batches(paths, account, format=selection.from_, progress=progress, pushdown=pushdown)
-        return _classified(batches, selection, account)
+        return _classified(batches, selection, account) if selection.classify else batches
 
     def deciding(needed: frozenset[str]) -> Iterator[Batch]:
         return read(report, Pushdown(needed), progress)

@@ -22,8 +22,9 @@ import ktrace
 from ktrace.cli import cli
 from ktrace.errors import InputError, UsageError
 from ktrace.model.batch import Batch
+from ktrace.naming.demangling import demangled
 from ktrace.pipeline.read import read_batches
-from ktrace.stages.replays import with_own_captures
+from ktrace.stages.replays import Arrows, with_own_captures
 from ktrace.stages.replays.gather import ANY, COPY, Capture, Replay, Run
 from ktrace.stages.replays.matching import fit, matched
 
@@ -148,6 +149,13 @@ def test_replayed_kernels_have_the_shapes_of_the_captured_call(tmp_path: Path, o
     assert own == {row.name: row.own for row in names if row.level}
 
 
+def test_every_captured_operator_with_shapes_has_them() -> None:
+    rows = {row.name: row for row in ktrace.summary(REPLAYS, by=["shape"], capture=CAPTURE).answers["shape"].rows}
+    outer = [name for name in rows if name.startswith("aten::linear")]
+    assert outer == ["aten::linear [4x64, 32x64, 32]"], list(rows)
+    assert rows[outer[0]].total == rows["aten::addmm [32, 4x64, 64x32]"].total
+
+
 def test_a_file_that_holds_the_capture_needs_no_option(tmp_path: Path) -> None:
     replays = json.loads(REPLAYS.read_text())["traceEvents"]
     both = changed(CAPTURE, tmp_path / "both.pt.trace.json", lambda events: [*events, *replays])
@@ -182,7 +190,7 @@ def test_replays_far_before_their_capture_get_nothing_which_is_said(tmp_path: Pa
         later.append(Batch("events", columns.set_column(columns.schema.get_field_index("id"), "id", ids)))
     batches = [*parts[0], *later]
     report = ktrace.Report()
-    found = list(with_own_captures(batches, lambda: iter(batches), report))
+    found = list(with_own_captures(batches, lambda: iter(batches), report, Arrows()))
     assert sum(map(len, found)) == sum(map(len, batches))
     assert not any(batch.has("args.operator") for batch in found)
     assert "kernels before" in report.issues["uncaptured"].places[0][1]
@@ -382,3 +390,35 @@ def test_a_real_decode_trace_is_attributed_as_its_two_files_say() -> None:
     assert summary.report is not None
     assert summary.report.issues["captured"].rows == len(kernels) == 421
     assert not summary.report.issues.keys() & {"uncaptured", "other-run"}
+
+
+def test_arrows_lead_from_captured_calls_of_the_same_input_to_what_replays_them(tmp_path: Path) -> None:
+    replays = json.loads(REPLAYS.read_text())["traceEvents"]
+    both = changed(CAPTURE, tmp_path / "both.pt.trace.json", lambda events: [*events, *replays])
+    trace = ktrace.read(both)
+    names = {row["id"]: row["name"] for row in trace.to_arrow()["events"].to_pylist()}
+    kernels = {
+        row["id"]: json.loads(row["args"])["kernel"]
+        for row in trace.to_arrow()["events"].to_pylist()
+        if row["kind"] == "api" and '"kernel"' in (row["args"] or "")
+    }
+    ends = [row for row in trace.to_arrow()["links"].to_pylist() if row["name"] == "captured call"]
+    calls = {row["key"]: row["event"] for row in ends if row["role"] == "out"}
+    arrows = [(calls[row["key"]], row["event"]) for row in ends if row["role"] == "in"]
+    assert len(arrows) == 12, "six calls, two replays"
+    pairs = [(demangled(kernels[call]), names[work]) for call, work in arrows if call in kernels]
+    assert len(pairs) == 10, "all but the copy, whose call names no kernel"
+    assert all(call == work for call, work in pairs)
+    assert trace.report.balanced()
+    (ledger,) = [one for one in trace.report.stages if one.stage == "captures"]
+    assert ledger.added == {"arrows from captured calls": len(ends)}
+    for out in ("x.perfetto", "x.parquet"):
+        report = ktrace.convert(both, tmp_path / out)
+        assert report.balanced()
+    again = ktrace.read(tmp_path / "x.parquet").to_arrow()["links"].to_pylist()
+    assert sum(row["name"] == "captured call" for row in again) == len(ends)
+
+
+def test_a_capture_in_another_file_has_no_arrows() -> None:
+    trace = ktrace.read(REPLAYS, capture=CAPTURE)
+    assert "captured call" not in {row["name"] for row in trace.to_arrow()["links"].to_pylist()}

@@ -16,18 +16,16 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import truth, words_in
-from ktrace.stages.replays.gather import MODULE
+from ktrace.stages.replays.gather import CAPTURED_DIMS, CAPTURED_IN, DIMS, MODULE
 from ktrace.store.joins import coded, distinct_rows
 from ktrace.store.spill import Spill
-
-#: The argument with the shapes of the operator's inputs.
-DIMS = "Input Dims"
 
 
 class _Arguments(msgspec.Struct):
     """The arguments in JSON text."""
 
     captured_in: msgspec.Raw = msgspec.Raw(b"")
+    captured_dims: msgspec.Raw = msgspec.Raw(b"")
     dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name=DIMS)
     operator: str | None = None
     operator_id: int | None = None
@@ -36,10 +34,11 @@ class _Arguments(msgspec.Struct):
 
 _DECODER = msgspec.json.Decoder(_Arguments)
 _SPANS = msgspec.json.Decoder(list[str])
+_DIMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def replayed(batch: Batch) -> tuple[Int64, dict[str, pa.Array]] | None:
-    """The rows of replayed kernels, and columns of these arguments: captured_in, operator, operator_id, range, DIMS."""
+    """The rows of replayed kernels, and columns of the arguments in `_TYPES`."""
     typed = batch.has("args.captured_in")
     if batch.record != "events" or not (typed or batch.has("args")):
         return None
@@ -63,7 +62,8 @@ def replayed(batch: Batch) -> tuple[Int64, dict[str, pa.Array]] | None:
 
 
 _TYPES = {
-    "captured_in": pa.binary(),
+    CAPTURED_IN: pa.binary(),
+    CAPTURED_DIMS: pa.binary(),
     "operator": pa.string(),
     "operator_id": pa.int64(),
     "range": pa.string(),
@@ -77,7 +77,8 @@ def _arguments(text: str) -> dict[str, Any]:
     except NOT_JSON:
         found = _Arguments()
     known = {name: getattr(found, name) for name in ("operator", "operator_id", "range")}
-    return known | {"captured_in": bytes(found.captured_in), DIMS: bytes(found.dims) or None}
+    dims = {CAPTURED_DIMS: bytes(found.captured_dims) or None, DIMS: bytes(found.dims) or None}
+    return known | dims | {CAPTURED_IN: bytes(found.captured_in)}
 
 
 class Replayed:
@@ -87,7 +88,7 @@ class Replayed:
     """
 
     def __init__(self, spill: Spill, name: str, *, shapes: bool = False) -> None:
-        """`shapes` adds those of its inputs to the name of the innermost operator, as `Spans` does."""
+        """`shapes` adds those of its inputs to the name of each operator, as `Spans` does."""
         self._has_shapes = shapes
         self._names: dict[tuple[str, bool], int] = {}  # name, and whether it is that of a range
         self._chains: dict[tuple[bytes, bool], int] = {}
@@ -137,16 +138,26 @@ class Replayed:
 
 
 def _with_shapes(columns: dict[str, pa.Array]) -> pa.Array:
-    """The chains, with the shapes of its inputs after the name of the innermost operator."""
-    keys = [columns[name].cast(pa.binary()) for name in ("captured_in", "operator", DIMS)]
+    """The chains, with the shapes of its inputs after the name of each operator that has some."""
+    keys = [columns[name].cast(pa.binary()) for name in (CAPTURED_IN, CAPTURED_DIMS, "operator", DIMS)]
     first, which = distinct_rows(keys, len(keys[0]))
     made = []
-    for chain, operator, dims in zip(*(key.take(pa.array(first)).to_pylist() for key in keys), strict=True):
-        names, name = _spans(chain), (operator or b"").decode()
-        if dims and name in names:
-            names[len(names) - 1 - names[::-1].index(name)] = with_sizes(name, dims.decode())
+    for chain, all_dims, operator, dims in zip(*(key.take(pa.array(first)).to_pylist() for key in keys), strict=True):
+        names, name, shapes = _spans(chain), (operator or b"").decode(), _dims(all_dims)
+        if not shapes and dims and name in names:
+            shapes = {len(names) - 1 - names[::-1].index(name): dims}
+        names = [with_sizes(one, shapes[place].decode()) if place in shapes else one for place, one in enumerate(names)]
         made.append(msgspec.json.encode(names))
     return pa.array(made, pa.binary()).take(pa.array(which))
+
+
+def _dims(text: bytes | None) -> dict[int, bytes]:
+    """The shapes in JSON text by the place of their span in the chain."""
+    try:
+        found = _DIMS.decode(text or b"[]")
+    except NOT_JSON:
+        return {}
+    return {place: bytes(one) for place, one in enumerate(found) if bytes(one) != b"null"}
 
 
 def _spans(text: Any) -> list[str]:

@@ -12,6 +12,6 @@ attach     does both, and attaches what is known of the calls to the rows
 
 from __future__ import annotations
 
-from ktrace.stages.replays.attach import captures_of, with_captures, with_own_captures
+from ktrace.stages.replays.attach import Arrows, captures_of, with_captures, with_own_captures
 
-__all__ = ["captures_of", "with_captures", "with_own_captures"]
+__all__ = ["Arrows", "captures_of", "with_captures", "with_own_captures"]

@@ -5,9 +5,11 @@ operator_id       its number in the capture, which tells its calls apart
 Input Dims, ...   its inputs, as the capture has them
 module            the innermost module around it
 captured_in       all operators and modules around it, the outermost first
+captured_dims     the shapes of their inputs, if others than the innermost operator have some
 operator_matched  "position", where nothing but the order tells which call it is
 
-The grid and the block of the captured call become those of the kernel, where it has none of its own.
+The grid and the block of the captured call become those of the kernel, where it has none of its own. Where the call is
+in the same input, an arrow leads from it to all work that replays it.
 """
 
 from __future__ import annotations
@@ -19,23 +21,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import NameTest, each_source, rows_where, words_in
+from ktrace.model.row_builder import NewIds
 from ktrace.naming.alike import unique_name
 from ktrace.report import Report
-from ktrace.stages.replays.gather import GEOMETRY, SHAPES, Capture, Gathered, gathered, see
+from ktrace.stages.replays.gather import (
+    CALL,
+    CAPTURED_DIMS,
+    CAPTURED_IN,
+    GEOMETRY,
+    SHAPES,
+    Capture,
+    Gathered,
+    gathered,
+    see,
+)
 from ktrace.stages.replays.matching import Matched, matched
+from ktrace.store.events import BATCH_ROWS
 from ktrace.store.joins import positions
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
 _STAGE = "captures"
+_LINK = "flow"
 _COLUMNS: dict[str, pa.DataType] = {
     "operator": pa.string(),
     "operator_id": pa.int64(),
     **dict.fromkeys(SHAPES, pa.binary()),
     "module": pa.string(),
-    "captured_in": pa.binary(),
+    CAPTURED_IN: pa.binary(),
+    CAPTURED_DIMS: pa.binary(),
     "operator_matched": pa.string(),
     **{key: arrow_schema("events").field(key).type for key in GEOMETRY},
 }
@@ -69,15 +86,65 @@ def with_captures(batches: Iterable[Batch], captures: list[Capture], report: Rep
         spill.close()
 
 
+class Arrows:
+    """Arrows from captured calls to the work that replays them."""
+
+    def __init__(self) -> None:
+        self._ids = NewIds()
+        self._ends: list[tuple[str, Int64, Int64]] = []  # of a source: the ids of the work, that of the call of each
+
+    def see(self, batch: Batch) -> None:
+        """Looks at the ids of rows that are there."""
+        if batch.record != "catalog" and len(batch):
+            self._ids.see(batch)
+
+    def add(self, source: str, work: Int64, calls: Int64) -> None:
+        """Adds the arrows of a source, by the ids of its rows; -1 for no call."""
+        known = calls >= 0
+        self._ends.append((source, work[known], calls[known]))
+
+    def rows(self, report: Report) -> Iterator[Batch]:
+        """Yields the ends of all arrows, once all rows have passed; reports how many they are."""
+        if not any(len(work) for _, work, _ in self._ends):
+            return
+        ledger = report.stage(_STAGE)
+        ledger.taken = ledger.given = report.rows_read
+        for source, work, calls in self._ends:
+            leaving = np.unique(calls)
+            events, keys = np.concatenate((leaving, work)), np.concatenate((leaving, calls))
+            for start in range(0, len(events), BATCH_ROWS):
+                part = slice(start, start + BATCH_ROWS)
+                rows = self._links(source, events[part], keys[part], np.arange(len(events))[part] < len(leaving))
+                ledger.added["arrows from captured calls"] += len(rows)
+                ledger.given += len(rows)
+                yield rows
+
+    def _links(self, source: str, events: Int64, keys: Int64, leaves: Bools) -> Batch:
+        sources = pa.repeat(source, len(events))
+        columns = {
+            "source": sources,
+            "id": self._ids.take(sources),
+            "link": pa.repeat(_LINK, len(events)),
+            "key": pc.binary_join_element_wise("captured", pa.array(keys).cast(pa.string()), "/"),
+            "role": pc.if_else(pa.array(leaves), "out", "in"),
+            "event": pa.array(events),
+            "name": pa.repeat("captured call", len(events)),
+        }
+        schema = arrow_schema("links")
+        fields = [schema.field(name) for name in columns]
+        arrays = [column.cast(field.type) for field, column in zip(fields, columns.values(), strict=True)]
+        return Batch("links", pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
+
+
 def with_own_captures(
-    batches: Iterable[Batch], again: Callable[[], Iterator[Batch]], report: Report
+    batches: Iterable[Batch], again: Callable[[], Iterator[Batch]], report: Report, arrows: Arrows
 ) -> Iterator[Batch]:
     """Yields all batches of an input, replayed kernels with what the captured calls of the same input tell.
 
     If a call begins a capture, `again` reads the input once more. The ids of its rows are their places in the document.
-    A batch waits until all calls before its device work are known.
+    A batch waits until all calls before its device work are known. `arrows` gets those from the calls.
     """
-    own = _Own(again, report)
+    own = _Own(again, report, arrows)
     waiting: deque[tuple[Batch, int]] = deque()
     for batch in batches:
         waiting.append((batch, own.see(batch)))
@@ -90,14 +157,15 @@ def with_own_captures(
 class _Own:
     """The captures and replays of an input that holds both, as far as they are known."""
 
-    def __init__(self, again: Callable[[], Iterator[Batch]], report: Report) -> None:
-        self._again, self._report = again, report
+    def __init__(self, again: Callable[[], Iterator[Batch]], report: Report, arrows: Arrows) -> None:
+        self._again, self._report, self._arrows = again, report, arrows
         self._begins = NameTest(lambda name: "StreamBeginCapture" in name)
         self._facts: dict[str, _Facts | None] = {}  # of its source, once a capture began
         self._reached = self._passed = -1
 
     def see(self, batch: Batch) -> int:
         """Looks for the beginning of a capture. Returns the last id of device work, -1 where nothing has to wait."""
+        self._arrows.see(batch)
         if self._facts or batch.record != "events" or not len(batch):
             return -1
         kind, ids = batch.column("kind"), batch.column("id").to_numpy()
@@ -105,7 +173,9 @@ class _Own:
         if words_in(kind, ("api",)).any() and self._begins(batch.column("name")).any():
             source = decoded(batch.column("source"))[0].as_py()
             one = next(iter(gathered(self._again(), captures=True).values()))
-            self._facts[source] = _facts(source, one, one.captures(), self._report, self._passed)
+            self._facts[source] = facts = _facts(source, one, one.captures(), self._report, self._passed)
+            if facts is not None:
+                self._arrows.add(source, facts.ids, facts.calls)
             return -1
         work = words_in(kind, DEVICE_KINDS)
         return int(ids[work].max()) if work.any() else -1
@@ -121,11 +191,12 @@ class _Own:
 
 
 class _Facts:
-    """The facts of rows by id."""
+    """The facts of rows by id: `ids` rise, `calls` are the ids of the captured calls (-1: not known)."""
 
     def __init__(self, found: Matched) -> None:
         order = np.argsort(found.ids)
-        self._ids, self._numbers = found.ids[order], found.numbers[order]
+        self.ids, self._numbers = found.ids[order], found.numbers[order]
+        self.calls = np.array([one.get(CALL, -1) for one in found.facts], np.int64)[self._numbers]
         self._columns = {
             key: pa.array([one.get(key) for one in found.facts], type_)
             for key, type_ in _COLUMNS.items()
@@ -134,7 +205,7 @@ class _Facts:
 
     def attached(self, batch: Batch) -> Iterator[Batch]:
         """The rows of a batch, those with facts in one of their own."""
-        place = positions(batch.column("id").to_numpy(), self._ids)
+        place = positions(batch.column("id").to_numpy(), self.ids)
         place[~words_in(batch.column("kind"), DEVICE_KINDS)] = -1
         mine = place >= 0
         if not mine.any():

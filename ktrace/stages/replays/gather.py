@@ -27,8 +27,12 @@ from ktrace.store.shapes import Shapes
 #: What a call launches, or a piece of work is, if it isn't a kernel whose name is known. No kernel has these names.
 COPY, SET, ANY = "\0copy", "\0set", "\0any"
 
-#: The arguments that describe the inputs of an operator.
-SHAPES = ("Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs")
+#: All spans around a captured call, and the shapes of their inputs, the outermost first.
+CAPTURED_IN, CAPTURED_DIMS = "captured_in", "captured_dims"
+
+#: The arguments that describe the inputs of an operator, first the shapes.
+DIMS = "Input Dims"
+SHAPES = (DIMS, "Input dims", "Input type", "Input Strides", "Concrete Inputs")
 
 #: The argument in which newer Kineto writes the number of a node; numbers rise as the nodes are created.
 _NODE = "args.graph node id"
@@ -44,6 +48,9 @@ _SIZE = re.compile(r"(?:capture|execute)_([0-9]{1,9})_")
 MODULE = "nn.Module: "
 #: The launch of a kernel, which a replayed one has nowhere else.
 GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_memory")
+
+#: The id of the captured call itself, in its own source.
+CALL = "call"
 
 _CALLS = ("id", "ts", "dur", "pid", "tid", "correlation", "name", "args", "args.kernel", *GEOMETRY)
 _SPANS = ("id", "ts", "dur", "pid", "tid", "kind", "name", "external_id", "args", *(f"args.{key}" for key in SHAPES))
@@ -170,7 +177,7 @@ class Gathered:
         return [
             Capture(
                 tuple(_launched(row) for row in calls),
-                tuple(_facts(around[row["id"]], facts) | _geometry(row) for row in calls),
+                tuple(_facts(around[row["id"]], facts) | _geometry(row) | {CALL: row["id"]} for row in calls),
                 _size(around[begin["id"]]),
                 Run(begin.get("pid"), self._base()),
             )
@@ -260,17 +267,23 @@ def _size(around: list[Row]) -> int | None:
 
 def _facts(around: list[Row], known: dict[int, Row]) -> Row:
     """What the spans around a call tell of it: its operator with its inputs, its module, and all of them."""
-    found: Row = {}
     spans = [row for row in around if row["kind"] == "op" or row["name"].startswith(MODULE)]
-    operator = next((row for row in reversed(spans) if row["kind"] == "op"), None)
-    if operator is not None:
-        if operator["id"] not in known:
-            known[operator["id"]] = _inputs(operator)
-        found |= {"operator": operator["name"], **known[operator["id"]]}
+    if not spans:
+        return {}
+    found: Row = {CAPTURED_IN: dump_json([row["name"] for row in spans]).encode()}
+    operators = [row for row in spans if row["kind"] == "op"]
+    for row in operators:
+        if row["id"] not in known:
+            known[row["id"]] = _inputs(row)
+    if operators:
+        found |= {"operator": operators[-1]["name"], **known[operators[-1]["id"]]}
+    if any(DIMS in known[row["id"]] for row in operators[:-1]):
+        dims = (known.get(row["id"], {}).get(DIMS, b"null").decode() for row in spans)
+        found[CAPTURED_DIMS] = f"[{','.join(dims)}]".encode()
     module = next((row["name"] for row in reversed(spans) if row["kind"] != "op"), None)
     if module is not None:
         found["module"] = module.removeprefix(MODULE)
-    return found | {"captured_in": dump_json([row["name"] for row in spans]).encode()} if spans else found
+    return found
 
 
 def _geometry(call: Row) -> Row:

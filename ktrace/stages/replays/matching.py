@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ktrace.model.arrays import Int64
-from ktrace.stages.replays.gather import ANY, COPY, SET, Capture, Replay, Run
+from ktrace.stages.replays.gather import ANY, CALL, COPY, SET, Capture, Replay, Run
 
 Streams = tuple[tuple[str, ...], ...]
 Fit = tuple[tuple[int, ...], ...]
@@ -160,7 +160,7 @@ def _agreed(
         for place in range(len(works)):
             one, *others = (own.facts[found[stream][place]] for own, found in zip(captures, fits, strict=True))
             agreed = {key: value for key, value in one.items() if all(other.get(key) == value for other in others)}
-            facts.append(agreed | (BY_POSITION if agreed and ANY in captures[0].works else {}))
+            facts.append(agreed | (BY_POSITION if agreed.keys() - {CALL} and ANY in captures[0].works else {}))
     lengths = [len(works) for works in replay.streams]
     return np.split(np.arange(first, len(facts)), np.cumsum(lengths)[:-1])
 
