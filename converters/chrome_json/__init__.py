@@ -38,11 +38,6 @@ _OTHERS = (
         "save its trace as JSON and convert that",
     ),
     (
-        re.compile(rb"speedscope\.app/file-format-schema"),
-        "is a speedscope profile",
-        "export the trace that it was made from",
-    ),
-    (
         re.compile(rb'^\s*\{\s*"nodes"\s*:\s*\['),
         "is a CPU profile of V8",
         "record a trace in chrome://tracing, not a profile",
@@ -82,5 +77,5 @@ FORMAT = Format(
     timeline=True,
     ranges="ktrace.converters.chrome_json.reader:ranges",
     read_range="ktrace.converters.chrome_json.reader:read",
-    words=('"traceevents"', '"ph"', "speedscope.app", '"nodes"', '"spans"', "begin trace"),
+    words=('"traceevents"', '"ph"', '"nodes"', '"spans"', "begin trace"),
 )

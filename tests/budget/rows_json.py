@@ -130,6 +130,10 @@ DOCUMENTS = (
     HATCHET,
     SNAPSHOT,
     FLIGHT,
+    _event(
+        "speedscope/ranges-unclosed-heap-counts-without-a-weight.json",
+        '{"type": "O", "frame": 2, "at": «start»}, {"type": "C", "frame": 2, "at": «end»«filling»}',
+    ),
     _line(
         "jsonl/all-records.jsonl",
         '{"record":"event","source":"run","id":«id»,"pid":4321,"tid":«track»,"ts":«start»'

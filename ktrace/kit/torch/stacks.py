@@ -1,4 +1,4 @@
-"""Stacks as PyTorch's dumps have them (dicts of name, filename, line): each distinct one is a fact, under a number.
+"""Stacks as PyTorch's dumps have them: dicts of name, filename, line, the innermost first.
 
 The members of a dump that PyTorch writes as one dict: what a reader doesn't know is noted.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from ktrace.kit import stacks
 from ktrace.model.fitting import shown
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
@@ -20,9 +21,8 @@ class Stacks:
     """Gives each distinct stack a key, and adds its fact."""
 
     def __init__(self, rows: RowBuilder) -> None:
-        self._rows = rows
-        self._by_list: dict[int, tuple[Any, str]] = {}
-        self._keys: dict[tuple[str, ...], str] = {}
+        self._facts = stacks.Stacks(rows)
+        self._by_list: dict[int, tuple[Any, str | None]] = {}
 
     def key(self, frames: Any) -> str | None:
         """The key of a list of frames, the innermost first; None if it has none."""
@@ -30,11 +30,7 @@ class Stacks:
             return None
         known = self._by_list.get(id(frames))
         if known is None:
-            texts = tuple(map(_text, frames[:_MOST_FRAMES]))
-            key = self._keys.get(texts)
-            if key is None:
-                key = self._keys[texts] = str(len(self._keys))
-                self._rows.fact("stack", name=key, facts={"frames": list(reversed(texts))})
+            key = self._facts.key(tuple(map(_text, reversed(frames[:_MOST_FRAMES]))))
             known = self._by_list[id(frames)] = frames, key  # keeps the list, so that no other gets its id
         return known[1]
 
@@ -50,7 +46,7 @@ def _text(frame: Any) -> str:
         return "?"
     name, file, line = frame.get("name"), frame.get("filename"), frame.get("line")
     name = name if type(name) is str and name else "?"
-    return f"{name} ({file}:{line})"[:1000] if type(file) is str and type(line) is int else name[:1000]
+    return stacks.frame_text(name, file if type(line) is int else None, line)[:1000]
 
 
 def note_unknown_members(dump: dict[Any, Any], known: AbstractSet[str], report: Report) -> None:

@@ -1,0 +1,67 @@
+"""Stacks of samples and of what is allocated, outermost frame first.
+
+Each distinct stack is a fact of the catalog, which rows name by its key in `args.stack`. Profiles without times have
+only sums: a summary for each stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ktrace.model.row_builder import RowBuilder
+
+#: The name of a sample without a frame.
+NO_STACK = "[no stack]"
+
+
+class Stacks:
+    """Gives each distinct stack a key, and adds its fact."""
+
+    def __init__(self, rows: RowBuilder) -> None:
+        self._rows = rows
+        self._keys: dict[tuple[str, ...], str] = {}
+
+    def key(self, frames: tuple[str, ...]) -> str | None:
+        """The key of a stack; None if it has no frame."""
+        if not frames:
+            return None
+        key = self._keys.get(frames)
+        if key is None:
+            key = self._keys[frames] = str(len(self._keys))
+            self._rows.fact("stack", name=key, facts={"frames": list(frames)})
+        return key
+
+
+class StackSums:
+    """Adds up samples of equal stacks that have no time. `columns` has for all rows what isn't of their stack."""
+
+    def __init__(self, rows: RowBuilder, *, metric: str, unit: str | None = None, **columns: Any) -> None:
+        self._rows = rows
+        self._columns = columns | {"metric": metric, "unit": unit}
+        self._totals: dict[tuple[str, ...], list[float]] = {}
+        self._names: dict[tuple[str, ...], str] = {}
+
+    def add(self, name: str, frames: tuple[str, ...], weight: float, count: int = 1) -> None:
+        """Adds samples of a stack: what they weigh together, in the unit of the sums, and how many they are.
+
+        `name` is that of the innermost frame, without its place.
+        """
+        sums = self._totals.setdefault(frames, [0, 0])
+        sums[0] += weight
+        sums[1] += count
+        self._names.setdefault(frames, name)
+
+    def write(self, scope: Sequence[str] = ()) -> None:
+        """Adds the summaries, each in the scope of its outer frames."""
+        for frames, (total, count) in self._totals.items():
+            figures = {"total": float(total), "count": int(count) or None, **self._columns}
+            self._rows.summary("sample", self._names[frames], scope=[*scope, *frames[:-1]] or None, **figures)
+        self._totals.clear()
+
+
+def frame_text(name: str, file: object = None, line: object = None) -> str:
+    """A frame as text, with its place where that is known: forward (model.py:7)."""
+    if not isinstance(file, str) or not file:
+        return name
+    return f"{name} ({file}:{line})" if type(line) is int else f"{name} ({file})"
