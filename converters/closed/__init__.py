@@ -20,8 +20,6 @@ from ktrace.kit import Format, Match, Sample, Score
 #: The number of bytes of a file that are searched.
 _HEAD = 1 << 16
 
-_CHROME = "a trace in Chrome's JSON"
-
 
 @dataclass(frozen=True)
 class Unread:
@@ -78,9 +76,6 @@ _ENDINGS = {
     ".tracy": ("a capture of Tracy", "export its zones as CSV: tracy-csvexport -u run.tracy > run.csv"),
 }
 
-_FOLDED = re.compile(r"\S[^;]*(?:;[^;]+)* \d+")
-_LEAST_FOLDED = 3
-
 
 def unread(sample: Sample) -> Match | None:
     """NEAR with the name of the tool and an alternative, for a file that ktrace recognises but can't read yet."""
@@ -97,11 +92,6 @@ def _known(sample: Sample) -> tuple[str, str] | None:
             return kind.what, kind.remedy
     if sample.text is None:
         return next((known for ending, known in _ENDINGS.items() if sample.name.lower().endswith(ending)), None)
-    lines = [line for line in sample.lines[:64] if line.strip()]
-    folded = [line for line in lines if _FOLDED.fullmatch(line)]
-    stacks = sum(";" in line for line in folded)
-    if stacks >= max(_LEAST_FOLDED, len(folded) / 2) and len(folded) * 10 >= len(lines) * 9:
-        return "a file of folded stacks, with samples but no times", f"let the profiler write {_CHROME} instead"
     return None
 
 

@@ -38,6 +38,7 @@ from ktrace.errors import ClosedFormat
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of
+from ktrace.kit.text.folded import read_folded
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.trace_json import byte_ranges
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Series
@@ -49,7 +50,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.fitting import fitted_facts
 from ktrace.model.json_text import dump_json
 from ktrace.model.masks import words_in
-from ktrace.model.row_builder import RowBuilder, to_batch
+from ktrace.model.row_builder import to_batch
 
 from . import MEMORY_BY_CATEGORY, MEMORY_TIMELINE, NUMBERS
 from .memory_timeline import read_memory_by_category, read_memory_timeline
@@ -308,25 +309,6 @@ def _device(properties: dict[str, Any]) -> Iterator[Row]:
     yield {"entity": "device", "device": ordinal, "name": name if isinstance(name, str) else None, "facts": facts}
 
 
-#: A line: frames and a whole number of µs.
-LINE = re.compile(r"(\S.*) ([0-9]{1,15})")
-
-
-def read_stacks(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a summary for each stack: its name is the innermost frame, its scope the frames around it."""
-    lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    for line in lines:
-        found = LINE.fullmatch(line.text)
-        if found:
-            *scope, name = found[1].split(";")
-            rows.summary("range", name, scope=scope or None, total=1000.0 * int(found[2]), unit="ns")
-            lines.used()
-        elif not line.text.strip():
-            lines.structure()
-        yield from rows.ready()
-    yield from rows.rest()
-
-
 #: Times after this (ns; September 2001) count from 1970, as Kineto wrote them before it had baseTimeNanoseconds.
 _SINCE_1970 = 10**18
 
@@ -345,7 +327,7 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
     if head[:1] == b"<":
         raise ClosedFormat("is an HTML page, not a trace", path=source.path, remedy=NUMBERS)
     if head and head[:1] not in b"[{":
-        return read_stacks(source, conversion)
+        return read_folded(Lines(source, conversion), conversion, "range", factor=1000.0, unit="ns")
     return _read_trace(source, conversion, part)
 
 

@@ -16,6 +16,7 @@ TEXT = (
         '"run",«id»,,,4321,«track»,,,,,,«start»,"cuda_runtime","{""cbid"":211}","api","«name»",,«dur»,"measured",77'
         ",,,,,,,,,,,,,,,,,,,,,",
     ),
+    _line("folded/perf-kernel-frames-a-comment-and-decimals.folded", "python3;main (serve.py:40);«name»«filling» 30.5"),
     _line("kineto/stacks-with-underscores-and-single-frames.txt", "«name»«filling» 4"),
     _line(
         "torch-table/kernels-annotations-on-both-sides-two-tables-amid-output.txt",

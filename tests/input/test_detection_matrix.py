@@ -42,7 +42,7 @@ CORPUS = {
     "corpus/made/openvino/detailed/exec_graph.bin": "",
     "corpus/made/openvino/json/benchmark_report.json": "",
     "corpus/made/pyspy/threads.chrometrace.json": "chrome",
-    "corpus/made/pyspy/threads.folded.txt": "",
+    "corpus/made/pyspy/threads.folded.txt": "folded",
     "corpus/made/pyspy/threads.speedscope.json": "speedscope",
     "corpus/made/pytorch_compile/": "kineto",
     "corpus/made/pytorch_compile/compiled_table.txt": "torch-table",
