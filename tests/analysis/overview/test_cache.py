@@ -130,7 +130,7 @@ def test_a_damaged_trace_is_read_again_or_found_out(
     assert rows == 75
     assert len(readings) == 2
     rows_of(trace)
-    assert len(readings) == 2, "the damaged one made room"
+    assert len(readings) == 2, "the damaged one was removed"
     assert [entry.inputs for entry in entries()] == [[str(trace)]]
 
 
