@@ -135,6 +135,17 @@ def test_the_maps_of_folders_name_their_modules(folder: str) -> None:
     assert [name for name in sorted(modules - {"__init__"}) if not re.search(rf"\b{name}\b", tree)] == []
 
 
+#: Packages whose docstring lists their modules, each at the start of a line.
+MAPPED = [
+    path.parent
+    for top in ("ktrace", "converters")
+    for path in sorted((ROOT / top).rglob("__init__.py"))
+    if "converters" not in path.relative_to(ROOT / top).parts
+    and any(
+        re.search(rf"^{one.stem} {{2,}}", path.read_text("utf-8"), re.MULTILINE) for one in path.parent.glob("*.py")
+    )
+]
+
 SHARED = ROOT / "ktrace/kit"
 SHARED_FOLDERS = sorted(path.parent for path in SHARED.rglob("__init__.py"))
 
@@ -145,6 +156,13 @@ def test_the_maps_of_shared_code_name_all_modules(folder: Path) -> None:
     modules = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
     assert len(modules) > 1
     assert [name for name in sorted(modules - {"__init__"}) if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize("folder", MAPPED, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_maps_name_only_modules_that_exist(folder: Path) -> None:
+    tree = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
+    named = re.findall(r"^([a-z_]+)/? {2,}(?=[a-zA-Z`A-Z])", tree, re.MULTILINE)
+    assert [name for name in named if not ((folder / f"{name}.py").exists() or (folder / name).is_dir())] == []
 
 
 def test_the_csv_shown_begins_as_a_written_one(tmp_path: Path) -> None:

@@ -8,16 +8,11 @@
 Times are microseconds with three decimals, counted from the start of the trace: viewers read them through a double, in
 which an epoch time would lose its nanoseconds.
 
-probe      recognises the format
 reader     events of any program
-dialect    rules that recognise GPU work in them
-spans      byte ranges of a large file for parallel reading
 read_back  rows of a file that ktrace wrote
 writer     timeline -> JSON, with these modules:
 lines      events of a batch as lines
-arguments  the arguments of events as columns of JSON values
 track_ids  tracks and lanes as process and thread ids
-flow_ids   arrows as flows
 """
 
 from __future__ import annotations

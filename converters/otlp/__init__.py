@@ -8,15 +8,12 @@ A file is one document or a document per line (the collector's file exporter); p
 follow their length: 4 bytes, big endian (the collector's file exporter, each message perhaps in zstd), or a varint
 (OpenTelemetry's file exporter specification). The console exporter prints an object per span, between other text.
 
-probe      recognises the format
 reader     spans as rows
 documents  JSON text, small documents whole and large ones span by span
 messages   protobuf as the objects that JSON has
 console    the console exporter's objects as those of OTLP
 spans      checks an object and makes a span of it
-places     processes, tracks and lanes of all spans, and their parents
-writer     timeline -> OTLP JSON, with these modules:
-attributes columns and arguments as attributes
+writer     timeline -> OTLP JSON
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ later packets need it:
 
 reader    packets -> batches
 writer    timeline -> packets
-probe     recognises the format
 about     what the GPU Compute tab of the viewer shows of a trace
 proto/    field numbers, varints, and the sidecar that both directions share
 writing/  the messages, a batch at a time

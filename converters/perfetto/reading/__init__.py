@@ -2,8 +2,6 @@
 
 packets          a file as packets; the sidecar in its first one
 trace            the packets of a trace: first what they change, then their events
-alternatives     which data of a packet counts
-read_ahead       reading in a forked child
 context          what one reading knows; the events of a chunk
 sequence_state   interned texts and defaults of a sequence
 clocks           clock snapshots, and times on the main clock

@@ -5,7 +5,6 @@ trace_output      what the machines of a trace share: the stream, the tracks, th
 sequences         the two sequences of a machine, and messages as packets on them
 track_events      TrackEvents of the host
 render_stages     GpuRenderStageEvents
-kernel_arguments  which arguments of launches are interned with the kernel
 kernel_counters   metrics and estimates of kernels as GpuCounterEvents
 busy_pieces       when streams are busy, in pieces of time
 device_processes  these pieces as threads of processes, which viewers show at first sight
@@ -15,8 +14,5 @@ gpu_tracks        GPUs, contexts and hardware queues
 arrows            flows, launches and waits as fields of the events at their ends
 arguments         arguments as DebugAnnotations or ExtraComputeArgs
 argument_fields   columns of a batch as arguments and texts
-argument_texts    arguments that are JSON texts as columns
 fields            the kinds of fields of messages, a value for each row
-encoding          fields -> the bytes of many messages, by compiled code or else row by row
-interning         texts that a number replaces
 """

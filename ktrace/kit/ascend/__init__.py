@@ -2,6 +2,4 @@
 
 tasks     kernel, copy, synchronisation by task type
 folder    which files of a folder are read; the others repeat them
-own_files opens those files, and reports the others
-overlaps  tasks that repeat others: around their subtasks, in a second table
 """

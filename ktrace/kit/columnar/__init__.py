@@ -6,7 +6,5 @@ csv_blocks          blocks from the CSV tables in a text: `csv_headings` finds t
 text_cells          a column of text cells as a column of numbers, times or sizes
 typed_cells         the same for a whole block, by a table from the model's columns to headings
 dictionaries        columns with few distinct values
-combinations        the combinations of values in several columns
 protobuf            the fields of many protobuf messages at once, or of one
-decoding            helpers for decoding much JSON
 """

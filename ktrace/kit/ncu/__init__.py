@@ -1,7 +1,6 @@
 """What the readers of Nsight Compute share.
 
 launches            kernel launches with their metrics, as rows
-names               names and ids of metrics
 units               printed units and their base units
 cells               many cells of numbers at once
 """

@@ -2,6 +2,5 @@
 
 database            the tables of a database, found in any case and of any release, read only
 table_reading       one table as blocks, by ADBC in ranges of rows
-constants           leaves out columns with the same value in every row
 lookup              rows of one table for the rows of another: joins in bounded memory
 """

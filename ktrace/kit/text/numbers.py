@@ -61,7 +61,7 @@ def quantity(text: str) -> Quantity | None:
     or one beyond 10^400. Removes thousands separators.
 
     A comma is a separator only between groups of three digits: `8,192` is 8192, `1,5` and `0,125` aren't numbers. See
-    `decimal_commas` for files with decimal commas.
+    `with_point` for files with decimal commas.
     """
     text = text.strip().strip('"').strip()
     special = _SPECIAL.get(text.lower())

@@ -152,7 +152,7 @@ def read_tables(lines: _Lines, recognise: Recogniser) -> Iterator[Table | Row | 
     The caller states the outcome of the line of each row and text. Headings, rules and blank lines are structure;
     other tables are skipped, and so is a last row that is cut. A table with pipes, tabs or commas continues after
     lines that aren't rows, up to the next title or table. If each line of a table has a prefix (that of a quotation,
-    of a logger; see `prefixes`), it is removed. If the file has decimal commas, the figures of rows have points
+    of a logger; see `without_prefix`), it is removed. If the file has decimal commas, the figures of rows have points
     instead. Raises DamagedInput if the decimal separator can't be determined.
     """
     return _Scan(lines, recognise, commas=_has_decimal_commas(lines, recognise)).items()

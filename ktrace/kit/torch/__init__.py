@@ -2,5 +2,4 @@
 
 pickles     pickles of plain values, read without running anything
 stacks      stacks, each distinct one a fact of the catalog
-members     members of a dump that no reader looks at are noted
 """

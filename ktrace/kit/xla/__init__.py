@@ -1,6 +1,5 @@
 """XLA's profiler, which writes XPlane files and Trace Event JSON.
 
 lines       what a line is, by its name and that of its plane: a stream, a thread, or a repetition of others
-kinds       kinds of device work, by names and by stats
 details     the texts with details of kernels, copies, memsets and allocations
 """
