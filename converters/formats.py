@@ -75,6 +75,7 @@ FOLDERS = (
     *("latencyprism", "latencyprism_csv"),
     # Programs that watch devices.
     "smi",
+    "prometheus",
     # CPU profilers that have zones of a GPU, too.
     "tracy_csv",
     # Tables and logs of any tool.

@@ -13,33 +13,18 @@ from ktrace.input.source import Source
 from ktrace.kit.text.headings import cell_quantity, to_base
 from ktrace.kit.text.lines import Line, Lines
 from ktrace.kit.text.numbers import is_missing
+from ktrace.kit.text.states import REASONS_TRACK, State, States, reasons
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from .layouts import Column, Layout, layout_of
 from .times import Times
 
-#: nvmlClocksEventReasons of nvml.h, by the names that nvidia-smi gives to their columns.
-REASONS = {
-    0x1: "gpu_idle",
-    0x2: "applications_clocks_setting",
-    0x4: "sw_power_cap",
-    0x8: "hw_slowdown",
-    0x10: "sync_boost",
-    0x20: "sw_thermal_slowdown",
-    0x40: "hw_thermal_slowdown",
-    0x80: "hw_power_brake_slowdown",
-    0x100: "display_clocks_setting",
-}
-_REASONS_TRACK = "clock event reasons"
 _MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _ITEMS = re.compile(r"\[(.*)\]")
 _ABSENT = ("n/a", "not supported", "unknown error", "not active", "unthrottled")
 _TOO_LATE = 1 << 62
 _NUMBER = re.compile(r"\d{1,9}")
-
-#: A state: its track, and what it is.
-_State = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -81,7 +66,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         else:
             lines.used()
         yield from rows.ready()
-    log.finish()
+    log.states.finish()
     yield from rows.rest()
 
 
@@ -95,8 +80,7 @@ class _Log:
         self._times = Times()
         self._places: dict[tuple[str, ...], _Place] = {}
         self._ordinals: dict[str, int] = {}
-        self._lasting: dict[_Place, dict[_State, int]] = {}
-        self._last: dict[_Place, int] = {}
+        self.states = States(rows)
 
     def take(self, line: Line) -> tuple[str, str] | None:
         """Adds the rows of a line; returns the issue's kind and detail if it can't."""
@@ -112,17 +96,17 @@ class _Log:
         if abs(ts) >= _TOO_LATE:
             return "time-range", ""
         place = self._place(layout, cells)
-        states: dict[_State, None] = {}
+        states: dict[State, None] = {}
         for column, cell in zip(layout.columns, cells, strict=True):
             if column.role == "figure":
                 self._figure(column, cell, ts, place, states)
             elif column.role == "reason" and cell.lower() == "active":
-                states[_REASONS_TRACK, column.name] = None
+                states[REASONS_TRACK, column.name] = None
             elif column.role == "reasons" and not _is_absent(cell):
                 states |= {(place.named(column.name), reason.strip()): None for reason in cell.split(",")}
             elif column.role == "mask" and _MASK.fullmatch(cell):
-                states |= {(_REASONS_TRACK, reason): None for reason in _reasons(int(cell, 16))}
-        self._change(place, ts, states)
+                states |= {(REASONS_TRACK, reason): None for reason in reasons(int(cell, 16))}
+        self.states.change(place, place.columns, ts, states)
         return None
 
     def _time(self, layout: Layout, cells: list[str], line: Line) -> int | None:
@@ -175,7 +159,7 @@ class _Log:
         identity = found.get("device") or found.get("uuid") or found.get("bus_id")
         return None if identity is None else self._ordinals.setdefault(identity, len(self._ordinals))
 
-    def _figure(self, column: Column, cell: str, ts: int, place: _Place, states: dict[_State, None]) -> None:
+    def _figure(self, column: Column, cell: str, ts: int, place: _Place, states: dict[State, None]) -> None:
         """Adds the reading of a cell, or of each element of a list; a word is a state."""
         items = _ITEMS.fullmatch(cell)
         texts = [text.strip(" '\"") for text in items.group(1).split(",")] if items else [cell]
@@ -190,33 +174,6 @@ class _Log:
                 self._rows.event("counter", name, ts=ts, **columns)
             elif not found and not items:
                 states[place.named(name), text] = None
-
-    def _change(self, place: _Place, ts: int, states: dict[_State, None]) -> None:
-        """Ends the states of a place that its row no longer has, and begins those that it has first."""
-        self._last[place] = max(ts, self._last.get(place, ts))
-        lasting = self._lasting.setdefault(place, {})
-        for state in [state for state in lasting if state not in states]:
-            self._range(place, state, lasting.pop(state), ts)
-        for state in states:
-            lasting.setdefault(state, ts)
-
-    def _range(self, place: _Place, state: _State, begin: int, end: int) -> None:
-        track, name = state
-        columns = place.columns | {"track": track, "dur": max(end - begin, 0)}
-        self._rows.event("range", name, ts=begin, timing="derived", **columns)
-
-    def finish(self) -> None:
-        """Ends all states at the last reading of their place."""
-        for place, lasting in self._lasting.items():
-            for state, begin in lasting.items():
-                self._range(place, state, begin, self._last[place])
-
-
-def _reasons(mask: int) -> Iterator[str]:
-    """The names of the bits of a mask; a bit without a name is written as a number."""
-    for bit in (1 << place for place in range(mask.bit_length())):
-        if mask & bit:
-            yield REASONS.get(bit, hex(bit))
 
 
 def _is_absent(text: str) -> bool:

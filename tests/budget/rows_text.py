@@ -185,6 +185,12 @@ TEXT = (
         '«start»,«track»,99,45,N/A,"[3, 0]",701,N/A,«name»,2100,500,DISABLED,1300,N/A,71,48',
     ),
     _line(
+        "prometheus/promtool-tsdb-dump.txt",
+        '{Hostname="node-a", UUID="GPU-00aa", __name__="«name»", device="nvidia0", gpu="«track»",'
+        ' instance="127.0.0.1:9400", job="dcgm", modelName="NVIDIA A100-SXM4-80GB",'
+        ' pci_bus_id="00000000:00:00.0"} 110.20866823196411 1795684757707',
+    ),
+    _line(
         "mlc/two-dialects-and-a-peak-that-disagrees.md",
         "| «name» | 1,200.00        | 100        | 12.00         | 20.50          | 92.31%     | 92.31%       |",
     ),

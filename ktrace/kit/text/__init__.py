@@ -2,13 +2,12 @@
 
 lines               the lines of a source, each used, structure or skipped; `line_account` keeps the account
 tables              tables anywhere in a text, a `Row` at a time: `layouts` splits rows into cells (pipes, tabs, fixed
-                    width), `titles` finds the titles above a table, `prefixes` what a logger puts before each line
+                    width), `titles` finds the titles above a table, and for probes the lines with telling words
 headings            headings and their units as fields of the model, and the figures in a row's cells
-decimal_commas      whether a file writes 2,5 or 2.5, decided once for the whole file
-numbers             one printed number and its unit, exactly
+numbers             one printed number and its unit, exactly; whether a file writes 2,5 or 2.5
+states              states of devices that are read now and then, as ranges
 device_names        the kind of device work by its name: a copy with its direction, a fill, a wait, a kernel
 folded              folded stacks, the input of flame graphs
 json_items          JSON documents as a stream: the elements of a list, the members of an object
 window              the text of a document of any size, read as needed
-likely              for probes: the lines that contain telling words
 """
