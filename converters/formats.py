@@ -76,8 +76,8 @@ FOLDERS = (
     # Programs that watch devices.
     "smi",
     "prometheus",
-    # CPU profilers that have zones of a GPU, too.
-    "tracy_csv",
+    # CPU profilers.
+    *("tracy_csv", "cpuprofile"),
     # Tables and logs of any tool.
     "mapped",
     *("table", "console"),

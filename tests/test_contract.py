@@ -78,7 +78,9 @@ NOT_GROWN = {
     **dict.fromkeys(("jsonl", "json", "chrome", "kineto", "xprof-json", "onnxruntime", "mapped"), _BLOCKS),
     **dict.fromkeys(("rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS),
     **dict.fromkeys(("ascend-json", "ascend-csv", "unitrace-json", "onetrace-json", "clintercept-json"), _BLOCKS),
-    **dict.fromkeys(("torch-memory", "nccl-flight-recorder", "ascend-communication", "speedscope"), _LIMITED),
+    **dict.fromkeys(
+        ("torch-memory", "nccl-flight-recorder", "ascend-communication", "speedscope", "cpuprofile"), _LIMITED
+    ),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
     "proton": _TREE,

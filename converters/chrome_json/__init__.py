@@ -32,11 +32,6 @@ _OTHERS = (
         "is HTML with a trace in it",
         "save its trace as JSON and convert that",
     ),
-    (
-        re.compile(rb'^\s*\{\s*"nodes"\s*:\s*\['),
-        "is a CPU profile of V8",
-        "record a trace in chrome://tracing, not a profile",
-    ),
     (re.compile(rb'^\s*\{[^\[]{0,400}"spans"\s*:\s*\['), "is a Google Cloud trace", "export Trace Event JSON"),
 )
 
@@ -72,5 +67,5 @@ FORMAT = Format(
     timeline=True,
     ranges="ktrace.converters.chrome_json.reader:ranges",
     read_range="ktrace.converters.chrome_json.reader:read",
-    words=('"traceevents"', '"ph"', '"nodes"', '"spans"', "begin trace"),
+    words=('"traceevents"', '"ph"', '"spans"', "begin trace"),
 )

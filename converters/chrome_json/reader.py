@@ -16,6 +16,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source, printable
+from ktrace.kit.stacks import NO_STACK
 from ktrace.kit.text.numbers import to_ns
 from ktrace.kit.trace_json import byte_ranges
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
@@ -24,9 +25,10 @@ from ktrace.kit.trace_json.events import Member
 from ktrace.kit.trace_json.phases import mapper
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import fitted_facts
-from ktrace.model.json_text import dump_json
-from ktrace.model.row_builder import RowBuilder, to_batch
+from ktrace.model.json_text import dump_json, load_json
+from ktrace.model.row_builder import RowBuilder, to_batch, to_rows
 
+from .profiles import Profiles
 from .read_back import Head, read_head, rows_back
 
 _PLACE = {"device": Into("device", "ordinal"), "context": Into("context"), "stream": Into("stream", "ordinal")}
@@ -82,6 +84,11 @@ DIALECT = Dialect(
 )
 
 
+#: What Chrome's traces begin with, and categories and names of events with profiles.
+_OF_CHROME = re.compile(rb'"__metadata"|v8\.cpu_profiler|"ProfileChunk"|"CpuProfile"')
+
+_DIGITS = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
+
 #: Times of samples are lower than this (µs): 2^62 ns.
 _LATEST_US = (1 << 62) // 1000
 
@@ -98,16 +105,25 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
         yield from read_document(source, conversion, partial(rows_back, head), lambda found, conversion: ())
         return
     facts: list[Batch] = []
+    samples: list[Member] = []
+    profiles = Profiles(conversion)
 
     def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
-        facts.extend(_facts(found, conversion))
+        if found.key == "samples" and found.text.startswith(b"["):
+            samples.append(found)
+        else:
+            facts.extend(_facts(found, conversion))
         return ()
 
     facts_text = dump_json({"path": printable(source.path), "format": "chrome"})
     label = conversion.label
     yield to_batch("catalog", [{"entity": "source", "source": label, "id": 0, "name": label, "facts": facts_text}])
-    yield from read_document(source, conversion, mapper(DIALECT), member, part=part)
+    for batch in read_document(source, conversion, mapper(DIALECT), member, part=part):
+        yield profiles.without(batch)
+    yield from profiles.rows()
     yield from facts
+    for found in samples:
+        yield from _samples(found, conversion, _innermost(facts))
 
 
 def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
@@ -115,10 +131,7 @@ def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
     if found.key == "systemTraceEvents":
         conversion.report.issue("unrecognised", f"byte {found.byte}", "systemTraceEvents: an ftrace of the system", 0)
         return []
-    are_samples = found.key == "samples" and found.text.startswith(b"[")
-    value = found.value(Decimal if are_samples else float)
-    if are_samples and isinstance(value, list):
-        return _samples(value, found.byte, conversion)
+    value = found.value(float)
     if found.key == "stackFrames" and isinstance(value, dict):
         rows = [{"entity": "stack", "name": key, "facts": facts} for key, facts in _stacks(value)]
     else:
@@ -128,26 +141,45 @@ def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
     return [to_batch("catalog", fitted_facts(whole))] if rows else []
 
 
-def _samples(found: list[Any], byte: int, conversion: Conversion) -> Iterable[Batch]:
-    """Returns samples of a document, which are next to its events, as events.
+def _innermost(facts: list[Batch]) -> dict[str, str]:
+    """The name of the innermost frame of each stack."""
+    stacks = (row for batch in facts for row in to_rows(batch) if row["entity"] == "stack")
+    frames = {row["name"]: load_json(row["facts"])["frames"] for row in stacks}
+    return {key: names[-1] for key, names in frames.items() if names and isinstance(names[-1], str)}
+
+
+def _samples(found: Member, conversion: Conversion, names: dict[str, str]) -> Iterator[Batch]:
+    """Yields samples of a document, which are next to its events, as events. Hermes writes its numbers as texts.
 
     `{"ts": 12.5, "name": "cycles", "tid": 1, "sf": 3, ...}`
     """
-    rows, report = RowBuilder(conversion, first_id=byte), conversion.report
-    for sample in found:
+    rows, report, where = RowBuilder(conversion, first_id=found.byte), conversion.report, f"byte {found.byte}"
+    listed = found.value(Decimal)
+    for sample in listed if isinstance(listed, list) else ():
         report.record()
-        ts: Any = sample.pop("ts", None) if isinstance(sample, dict) else None
-        if type(ts) not in (int, Decimal) or abs(ts) >= _LATEST_US:
-            report.issue("bad-record", f"byte {byte}", "a sample without a time")
+        ts = _number(sample.pop("ts", None)) if isinstance(sample, dict) else None
+        if ts is None or abs(ts) >= _LATEST_US:
+            report.issue("bad-record", where, "a sample without a time")
             continue
-        exact, name = {}, str(sample.pop("name", ""))
+        exact: dict[str, Any] = {}
+        name = str(sample.pop("name", "")) or names.get(str(sample.get("sf")), NO_STACK)
         for column in ("pid", "tid"):
-            if type(sample.get(column)) is int and abs(sample[column]) < 1 << 62:
-                exact[column] = sample.pop(column)
+            number = _number(sample.get(column))
+            if number is not None and number == int(number) and abs(number) < 1 << 62:
+                exact[column] = int(number)
+                del sample[column]
         args = {f"${key}": float(value) if isinstance(value, Decimal) else value for key, value in sample.items()}
-        rows.event("sample", name, ts=to_ns(Decimal(ts), "us")[0], args=args, **exact)
+        rows.event("sample", name, ts=to_ns(ts, "us")[0], args=args, **exact)
         report.used()
-    return rows.rest()
+        yield from rows.ready()
+    yield from rows.rest()
+
+
+def _number(value: Any) -> Decimal | None:
+    """A number, or that of a text of digits; None for anything else."""
+    if type(value) in (int, Decimal):
+        return Decimal(value)
+    return Decimal(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else None
 
 
 def _stacks(frames: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -166,5 +198,9 @@ __all__ = ["ranges", "read"]
 
 
 def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
-    """Returns the ranges of `byte_ranges.ranges`; none for a file that ktrace wrote, which may have several sources."""
-    return [] if read_head(source) is not None else byte_ranges.ranges(source, size, step)
+    """Returns the ranges of `byte_ranges.ranges`; none for a file that ktrace wrote, which may have several sources,
+    and none for one of Chrome, in which a profile may be in several ranges."""
+    sample = source.sample()
+    if _OF_CHROME.search(sample.head) or _OF_CHROME.search(sample.tail) or read_head(source) is not None:
+        return []
+    return byte_ranges.ranges(source, size, step)

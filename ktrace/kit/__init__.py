@@ -28,7 +28,8 @@ xla/                    XLA's profiler: lines, details of device work
 torch/                  PyTorch's dumps: pickles of plain values, stacks
 timelines/              timeline outputs: arguments of an event, names of tracks
 
-line_reader has `begins_with` and `by_line`; stacks has the stacks of samples, and their sums where no times are known.
+line_reader has `begins_with` and `by_line`; stacks has the stacks of samples, and their sums where no times are known;
+v8 reads V8's CPU profiles, also those within a trace.
 """
 
 from __future__ import annotations

@@ -16,10 +16,11 @@ NO_STACK = "[no stack]"
 
 
 class Stacks:
-    """Gives each distinct stack a key, and adds its fact."""
+    """Gives each distinct stack a key, and adds its fact. `prefix` keeps apart the keys that the source itself has."""
 
-    def __init__(self, rows: RowBuilder) -> None:
+    def __init__(self, rows: RowBuilder, prefix: str = "") -> None:
         self._rows = rows
+        self._prefix = prefix
         self._keys: dict[tuple[str, ...], str] = {}
 
     def key(self, frames: tuple[str, ...]) -> str | None:
@@ -28,7 +29,7 @@ class Stacks:
             return None
         key = self._keys.get(frames)
         if key is None:
-            key = self._keys[frames] = str(len(self._keys))
+            key = self._keys[frames] = f"{self._prefix}{len(self._keys)}"
             self._rows.fact("stack", name=key, facts={"frames": list(frames)})
         return key
 

@@ -71,6 +71,10 @@ class RowBuilder:
         self._next += 1
         return self._next - 1
 
+    def begin_at(self, identity: int) -> None:
+        """Gives the rows that follow this id and those after it, which no other row may have."""
+        self._next = identity
+
     def ready(self) -> Iterator[Batch]:
         """Yields the batches that are full."""
         size = self._conversion.batch_rows

@@ -193,7 +193,6 @@ def test_texts_for_numbers() -> None:
         (b'\xef\xbb\xbf [ {},\n{"args":{"a":1},"ph":"B"}', Score.SHAPE),
         (b'{"displayTimeUnit":"ms","traceEvents":[', Score.SHAPE),
         (b'{"displayTimeUnit":"ns","otherData":{"ktrace":{"ktrace":"1.0"}},"traceEvents":[', Score.DIALECT),
-        (b'{"nodes":[{"id":1}],"samples":[1]}', Score.NEAR),
         (b'{"projectId":"x","spans":[]}', Score.NEAR),
         (b"<!DOCTYPE html>\n<!-- BEGIN TRACE -->", Score.NEAR),
         (b"<html>no trace</html>", None),
