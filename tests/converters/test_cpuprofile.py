@@ -178,6 +178,15 @@ def test_hermes_samples_have_the_names_of_their_frames() -> None:
     assert trace.report.reader.removed["bad-record"] == 1
 
 
+def test_a_stack_without_frames_has_no_name(tmp_path: Path) -> None:
+    sample = {"name": "", "ts": 1, "sf": 1}
+    path = tmp_path / "run.trace.json"
+    path.write_text(
+        json.dumps({"traceEvents": [], "samples": [sample, sample | {"sf": 2}], "stackFrames": {"1": 5, "2": {}}})
+    )
+    assert list(ktrace.read(path, from_="chrome").events["name"]) == ["[no stack]", "[no stack]"]
+
+
 def test_a_trace_of_chrome_is_read_whole_so_that_no_profile_is_cut(tmp_path: Path) -> None:
     head = CHUNKS.read_text("utf-8").rpartition("\n]")[0]
     path = tmp_path / "big.trace.json"
