@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -97,24 +97,25 @@ def tree_of(file: Path) -> ast.Module:
     return ast.parse(file.read_text("utf-8"))
 
 
+def _statements(nodes: Iterable[ast.AST], *, local: bool, for_types: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """The statements among nodes and below them, and whether each is in a function or below TYPE_CHECKING.
+
+    Without `for_types` those below TYPE_CHECKING are left out.
+    """
+    for node in nodes:
+        yield node, local
+        typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        inside = local or typing_only or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, part, None)
+            if isinstance(inner, list) and (for_types or not typing_only):
+                yield from _statements(inner, local=inside, for_types=for_types)
+
+
 def _imports(file: Path, tree: ast.Module, *, for_types: bool) -> Iterator[Import]:
-    typing_only = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for inner in ast.walk(node)
-    }
-    local = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        for inner in ast.walk(node)
-    }
     package = module_name(file).split(".")
     package = package if file.name == "__init__.py" else package[:-1]
-    for node in ast.walk(tree):
-        if id(node) in typing_only and not for_types:
-            continue
+    for node, local in _statements(tree.body, local=False, for_types=for_types):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -124,7 +125,7 @@ def _imports(file: Path, tree: ast.Module, *, for_types: bool) -> Iterator[Impor
             members = [f"{module}.{alias.name}" for alias in node.names]
             names = list(dict.fromkeys(member if member in MODULES else module for member in members))
         for name in names:
-            yield Import(file, getattr(node, "lineno", 0), name, id(node) not in local | typing_only)
+            yield Import(file, getattr(node, "lineno", 0), name, not local)
 
 
 def sources(folder: str) -> list[Path]:

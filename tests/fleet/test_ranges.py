@@ -162,7 +162,12 @@ def test_slices_in_halves_are_read_as_a_whole(tmp_path: Path, tasks: list[Task],
 
 
 @pytest.mark.parametrize(
-    "end", ["]\n\n, " + ", ".join(map(plain, range(20_000, 40_000))) + "]", "]" * 2 * MIB, ', {"ph": "X", "name": "cu']
+    "end",
+    [
+        "]\n\n, " + ", ".join(map(plain, range(20_000, 40_000))) + "]",
+        ("]" + "x" * 63) * (MIB // 32),
+        ', {"ph": "X", "name": "cu',
+    ],
 )
 def test_lists_that_end_early_go_on_or_break_off(tmp_path: Path, tasks: list[Task], end: str) -> None:
     source = write_slices(tmp_path / "a.json", plain, end=end)

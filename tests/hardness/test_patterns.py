@@ -158,15 +158,18 @@ def test_rows_of_printed_traces(headings: str) -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "method"),
-    [
-        (r"\s*x", "search"),
-        (r"(.*?)\s*", "fullmatch"),
-        (r"(?:\d+,?)*", "fullmatch"),
-        (r"\s*(?:<!--.{0,4000}?-->\s*)*<a", "match"),
-        (r'"(?:[^"\\]|\\.)*":', "search"),
-        (r"\w+::", "finditer"),
-        (rb"\}\s*[\r\n]\s*\{", "match"),
-    ],
+    nightly.few(
+        [
+            (r"(.*?)\s*", "fullmatch"),
+            (r"(?:\d+,?)*", "fullmatch"),
+            (r'"(?:[^"\\]|\\.)*":', "search"),
+            (r"\w+::", "finditer"),
+            (r"\s*x", "search"),
+            (r"\s*(?:<!--.{0,4000}?-->\s*)*<a", "match"),
+            (rb"\}\s*[\r\n]\s*\{", "match"),
+        ],
+        4,
+    ),
 )
 def test_the_test_finds_what_it_is_for(pattern: str | bytes, method: str) -> None:
     assert worse_than_linear(re.compile(pattern), method)
