@@ -78,6 +78,8 @@ FOLDERS = (
     "prometheus",
     # CPU profilers.
     *("tracy_csv", "cpuprofile"),
+    # Pages around a trace of any format.
+    "trace2html",
     # Tables and logs of any tool.
     "mapped",
     *("table", "console"),

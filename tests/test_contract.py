@@ -61,6 +61,8 @@ _DATABASE = "a file of tables, which SQLite keeps on disk; a grown sample is a d
 _LIMITED = "a document that is decoded whole, whose size is limited; its own tests check the limit"
 _WHOLE = "a binary file with an index, which can't be written twice over; its own tests measure a big one"
 
+_PAGE = "a page around a trace, which is read as its own format"
+
 _TREE = "a tree is read whole, up to a limit; a trace is Trace Event JSON, of which a block is kept"
 #: Timelines without a place for some events -> the phases of Chrome traces that they show. Of a sample without any of
 #: these there is nothing to write.
@@ -84,6 +86,7 @@ NOT_GROWN = {
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
     "proton": _TREE,
+    "trace2html": _PAGE,
     "otlp": "spans at the same time get a track each, as those of a grown sample; its own tests measure a big one",
 }
 
@@ -93,6 +96,7 @@ _BINARY = "not a text: its records have lengths or pages, and a byte more makes 
 NO_BYTES = {
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _BINARY),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _BINARY),
+    "trace2html": _PAGE,
 }
 
 #: The same for samples of other formats.
