@@ -65,6 +65,7 @@ FOLDERS = (
         "tvm",
         "llama",
         "llama_bench",
+        "tflite",
         "ggml_opencl",
         "webllm",
         "mlc",

@@ -1,0 +1,112 @@
+"""TensorFlow Lite's benchmark_model: operators once, however often they are repeated, as the program adds them up."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SAMPLES
+
+from ktrace.errors import KtraceError
+from ktrace.trace import read
+
+FOLDER = SAMPLES / "tflite"
+LOG, TABLE = FOLDER / "operators-of-a-delegate.log", FOLDER / "operators.csv"
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [
+        {name: value for name, value in row.items() if value is not None}
+        for row in read(path).to_arrow()["summaries"].to_pylist()
+    ]
+
+
+def printed_sums(path: Path) -> dict[str, tuple[float, int]]:
+    """The program's own sums by type: ms, calls; of the last section."""
+    text = path.read_text().rpartition("Summary by node type")[2]
+    found = {}
+    for line in text.splitlines()[2:]:
+        if not line.strip():
+            break
+        cells = [cell.strip() for cell in line.split("\t") if cell.strip()]
+        found[cells[0]] = (float(cells[2]), int(cells[6]))
+    return found
+
+
+@pytest.mark.parametrize("name", ["operators-of-a-delegate.log", "with-starts-2019.log"])
+def test_operators_add_up_to_the_sums_of_the_program(name: str) -> None:
+    sums: dict[str, tuple[float, int]] = {}
+    for row in rows_of(FOLDER / name):
+        if row["kind"] == "op":
+            total, count = sums.get(row["name"], (0.0, 0))
+            sums[row["name"]] = (total + row["total"] / 1e6, count + row["count"])
+    printed = printed_sums(FOLDER / name)
+    assert len(printed) > 3
+    assert sums.keys() == printed.keys()
+    for kind, (total, count) in printed.items():
+        assert sums[kind] == (pytest.approx(total, abs=0.0006), count)
+
+
+def test_text_and_csv_say_the_same() -> None:
+    def told(path: Path) -> list[tuple[Any, ...]]:
+        kinds = ("op", "overhead", "total")
+        return [
+            (row["kind"], row["name"], row.get("layer"), row.get("total"), row["avg"], row["count"])
+            for row in rows_of(path)
+            if row["kind"] in kinds
+        ]
+
+    assert told(LOG) == told(TABLE)
+    assert (
+        "op",
+        "Convolution (NHWC, QC8) IGEMM",
+        "Delegate/Convolution (NHWC, QC8) IGEMM",
+        180_000,
+        60_000,
+        3,
+    ) in told(LOG)
+
+
+def test_times_of_runs() -> None:
+    found = {row["name"]: row for row in rows_of(LOG) if row["kind"] == "metric"}
+    line = re.findall(r"count=64 .*", LOG.read_text())[0]
+    figures = {key: float(value) for key, value in re.findall(r"(\w+)=([\d.]+)", line)}
+    run = found["run"]
+    assert (run["count"], run["unit"]) == (figures["count"], "ns")
+    assert {key: run[key] / 1e3 for key in ("avg", "min", "max")} == {
+        key: figures[key] for key in ("avg", "min", "max")
+    }
+    assert run["stddev"] == figures["std"] * 1e3
+    assert found["warm-up run"]["count"] == 35
+    assert found["initialisation"]["total"] == 6_500_000
+    assert found["first run"]["total"] == 1_905_000
+    settings = [row for row in read(LOG).to_arrow()["catalog"].to_pylist() if "settings" in (row["facts"] or "")]
+    assert "models/tiny.tflite" in settings[0]["facts"]
+
+
+def test_every_line_is_accounted_for() -> None:
+    for path in sorted(FOLDER.iterdir()):
+        report = read(path).report
+        assert report.balanced(), path
+        assert "unrecognised" not in report.issues, path
+    cut = read(FOLDER / "pasted-with-blanks-cut.txt").report
+    assert set(cut.issues) == {"cut"}
+
+
+def test_a_row_without_figures_costs_itself(tmp_path: Path) -> None:
+    text = TABLE.read_text().replace("SOFTMAX, 0.021, 0.02,", "SOFTMAX, 0.021, fast,")
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    assert {row["name"] for row in rows_of(path) if row["kind"] == "op"} == {
+        *("CONV_2D", "DEPTHWISE_CONV_2D", "Convolution (NHWC, QC8) IGEMM", "RESHAPE")
+    }
+    assert {detail for _, detail in read(path).report.issues["bad-record"].places} == {"no time"}
+
+
+def test_other_texts_are_not_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("node type, colour\nCONV_2D, red\ncount=3\n")
+    with pytest.raises(KtraceError):
+        read(path)
