@@ -78,7 +78,7 @@ FOLDERS = (
     "smi",
     "prometheus",
     # CPU profilers.
-    *("tracy_csv", "cpuprofile"),
+    *("tracy_csv", "cpuprofile", "pprof"),
     # Pages around a trace of any format.
     "trace2html",
     # Tables and logs of any tool.

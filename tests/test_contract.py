@@ -81,7 +81,7 @@ NOT_GROWN = {
     **dict.fromkeys(("rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS),
     **dict.fromkeys(("ascend-json", "ascend-csv", "unitrace-json", "onetrace-json", "clintercept-json"), _BLOCKS),
     **dict.fromkeys(
-        ("torch-memory", "nccl-flight-recorder", "ascend-communication", "speedscope", "cpuprofile"), _LIMITED
+        ("torch-memory", "nccl-flight-recorder", "ascend-communication", "speedscope", "cpuprofile", "pprof"), _LIMITED
     ),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
@@ -95,7 +95,7 @@ NOT_GROWN = {
 _BINARY = "not a text: its records have lengths or pages, and a byte more makes another file of it"
 NO_BYTES = {
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _BINARY),
-    **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _BINARY),
+    **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane", "pprof"), _BINARY),
     "trace2html": _PAGE,
 }
 
