@@ -4,6 +4,9 @@
   {"metric": {"__name__": "DCGM_FI_DEV_POWER_USAGE", "gpu": "0", "Hostname": "node-a"},
    "values": [[1714566896.5, "312.4"], [1714566897.5, "698.7"]]}]}}         /api/v1/query_range, /api/v1/query
 
+    [{"metric": {"__name__": "DCGM_FI_DEV_POWER_USAGE", "gpu": "0"},
+      "values": [[1714566896.5, "312.4"]]}]               its result alone: prometheus-api-client and others keep it
+
 {"metric": {"__name__": "DCGM_FI_DEV_POWER_USAGE", "gpu": "0"},
  "values": [312.4, 698.7], "timestamps": [1714566896500, 1714566897500]}     a line each: VictoriaMetrics' export
 
@@ -29,6 +32,7 @@ SAMPLE = re.compile(
 )
 _COMMENT = re.compile(r"# (HELP|TYPE|UNIT) [a-zA-Z_:][a-zA-Z0-9_:]*( |$)")
 _ANSWER = re.compile(rb'\s*\{\s*"status"\s*:\s*"success"\s*,[^\[]{0,400}"result(Type)?"\s*:')
+_RESULT = re.compile(rb'\s*\[\s*\{\s*"metric"\s*:\s*\{\s*"')
 _LINE = re.compile(rb'\s*\{\s*"metric"\s*:\s*\{\s*"')
 _LINES = 40
 _REMEDY = "ask the server for times: curl 'http://HOST:9090/api/v1/query_range?query=NAME&start=...&end=...&step=1s'"
@@ -39,6 +43,8 @@ def probe(sample: Sample) -> Match | None:
     head = sample.head[:4096]
     if _ANSWER.match(head) and (b'"metric"' in sample.head or b'"matrix"' in head or b'"vector"' in head):
         return Match(Score.DIALECT, "is an answer of Prometheus' HTTP API")
+    if _RESULT.match(head) and re.search(rb'\}\s*,\s*"values?"\s*:\s*\[', sample.head):
+        return Match(Score.DIALECT, 'is a list of "metric" and "values", as of Prometheus\' HTTP API')
     if _LINE.match(head) and b'"timestamps"' in sample.head:
         return Match(Score.DIALECT, 'has lines with "metric", "values" and "timestamps"')
     comments = [text for text in sample.lines[:_LINES] if _COMMENT.match(text)]
@@ -56,5 +62,5 @@ FORMAT = Format(
     patterns=("*.json", "*.jsonl", "*.prom", "*.txt"),
     probe=probe,
     read="ktrace.converters.prometheus.reader:read",
-    words=('"resulttype"', '"timestamps"', "# help ", "# type ", "__name__"),
+    words=('"resulttype"', '"metric"', '"timestamps"', "# help ", "# type ", "__name__"),
 )

@@ -50,7 +50,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     found = _Samples(rows)
     if head.startswith(b'{"metric"') or re.match(rb'\{\s*"metric"', head):
         reading = _lines_of_json(source, conversion, found)
-    elif re.match(rb'\{\s*"', head):
+    elif re.match(rb'\{\s*"|\[\s*\{', head):
         reading = _answer(source, conversion, found)
     else:
         reading = _text(source, conversion, found)
@@ -103,7 +103,7 @@ class _Samples:
 
 
 def _answer(source: Source, conversion: Conversion, found: _Samples) -> Iterator[None]:
-    """Reads an answer of the HTTP API: a matrix has many samples of each series, a vector one."""
+    """Reads an answer of the HTTP API, or its result: a matrix has many samples of each series, a vector one."""
     report = conversion.report
     text = whole_document(source, report)
     try:
@@ -113,7 +113,7 @@ def _answer(source: Source, conversion: Conversion, found: _Samples) -> Iterator
             document = decode_mended(text, report)
         except NOT_JSON as error:
             raise _damaged(source, f"can't be read: {error}") from None
-    data = document.get("data") if isinstance(document, dict) else None
+    data = document.get("data") if isinstance(document, dict) else {"result": document}
     results = data.get("result") if isinstance(data, dict) else None
     if not isinstance(results, list):
         raise _damaged(source, "has no data.result")

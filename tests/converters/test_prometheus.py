@@ -65,6 +65,11 @@ def test_each_line_of_text_is_a_counter(name: str) -> None:
     assert counters(FOLDER / name) == sorted(expected)
 
 
+def test_a_result_alone_is_read_as_its_answer_is(tmp_path: Path) -> None:
+    result = json.loads(ANSWER.read_text())["data"]["result"]
+    assert counters(written(tmp_path, json.dumps(result), "result.json")) == counters(ANSWER)
+
+
 def test_labels_say_device_host_and_unit() -> None:
     (power,) = {
         (row["name"], row["device"], row["host"], row["unit"], row["cat"])
