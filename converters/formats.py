@@ -79,8 +79,8 @@ FOLDERS = (
     "prometheus",
     # CPU profilers.
     *("tracy_csv", "cpuprofile", "pprof"),
-    # Pages around a trace of any format.
-    "trace2html",
+    # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.
+    *("perfetto_text", "trace2html"),
     # Tables and logs of any tool.
     "mapped",
     *("table", "console"),

@@ -55,7 +55,7 @@ STOREYS = (
 #: What a package of converters/ may import of the core.
 FOR_FORMATS = {
     *("errors", "byte_account", "native", "scratch", "report", "conversion"),
-    *("model", "naming", "parallel", "store", "input", "output", "stages", "kit"),
+    *("model", "naming", "parallel", "store", "input", "output", "stages", "kit", "proto"),
 }
 
 #: Modules that know how to read and how to write: each is one way from inputs to outputs.

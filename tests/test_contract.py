@@ -86,6 +86,7 @@ NOT_GROWN = {
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
     "proton": _TREE,
+    "perfetto-text": _LIMITED,
     "trace2html": _PAGE,
     "otlp": "spans at the same time get a track each, as those of a grown sample; its own tests measure a big one",
 }
@@ -97,6 +98,7 @@ NO_BYTES = {
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _BINARY),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane", "pprof"), _BINARY),
     "trace2html": _PAGE,
+    "perfetto-text": "its text becomes a trace in protobuf, which has no such account",
 }
 
 #: The same for samples of other formats.

@@ -15,6 +15,7 @@ LEFT_OUT = {
     "nsys-rep": "the vendor's program exports it first, and is not at hand",
     "closed": "only the vendor's programs read it",
     "pprof": "its samples name stacks by numbers; it is decoded whole up to a limit",
+    "perfetto-text": "the protobuf library parses the whole text, up to a limit",
     "trace2html": "a page around a trace, which is read as its own format",
     "cpuprofile": "a sample and its time are in lists of their own; it is decoded whole up to a limit",
     "ascend-communication": "its rows are members of one object, which is decoded whole up to a limit",

@@ -67,7 +67,7 @@ CORPUS = {
     "corpus/onnxruntime/": "onnxruntime",
     "corpus/openvino/": "openvino",
     "corpus/perfetto_pb/": "perfetto",
-    "corpus/perfetto_textproto/": "",
+    "corpus/perfetto_textproto/": "perfetto-text",
     "corpus/proton/": "proton",
     "corpus/pytorch_kineto/": "kineto",
     "corpus/pytorch_table/": "torch-table",

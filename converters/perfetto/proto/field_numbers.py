@@ -180,7 +180,7 @@ DESCRIPTION = {
 }
 
 GPU_CORRELATION = {
-    "submission_event_ids": 1, "wait_event_ids": 2
+    "render_stage_submission_event_ids": 1, "render_stage_wait_event_ids": 2
 }
 
 EVENT_NAME = {

@@ -1,7 +1,7 @@
 """Ends of arrows as links: flows between TrackEvents, and what starts or awaits work on a GPU.
 
     track_event { .. flow_ids 5 }   track_event { .. terminating_flow_ids 5 }             link "flow", key 5
-    track_event { .. gpu_correlation { submission_event_ids 17 } }                        link "launch", key 17
+    track_event { .. gpu_correlation { render_stage_submission_event_ids 17 } }           link "launch", key 17
     gpu_render_stage_event { event_id 18  event_wait_ids 17 }                             link "wait", key 17
 
 Work on a GPU can be anywhere in the file, so its links are made at the end of the trace.
@@ -26,7 +26,10 @@ from .messages import repeated
 _T, _G = f.TRACK_EVENT, f.GPU_RENDER_STAGE_EVENT
 
 #: Role of a host slice towards work on a GPU, and the field of GpuCorrelation.
-_ROLES = (("out", f.GPU_CORRELATION["submission_event_ids"]), ("in", f.GPU_CORRELATION["wait_event_ids"]))
+_ROLES = (
+    ("out", f.GPU_CORRELATION["render_stage_submission_event_ids"]),
+    ("in", f.GPU_CORRELATION["render_stage_wait_event_ids"]),
+)
 
 #: Links that are made at the end of a trace have ids from here on; the id of others is the place of a byte.
 _LATE_LINKS = 1 << 60

@@ -1,8 +1,8 @@
 """Arrows as Perfetto draws them, which depends on their ends:
 
 slice -> slice                flow_ids of both
-slice -> render stage         gpu_correlation.submission_event_ids of the slice; at most one per stage
-render stage -> slice         gpu_correlation.wait_event_ids of the slice
+slice -> render stage         gpu_correlation.render_stage_submission_event_ids of the slice; at most one per stage
+render stage -> slice         gpu_correlation.render_stage_wait_event_ids of the slice
 render stage -> render stage  event_wait_ids of the second
 """
 
@@ -24,8 +24,8 @@ from .fields import Field, FixedField, MessageField, NumberField, Part, TextFiel
 
 _FLOW = double_tag(f.TRACK_EVENT["flow_ids"])
 _CORRELATION = bytes_tag(f.TRACK_EVENT["gpu_correlation"])
-_SUBMISSION = int_tag(f.GPU_CORRELATION["submission_event_ids"])
-_HOST_WAIT = int_tag(f.GPU_CORRELATION["wait_event_ids"])
+_SUBMISSION = int_tag(f.GPU_CORRELATION["render_stage_submission_event_ids"])
+_HOST_WAIT = int_tag(f.GPU_CORRELATION["render_stage_wait_event_ids"])
 _STAGE_WAIT = int_tag(f.GPU_RENDER_STAGE_EVENT["event_wait_ids"])
 
 #: A varint has a byte more from each of these numbers on.

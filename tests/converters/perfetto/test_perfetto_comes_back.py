@@ -91,7 +91,7 @@ CORPUS = [
     path
     for folder in ("pytorch_kineto", "chrome_trace")
     for path in sorted((SHARED / "corpus" / folder).glob("*.json*"))
-    if path.stat().st_size < 1 << 20
+    if path.stat().st_size < 1 << 20 and path.name != "incomplete-trace.json"  # a profile of speedscope without a row
 ]
 
 
@@ -137,7 +137,7 @@ def test_the_textprotos_are_read_and_written_again(path: Path, tmp_path: Path) -
     text = re.sub(
         r"\[perfetto\.protos\.\w+\.(\w+)\]",
         lambda found: f"[{extensions.extensions_by_name[found[1]].full_name}]",
-        re.sub(r"render_stage_(submission|wait)_", r"\1_", path.read_text()),  # so our file calls them
+        path.read_text(),
     )
     made = message_factory.GetMessageClass(pool.FindMessageTypeByName("perfetto.protos.Trace"))()
     text_format.Parse(text, made, descriptor_pool=pool)

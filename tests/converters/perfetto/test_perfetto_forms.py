@@ -93,7 +93,7 @@ def submitted(found: Decoded) -> dict[str, list[int]]:
     from perfetto_reference import CORRELATION
 
     return {
-        event.name: list(event.Extensions[CORRELATION].submission_event_ids)
+        event.name: list(event.Extensions[CORRELATION].render_stage_submission_event_ids)
         for _, _, event in found.events
         if event.type == BEGIN
     }

@@ -41,10 +41,12 @@ def test_four_ways_of_an_arrow() -> None:
     found = decode(written(list(made.rest())))
     stage = {stage.kernel.demangled_name: stage.event for stage in found.stages}
     event = {event.name: event for _, _, event in found.events if event.type == BEGIN}
-    assert list(event["call"].Extensions[CORRELATION].submission_event_ids) == [stage["first"].event_id]
-    assert list(event["other call"].Extensions[CORRELATION].submission_event_ids) == [stage["second"].event_id]
+    assert list(event["call"].Extensions[CORRELATION].render_stage_submission_event_ids) == [stage["first"].event_id]
+    assert list(event["other call"].Extensions[CORRELATION].render_stage_submission_event_ids) == [
+        stage["second"].event_id
+    ]
     assert list(stage["second"].event_wait_ids) == [stage["first"].event_id]
-    assert list(event["wait"].Extensions[CORRELATION].wait_event_ids) == [stage["second"].event_id]
+    assert list(event["wait"].Extensions[CORRELATION].render_stage_wait_event_ids) == [stage["second"].event_id]
     assert list(event["call"].flow_ids) == list(event["other call"].flow_ids) != []
 
 
@@ -62,7 +64,9 @@ def test_a_stage_has_one_submitter_and_the_second_is_counted(
     report = write(list(made.rest()), "perfetto", tmp_path / "out.perfetto")
     found = decode((tmp_path / "out.perfetto").read_bytes())
     submitted = {
-        event.name: event.Extensions[CORRELATION].submission_event_ids for _, _, event in found.events if event.name
+        event.name: event.Extensions[CORRELATION].render_stage_submission_event_ids
+        for _, _, event in found.events
+        if event.name
     }
     assert {name: len(ids) for name, ids in submitted.items()} == {"call": 1, "other": 0}
     assert report.issues["not-representable"].rows == 2
@@ -93,7 +97,9 @@ def test_one_launch_of_many_kernels_names_them_all() -> None:
         made.event("kernel", f"kernel {number}", ts=10 * number, dur=5, correlation=1, device=0, stream=number)
     found = decode(written(list(made.rest())))
     (call,) = (event for _, _, event in found.events if event.type == BEGIN)
-    assert sorted(call.Extensions[CORRELATION].submission_event_ids) == sorted(s.event.event_id for s in found.stages)
+    assert sorted(call.Extensions[CORRELATION].render_stage_submission_event_ids) == sorted(
+        s.event.event_id for s in found.stages
+    )
     assert found.stages[0].context.api == 4
     assert "api" not in found.stages[0].arguments  # which the context has
     assert {stage.kernel.arch for stage in found.stages} == {"sm_90"}
