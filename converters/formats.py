@@ -61,6 +61,7 @@ FOLDERS = (
     # Inference engines, on servers and in browsers.
     *(
         "onnxruntime",
+        "qnn",
         "ort_web",
         "tvm",
         "llama",

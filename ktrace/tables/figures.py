@@ -117,7 +117,7 @@ def rounded(cell: Cell, unit: str = "%") -> Cell:
     """
     if not isinstance(cell, float):
         return cell
-    return round(cell, 3) if unit in ("ns", "count", "B") else float(f"{cell:.6g}")
+    return round(cell, 3) if unit in ("ns", "count", "cycle", "B") else float(f"{cell:.6g}")
 
 
 def shown(cell: object, column: Column) -> str:
@@ -223,6 +223,7 @@ _WRITTEN: dict[str, Callable[[float], str]] = {
     "B": size,
     "B/s": lambda value: f"{size(value)}/s",
     "count": _count,
+    "cycle": _count,
     "x": lambda value: f"{value:,.2f}x",
     "exact": lambda value: str(value) if isinstance(value, int) else _short(value),
 }

@@ -179,6 +179,7 @@ TEXT = (
         "| llama 7B mostly Q4_0           |   3.56 GiB |     6.74 B | CPU        |          8 | «name»      "
         "|     32.29 ± 1.21 |",
     ),
+    _line("qnn/onnxruntime-two-runs.csv", "UNKNOWN,NODE,6000,CYCLES,BACKEND,SUB-EVENT,«name»:OpId_12 (cycles)"),
     _line("tflite/operators.csv", "«name», 0.412, 0.4, 50.44%, 50.44%, 0, 1, [net/conv0/Relu6]:0"),
     _line("ggml-opencl/cl_profiling.csv", "inp_embd,«name»,0.012500,64x1x1,64x1x1,2048x1x1x1"),
     _line(

@@ -15,7 +15,7 @@ from ktrace.analysis.summary import QUESTIONS, RECORDING, asked, columns_of, spl
 from ktrace.analysis.summary.evidence import LongestRows, evidence_of
 from ktrace.analysis.summary.findings import HEAVIEST, PROOFS
 from ktrace.analysis.summary.marked import Marked
-from ktrace.analysis.summary.statistics import Statistic, Statistics, grouped, merged, statistics
+from ktrace.analysis.summary.statistics import PLURALS, Statistic, Statistics, grouped, in_one_unit, merged, statistics
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.device_work import Work, natural
 from ktrace.analysis.work.durations import Durations
@@ -270,18 +270,12 @@ class _Summarised:
         return sorted(uses, key=lambda use: natural(use.label))
 
     def _one_unit(self) -> str:
-        """The unit of all totals: shares are left out if anything has a time, counts if anything has either."""
-        for unit, others, words in (("ns", "%", "share"), ("ns", "count", "count"), ("%", "count", "count")):
-            mine = [one for one in self._statistics if one.unit == others]
-            timed = len(self._events) if unit == "ns" else 0
-            if mine and (timed or any(one.unit == unit for one in self._statistics)):
-                self._statistics = [one for one in self._statistics if one.unit != others]
-                self._leave_out(len(mine), f"with a {words}, but no {'time' if unit == 'ns' else 'share'}")
-        units = {one.unit for one in self._statistics} - {"ns"}
-        if not units:
-            return "ns"
-        unit = units.pop()
-        self._notes.append(f"The source has only {'shares' if unit == '%' else 'counts'}, no times.")
+        """The unit of all totals; notes tell what has none of it, and that there are no times."""
+        unit, self._statistics, others = in_one_unit(self._statistics, timed=len(self._events) > 0)
+        for which, rows in others.items():
+            self._leave_out(rows, which)
+        if unit != "ns":
+            self._notes.append(f"The source has only {PLURALS[unit]}, no times.")
         return unit
 
     def summary(self, questions: Sequence[Question] = ()) -> Summary:

@@ -105,8 +105,8 @@ def _work(summary: Figures) -> list[Finding]:
     others = max((group.total for group in groups if group.key == OTHER), default=0)
     if operation and operation.total < others:
         operation = None
-    of = _WORK[summary.work] if summary.unit == "ns" else "the whole" if summary.unit == "%" else "all counts"
-    metric = {"ns": "time", "%": "share"}.get(summary.unit, "count")
+    of = {"ns": _WORK[summary.work], "cycle": "all cycles", "%": "the whole"}.get(summary.unit, "all counts")
+    metric = {"ns": "time", "cycle": "cycles", "%": "share"}.get(summary.unit, "count")
     found = []
     for by, group in zip(HEAVIEST, (operation, heaviest_of(summary.heaviest.get("kernel", []))), strict=True):
         if group is not None:

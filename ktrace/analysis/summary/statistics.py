@@ -27,7 +27,7 @@ _DIVIDED = re.compile(r"nvtx_(?:gpu_proj|kern)_sum|nvtxkernsum|kern_exec_sum|ker
 
 @dataclass(frozen=True)
 class Statistic:
-    """A row of statistics: `total` in `unit`: ns, or % or count if the source has only shares or only counts."""
+    """A row of statistics: `total` in `unit`: ns; cycle, % or count if the source has only cycles, shares or counts."""
 
     row: Row
     total: float
@@ -36,7 +36,7 @@ class Statistic:
     def group(self, key: str) -> Group:
         """The statistic as a group."""
         row, figure = self.row, self.row.get
-        if self.unit != "ns":
+        if self.unit in ("%", "count"):
             return Group(key, self.total, name=row["name"])
         count = figure("count")
         average = figure("avg", self.total / count if count else None)
@@ -65,7 +65,8 @@ def statistics(rows: Iterable[Row]) -> Statistics:
     found = [Statistic(row, total) for row in timed if (total := _total(row)) is not None]
     without = len(timed) - len(found)
     if not found:
-        return Statistics(list(_shares(mine)) or list(_counts(mine)), bool(device), without=without)
+        others = list(_cycles(mine)) or list(_shares(mine)) or list(_counts(mine))
+        return Statistics(others, bool(device), without=without)
     kept = list(_once(found))
     return Statistics(kept, bool(device), len(found) - len(kept), without)
 
@@ -111,6 +112,15 @@ def _title(one: Statistic) -> str:
     return " › ".join(one.row.get("scope") or ())
 
 
+def _cycles(rows: list[Row]) -> Iterator[Statistic]:
+    """The cycles of a source without times, but those that are within others."""
+    mine = [row for row in rows if row["metric"] == "cycles" and row.get("unit") == "cycle"]
+    known = {row["id"] for row in mine}
+    for row in mine:
+        if row.get("parent") not in known and (total := _total(row)) is not None:
+            yield Statistic(row, total, "cycle")
+
+
 def _shares(rows: list[Row]) -> Iterator[Statistic]:
     """The greatest share of each name without a time: several metrics of it repeat the share."""
     most: dict[tuple[Any, ...], Row] = {}
@@ -126,6 +136,20 @@ def _shares(rows: list[Row]) -> Iterator[Statistic]:
 def _counts(rows: list[Row]) -> Iterator[Statistic]:
     """The counts of a source that has nothing else, such as an execution trace."""
     return (Statistic(row, float(row["count"]), "count") for row in rows if row["metric"] == "count" and "count" in row)
+
+
+#: Units of totals, the first one that there is decides: what a row has, and what a source has only.
+_SINGULARS = {"ns": "a time", "cycle": "cycles", "%": "a share", "count": "a count"}
+PLURALS = {"ns": "times", "cycle": "cycles", "%": "shares", "count": "counts"}
+
+
+def in_one_unit(found: list[Statistic], *, timed: bool) -> tuple[str, list[Statistic], dict[str, int]]:
+    """The unit of totals (ns if something else is `timed`), the statistics in it, how many others have what."""
+    units = [unit for unit in PLURALS if (unit == "ns" and timed) or any(one.unit == unit for one in found)]
+    unit, *others = units or ["ns"]
+    no = _SINGULARS[unit].removeprefix("a ")
+    left = {f"with {_SINGULARS[other]}, but no {no}": sum(one.unit == other for one in found) for other in others}
+    return unit, [one for one in found if one.unit == unit], left
 
 
 def grouped(found: Iterable[Statistic], key: Callable[[Row], str]) -> list[Group]:

@@ -59,16 +59,16 @@ class Summary(Framed):
 
     `work` tells what was added up: "events" of device work, "statistics" if the source has no such events, "host"
     (calls, operators) if there is no device work at all. `total` is the sum of the durations, in `unit`: "ns", or
-    "%" if a source has only shares, "count" if it has only counts. `span` is the first start and the last end of all
-    events. `groups` has an entry for each of `BY` that was asked for and that the trace has values of; groups are
-    sorted by time, steps and layers in their own order. `step_use` is in the order of `steps`. `runs` has the summary
-    of each run if statistics have several. `answers` are those to the questions of `ktrace.analysis.summary`
-    that were asked and that the trace knows something about. `heaviest` has the totals of all operations and kernels,
-    `proofs` the answers about idle time and collectives, `evidence` the longest rows by the code of their finding, for
-    the findings, whatever was asked. `notes` are sentences about what the figures mean or lack,
-    `report` is the report of the reading. `longest` is the time from the first start to the last end of the events of
-    one source, of the source where it is longest: clocks of several sources may differ. `shown` has the longest rows of
-    all work for a comparison, which asks for them.
+    "cycle", "%" or "count" if the sources have only cycles, shares or counts. `span` is the first start and the
+    last end of all events. `groups` has an entry for each of `BY` that was asked for and that the trace has values
+    of; groups are sorted by time, steps and layers in their own order. `step_use` is in the order of `steps`.
+    `runs` has the summary of each run if statistics have several. `answers` are those to the questions of
+    `ktrace.analysis.summary` that were asked and that the trace knows something about. `heaviest` has the totals of
+    all operations and kernels, `proofs` the answers about idle time and collectives, `evidence` the longest rows by
+    the code of their finding, for the findings, whatever was asked. `notes` are sentences about what the figures
+    mean or lack, `report` is the report of the reading. `longest` is the time from the first start to the last end
+    of the events of one source, of the source where it is longest: clocks of several sources may differ. `shown`
+    has the longest rows of all work for a comparison, which asks for them.
     """
 
     schema: ClassVar[str] = "summary"
@@ -144,7 +144,7 @@ _WORK = {"events": "events of device work", "statistics": "statistics", "host": 
 
 
 #: The heading of totals by their unit.
-_TOTALS = {"ns": "time", "%": "of the whole", "count": "count"}
+_TOTALS = {"ns": "time", "cycle": "cycles", "%": "of the whole", "count": "count"}
 
 #: Figures of a group in addition to count and total; the first list is for the brief form.
 _BRIEF = ("average", "median", "p95", "max")
@@ -279,7 +279,7 @@ def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool
     columns.append(Column("kernel" if name == UNCLASSIFIED else name))
     columns += [Column(_TOTALS[unit], unit), Column("share", "%")]
     columns += [Column("count", "count")] if _any(every, "count") else []
-    columns += [Column(figure, "ns") for figure in figures_of]
+    columns += [Column(figure, "cycle" if unit == "cycle" else "ns") for figure in figures_of]
     whole = not brief and name == "kernel" and any(group.name not in (None, group.key) for group in every)
     columns += [Column("name")] if whole else []
     rows: list[tuple[Cell, ...]] = []
