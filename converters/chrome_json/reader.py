@@ -165,7 +165,7 @@ def _samples(found: Member, conversion: Conversion, names: dict[str, str]) -> It
         name = str(sample.pop("name", "")) or names.get(str(sample.get("sf")), NO_STACK)
         for column in ("pid", "tid"):
             number = _number(sample.get(column))
-            if number is not None and number == int(number) and abs(number) < 1 << 62:
+            if number is not None and abs(number) < 1 << 62 and number == int(number):
                 exact[column] = int(number)
                 del sample[column]
         args = {f"${key}": float(value) if isinstance(value, Decimal) else value for key, value in sample.items()}

@@ -178,6 +178,16 @@ def test_hermes_samples_have_the_names_of_their_frames() -> None:
     assert trace.report.reader.removed["bad-record"] == 1
 
 
+def test_ids_of_samples_that_are_no_ids_stay_arguments(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace.json"
+    path.write_text(
+        '{"traceEvents":[],"samples":[{"name":"a","ts":1,"pid":1e200,"tid":1.5},{"name":"b","ts":"2","tid":"7"}]}'
+    )
+    rows = ktrace.read(path, from_="chrome").events
+    assert list(rows["tid"].fillna(-1)) == [-1, 7] and "pid" not in rows
+    assert set(json.loads(rows["args"][0])) == {"$pid", "$tid"}
+
+
 def test_a_stack_without_frames_has_no_name(tmp_path: Path) -> None:
     sample = {"name": "", "ts": 1, "sf": 1}
     path = tmp_path / "run.trace.json"
