@@ -97,9 +97,10 @@ def _part(page: Any) -> Figures:
 
 def _ui(browser: Any, path: Path) -> Figures:
     """The time until the UI itself has loaded the JSON: it is given to its file dialog."""
-    from ktrace.viewer import _serve_offline, offline_ui
+    from ktrace.viewer import PORT
+    from ktrace.viewer.ui import offline_ui, serve_offline
 
-    server, link, _ = _serve_offline(path, offline_ui())
+    server, link, _ = serve_offline(path, offline_ui(), PORT)
     page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
     page.goto(f"{link}#!/viewer")
     page.wait_for_function("() => window.app")

