@@ -30,6 +30,9 @@ SECTION = re.compile(
 )
 _LINES = 200
 
+#: qnn-profile-viewer writes its version and its input above the headings: lines that are looked at.
+PREAMBLE = 20
+
 
 def is_headings(cells: Sequence[str]) -> bool:
     """Whether these are the headings of the CSV, with or without further ones after the identifier."""
@@ -39,7 +42,7 @@ def is_headings(cells: Sequence[str]) -> bool:
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the headings of the CSV, or a section of the printed statistics with a time."""
     lines = sample.lines[:_LINES]
-    if lines and is_headings(lines[0].lstrip("\ufeff").split(",")):
+    if any(is_headings(line.lstrip("\ufeff").split(",")) for line in lines[:PREAMBLE]):
         return Match(Score.DIALECT, "has the headings of QNN's profile")
     for number, text in enumerate(lines):
         if SECTION.fullmatch(text.strip().removeprefix("--- ")) and any(

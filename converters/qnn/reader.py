@@ -16,7 +16,7 @@ from ktrace.kit.text.lines import Line, Lines, quoted_cells
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from . import COLUMNS, IDENTIFIER, SECTION, is_headings
+from . import COLUMNS, IDENTIFIER, PREAMBLE, SECTION, is_headings
 
 #: Units of times in ns; of other figures as the model writes them.
 _TIMES = {"us": 1_000, "ms": 1_000_000, "ns": 1}
@@ -61,6 +61,8 @@ class _Profile:
             self._lines.structure()
         elif self._headings:
             self._row(text)
+        elif self._is_preamble(line):
+            self._lines.structure()
         elif found := SECTION.fullmatch(text.removeprefix("--- ")):
             self._section, self._graph = found["name"], None
             self._lines.structure()
@@ -69,6 +71,11 @@ class _Profile:
             self._lines.structure()
         elif self._section and (found := _FIGURE.fullmatch(text)):
             self._printed(found["what"], found["value"], found["unit"])
+
+    def _is_preamble(self, line: Line) -> bool:
+        """Whether the headings of the CSV come soon."""
+        coming = (self._lines.peek(ahead) or "" for ahead in range(1, PREAMBLE - line.number + 1))
+        return any(is_headings(text.split(",")) for text in coming)
 
     def _row(self, text: str) -> None:
         """A row of the CSV: only the identifier may contain commas."""

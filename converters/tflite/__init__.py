@@ -23,7 +23,9 @@ from ktrace.kit import Format, Match, Sample, Score
 HEADINGS = ("node type", "start", "first", "avg ms", "%", "cdf%", "mem KB", "times called", "name")
 _BRACKETS = re.compile(r"\[([^\]]{1,20})\]")
 #: The time of all runs of a kind.
-RUNS = re.compile(r"(?P<all>Timings \(microseconds\): )?count=\d{1,12} .{0,300}?avg=[\d.e+]{1,30}")
+RUNS = re.compile(
+    r"(?P<all>Timings \(microseconds\): )?count=[1-9]\d{0,11} (?:.{0,300}? avg|curr)=[\d.e+]{1,30}.{0,200}"
+)
 TIMINGS = "Inference timings in us: Init:"
 
 

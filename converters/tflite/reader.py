@@ -74,7 +74,7 @@ class _Text:
             self._lines.structure()
         elif self._headings and (cells := _cells(text, self._headings, is_csv=self._is_csv)):
             self._operator(cells)
-        elif found := RUNS.match(text):
+        elif found := RUNS.fullmatch(text):
             self._statistics(text, of_operators=found["all"] is not None)
         elif TIMINGS in text:
             self._timings(text)
@@ -127,6 +127,8 @@ class _Text:
     def _statistics(self, text: str, *, of_operators: bool) -> None:
         """Adds the times of runs, in us: of the warm-up, then of those that count; or of all operators in them."""
         found = {key: number for key, value in _FIELDS.findall(text) if (number := _number(value)) is not None}
+        if "curr" in found:
+            found.setdefault("avg", found["curr"])  # of a single run, or where all are the same
         columns: dict[str, Any] = {
             column: float(found[key] * _US) for key, column in _STATISTICS.items() if key in found
         }
