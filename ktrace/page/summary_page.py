@@ -51,7 +51,7 @@ from ktrace.tables.figures import brief, duration, escape_controls, exact, size
 #: The most that is drawn: operations, groups of other kinds, kernels, runs.
 _OPERATIONS, _GROUPS, _KERNELS, _RUNS = 14, 8, 25, 6
 
-_WORK = {"events": "device work", "statistics": "work in tables", "host": "work on the host"}
+_WORK = {"events": "device work", "statistics": "work in tables", "host": "work on the host", "samples": "samples"}
 
 #: The other columns that work is grouped by, below the kernels.
 _OTHERS = ("library", "precision", "stream", "device", "rank", "source", "run")

@@ -22,6 +22,7 @@ from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, SummaryInput
 from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
 from ktrace.analysis.work.question import Key, Labels, Shape
+from ktrace.analysis.work.sampled import NO_FUNCTION
 from ktrace.analysis.work.stored_columns import by_source
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
@@ -247,6 +248,9 @@ class _Summarised:
             self._work = "host"
             own = ", each without those inside it" if len(self._events) else ""
             self._notes.append(f"There is no device work: these are calls, operators or ranges of the host{own}.")
+        elif rows := self._gathered.samples.rows():
+            self._work, self._statistics = "samples", [Statistic(row, row["total"], row["unit"]) for row in rows]
+            self._notes.append("There is no device work and no call: these are samples, by the function that ran.")
         else:
             self._notes.append("There is nothing to add up: no device work and no calls of the host.")
 
@@ -363,7 +367,7 @@ class _Summarised:
             number, keys = self._events.by_shape(key)
             mine = self._durations.totals(number, keys) if len(self._durations) else []
             found[by] = groups[by] if by in groups else merged(mine, grouped(self._statistics, key))
-        moved = self._moved(self._labels.key("kernel"))
+        moved = self._moved(self._labels.key("kernel")) | (NO_FUNCTION if self._work == "samples" else frozenset())
         found["kernel"] = [group for group in found["kernel"] if group.key not in moved]
         return found
 

@@ -35,7 +35,12 @@ WAITING, _MOSTLY, _CHANCE = 0.5, 0.8, 0.05
 _STEADY, _FEW = 8.0, 12
 
 #: What is added up, in words.
-_WORK = {"events": "device time", "host": "time of the host", "statistics": "time in the tables"}
+_WORK = {
+    "events": "device time",
+    "host": "time of the host",
+    "statistics": "time in the tables",
+    "samples": "sampled time",
+}
 
 #: The devices' time, and without what they did before.
 _OF_DEVICES, _RECORDED = "the devices' time", "the devices' time in the recording"
@@ -111,7 +116,7 @@ def _work(summary: Figures) -> list[Finding]:
     for by, group in zip(HEAVIEST, (operation, heaviest_of(summary.heaviest.get("kernel", []))), strict=True):
         if group is not None:
             rows = summary.evidence.get(f"heaviest.{by}", [])
-            what = "call" if by == "kernel" and summary.work == "host" else by
+            what = {"host": "call", "samples": "function"}.get(summary.work, by) if by == "kernel" else by
             code, subject = f"heaviest.{what}", {what: group.key, "name": group.name}
             details: dict[str, Cell] = {"count": group.count}
             found.append(

@@ -58,17 +58,17 @@ class Summary(Framed):
     """Where the time went.
 
     `work` tells what was added up: "events" of device work, "statistics" if the source has no such events, "host"
-    (calls, operators) if there is no device work at all. `total` is the sum of the durations, in `unit`: "ns", or
-    "cycle", "%" or "count" if the sources have only cycles, shares or counts. `span` is the first start and the
-    last end of all events. `groups` has an entry for each of `BY` that was asked for and that the trace has values
-    of; groups are sorted by time, steps and layers in their own order. `step_use` is in the order of `steps`.
-    `runs` has the summary of each run if statistics have several. `answers` are those to the questions of
-    `ktrace.analysis.summary` that were asked and that the trace knows something about. `heaviest` has the totals of
-    all operations and kernels, `proofs` the answers about idle time and collectives, `evidence` the longest rows by
-    the code of their finding, for the findings, whatever was asked. `notes` are sentences about what the figures
-    mean or lack, `report` is the report of the reading. `longest` is the time from the first start to the last end
-    of the events of one source, of the source where it is longest: clocks of several sources may differ. `shown`
-    has the longest rows of all work for a comparison, which asks for them.
+    (calls, operators) if there is no device work at all, "samples" if there is none of these. `total` is the sum of
+    the durations, in `unit`: "ns", or "cycle", "%" or "count" if the sources have only cycles, shares or counts.
+    `span` is the first start and the last end of all events. `groups` has an entry for each of `BY` that was asked
+    for and that the trace has values of; groups are sorted by time, steps and layers in their own order. `step_use`
+    is in the order of `steps`. `runs` has the summary of each run if statistics have several. `answers` are those
+    to the questions of `ktrace.analysis.summary` that were asked and that the trace knows something about.
+    `heaviest` has the totals of all operations and kernels, `proofs` the answers about idle time and collectives,
+    `evidence` the longest rows by the code of their finding, for the findings, whatever was asked. `notes` are
+    sentences about what the figures mean or lack, `report` is the report of the reading. `longest` is the time from
+    the first start to the last end of the events of one source, of the source where it is longest: clocks of
+    several sources may differ. `shown` has the longest rows of all work for a comparison, which asks for them.
     """
 
     schema: ClassVar[str] = "summary"
@@ -140,7 +140,12 @@ _APART = 2
 _SOURCES = 3
 
 #: What is counted, as text.
-_WORK = {"events": "events of device work", "statistics": "statistics", "host": "what the host did"}
+_WORK = {
+    "events": "events of device work",
+    "statistics": "statistics",
+    "host": "what the host did",
+    "samples": "samples",
+}
 
 
 #: The heading of totals by their unit.

@@ -50,7 +50,7 @@ def verdict(findings: Sequence[Finding]) -> list[str]:
 def _takes(found: dict[str, Finding]) -> str:
     """What takes the most time: an operation and a kernel."""
     operation, kernel = found.get("heaviest.operation"), found.get("heaviest.kernel")
-    first = operation or kernel or found.get("heaviest.call")
+    first = operation or kernel or found.get("heaviest.call") or found.get("heaviest.function")
     if first is None:
         return ""
     if first.unit != "ns":

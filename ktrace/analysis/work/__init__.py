@@ -10,8 +10,8 @@ occurrences      the range with a meaning (step, layer, phase) that work belongs
 gaps             the gaps of devices, the call that ends each, its cause, what the host did meanwhile
 launching        the latency of launches, what may keep work waiting, what was queued before the recording
 replayed         the operators and modules of kernels that graphs replay
+sampled          samples of CPU profiles by the function that ran
 durations        counts, totals and percentiles of groups, and what devices did with their time
-findings         what an answer says as facts, with the rows that show them
 groups           groups of work and the use of devices, and what work can be grouped by
 findings         facts for programs, with rows that show them
 question         what answers a question about the work, and the names of groups

@@ -19,13 +19,14 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ktrace.analysis.work.sampled import Samples
 from ktrace.analysis.work.spans import Spans, Waits
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import encoded
-from ktrace.model.masks import truth, words_in
+from ktrace.model.masks import each_source, truth, words_in
 from ktrace.naming.phases import Attended, Phase, attended, phase_of
 from ktrace.naming.taxonomy import Taxonomy
 from ktrace.stages.launch_tables import is_sampled
@@ -119,6 +120,7 @@ class SummaryInput:
         self.host = StoredRows(spill, "host")
         self.has_calls = False
         self.statistics: list[pa.RecordBatch] = []
+        self.samples = Samples()
         self.span: tuple[int, int] | None = None
         self.spans_of: dict[str, tuple[int, int]] = {}
 
@@ -139,8 +141,11 @@ class SummaryInput:
             self.catalog.add(batch)
         elif batch.record == "events" and len(batch) and not is_sampled(batch):
             self._widen(batch)
+            self.samples.add(source_of(batch), batch)
             self._events(_of_programs(batch))
         elif batch.record == "summaries" and len(batch):
+            for source, rows in each_source(batch):
+                self.samples.add(source, rows)
             mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS))
             if mine.any():
                 self.statistics.append(_some(batch, mine, _STATISTICS))
