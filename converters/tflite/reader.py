@@ -30,6 +30,7 @@ _WORDS = re.compile(
 _FOOTPRINT = re.compile(
     r"(?P<key>Memory footprint delta[^:]{0,60}|Peak memory footprint[^:]{0,40}): (?P<value>.{1,200})"
 )
+_ONCE = re.compile(r"(?P<name>Init|First inference): (?P<value>[\d.]{1,30})")
 _PLACE = re.compile(r":\d{1,9}$")
 
 #: Statistics of runs as columns of a summary.
@@ -144,10 +145,10 @@ class _Text:
 
     def _timings(self, text: str) -> None:
         """Adds how long the initialisation and the first run took; the averages are those of the runs."""
-        for name, row in (("Init", "initialisation"), ("First inference", "first run")):
-            found = re.search(rf"{name}: ([\d.]{{1,30}})", text)
-            if found and (value := _number(found[1])) is not None:
-                self._rows.summary("metric", row, unit="ns", total=float(value * _US), count=1)
+        for found in _ONCE.finditer(text):
+            if (value := _number(found["value"])) is not None:
+                name = "initialisation" if found["name"] == "Init" else "first run"
+                self._rows.summary("metric", name, unit="ns", total=float(value * _US), count=1)
         self._lines.used()
 
 

@@ -35,6 +35,9 @@ _NEEDED = {
 }
 
 
+#: Formats of bytes; a page whose trace is compressed; a text that is parsed at once, by the package perfetto.
+_NOT_TEXTS = ("perfetto", "xplane", "trace2html", "perfetto-text")
+
 #: Each bracket of one odd row counts as a record; all other rows come out.
 _PIECES = {("memory-timeline-from-before-the-capture.raw.json", "nested deeply")}
 
@@ -95,7 +98,7 @@ def _converted(path: Path, fmt: str) -> Report:
 def _texts() -> Iterator[Any]:
     """The samples that are texts, as parameters."""
     for fmt, several in samples().items():
-        for sample in several if fmt not in ("perfetto", "xplane") else ():
+        for sample in several if fmt not in _NOT_TEXTS else ():
             if sample.path.is_file() and f"{fmt}/{sample.name}" not in _NEEDED:
                 head = sample.path.read_bytes()[:4096]
                 if b"\0" not in head and head[:2] != b"\x1f\x8b":
