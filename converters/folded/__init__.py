@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.text.numbers import last_number
 
 PATTERNS = ("*.folded", "*.collapsed")
 
@@ -26,9 +27,8 @@ _AUSTIN = re.compile(r"(?:# [^\n]*\n){0,8}# austin: [^\n]*\n(?:# [^\n]*\n){0,8}(
 #: Lines that are looked at.
 _LINES = 256
 
-#: Frames and a number; and what is no frame.
-_STACK = re.compile(r"(\S.*?)[ \t]+[0-9]{1,18}(?:\.[0-9]{1,18})?\s*")
-_NUMBER = re.compile(r"[\d\s.,:%+-]*\d[\d\s.,:%+-]*")
+#: The characters of a number, which is no frame.
+_FIGURES = "0123456789 \t.,:%+-"
 
 #: The fewest stacks of several frames in a text whose name doesn't say what it is.
 _LEAST = 3
@@ -55,9 +55,9 @@ def _depth(line: str) -> int:
 
     A line of nearly any text may end with a number, and the cells of a CSV with semicolons may all be numbers.
     """
-    found = _STACK.fullmatch(line)
-    frames = found[1].split(";") if found else []
-    return 0 if any(map(_NUMBER.fullmatch, frames)) else len(frames)
+    found = last_number(line)
+    frames = found[0].split(";") if found else []
+    return 0 if any(frame and not frame.strip(_FIGURES) for frame in frames) else len(frames)
 
 
 FORMAT = Format(

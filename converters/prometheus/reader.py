@@ -27,7 +27,7 @@ from .series import NAME, Devices, Series, unit_of
 _TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _LABEL = re.compile(rf"\s*(?:([a-zA-Z_][a-zA-Z0-9_]*)|{_TEXT})\s*=\s*{_TEXT}\s*(?:,|$)")
 _ESCAPED = re.compile(r'\\(["\\n])')
-_COMMENT = re.compile(r"# (HELP|TYPE|UNIT) ([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*(.*)")
+_COMMENT = re.compile(r"# (HELP|TYPE|UNIT) ([a-zA-Z_:][a-zA-Z0-9_:]*)(?:[ \t](.*))?")
 
 #: DCGM's and nvidia-smi's masks of why clocks are low.
 _MASK = re.compile(
@@ -216,7 +216,7 @@ def _text(source: Source, conversion: Conversion, found: _Samples) -> Iterator[N
         text = line.text.strip()
         if not text or text.startswith("#"):
             if comment := _COMMENT.fullmatch(text):
-                told.setdefault(comment[2], {})[comment[1]] = comment[3]
+                told.setdefault(comment[2], {})[comment[1]] = (comment[3] or "").strip()
             lines.structure()
         elif (problem := _sample(line, found, known, told)) == _NO_VALUE:
             lines.structure()

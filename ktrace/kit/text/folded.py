@@ -5,7 +5,6 @@ python3;forward;aten::mm 1200
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +13,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from .lines import Lines
-
-#: Frames and a number.
-_STACK = re.compile(r"(\S.*?)[ \t]+([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*")
+from .numbers import last_number
 
 
 def read_folded(
@@ -28,10 +25,9 @@ def read_folded(
     """
     rows = RowBuilder(conversion)
     for line in lines:
-        found = _STACK.fullmatch(line.text)
-        if found:
-            *scope, name = found[1].split(";")
-            rows.summary(kind, name or "?", scope=scope or None, total=factor * float(found[2]), **columns)
+        if found := last_number(line.text):
+            *scope, name = found[0].split(";")
+            rows.summary(kind, name or "?", scope=scope or None, total=factor * float(found[1]), **columns)
             lines.used()
         elif not line.text.strip() or line.text.startswith("#"):
             lines.structure()

@@ -187,3 +187,17 @@ class Evidence:
                 f"contains {self._ambiguous!r}, but nothing that shows whether the comma is decimal or groups thousands"
             )
         return ""
+
+
+_LAST = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
+
+
+def last_number(text: str) -> tuple[str, str] | None:
+    """What stands before the number that a text ends with, after a blank or a tab, and that number; None without both.
+
+    `main;step (a.py:9) 30.5` is a stack and 30.5.
+    """
+    text = text.rstrip()
+    place = max(text.rfind(" "), text.rfind("\t"))
+    before, number = text[: max(place, 0)].rstrip(" \t"), text[place + 1 :]
+    return (before, number) if before and not before[0].isspace() and _LAST.fullmatch(number) else None
