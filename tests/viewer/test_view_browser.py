@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from browser import local_pages
 from conftest import SAMPLES
-from running import viewing
+from running import port_of_the_ui, viewing
 
 import ktrace
-from ktrace.viewer import PORT
 from ktrace.viewer.ui import UI, offline_ui
 
 TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
@@ -109,10 +108,6 @@ def test_offline_pages_of_others_are_out_of_reach(context: Any, tmp_path: Path) 
 
 
 def test_online_the_trace_is_on_the_screen_and_the_server_has_ended(context: Any, tmp_path: Path) -> None:
-    try:
-        socket.create_server(("127.0.0.1", PORT)).close()
-    except OSError:
-        pytest.skip(f"port {PORT} is taken")
     files = offline_ui()
 
     def answer(route: Any) -> None:
@@ -124,7 +119,7 @@ def test_online_the_trace_is_on_the_screen_and_the_server_has_ended(context: Any
 
     context.route(f"{UI}/**", answer)
     context.grant_permissions(["local-network-access"], origin=UI)
-    with viewing(tmp_path, TRACE, "--no-browser", code=REAL_PORT) as view:
+    with port_of_the_ui(), viewing(tmp_path, TRACE, "--no-browser", code=REAL_PORT) as view:
         page = loaded(context, view.link, tmp_path / "online.png")
         assert page.evaluate("location.origin") == UI
         code, _, err = view.ended()
