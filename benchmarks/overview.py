@@ -29,6 +29,8 @@ PART_ROWS = 200_000
 READY = "() => window.app && app.trace && !app.isLoadingTrace"
 #: From a click to the trace in the UI: the page is asked for the part, and the UI for its own state.
 UI_MINUTES = 30 * 60_000
+#: Milliseconds after which a browser that was just started does nothing any more.
+SETTLED = 3_000
 
 
 @contextmanager
@@ -61,6 +63,7 @@ def _view(paths: list[Path], cache: Path) -> subprocess.Popen[str]:
 def _drawn(browser: Any, paths: list[Path], cache: Path) -> Iterator[tuple[Any, Figures]]:
     """Opens the overview. Yields the page and the figures; the memory is its peak until the end of the block."""
     page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+    page.wait_for_timeout(SETTLED)
     began = time.perf_counter()
     process = _view(paths, cache)
     with _peak(process) as found:
@@ -104,6 +107,7 @@ def _ui(browser: Any, path: Path) -> Figures:
     page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
     page.goto(f"{link}#!/viewer")
     page.wait_for_function("() => window.app")
+    page.wait_for_timeout(SETTLED)
     began = time.perf_counter()
     page.evaluate("([link]) => app.openTraceFromUrl(link)", [f"{link}trace/{path.name}"])
     page.wait_for_function(READY, timeout=UI_MINUTES)
