@@ -6,7 +6,7 @@ import struct
 from collections import Counter
 from typing import Any
 
-from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, fields_of
+from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, fields_of, signed_one
 
 from .fields import FLAG, How, Shape
 
@@ -56,7 +56,7 @@ class Decoder:
         if how is How.FLOAT:
             return struct.unpack("<f", value.to_bytes(4, "little"))[0]
         if how is How.SIGNED:
-            return value - (1 << 64) if value >> 63 else value
+            return signed_one(value)
         return bool(value) if how is FLAG else value
 
     def text(self, data: bytes) -> str:

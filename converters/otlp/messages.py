@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 
 from ktrace.input.limits import current
+from ktrace.kit.columnar.protobuf import signed_one
 
 #: Greatest number of bytes of a message that is read whole: a span, a resource, a compressed batch.
 LARGEST = 64 << 20
@@ -158,7 +159,7 @@ def _value(data: bytes, raw: int, end: int, wire: int, field: Field, depth: int)
     if kind == "bool":
         return raw != 0
     if kind == "int":
-        return raw - (1 << 64) if raw >= 1 << 63 else raw
+        return signed_one(raw)
     if kind == "fixed":
         return int.from_bytes(data[raw:end], "little")
     number = struct.unpack("<d", data[raw:end])[0]

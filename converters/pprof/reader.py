@@ -9,7 +9,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.input.source import Source
-from ktrace.kit.columnar.protobuf import fields_of, varint
+from ktrace.kit.columnar.protobuf import fields_of, signed_one, varint
 from ktrace.kit.stacks import NO_STACK, frame_text
 from ktrace.kit.text.numbers import TIME_NS
 from ktrace.model.batch import Batch
@@ -69,7 +69,7 @@ def _add(message: Any, profile: _Profile, rows: RowBuilder) -> str:
     name = frames[-1].name if frames else NO_STACK
     for (metric, unit, factor), value in zip(profile.types, values, strict=True):
         if value:
-            figures: dict[str, Any] = {"metric": metric, "unit": unit, "total": float(factor * _signed(value))}
+            figures: dict[str, Any] = {"metric": metric, "unit": unit, "total": float(factor * signed_one(value))}
             rows.summary(profile.kind, name, scope=scope, args=args, **figures)
     return ""
 
@@ -100,7 +100,7 @@ class _Profile:
         for message in sample.get(3, ()):
             label = _fields(message)
             key = self._text(_last(label, 1))
-            found[key] = self._text(_last(label, 2)) if _last(label, 2) else _signed(_last(label, 3))
+            found[key] = self._text(_last(label, 2)) if _last(label, 2) else signed_one(_last(label, 3))
             if unit := self._text(_last(label, 4)):
                 found[f"${key}_unit"] = unit
         return found
@@ -108,7 +108,7 @@ class _Profile:
     def facts(self) -> dict[str, Any]:
         """What the profile says of itself."""
         profile = self._profile
-        found: dict[str, Any] = {key: _signed(_last(profile, number)) for number, key in _NUMBERS.items()}
+        found: dict[str, Any] = {key: signed_one(_last(profile, number)) for number, key in _NUMBERS.items()}
         found["period_type"] = " ".join(filter(None, self._period))
         found["default_sample_type"] = self._text(_last(profile, _DEFAULT_TYPE))
         found["comments"] = [self._text(number) for number in self._comments]
@@ -179,8 +179,3 @@ def _numbers(fields: Fields, number: int) -> list[int]:
             one, at = varint(value, at)
             found.append(one)
     return found
-
-
-def _signed(value: int) -> int:
-    """A number of an int64 field."""
-    return value - (1 << 64) if value >> 63 else value

@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, bounds_of, run_of, varint
+from ktrace.kit.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, bounds_of, run_of, signed_one, varint
 from ktrace.model.arrays import Int64
 
 #: The bytes of a file.
@@ -145,7 +145,7 @@ def _line(data: Data, begin: int, end: int) -> Line:
 def _state(line: Line, number: int, wire: int, data: Data, begin: int, end: int) -> None:
     """Adds to a line what a field states about it."""
     if wire == VARINT and number in _NUMBERS:
-        setattr(line, _NUMBERS[number], _signed(varint(data, begin)[0]))  # type: ignore[arg-type]
+        setattr(line, _NUMBERS[number], signed_one(varint(data, begin)[0]))  # type: ignore[arg-type]
     elif wire == LENGTH and number in _TEXTS:
         setattr(line, _TEXTS[number], _text(data, begin, end))
 
@@ -221,10 +221,6 @@ def events_of(data: Data, line: Line) -> Iterator[tuple[Int64, Int64]]:
         except (IndexError, ValueError) as error:
             cut = isinstance(error, IndexError) and line.end == len(data)
             raise Broken(base + here, cut=cut) from None
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
 
 
 def _text(data: Data, begin: int, end: int) -> str:

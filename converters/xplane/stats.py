@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ktrace.kit.columnar.protobuf import FIXED64, LENGTH, VARINT, distinct_of, parse, signed, texts_at
+from ktrace.kit.columnar.protobuf import FIXED64, LENGTH, VARINT, distinct_of, parse, signed, signed_one, texts_at
 from ktrace.model.arrays import AnyArray, Int64, UInt8, UInt64
 from ktrace.model.json_text import dump_json
 
@@ -108,7 +108,7 @@ class StatReader:
         for kind in np.unique(stats.kind).tolist():
             part = _of_kind(stats, kind)
             if kind in (DOUBLE, INT, UINT):
-                as_number = {DOUBLE: _double, INT: _signed}.get(kind, int)
+                as_number = {DOUBLE: _double, INT: signed_one}.get(kind, int)
                 values = [as_number(number) for number in part.number.tolist()]
             else:
                 texts, code = self._texts(kind, part)
@@ -154,7 +154,3 @@ def _inflated(value: bytes) -> str:
 def _double(value: int) -> float:
     found: float = struct.unpack("<d", struct.pack("<Q", value))[0]
     return found
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.kit.columnar.protobuf import Value, fields_of
+from ktrace.kit.columnar.protobuf import Value, fields_of, signed_one
 from ktrace.model.arrays import Float64, Int64
 
 
@@ -64,7 +64,7 @@ def int32(value: Any) -> int:
 
 def int64(value: Any) -> int:
     """The signed value of 64 bits in two's complement."""
-    return int(value) - (1 << 64) if int(value) >> 63 else int(value)
+    return signed_one(int(value))
 
 
 def double(value: Any) -> float:

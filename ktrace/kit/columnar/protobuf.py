@@ -323,3 +323,8 @@ def fields_of(message: bytes) -> Iterator[tuple[int, int, Value]]:
 def signed(values: UInt64) -> Int64:
     """Numbers of an int64 field, which are encoded as two's complement."""
     return values.view(np.int64)
+
+
+def signed_one(value: int) -> int:
+    """The number of an int64 field with these 64 bits."""
+    return value - (1 << 64) if value >> 63 else value
