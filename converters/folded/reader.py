@@ -14,8 +14,7 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.stacks import NO_STACK, Stacks
-from ktrace.kit.text.folded import read_folded
+from ktrace.kit.stacks import NO_STACK, Stacks, read_folded
 from ktrace.kit.text.json_items import beginning
 from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch

@@ -38,7 +38,7 @@ from ktrace.errors import ClosedFormat
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of
-from ktrace.kit.text.folded import read_folded
+from ktrace.kit.stacks import read_folded
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.trace_json import byte_ranges
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Series

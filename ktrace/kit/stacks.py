@@ -6,9 +6,13 @@ only sums: a summary for each stack.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ktrace.conversion import Conversion
+from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.numbers import last_number
+from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 #: The name of a sample without a frame.
@@ -66,3 +70,23 @@ def frame_text(name: str, file: object = None, line: object = None) -> str:
     if not isinstance(file, str) or not file:
         return name
     return f"{name} ({file}:{line})" if type(line) is int else f"{name} ({file})"
+
+
+def read_folded(
+    lines: Lines, conversion: Conversion, kind: str, *, factor: float = 1.0, **columns: Any
+) -> Iterator[Batch]:
+    """Yields a summary of `kind` for each folded stack: its name is the innermost frame, its scope those around it.
+
+    `main;step 1200`: the outermost frame first. The total is the number times `factor`. Lines that aren't stacks are
+    reported.
+    """
+    rows = RowBuilder(conversion)
+    for line in lines:
+        if found := last_number(line.text):
+            *scope, name = found[0].split(";")
+            rows.summary(kind, name or "?", scope=scope or None, total=factor * float(found[1]), **columns)
+            lines.used()
+        elif not line.text.strip() or line.text.startswith("#"):
+            lines.structure()
+        yield from rows.ready()
+    yield from rows.rest()

@@ -7,7 +7,6 @@ headings            headings and their units as fields of the model, and the fig
 numbers             one printed number and its unit, exactly; whether a file writes 2,5 or 2.5
 states              states of devices that are read now and then, as ranges
 device_names        the kind of device work by its name: a copy with its direction, a fill, a wait, a kernel
-folded              folded stacks, the input of flame graphs
 json_items          JSON documents as a stream: the elements of a list, the members of an object
 window              the text of a document of any size, read as needed
 """
