@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.kit.trace_json.repair import decode_mended, whole_document
+from ktrace.kit.trace_json.repair import decode_whole
 from ktrace.kit.v8 import CpuProfiles, Piece
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 
 
@@ -29,16 +29,13 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _document(source: Source, conversion: Conversion) -> dict[str, Any]:
-    what = "has no list of nodes"
-    try:
-        profile = decode_mended(whole_document(source, conversion.report), conversion.report)
-    except NOT_JSON as error:
-        profile, what = None, f"isn't JSON: {error}"
+    damaged = partial(
+        DamagedInput,
+        path=source.path,
+        expected='an object with "nodes", "samples" and "timeDeltas"',
+        remedy="let the profiler write it again, to its end",
+    )
+    profile = decode_whole(source, conversion.report, damaged)
     if not isinstance(profile, dict) or not isinstance(profile.get("nodes"), list):
-        raise DamagedInput(
-            what,
-            path=source.path,
-            expected='an object with "nodes", "samples" and "timeDeltas"',
-            remedy="let the profiler write it again, to its end",
-        )
+        raise damaged("has no list of nodes")
     return profile

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,9 +15,10 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.text.headings import to_base
+from ktrace.kit.text.json_items import beginning
 from ktrace.kit.text.lines import Line, Lines
 from ktrace.kit.text.states import REASONS_TRACK, States, reasons
-from ktrace.kit.trace_json.repair import decode_mended, whole_document
+from ktrace.kit.trace_json.repair import decode_whole
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
@@ -44,13 +46,12 @@ _MILLISECONDS = 100_000_000_000
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a counter for each sample. Raises DamagedInput if the document isn't of a form that the probe knows."""
-    with source.open() as stream:
-        head = stream.read(4096).lstrip()
+    head = beginning(source)
     rows = RowBuilder(conversion)
     found = _Samples(rows)
-    if head.startswith(b'{"metric"') or re.match(rb'\{\s*"metric"', head):
+    if re.match(r'\{\s*"metric"', head):
         reading = _lines_of_json(source, conversion, found)
-    elif re.match(rb'\{\s*"|\[\s*\{', head):
+    elif re.match(r'\{\s*"|\[\s*\{', head):
         reading = _answer(source, conversion, found)
     else:
         reading = _text(source, conversion, found)
@@ -105,14 +106,7 @@ class _Samples:
 def _answer(source: Source, conversion: Conversion, found: _Samples) -> Iterator[None]:
     """Reads an answer of the HTTP API, or its result: a matrix has many samples of each series, a vector one."""
     report = conversion.report
-    text = whole_document(source, report)
-    try:
-        document = msgspec.json.decode(text)
-    except NOT_JSON:
-        try:
-            document = decode_mended(text, report)
-        except NOT_JSON as error:
-            raise _damaged(source, f"can't be read: {error}") from None
+    document = decode_whole(source, report, partial(_damaged, source), "can't be read")
     data = document.get("data") if isinstance(document, dict) else {"result": document}
     results = data.get("result") if isinstance(data, dict) else None
     if not isinstance(results, list):
@@ -231,12 +225,13 @@ def _sample(
     line: Line, found: _Samples, known: dict[str, Series | None], told: Mapping[str, Mapping[str, str]]
 ) -> str | None:
     """Adds the sample of a line; returns why it can't."""
-    match = SAMPLE.fullmatch(line.text.strip())
+    text = line.text.strip()
+    match = SAMPLE.fullmatch(text)
     if match is None:
         return "not a metric with a value"
     if not match["time"]:
         return "no time"
-    key = line.text[: match.start("value")]
+    key = text[: match.start("value")]
     if key not in known:
         labels = _labels(match["labels"] or "")
         if labels is not None and match["name"]:

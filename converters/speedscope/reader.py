@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple, TypeGuard
 
 from ktrace.conversion import Conversion
@@ -13,10 +14,9 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.stacks import NO_STACK, Stacks, StackSums, frame_text
 from ktrace.kit.text.numbers import TIME_NS, to_ns
-from ktrace.kit.trace_json.repair import decode_mended, whole_document
+from ktrace.kit.trace_json.repair import decode_whole
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import shown
-from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 
 _UNITS = {"bytes": "B", "none": None}
@@ -54,11 +54,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _document(source: Source, conversion: Conversion) -> dict[str, Any]:
-    text = whole_document(source, conversion.report)
-    try:
-        document = decode_mended(text, conversion.report)
-    except NOT_JSON as error:
-        raise _damaged(source, f"isn't JSON: {error}") from None
+    document = decode_whole(source, conversion.report, partial(_damaged, source))
     if not isinstance(document, dict) or not isinstance(document.get("profiles"), list):
         raise _damaged(source, "has no list of profiles")
     shared = document.get("shared")

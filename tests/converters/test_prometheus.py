@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from canonical_rows import known_rows
 from conftest import SAMPLES
 
 import ktrace
@@ -32,11 +33,6 @@ def counters(path: Path) -> list[tuple[str, int, float]]:
 def factor(name: str) -> float:
     """Of the unit in the file: MiB become B, s become ns."""
     return 1 << 20 if "FB_USED" in name else 1e9 if name.endswith("_seconds") else 1
-
-
-def rows_of(path: Path) -> list[dict[str, object]]:
-    found = read(path).to_arrow()["events"].to_pylist()
-    return [{name: value for name, value in row.items() if value is not None} for row in found]
 
 
 def test_each_sample_of_an_answer_is_a_counter() -> None:
@@ -73,11 +69,11 @@ def test_a_result_alone_is_read_as_its_answer_is(tmp_path: Path) -> None:
 def test_labels_say_device_host_and_unit() -> None:
     (power,) = {
         (row["name"], row["device"], row["host"], row["unit"], row["cat"])
-        for row in rows_of(ANSWER)
+        for row in known_rows(ANSWER, "events")
         if row["name"] == "DCGM_FI_DEV_POWER_USAGE" and row["device"] == 1
     }
     assert power == ("DCGM_FI_DEV_POWER_USAGE", 1, "node-a", "W", "dcgm")
-    assert not any("track" in row for row in rows_of(ANSWER) if row["kind"] == "counter"), (
+    assert not any("track" in row for row in known_rows(ANSWER, "events") if row["kind"] == "counter"), (
         "nothing else tells them apart"
     )
     devices = {row["device"]: row for row in read(ANSWER).catalog.to_dict("records") if row["entity"] == "device"}
@@ -86,7 +82,7 @@ def test_labels_say_device_host_and_unit() -> None:
 
 
 def test_times_units_and_labels_in_text() -> None:
-    rows = rows_of(FOLDER / "openmetrics-in-seconds.txt")
+    rows = known_rows(FOLDER / "openmetrics-in-seconds.txt", "events")
     found = [(row["name"], row["ts"], row["value"], row.get("unit"), row.get("track")) for row in rows]
     assert found == [
         ("gpu_power_draw", 1714566896_500_000_000, 312.5, "W", 'pod="train-1"'),
@@ -96,6 +92,12 @@ def test_times_units_and_labels_in_text() -> None:
     ]
     report = read(FOLDER / "openmetrics-in-seconds.txt").report
     assert [place for place, _ in report.issues["bad-record"].places] == ["line 10", "line 11", "line 12"]
+
+
+def test_blanks_before_a_line_are_no_part_of_its_series(tmp_path: Path) -> None:
+    lines = [f'{" " * 12}up{{gpu="{device}"}} {device} 1714566896000' for device in (1, 2)]
+    rows = known_rows(written(tmp_path, "# TYPE up gauge\nup 0 1714566896000\n" + "\n".join(lines)), "events")[1:]
+    assert {(row["device"], row["value"]) for row in rows} == {(1, 1.0), (2, 2.0)}
 
 
 def test_lines_of_victoriametrics() -> None:
@@ -117,7 +119,9 @@ def test_reasons_of_low_clocks_last_from_sample_to_sample(tmp_path: Path) -> Non
         f'{name}{{gpu="3"}} {mask} {1714566896000 + 1000 * place}' for place, mask in enumerate((0, 4, 0x24, 0x20, 0))
     ]
     rows = [
-        row for row in rows_of(written(tmp_path, f"# TYPE {name} gauge\n" + "\n".join(lines))) if row["kind"] == "range"
+        row
+        for row in known_rows(written(tmp_path, f"# TYPE {name} gauge\n" + "\n".join(lines)), "events")
+        if row["kind"] == "range"
     ]
     zero = 1714566896 * 10**9
     found = {(row["name"], row["device"], row["track"], row["ts"] - zero, row["dur"], row["timing"]) for row in rows}
@@ -128,7 +132,7 @@ def test_reasons_of_low_clocks_last_from_sample_to_sample(tmp_path: Path) -> Non
     other = written(
         tmp_path, '# TYPE DCGM_FI_DEV_GPU_TEMP gauge\nDCGM_FI_DEV_GPU_TEMP{gpu="3"} 4 1714566896000\n', "t.txt"
     )
-    assert {row["kind"] for row in rows_of(other)} == {"counter"}
+    assert {row["kind"] for row in known_rows(other, "events")} == {"counter"}
 
 
 def test_what_an_exporter_prints_has_no_times_which_is_said(tmp_path: Path) -> None:

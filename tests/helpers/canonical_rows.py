@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
+
+import ktrace
 
 Row = dict[str, Any]
 
@@ -20,6 +23,14 @@ def event(number: int, kind: str, name: str, ts: int, dur: int | None = None, **
 def link(number: int, key: str, role: str, **columns: Any) -> Row:
     """An end of a flow of the source "t"."""
     return {"record": "link", "source": "t", "id": number, "link": "flow", "key": key, "role": role} | columns
+
+
+def known_rows(path: Path, record: str) -> list[Row]:
+    """The rows of a record ("events", "summaries") that a file becomes, without nulls."""
+    return [
+        {name: value for name, value in row.items() if value is not None}
+        for row in ktrace.read(path).to_arrow()[record].to_pylist()
+    ]
 
 
 def steps_of_two_ranks(chance: random.Random, steps: int = 12) -> list[Row]:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.model.json_text import NOT_JSON, decode_document
@@ -239,6 +240,16 @@ def whole_document(source: Source, report: Report) -> bytes:
         text = current().whole(stream, source.path)
     report.bytes.take_whole(len(text))
     return text.removeprefix(b"\xef\xbb\xbf")
+
+
+def decode_whole(
+    source: Source, report: Report, damaged: Callable[[str], DamagedInput], says: str = "isn't JSON"
+) -> Any:
+    """The value of a document that is decoded as a whole, after repairs. Raises what `damaged` makes of the reason."""
+    try:
+        return decode_mended(whole_document(source, report), report)
+    except NOT_JSON as error:
+        raise damaged(f"{says}: {error}") from None
 
 
 def decode_mended(text: bytes, report: Report) -> Any:
