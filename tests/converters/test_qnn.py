@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
+from canonical_rows import known_rows
 from conftest import SAMPLES
 
 import ktrace
@@ -20,11 +20,6 @@ RUNS, VIEWER, PRINTED = (
 )
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    found = read(path).to_arrow()["summaries"].to_pylist()
-    return [{name: value for name, value in row.items() if value is not None} for row in found]
-
-
 def test_every_figure_of_the_csv_is_a_row() -> None:
     lines = [line.split(",", 6) for line in RUNS.read_text().splitlines()[1:]]
     scale = {"US": 1000}
@@ -35,13 +30,15 @@ def test_every_figure_of_the_csv_is_a_row() -> None:
         )
         for _, message, value, unit, _, _, name in lines
     )
-    assert Counter((row["name"], row.get("total", row.get("value"))) for row in rows_of(RUNS)) == expected
+    assert (
+        Counter((row["name"], row.get("total", row.get("value"))) for row in known_rows(RUNS, "summaries")) == expected
+    )
     report = read(RUNS).report
     assert (report.read, report.balanced(), report.issues) == (len(lines), True, {})
 
 
 def test_operators_are_kernels_in_cycles() -> None:
-    kernels = [row for row in rows_of(RUNS) if row["kind"] == "kernel"]
+    kernels = [row for row in known_rows(RUNS, "summaries") if row["kind"] == "kernel"]
     assert {(row["metric"], row["unit"], row["count"], row["device"]) for row in kernels} == {("cycles", "cycle", 1, 0)}
     summary = ktrace.summary(RUNS)
     assert summary.unit == "cycle"
@@ -56,7 +53,7 @@ def test_operators_are_kernels_in_cycles() -> None:
 
 
 def test_further_columns_and_quoted_names() -> None:
-    rows = {row["name"]: row for row in rows_of(VIEWER)}
+    rows = {row["name"]: row for row in known_rows(VIEWER, "summaries")}
     assert "/layer/MatMul,/layer/Add" in rows["_MatMul_3, _Add"]["args"]
     assert rows["_Transpose_3"]["run"] == "Graph 0: decode"
     assert '"op_id":119' in rows["_Transpose_3"]["args"]
@@ -65,7 +62,7 @@ def test_further_columns_and_quoted_names() -> None:
 
 
 def test_printed_statistics_count_operators_once() -> None:
-    rows = rows_of(PRINTED)
+    rows = known_rows(PRINTED, "summaries")
     assert {(row["name"], row["total"]) for row in rows if row["kind"] == "kernel"} == {
         *(("Input", 120), ("/model/conv/Conv", 13_807), ("/model/conv/Relu", 0))
     }

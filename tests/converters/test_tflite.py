@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from canonical_rows import known_rows
 from conftest import SAMPLES
 
 from ktrace.errors import KtraceError
@@ -14,13 +15,6 @@ from ktrace.trace import read
 
 FOLDER = SAMPLES / "tflite"
 LOG, TABLE = FOLDER / "operators-of-a-delegate.log", FOLDER / "operators.csv"
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    return [
-        {name: value for name, value in row.items() if value is not None}
-        for row in read(path).to_arrow()["summaries"].to_pylist()
-    ]
 
 
 def printed_sums(path: Path) -> dict[str, tuple[float, int]]:
@@ -38,7 +32,7 @@ def printed_sums(path: Path) -> dict[str, tuple[float, int]]:
 @pytest.mark.parametrize("name", ["operators-of-a-delegate.log", "with-starts-2019.log"])
 def test_operators_add_up_to_the_sums_of_the_program(name: str) -> None:
     sums: dict[str, tuple[float, int]] = {}
-    for row in rows_of(FOLDER / name):
+    for row in known_rows(FOLDER / name, "summaries"):
         if row["kind"] == "op":
             total, count = sums.get(row["name"], (0.0, 0))
             sums[row["name"]] = (total + row["total"] / 1e6, count + row["count"])
@@ -54,7 +48,7 @@ def test_text_and_csv_say_the_same() -> None:
         kinds = ("op", "overhead", "total")
         return [
             (row["kind"], row["name"], row.get("layer"), row.get("total"), row["avg"], row["count"])
-            for row in rows_of(path)
+            for row in known_rows(path, "summaries")
             if row["kind"] in kinds
         ]
 
@@ -70,7 +64,7 @@ def test_text_and_csv_say_the_same() -> None:
 
 
 def test_times_of_runs() -> None:
-    found = {row["name"]: row for row in rows_of(LOG) if row["kind"] == "metric"}
+    found = {row["name"]: row for row in known_rows(LOG, "summaries") if row["kind"] == "metric"}
     line = re.findall(r"count=64 .*", LOG.read_text())[0]
     figures = {key: float(value) for key, value in re.findall(r"(\w+)=([\d.]+)", line)}
     run = found["run"]
@@ -99,7 +93,7 @@ def test_a_row_without_figures_costs_itself(tmp_path: Path) -> None:
     text = TABLE.read_text().replace("SOFTMAX, 0.021, 0.02,", "SOFTMAX, 0.021, fast,")
     path = tmp_path / "t.csv"
     path.write_text(text)
-    assert {row["name"] for row in rows_of(path) if row["kind"] == "op"} == {
+    assert {row["name"] for row in known_rows(path, "summaries") if row["kind"] == "op"} == {
         *("CONV_2D", "DEPTHWISE_CONV_2D", "Convolution (NHWC, QC8) IGEMM", "RESHAPE")
     }
     assert {detail for _, detail in read(path).report.issues["bad-record"].places} == {"no time"}

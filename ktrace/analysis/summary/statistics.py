@@ -60,8 +60,7 @@ def statistics(rows: Iterable[Row]) -> Statistics:
     device = [row for row in rows if row["kind"] in DEVICE_KINDS]
     mine = device or rows
     timed = [row for row in mine if row["metric"] == "duration" and row.get("unit", "ns") == "ns"]
-    known = {row["id"] for row in timed}
-    timed = [row for row in timed if row.get("parent") not in known]  # the time of these includes the others
+    timed = _outermost(timed)
     found = [Statistic(row, total) for row in timed if (total := _total(row)) is not None]
     without = len(timed) - len(found)
     if not found:
@@ -69,6 +68,12 @@ def statistics(rows: Iterable[Row]) -> Statistics:
         return Statistics(others, bool(device), without=without)
     kept = list(_once(found))
     return Statistics(kept, bool(device), len(found) - len(kept), without)
+
+
+def _outermost(rows: list[Row]) -> list[Row]:
+    """The rows that aren't within others of these, whose figures include theirs."""
+    known = {row["id"] for row in rows}
+    return [row for row in rows if row.get("parent") not in known]
 
 
 def _total(row: Row) -> float | None:
@@ -114,11 +119,8 @@ def _title(one: Statistic) -> str:
 
 def _cycles(rows: list[Row]) -> Iterator[Statistic]:
     """The cycles of a source without times, but those that are within others."""
-    mine = [row for row in rows if row["metric"] == "cycles" and row.get("unit") == "cycle"]
-    known = {row["id"] for row in mine}
-    for row in mine:
-        if row.get("parent") not in known and (total := _total(row)) is not None:
-            yield Statistic(row, total, "cycle")
+    mine = _outermost([row for row in rows if row["metric"] == "cycles" and row.get("unit") == "cycle"])
+    return (Statistic(row, total, "cycle") for row in mine if (total := _total(row)) is not None)
 
 
 def _shares(rows: list[Row]) -> Iterator[Statistic]:
