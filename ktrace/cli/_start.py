@@ -162,7 +162,7 @@ class Interruption:
             return
         waits = self._settled or _is_ending() or (self._raised is not None and now - self._raised < AGAIN)
         safe = not waits and self._is_safe(frame)
-        signal.setitimer(signal.ITIMER_REAL, _LOOK if not waits and not safe else 1)
+        signal.setitimer(signal.ITIMER_REAL, _LOOK if not waits and not safe else 1, 1)  # again, if one goes unnoticed
         if safe:
             self._raised = now
             raise KeyboardInterrupt

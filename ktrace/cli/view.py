@@ -152,10 +152,12 @@ def _write(inputs: tuple[str, ...], output: str, overwrite: bool, selection: Sel
 
 def _wait(view: View, serves: bool, timeout: float | None) -> None:
     """Serves until the trace has been fetched (a UI or an overview: until Ctrl-C), or until the timeout."""
+    from ktrace.viewer import wait_for
+
     if serves:
         tell("keep this running while the browser shows the trace; Ctrl-C stops it", err=True)
         try:
-            threading.Event().wait(timeout)
+            wait_for(threading.Event(), timeout)
         except KeyboardInterrupt:
             if not view.wait(0.5):
                 raise

@@ -86,6 +86,7 @@ def viewing(tmp_path: Path, *arguments: object, code: str = ANY_PORT) -> Iterato
     folder.mkdir(exist_ok=True)
     process = subprocess.Popen(
         [sys.executable, "-c", code, "view", *map(str, arguments)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

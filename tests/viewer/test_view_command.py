@@ -146,6 +146,28 @@ def test_ctrl_c_ends_it_and_removes_the_temporary_file(tmp_path: Path, how: sign
         assert view.left() == []
 
 
+@pytest.mark.parametrize("serves", [(), ("--offline",)])
+def test_ctrl_c_ends_it_though_it_comes_just_before_a_wait(tmp_path: Path, serves: tuple[str, ...]) -> None:
+    """A signal that Python takes in another thread wakes nobody, as one that came before the wait."""
+    pytest.importorskip("viztracer")
+    code = f"""
+import signal, sys, threading
+def interrupt():
+    sys.stdin.readline()
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+{ANY_PORT}"""
+    with viewing(tmp_path, LOG, "--no-browser", *serves, code=code) as view:
+        assert view.process.stderr and view.process.stdin
+        while "Ctrl-C" not in view.process.stderr.readline():
+            pass
+        view.process.stdin.write("\n")
+        view.process.stdin.close()
+        view.process.stdin = None
+        assert view.ended(10)[0] == 130
+        assert view.left() == []
+
+
 def test_it_waits_no_longer_than_it_is_told(tmp_path: Path) -> None:
     with viewing(tmp_path, TRACE, "--no-browser", "--timeout", "0.2") as view:
         code, _, err = view.ended()
