@@ -17,7 +17,7 @@ for folder in GIVEN:
 
 
 class WithPages(build_py):
-    """Puts the pages of docs/ that `ktrace mcp` hands out beside it: those of ktrace/analysis/mcp/pages.py."""
+    """Puts the pages of docs/ that `ktrace mcp` hands out beside it: those of ktrace/analysis/mcp/server.py."""
 
     def run(self) -> None:
         super().run()

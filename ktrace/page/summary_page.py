@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from ktrace.analysis.idle.causes import IdleAnswer
+from ktrace.analysis.idle import IdleAnswer
 from ktrace.analysis.memory.answer import MemoryAnswer, MemoryUse
 from ktrace.analysis.roofline.answer import RooflineAnswer
 from ktrace.analysis.summary.summary import Summary

@@ -1,10 +1,9 @@
 """What collectives do: sizes, bandwidths, skew of arrival, and which ranks the others wait for.
 
-batches ──► rows ──► found ──► clocks ──► skew ──► answer
+batches ──► rows ──► found ──► skew ──► answer
 
 rows     the collectives among the events, with what their arguments and NCCL's own ranges state, such as bytes
-found    the collectives of all ranks as columns; the same one on several ranks
-clocks   the ranks in one clock
+found    the collectives of all ranks as columns, in one clock; the same one on several ranks
 skew     the question of `ktrace summary --by collective`
 answer   the answer and its tables
 """

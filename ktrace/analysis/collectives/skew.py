@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer, CollectiveUse, RankUse
-from ktrace.analysis.collectives.clocks import Clocks, align, extremes
-from ktrace.analysis.collectives.found import Found, Kind, Rank, found_in, join
+from ktrace.analysis.collectives.found import Clocks, Found, Kind, Rank, align, extremes, found_in, join
 from ktrace.analysis.collectives.rows import UNKNOWN, CollectiveRows, factor_of
 from ktrace.analysis.work.device_work import Work, natural
 from ktrace.analysis.work.durations import by_group, percentiles, spread, usage

@@ -14,7 +14,7 @@ import numpy as np
 
 from ktrace.analysis.diff.changes import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange
 from ktrace.analysis.diff.comparison import Diff
-from ktrace.analysis.diff.findings import findings
+from ktrace.analysis.diff.facts import findings
 from ktrace.analysis.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
 from ktrace.analysis.diff.sentences import verdict
 from ktrace.analysis.diff.verdicts import add_verdicts

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Gate, Regression
-from ktrace.analysis.diff.rows import shown
+from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.durations import percentiles
-from ktrace.analysis.work.findings import Finding
+from ktrace.analysis.work.findings import Evidence, Finding
+from ktrace.analysis.work.groups import GRID, OF_GRID
 from ktrace.errors import UsageError
 from ktrace.tables.figures import Cell, Column, Table, escape_controls, percent, prose
 from ktrace.tables.frames import Framed
@@ -404,3 +405,15 @@ def _regression(change: Change, limit: float, diff: Diff, by: str | None = None)
     why = "" if known else change.why
     rows = shown(change, diff.a, diff.b, by)
     return Regression(change.key, by, a, b, percent(b - a, a), limit, known, why, figure, rows)
+
+
+def shown(change: Change, a: Summary, b: Summary, by: str | None) -> Sequence[Evidence]:
+    """The rows that show a change of a row of the table `by`, or of a measured time; none where they aren't known."""
+    side, group = (b, change.b) if change.delta > 0 else (a, change.a)
+    if by is None and change.key.startswith("exposed "):
+        return side.evidence.get(change.key.replace(" ", "."), [])
+    if side.shown is None:
+        return []
+    if by is None:
+        return side.shown.gaps if change.key == "idle" else []
+    return side.shown.of(GRID if OF_GRID in group.key else by, group.key) if group else []

@@ -3,10 +3,9 @@
 spans ──► costs ──► forest ──► answer
 
 costs     the question: collects, nests and adds up; what the name of a span means
-backward  the forward operators of backward ones, by arrows
 forest    the span around each span and around each launching call, and the call tree
 answer    the answers and their tables
-passes    forward and backward pass, recomputation, optimizer
+passes    forward and backward pass, recomputation, optimizer; the forward operators of backward ones
 """
 
 from __future__ import annotations

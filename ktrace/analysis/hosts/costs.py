@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ktrace.analysis.hosts.answer import SHAPE, TITLES, CallCosts, HostCost, HostCosts
-from ktrace.analysis.hosts.backward import Arrows, Ends, ForwardModules, ForwardRanges
 from ktrace.analysis.hosts.forest import Forest, Outer, Paths, Spans
-from ktrace.analysis.hosts.passes import PASS, PassCosts
+from ktrace.analysis.hosts.passes import PASS, Arrows, Ends, ForwardModules, ForwardRanges, PassCosts
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.launching import graph_calls
 from ktrace.analysis.work.question import Answer, Labels

@@ -1,9 +1,7 @@
 """How kernels are launched, how long they are and what limits them; copies by direction.
 
-launches         the questions of `ktrace summary --by launch`, `limits`, `duration`, `copy` and `sequence`
-configurations   launches by their configuration
-answer           their figures as tables
-sequences        kernels that could be fused
+launches   the questions of `ktrace summary --by launch`, `limits`, `duration`, `copy` and `sequence`
+answer     their figures as tables
 """
 
 from __future__ import annotations

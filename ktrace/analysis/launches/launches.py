@@ -1,14 +1,27 @@
-"""Adds up launches of kernels by their configuration, and the counters of Nsight Compute by kernel.
+"""Adds up launches of kernels by their configuration, and the counters of Nsight Compute by kernel; finds sequences.
 
 kernel   gemm   grid 64x32   block 256   registers 96         a launch, of a trace or of a report of ncu
 metric   sm__throughput.avg.pct_of_peak_sustained_elapsed     of the launch that is its parent
 note     "Registers limit the blocks ..."                     what a rule says of it
+
+Configurations are columns, since there may be as many as launches:
+
+kernel  grid_x  grid_y ... occupancy  count  time
+gemm        64      32           25%    120  49,000,000
+
+A sequence is of kernels that follow each other with nothing heavy between them, such as a product of matrices: they
+could be fused.
+
+stream   [ gemm ] [norm][quantise][copy] [ gemm ] [norm][quantise][copy] [ attention ]
+                  └──── 1st time ─────┘           └──── 2nd time ─────┘
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -25,17 +38,64 @@ from ktrace.analysis.launches.answer import (
     LengthsAnswer,
     LimitsAnswer,
 )
-from ktrace.analysis.launches.configurations import Configurations
-from ktrace.analysis.launches.sequences import sequences_of
 from ktrace.analysis.work.device_work import Work
+from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.gather import durations
+from ktrace.analysis.work.launching import stream_of
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.model.arrays import Int64
-from ktrace.model.batch import Batch
-from ktrace.model.json_text import decoded, load_object
+from ktrace.model.batch import Batch, arrow_schema
+from ktrace.model.json_text import decoded, encoded, load_object
 from ktrace.model.masks import NameTest, rows_where, truth, words_in
 from ktrace.model.row_builder import to_rows
 from ktrace.store.events import values
+from ktrace.tables.figures import Cell, Column, Table, percent
+
+#: What makes a configuration, with the kernel: columns of the model.
+_SIZES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "occupancy")
+
+#: Rows that wait until they are added up.
+_WAITING = 1 << 18
+
+
+class Configurations:
+    """The launches by configuration, in the order in which they first came."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, int] = {}
+        self._waiting: list[pa.Table] = []
+        sizes = ((name, arrow_schema("events").field(name).type) for name in _SIZES)
+        self._schema = pa.schema([("kernel", pa.int32()), *sizes, ("count", pa.int64()), ("time", pa.int64())])
+
+    def add(self, batch: Batch, rows: Int64, count: Int64, time: Int64) -> None:
+        """Adds some rows of a batch, whose name is that of a kernel, with how many launches each is and their time."""
+        chosen = Batch(batch.record, batch.columns.take(pa.array(rows)))
+        names = encoded(pc.coalesce(*(chosen.column(name).cast(pa.string()) for name in ("short_name", "name"))))
+        known = self._words
+        numbers = np.array([known.setdefault(word, len(known)) for word in names.dictionary.to_pylist()], np.int32)
+        kernel = numbers[names.indices.to_numpy()]
+        columns = [chosen.column(name) for name in _SIZES]
+        stated = pc.or_(*(chosen.column(name).is_valid() for name in ("grid_x", "block_x")))
+        table = pa.table([pa.array(kernel), *columns, pa.array(count), pa.array(time)], names=self._schema.names)
+        self._waiting.append(_added_up(table.cast(self._schema).filter(stated)))
+        if sum(map(len, self._waiting)) > _WAITING + len(self._waiting[0]):
+            self._waiting = [_added_up(pa.concat_tables(self._waiting))]
+
+    def all(self) -> pa.Table:
+        """The columns `kernel`, `_SIZES`, `count` and `time` in ns: those with the most time first."""
+        found = _added_up(pa.concat_tables([self._schema.empty_table(), *self._waiting]))
+        words = sorted(self._words)
+        place = {word: number for number, word in enumerate(words)}
+        rank = np.array([place[word] for word in self._words], np.int32)[found["kernel"].to_numpy()]
+        found = found.set_column(0, "kernel", pa.array(words, pa.string()).take(pa.array(rank)))
+        return found.take(pa.array(np.lexsort((rank, -found["time"].to_numpy()))))
+
+
+def _added_up(table: pa.Table) -> pa.Table:
+    """One row for each configuration."""
+    added = table.group_by(["kernel", *_SIZES], use_threads=False).aggregate([("count", "sum"), ("time", "sum")])
+    return added.rename_columns(table.schema.names)
+
 
 #: The names of the questions, as `--by` takes them.
 LAUNCH, LIMITS, DURATION, COPY, SEQUENCE = "launch", "limits", "duration", "copy", "sequence"
@@ -224,3 +284,93 @@ def _limiter(metrics: dict[str, float]) -> str:
     known = {name: metrics[metric] for metric, name in _LIMIT_OF.items() if metric in metrics}
     least = min(known.values(), default=0.0)
     return ", ".join(name for name, limit in known.items() if limit == least)
+
+
+#: Operations that move data more than they compute, so that one kernel could do several on the way.
+LIGHT = frozenset(
+    (
+        *("activation", "copy", "elementwise", "embedding", "fill", "gather", "indices", "kv-cache", "loss", "norm"),
+        *("optimizer", "pool", "quantise", "random", "reduction", "rope", "scatter", "softmax", "transpose"),
+    )
+)
+
+#: Work that begins so many ns after the work before it doesn't continue its sequence.
+PAUSE = 1_000_000
+
+
+@dataclass(frozen=True)
+class KernelSequence:
+    """Kernels that follow each other on a stream `count` times, `time` ns in all, with `between` ns between them."""
+
+    kernels: tuple[str, ...]
+    count: int
+    time: int
+    between: int
+
+    @property
+    def label(self) -> str:
+        """The names; those that repeat have a number."""
+        repeated = ((name, len(list(same))) for name, same in groupby(self.kernels))
+        return " → ".join(name if number == 1 else f"{name} x{number}" for name, number in repeated)
+
+
+@dataclass
+class SequencesAnswer:
+    """Sequences of light kernels, those that take longest first; `whole` is the time of all device work."""
+
+    sequences: list[KernelSequence]
+    whole: int
+
+    def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
+        """A row for each sequence, at most `top`."""
+        columns = (
+            *(Column("sequence"), Column("kernels", "count"), Column("count", "count"), Column("time", "ns")),
+            *(Column("share", "%"), Column("between", "ns"), Column("average", "ns")),
+        )
+        rows: list[tuple[Cell, ...]] = [
+            (
+                *(one.label, len(one.kernels), one.count, one.time, percent(one.time, self.whole), one.between),
+                one.time / one.count / len(one.kernels),
+            )
+            for one in self.sequences[:top]
+        ]
+        return [Table("sequence", "kernels to fuse", columns, rows, [], len(self.sequences) - len(rows))]
+
+
+def sequences_of(work: Work) -> SequencesAnswer | None:
+    """The sequences of two and more light kernels on all streams; None if there are none."""
+    light, lights = work.by_shape(lambda shape: shape["kind"] == "kernel" and shape["operation"] in LIGHT)
+    kernel, names = work.by_shape(lambda shape: str(shape["short_name"] or shape["name"]))
+    stream, streams = work.by_shape(stream_of)
+    is_light = np.array(lights, np.bool_)
+    found: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0, 0])
+    whole = 0
+    for events in work.each():
+        whole += int(events.dur.sum())
+        rows_of = by_group(stream[events.shape], len(streams))
+        for number in range(len(streams)):
+            rows = rows_of(number)
+            rows = rows[np.lexsort((events.dur[rows], events.ts[rows]))]
+            shape = events.shape[rows]
+            _add(found, events.ts[rows], events.dur[rows], kernel[shape], is_light[light[shape]])
+    sequences = [
+        KernelSequence(tuple(names[one] for one in np.frombuffer(key, np.int32).tolist()), *sums)
+        for key, sums in found.items()
+    ]
+    sequences.sort(key=lambda one: (-one.time, one.label))
+    return SequencesAnswer(sequences, whole) if sequences else None
+
+
+def _add(found: defaultdict[bytes, list[int]], ts: Any, dur: Any, kernel: Any, light: Any) -> None:
+    """Adds the sequences of a stream, whose work is in the order of its time, by the numbers of their kernels."""
+    gap = np.maximum(ts[1:] - ts[:-1] - dur[:-1], 0)
+    follows = light[1:] & light[:-1] & (gap <= PAUSE)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], follows, [False]])))
+    first, last = edges[::2], edges[1::2] + 1
+    done, idle = np.concatenate([[0], np.cumsum(dur)]), np.concatenate([[0], np.cumsum(gap)])
+    times, between = done[last] - done[first], idle[last - 1] - idle[first]
+    for begin, end, time, rest in zip(first.tolist(), last.tolist(), times.tolist(), between.tolist(), strict=True):
+        sums = found[kernel[begin:end].tobytes()]
+        sums[0] += 1
+        sums[1] += time
+        sums[2] += rest

@@ -14,6 +14,7 @@ import errno
 import hmac
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -24,7 +25,6 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from ktrace import __version__
-from ktrace.analysis.mcp.pages import pages, title
 from ktrace.analysis.mcp.paging import as_text
 from ktrace.analysis.mcp.session import Session
 from ktrace.analysis.mcp.tools import TOOLS, Tool
@@ -62,7 +62,7 @@ def server_of(session: Session) -> Server[Any]:
 
     async def list_resources(ctx: Any, params: Any) -> types.ListResourcesResult:
         listed = [
-            types.Resource(uri=uri, name=path.stem, title=title(path), mime_type="text/markdown")
+            types.Resource(uri=uri, name=path.stem, title=_title(path), mime_type="text/markdown")
             for uri, path in found.items()
         ]
         return types.ListResourcesResult(resources=listed)
@@ -196,3 +196,25 @@ class Guard:
             return 404
         scheme, _, token = b",".join(all_of(b"authorization")).partition(b" ")
         return 0 if scheme.lower() == b"bearer" and hmac.compare_digest(token, self._token) else 401
+
+
+#: An installed ktrace has the pages beside this module (setup.py puts them there), a checkout in docs/.
+_INSTALLED = Path(__file__).parent / "docs"
+_FOLDER = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[3] / "docs"
+
+#: The pages that are resources: model, glossary, findings, views of SQL, recipes. setup.py has the same.
+_PATTERNS = ("model.md", "glossary.md", "programs.md", "commands/query.md", "recipes/*.md")
+
+#: What the address of a page begins with.
+_PREFIX = "ktrace://docs/"
+
+
+def pages() -> dict[str, Path]:
+    """The pages by their addresses: ktrace://docs/recipes/too-large.md."""
+    found = [path for pattern in _PATTERNS for path in sorted(_FOLDER.glob(pattern))]
+    return {f"{_PREFIX}{path.relative_to(_FOLDER).as_posix()}": path for path in found}
+
+
+def _title(page: Path) -> str:
+    """The first heading of a page."""
+    return page.read_text("utf-8").partition("\n")[0].lstrip("# ")

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktrace.analysis.mcp.opened import USUAL, Opened
 from ktrace.analysis.mcp.paging import Page, cut, named
-from ktrace.analysis.mcp.session import Session
+from ktrace.analysis.mcp.session import USUAL, Opened, Session
 from ktrace.analysis.mcp.shapes import (
     EXPORTED,
     FINDINGS,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
-from ktrace.analysis.idle.causes import HostSpan, IdleAnswer
+from ktrace.analysis.idle import HostSpan, IdleAnswer
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding
 from ktrace.analysis.work.gaps import ON_ITS_WAY
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group

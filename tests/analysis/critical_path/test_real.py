@@ -18,11 +18,11 @@ from path_timelines import Timeline, pieces
 from real_traces import at_hand
 
 import ktrace
+from ktrace.analysis import idle
 from ktrace.analysis.critical_path.device import asof_join
 from ktrace.analysis.critical_path.host_threads import covered, segments
 from ktrace.analysis.critical_path.path import slices
 from ktrace.analysis.critical_path.shares import CriticalPathAnswer
-from ktrace.analysis.idle import causes
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.question import Labels
@@ -148,7 +148,7 @@ BOTH = [
 @pytest.mark.parametrize("path", few(BOTH, is_small), ids=lambda path: path.name[:24])
 def test_a_gap_has_the_same_cause_as_the_delay_on_the_path(path: Path) -> None:
     gaps: dict[tuple[object, object], list[dict[str, Any]]] = {}
-    for gap in sorted(rows_of(at_hand(path), lambda work, _: causes.slices(work)), key=lambda one: one["ts"]):
+    for gap in sorted(rows_of(at_hand(path), lambda work, _: idle.slices(work)), key=lambda one: one["ts"]):
         gaps.setdefault((gap["source"], gap.get("device")), []).append(gap)
     for delay in (one for one in rows_of(path) if one["args.path_kind"] in set().union(*NAMES.values())):
         mine = gaps.get((delay["source"], delay.get("args.work_device")), [])

@@ -13,8 +13,8 @@ from sides import events, side
 from ktrace.analysis.diff.changes import CLEAR, NOISE, UNKNOWN
 from ktrace.analysis.diff.compare import compared
 from ktrace.analysis.diff.comparison import Diff, gate
-from ktrace.analysis.diff.launches import Pairs
 from ktrace.analysis.diff.noise import RUNS, step_test
+from ktrace.analysis.diff.verdicts import Pairs
 from ktrace.analysis.summary.summary import StepUse, Summary
 
 MS = 1_000_000

@@ -13,7 +13,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.analysis.launches.answer import CopiesAnswer, LaunchesAnswer, LengthsAnswer, LimitsAnswer, dims
-from ktrace.analysis.launches.sequences import LIGHT, PAUSE, Sequence, SequencesAnswer
+from ktrace.analysis.launches.launches import LIGHT, PAUSE, KernelSequence, SequencesAnswer
 from ktrace.cli import cli
 
 STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
@@ -144,7 +144,7 @@ def test_copies_by_direction_add_up(tmp_path: Path) -> None:
     assert (down.direction, down.count, down.time, down.bytes, down.bandwidth) == ("DtoH", 1, 5_000, None, None)
 
 
-def sequences(path: Path) -> list[Sequence]:
+def sequences(path: Path) -> list[KernelSequence]:
     found = ktrace.summary(path, by=["sequence"]).answers.get("sequence")
     assert found is None or isinstance(found, SequencesAnswer)
     return found.sequences if found else []
@@ -170,7 +170,7 @@ def test_light_kernels_between_heavy_ones_are_a_sequence(tmp_path: Path) -> None
         *(("rms", "norm", 240, 11), ("quant", "quantise", 251, 21), ("mm", "gemm", 280, 90), ("rms", "norm", 400, 10)),
         *(("fa", "attention", 420, 50), ("add", "elementwise", 480, 5), ("add", "elementwise", 490, 5)),
     )
-    assert sequences(path) == [Sequence(("rms", "quant"), 2, 62, 5), Sequence(("add", "add"), 1, 10, 5)]
+    assert sequences(path) == [KernelSequence(("rms", "quant"), 2, 62, 5), KernelSequence(("add", "add"), 1, 10, 5)]
     assert [one.label for one in sequences(path)] == ["rms → quant", "add x2"]
 
 

@@ -296,7 +296,7 @@ def test_a_query_leaves_out_columns_without_a_value_and_names_them(session: Sess
 
 
 def test_a_query_that_takes_too_long_is_stopped(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktrace.analysis.mcp.opened.SECONDS", 0.2)
+    monkeypatch.setattr("ktrace.analysis.mcp.session.SECONDS", 0.2)
     handle = opened(session)
     sql = "select count(*) from range(100000) a(i), range(100000) b(j), range(100000) c(k) where i + j = k"
     assert fault(session, "query", handle=handle, sql=sql)["message"] == "the query took longer than 0.2 s"

@@ -13,9 +13,8 @@ from conftest import SAMPLES, SHARED
 from helpers.real_traces import at_hand
 
 import ktrace
-from ktrace.analysis.idle.causes import IdleAnswer
-from ktrace.analysis.queues.queue import QueueAnswer, StreamQueue
-from ktrace.analysis.queues.waits import HostWait, WaitsAnswer
+from ktrace.analysis.idle import IdleAnswer
+from ktrace.analysis.queues import HostWait, QueueAnswer, StreamQueue, WaitsAnswer
 
 REAL = (
     "pytorch_kineto/event_sync_trace.json.gz",

@@ -13,7 +13,7 @@ from real_traces import NSYS, at_hand, kineto
 
 import ktrace
 from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
-from ktrace.analysis.idle.causes import DeviceIdle, HostSpan, IdleAnswer, IdleCause
+from ktrace.analysis.idle import DeviceIdle, HostSpan, IdleAnswer, IdleCause
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import DeviceUse, Group, Spread
 

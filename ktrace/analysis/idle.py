@@ -1,4 +1,6 @@
-"""Answers why devices are idle: the causes of their gaps, and what the host did in them; as figures and as slices.
+"""Why devices are idle: the causes of their gaps, and what the host did in them; as figures and as slices.
+
+The question of `ktrace summary --by idle`, its answer and tables; the gaps as slices for `--explain idle`.
 
 IdleAnswer
   devices   DeviceIdle("device 0", idle 131,005, causes [IdleCause("host late", 98,210, gaps 9, host [...]), ...])
@@ -9,7 +11,7 @@ All times are ns.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,12 +32,22 @@ from ktrace.analysis.work.gaps import (
     names_of_calls,
 )
 from ktrace.analysis.work.launching import SAMPLES, launching_of
-from ktrace.analysis.work.question import Answer, Labels
+from ktrace.analysis.work.question import Answer, Explanation, Labels
 from ktrace.model.arrays import Int8, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.store.joins import group_start_mask
+from ktrace.store.spill import Spill
 from ktrace.tables.figures import Cell, Column, Table, percent
 from ktrace.tables.figures import brief as short
+
+#: The columns of the model that it looks at: those of any summary.
+COLUMNS: frozenset[str] = frozenset()
+
+
+def questions(names: Sequence[str], spill: Spill) -> Explanation:
+    """The question why devices are idle."""
+    return Idle()
+
 
 #: The units of columns.
 _UNITS = {"time": "ns", "average": "ns", "longest": "ns", "of idle": "%", "of span": "%", "gaps": "count"}
