@@ -1,11 +1,10 @@
 """How near the work is to what the machine can do.
 
-shapes of operators ──► tensors ──► products, cached, traffic ──┐
-figures of the source ──► measured ─────────────────────────────┴─► roofline ──► answer
+shapes of operators ──► tensors ──► products, traffic ──┐
+figures of the source ──► measured ─────────────────────┴─► roofline ──► answer
 
 tensors    the inputs of an operator: shapes, types, values; its FLOPs and least bytes
-products   the cost of products of matrices, of convolutions and of attention
-cached     the cost of attention over a cache, and of experts
+products   the cost of products of matrices, of convolutions, of attention and of experts
 traffic    the bytes of operators that do little arithmetic
 measured   FLOPs and bytes that the source states, and the work that they belong to
 peaks      the peak rates of devices

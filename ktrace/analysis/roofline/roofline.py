@@ -32,8 +32,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.roofline.cached import assumed, cached, is_cached, of_batch
-from ktrace.analysis.roofline.products import ATTENTION, PRODUCTS
+from ktrace.analysis.roofline.products import ATTENTION, PRODUCTS, assumed, cached, is_cached, of_batch
 from ktrace.analysis.roofline.tensors import SPELLINGS, Cost, Operator, parsed
 from ktrace.analysis.roofline.traffic import traffic
 from ktrace.analysis.work.device_work import Events

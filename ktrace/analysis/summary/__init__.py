@@ -6,7 +6,7 @@ marked       the step and the layer of each piece of work
 statistics   groups from tables of statistics, for sources without events
 compute      makes the summary
 summary      the summary and its parts, as tables and in one line
-findings     the facts of the verdict, for programs; evidence: the rows that show them
+findings     the facts of the verdict, for programs, and the rows that show them
 verdict      the same in three sentences
 
 A summary answers questions besides the groups of work: `QUESTIONS` names the packages that answer them.

@@ -12,17 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.summary import QUESTIONS, RECORDING, asked, columns_of, split_tree
-from ktrace.analysis.summary.evidence import LongestRows, evidence_of
-from ktrace.analysis.summary.findings import HEAVIEST, PROOFS
+from ktrace.analysis.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
 from ktrace.analysis.summary.marked import Marked
 from ktrace.analysis.summary.statistics import PLURALS, Statistic, Statistics, grouped, in_one_unit, merged, statistics
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.device_work import Work, natural
 from ktrace.analysis.work.durations import Durations
-from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, SummaryInput
+from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, SummaryInput
 from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
 from ktrace.analysis.work.question import Key, Labels, Shape
-from ktrace.analysis.work.sampled import NO_FUNCTION
 from ktrace.analysis.work.stored_columns import by_source
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of

@@ -19,7 +19,7 @@ from ktrace.tables.figures import Cell, Column, Table, duration, escape_controls
 from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:
-    from ktrace.analysis.summary.evidence import LongestRows
+    from ktrace.analysis.summary.findings import LongestRows
     from ktrace.analysis.work.question import Answer
     from ktrace.report import Report
 

@@ -2,7 +2,7 @@
 
 batches ──► gather ──► device_work ──► answers
 
-gather           collects from batches what answers need
+gather           collects from batches what answers need; samples of CPU profiles by the function that ran
 stored_columns   keeps numbers and rows, source by source
 device_work      device work with what it is grouped by
 spans            what the host did, by thread, under which names; who waits for whom; the span around a call
@@ -10,7 +10,6 @@ occurrences      the range with a meaning (step, layer, phase) that work belongs
 gaps             the gaps of devices, the call that ends each, its cause, what the host did meanwhile
 launching        the latency of launches, what may keep work waiting, what was queued before the recording
 replayed         the operators and modules of kernels that graphs replay
-sampled          samples of CPU profiles by the function that ran
 durations        counts, totals and percentiles of groups, and what devices did with their time
 groups           groups of work and the use of devices, and what work can be grouped by
 findings         facts for programs, with rows that show them

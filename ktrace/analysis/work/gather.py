@@ -6,6 +6,7 @@
     links   key, role, event                            arrows from calls to work
     spans   ts, dur, thread, name, kind                 what the host did, if a question needs it: 45 bytes each
     waits   ts, dur, correlation, shape                 synchronisations and who waits for whom, with the spans
+    samples function, count, value                      samples of CPU profiles, added up by the function that ran
 
 A shape is the rest of a row: its track, kind, name and labels. Memory grows with the number of shapes; large columns
 are kept in temporary files (`ktrace.analysis.work.stored_columns`).
@@ -13,19 +14,20 @@ are kept in temporary files (`ktrace.analysis.work.stored_columns`).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ktrace.analysis.work.sampled import Samples
 from ktrace.analysis.work.spans import Spans, Waits
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.json_text import encoded
+from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import each_source, truth, words_in
 from ktrace.naming.phases import Attended, Phase, attended, phase_of
 from ktrace.naming.taxonomy import Taxonomy
@@ -34,6 +36,63 @@ from ktrace.stages.select.wanted import step_of
 from ktrace.store.events import LIMIT, values
 from ktrace.store.shapes import Shapes
 from ktrace.store.spill import Spill
+
+_SAMPLE = "sample"
+
+#: What isn't a function: V8's names for a thread that waits, and samples without frames.
+NO_FUNCTION = frozenset({"(idle)", "[no stack]"})
+_NS = "ns"
+
+
+class Samples:
+    """The samples of each source by name: those with a time have it added up, others are counted."""
+
+    def __init__(self) -> None:
+        self._sums: defaultdict[str, dict[tuple[str, str], list[float]]] = defaultdict(dict)
+
+    def add(self, source: str, batch: Batch) -> None:
+        """Collects the samples among the events or summaries of one source."""
+        mine = words_in(batch.column("kind"), (_SAMPLE,))
+        if not mine.any():
+            return
+        rows = Batch(batch.record, batch.columns.filter(pa.array(mine)))
+        if batch.record == "events":
+            value, known = values(rows.columns, "value")
+            count = np.ones(len(rows))
+        else:
+            value, known = values(rows.columns, "total")
+            number, counted = values(rows.columns, "count")
+            count = np.where(counted, number, 0)
+        unit = decoded(rows.column("unit")) if rows.has("unit") else pa.nulls(len(rows), pa.string())
+        timed = known & (value >= 0) & pc.fill_null(pc.equal(unit, _NS), False).to_numpy(zero_copy_only=False)
+        self._sum(source, rows, timed, _NS, value, count)
+        plain = ~timed & pc.is_null(unit).to_numpy(zero_copy_only=False)
+        self._sum(source, rows, plain, "", np.where(known, value, count), count)
+
+    def _sum(self, source: str, rows: Batch, mine: Any, unit: str, value: Any, count: Any) -> None:
+        """Adds the values and counts of some rows to the sums of their names."""
+        if not mine.any():
+            return
+        names = encoded(rows.column("name").filter(pa.array(mine)))
+        codes = names.indices.to_numpy()
+        sums = [np.bincount(codes, column[mine], len(names.dictionary)) for column in (value, count)]
+        known = self._sums[source]
+        for name, total, number in zip(names.dictionary.to_pylist(), *sums, strict=True):
+            own = known.setdefault((unit, name), [0.0, 0.0])
+            own[0] += float(total)
+            own[1] += float(number)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each source and name, its `total` in the `unit`: ns for a source that has times, else count."""
+        found: list[dict[str, Any]] = []
+        for source, sums in self._sums.items():
+            unit = _NS if any(unit == _NS for unit, _ in sums) else ""
+            for (own, name), (total, count) in sums.items():
+                if own == unit:
+                    row = {"source": source, "id": len(found), "kind": _SAMPLE, "name": name}
+                    found.append(row | {"count": round(count) or None, "total": total, "unit": unit or "count"})
+        return found
+
 
 #: The columns of a shape.
 _SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", "precision", "layer", "comm")
