@@ -10,7 +10,7 @@ import golden
 import pytest
 from conftest import SAMPLES
 
-from ktrace.kit.text.line_account import LineAccount
+from ktrace.kit.text.lines import LineAccount
 from ktrace.model.row_builder import RowBuilder
 
 BOX = "a-drawn-box-marks-of-markdown-and-totals.md"

@@ -9,7 +9,7 @@ op_statistic_*.csv    Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(
 from __future__ import annotations
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.ascend.folder import CSV, chosen
+from ktrace.kit.ascend_folder import CSV, chosen
 
 from .tables import WORDS, table_kind
 

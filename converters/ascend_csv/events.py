@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.ascend.tasks import COMMUNICATION, TaskIndex, task_kind
+from ktrace.kit.ascend_tasks import COMMUNICATION, TaskIndex, task_kind
 from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
 from ktrace.kit.columnar.text_cells import by_distinct, only

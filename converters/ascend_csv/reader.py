@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source
-from ktrace.kit.ascend.folder import CSV, own_files
-from ktrace.kit.ascend.tasks import DEVICE, task_kind
+from ktrace.kit.ascend_folder import CSV, own_files
+from ktrace.kit.ascend_tasks import DEVICE, task_kind
 from ktrace.kit.columnar.blocks import Batches, timed
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows
 from ktrace.kit.columnar.text_cells import only

@@ -12,7 +12,7 @@ Times are ns since 1970. 4294967295 means "none".
 from __future__ import annotations
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.ascend.folder import DB, chosen
+from ktrace.kit.ascend_folder import DB, chosen
 
 #: Tables with rows that are read; one of them is enough next to STRING_IDS.
 _OWN = ("TASK", "CANN_API", "PYTORCH_API", "COMMUNICATION_OP", "MSTX_EVENTS")

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.kit.ascend.folder import DB, own_file
-from ktrace.kit.ascend.tasks import DEVICE
+from ktrace.kit.ascend_folder import DB, own_file
+from ktrace.kit.ascend_tasks import DEVICE
 from ktrace.kit.columnar.blocks import Block, timed
 from ktrace.kit.sqlite.database import Database, opened
 from ktrace.kit.sqlite.lookup import first_ids

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.kit.ascend.tasks import DIRECTIONS, TaskIndex, task_kind
+from ktrace.kit.ascend_tasks import DIRECTIONS, TaskIndex, task_kind
 from ktrace.kit.columnar.blocks import Block, nonzero, timed
 from ktrace.kit.columnar.text_cells import by_distinct
 from ktrace.kit.sqlite.database import Database

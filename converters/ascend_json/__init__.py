@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.ascend.folder import JSON, chosen
+from ktrace.kit.ascend_folder import JSON, chosen
 
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"(?:name|ph|pid|cat|ts|tid|args|dur)"')
 

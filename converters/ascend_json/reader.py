@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.ascend.folder import JSON, own_file
-from ktrace.kit.ascend.tasks import CONTROL, COPY, DEVICE, DIRECTIONS, ENCLOSING, SYNC
+from ktrace.kit.ascend_folder import JSON, own_file
+from ktrace.kit.ascend_tasks import CONTROL, COPY, DEVICE, DIRECTIONS, ENCLOSING, SYNC
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events, Member

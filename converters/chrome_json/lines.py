@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.kit.timelines.arguments import RESERVED, argument_columns, argument_name
+from ktrace.kit.timelines import RESERVED, argument_columns, argument_name
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_rows import Cells, Part, as_text, fold_args, join_rows, patched_begins

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.columnar.dictionaries import constant, words
-from ktrace.kit.timelines.arguments import PLAIN
+from ktrace.kit.timelines import PLAIN
 from ktrace.kit.trace_json.dialect import Dialect, Into
 from ktrace.kit.trace_json.draft import Draft, Task, by_word, integers, mapped, numbers, valid
 from ktrace.kit.trace_json.events import Events

@@ -18,7 +18,7 @@ from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source, printable
 from ktrace.kit.stacks import NO_STACK
 from ktrace.kit.text.numbers import to_ns
-from ktrace.kit.trace_json import byte_ranges
+from ktrace.kit.trace_json import lists
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Member
@@ -198,9 +198,9 @@ __all__ = ["ranges", "read"]
 
 
 def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
-    """Returns the ranges of `byte_ranges.ranges`; none for a file that ktrace wrote, which may have several sources,
+    """Returns the ranges of `lists.ranges`; none for a file that ktrace wrote, which may have several sources,
     and none for one of Chrome, in which a profile may be in several ranges."""
     sample = source.sample()
     if _OF_CHROME.search(sample.head) or _OF_CHROME.search(sample.tail) or read_head(source) is not None:
         return []
-    return byte_ranges.ranges(source, size, step)
+    return lists.ranges(source, size, step)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.kit.canonical.encode import as_bytes, json_rows
+from ktrace.kit.canonical.records import as_bytes, json_rows
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import dump_json, load_json

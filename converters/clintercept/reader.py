@@ -8,7 +8,7 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.intel.names import Work, intercepted
+from ktrace.kit.intel import Work, intercepted
 from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder

@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.intel.names import Work, intercepted
-from ktrace.kit.intel.tracks import Place, device_work
+from ktrace.kit.intel import Place, Work, device_work, intercepted
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events

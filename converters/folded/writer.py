@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 
 from ktrace.conversion import Conversion
-from ktrace.kit.timelines.arguments import track_paths
+from ktrace.kit.timelines import track_paths
 from ktrace.model.masks import slice_rows
 from ktrace.output.sink import Sink
 from ktrace.stages.order.links import ARROW_KINDS

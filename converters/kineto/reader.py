@@ -40,7 +40,7 @@ from ktrace.input.source import Source
 from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of
 from ktrace.kit.stacks import read_folded
 from ktrace.kit.text.lines import Lines
-from ktrace.kit.trace_json import byte_ranges
+from ktrace.kit.trace_json import lists
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Series
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Member
@@ -376,4 +376,4 @@ def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
     """The ranges of Trace Event JSON; none for a trace of AMD's GPUs, which is read whole (see `work_items`)."""
     with source.open(quiet=True) as stream:
         head = stream.read(1 << 16)
-    return [] if any(word in head for word in _AMD) else byte_ranges.ranges(source, size, step)
+    return [] if any(word in head for word in _AMD) else lists.ranges(source, size, step)

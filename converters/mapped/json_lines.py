@@ -26,7 +26,7 @@ from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Block, is_sparse
 from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
 from ktrace.kit.columnar.text_cells import by_distinct
-from ktrace.kit.text.line_account import LineAccount
+from ktrace.kit.text.lines import LineAccount
 from ktrace.model.json_text import NOT_JSON
 
 #: Bytes of lines that are decoded at once.

@@ -20,7 +20,7 @@ from ktrace.input.compression import mark_size, utf8
 from ktrace.input.source import Source
 from ktrace.kit.text.headings import heading
 from ktrace.kit.text.layouts import Delimited
-from ktrace.kit.text.line_account import LineAccount
+from ktrace.kit.text.lines import LineAccount
 from ktrace.kit.text.tables import REFUSED, Recogniser, Row, Table, Text
 from ktrace.kit.text.titles import Title
 from ktrace.report import Report

@@ -20,10 +20,10 @@ from typing import Any
 from ktrace.input.compression import mark_size, utf8
 from ktrace.input.source import Source
 from ktrace.kit.text.headings import heading
+from ktrace.kit.text.json_items import CHUNK, TextWindow
 from ktrace.kit.text.layouts import Delimited
-from ktrace.kit.text.line_account import LineAccount
+from ktrace.kit.text.lines import LineAccount
 from ktrace.kit.text.tables import REFUSED, Recogniser, Row, Table, Text
-from ktrace.kit.text.window import CHUNK, TextWindow
 from ktrace.kit.trace_json.repair import shallow
 from ktrace.model.json_text import deeper_stack, refuse_deep
 from ktrace.report import Report

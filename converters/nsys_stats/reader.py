@@ -20,8 +20,7 @@ from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from ktrace.kit.columnar.csv_headings import find_csv
 from ktrace.kit.text.headings import Heading, heading
 from ktrace.kit.text.layouts import Delimited
-from ktrace.kit.text.line_account import LineAccount
-from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.lines import Line, LineAccount, Lines
 from ktrace.kit.text.tables import Row, Table, Text, read_tables
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import whole_text

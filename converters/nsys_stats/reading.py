@@ -18,7 +18,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.headings import FIGURES, as_int64, cell_quantity, own_key, plain, to_base
-from ktrace.kit.text.line_account import LineAccount
+from ktrace.kit.text.lines import LineAccount
 from ktrace.kit.text.numbers import is_missing
 from ktrace.kit.text.tables import Row, Table
 from ktrace.kit.text.titles import without_prefix

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.intel.names import Work, work
-from ktrace.kit.intel.tracks import Place, device_work
+from ktrace.kit.intel import Place, Work, device_work, work
 from ktrace.kit.trace_json.dialect import Dialect, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events

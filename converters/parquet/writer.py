@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
-from ktrace.kit.canonical.encode import json_rows
 from ktrace.kit.canonical.flat_table import FlatTable
+from ktrace.kit.canonical.records import json_rows
 from ktrace.model.batch import RECORDS, VERSION, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.output.sink import Sink

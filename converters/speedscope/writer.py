@@ -11,7 +11,7 @@ import pyarrow as pa
 import ktrace
 from ktrace.conversion import Conversion
 from ktrace.input.source import stem
-from ktrace.kit.timelines.arguments import track_paths
+from ktrace.kit.timelines import track_paths
 from ktrace.model.arrays import Bools
 from ktrace.model.masks import slice_rows, words_in
 from ktrace.naming.alike import unique_name

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.intel.names import Work, work
+from ktrace.kit.intel import Work, work
 from ktrace.kit.text.lines import Line, Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder

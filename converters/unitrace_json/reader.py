@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.intel.names import Work, work
+from ktrace.kit.intel import Work, work
 from ktrace.kit.trace_json.dialect import Dialect, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events

@@ -18,8 +18,7 @@ from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import Batches, nonzero
 from ktrace.kit.columnar.dictionaries import words
 from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, parse, signed
-from ktrace.kit.xla.details import spread_details
-from ktrace.kit.xla.lines import COPIES, SIGNS, WORK, Placed, What, is_op
+from ktrace.kit.xla import COPIES, SIGNS, WORK, Placed, What, is_op, spread_details
 from ktrace.model.arrays import Bools, Int8, Int64, UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present, words_in

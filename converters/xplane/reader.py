@@ -18,7 +18,7 @@ from ktrace.input.boundary import BadFiles
 from ktrace.input.snapshot import snapshot_bytes
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Batches
-from ktrace.kit.xla.lines import HOST, Device, Placed, What, device_of, placed
+from ktrace.kit.xla import HOST, Device, Placed, What, device_of, placed
 from ktrace.model.arrays import UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder

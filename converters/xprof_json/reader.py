@@ -23,8 +23,7 @@ from ktrace.kit.trace_json.dialect import Dialect, Into, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events
 from ktrace.kit.trace_json.phases import mapper
-from ktrace.kit.xla.details import spread_details
-from ktrace.kit.xla.lines import COPIES, SIGNS, WORK, Placed, What, is_op, placed
+from ktrace.kit.xla import COPIES, SIGNS, WORK, Placed, What, is_op, placed, spread_details
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import whole_text

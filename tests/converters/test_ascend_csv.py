@@ -13,8 +13,8 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
-from ktrace.kit.ascend.folder import CSV, DB, JSON, chosen
-from ktrace.kit.ascend.tasks import task_kind
+from ktrace.kit.ascend_folder import CSV, DB, JSON, chosen
+from ktrace.kit.ascend_tasks import task_kind
 from ktrace.model.json_text import decoded
 from ktrace.trace.trace import Trace
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import ktrace
-from ktrace.kit.intel.names import intercepted
+from ktrace.kit.intel import intercepted
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples" / "clintercept"
 REPORT = SAMPLES / "report-of-two-devices.txt"

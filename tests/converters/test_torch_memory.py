@@ -161,7 +161,7 @@ def test_a_snapshot_with_an_object_is_refused(tmp_path: Path) -> None:
 def test_the_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DamagedInput, match="more than"):
         ktrace.read(OLD, limits="value=100")
-    monkeypatch.setattr("ktrace.kit.torch.pickles.MOST_MEMORY", 10_000)
+    monkeypatch.setattr("ktrace.kit.torch.MOST_MEMORY", 10_000)
     with pytest.raises(DamagedInput, match="of memory"):
         ktrace.read(written(tmp_path / "a.pickle", snapshot(1_000)))
 

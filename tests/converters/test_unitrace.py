@@ -11,7 +11,7 @@ from conftest import SHARED
 
 import ktrace
 from ktrace.input.detection import detect
-from ktrace.kit.intel.names import work
+from ktrace.kit.intel import work
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples" / "unitrace"
 SUMMARIES = SAMPLES / "summaries-of-two-backends-and-properties.txt"

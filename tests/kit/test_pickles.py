@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import ktrace.kit.torch.pickles as plain
+import ktrace.kit.torch as plain
 from ktrace.errors import DamagedInput
 
 VALUE: dict[str, Any] = {

@@ -34,7 +34,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ktrace.kit.timelines import arguments as columns
+from ktrace.kit import timelines
 from ktrace.model.batch import VERSION, Batch, arrow_schema
 from ktrace.model.json_text import decoded, dump_json
 
@@ -82,7 +82,7 @@ CATEGORY_KINDS = {
 }
 
 #: Arguments that are columns of the model. `args` is a whole object that can't be decoded.
-RESERVED = columns.RESERVED | {"value", "unit", "args"}
+RESERVED = timelines.RESERVED | {"value", "unit", "args"}
 
 #: The same for a render stage; `cat` is its category.
 STAGE_RESERVED = RESERVED | STAGE_DERIVED | STAGE_COLUMNS.keys() | {"cat"}
@@ -98,7 +98,7 @@ def argument_name(key: str, reserved: Set[str]) -> str:
 
     Keys that begin with `x_` get it too: the reader turns every other `x_...` into a column of another package.
     """
-    return f"args.{key}" if key.startswith("x_") else columns.argument_name(key, reserved)
+    return f"args.{key}" if key.startswith("x_") else timelines.argument_name(key, reserved)
 
 
 @dataclass

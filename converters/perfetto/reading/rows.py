@@ -3,7 +3,7 @@
 id 17  kind "op"  timing "derived"  grid {x 3 y 4 z 5}  args.id "mine"  dims [..]      arguments of a slice
 id=17, kind=op, timing=derived, grid_x=3, .., args {"id": "mine", "dims": [..]}        the row
 
-Arguments that ktrace wrote for columns become columns again (proto/sidecar.py, ktrace/kit/timelines/arguments.py).
+Arguments that ktrace wrote for columns become columns again (proto/sidecar.py, ktrace/kit/timelines.py).
 """
 
 from __future__ import annotations

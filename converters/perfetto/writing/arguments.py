@@ -28,9 +28,9 @@ import msgspec
 import pyarrow as pa
 
 from ktrace.kit.columnar.dictionaries import is_utf8, no_gc, used_words
+from ktrace.kit.trace_json.compiled_events import MOST_KEYS, ODD_KEY
 from ktrace.kit.trace_json.gather import Columns
 from ktrace.kit.trace_json.json_values import members_of
-from ktrace.kit.trace_json.shapes import MOST_KEYS, ODD_KEY
 from ktrace.model.json_text import decoded, dump_json
 
 from ..proto import field_numbers as f

@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pyarrow as pa
 
-from ktrace.kit.timelines.arguments import plain
+from ktrace.kit.timelines import plain
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.masks import words_in

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.kit.timelines.arguments import plain
+from ktrace.kit.timelines import plain
 from ktrace.model.arrays import AnyArray, Bools, Int64
 from ktrace.model.batch import EventRows
 from ktrace.model.masks import present, words_in

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.kit.timelines.arguments import PLAIN, plain
+from ktrace.kit.timelines import PLAIN, plain
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
 from ktrace.model.masks import present, slice_rows, words_in

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.kit.timelines import arguments as timeline_arguments
-from ktrace.kit.timelines.arguments import masked, plain, word_numbers
+from ktrace.kit import timelines
+from ktrace.kit.timelines import masked, plain, word_numbers
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.model.masks import present, words_in
@@ -34,7 +34,7 @@ def argument_columns(batch: Batch) -> dict[str, pa.Array]:
 
     Without `id`, which the packet has.
     """
-    found = timeline_arguments.argument_columns(
+    found = timelines.argument_columns(
         batch, _kind_not_implied(batch.column("cat"), batch.column("kind")) if batch.has("cat") else None
     )
     found.pop("id", None)  # absent if there are no rows

@@ -27,8 +27,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, fields, is_required
 from ktrace.model.json_text import NOT_JSON, decoded, dump_json, load_json, refuse_deep
 
-from .encode import is_json
-from .records import RECORD, kinds
+from .records import RECORD, is_json, kinds
 
 Faults = dict[int, str]
 

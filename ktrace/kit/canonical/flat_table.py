@@ -13,8 +13,8 @@ from ktrace.model.json_text import decoded
 from ktrace.output.sink import Sink
 from ktrace.report import Report
 
-from .encode import extra_columns
 from .flat_rows import folded
+from .records import extra_columns
 
 #: Rows collected before the columns of the table are fixed, and for each further part of it.
 PART = 131_072

@@ -18,8 +18,7 @@ from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, is_required
 from ktrace.model.json_text import NOT_JSON, SPECIAL, refuse_deep
 
-from .encode import is_json
-from .records import ABSENT, RECORD, RecordDecoder, Row, record_decoder
+from .records import ABSENT, RECORD, RecordDecoder, Row, is_json, record_decoder
 
 
 class RecordBatches:

@@ -26,10 +26,9 @@ from ktrace.model.json_text import NOT_JSON, Fault, RecordRun, refuse_deep
 from ktrace.output.sink import Sink
 from ktrace.report import Report
 
-from .encode import encode
 from .record_batches import RecordBatches
 from .record_lines import HEADER, line_texts, read_lines
-from .records import BadRecord, check_version
+from .records import BadRecord, check_version, encode
 from .unique_ids import with_unique_ids
 
 

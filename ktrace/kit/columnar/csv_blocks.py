@@ -25,8 +25,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current
 from ktrace.input.source import Source
-from ktrace.kit.text.line_account import LineAccount
-from ktrace.kit.text.lines import Line
+from ktrace.kit.text.lines import Line, LineAccount
 
 from .blocks import Block
 from .csv_headings import Dialect, Recogniser, are_units, headings_of

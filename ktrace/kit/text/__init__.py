@@ -1,6 +1,6 @@
 """Text, line by line: for logs and for tables small enough to read whole.
 
-lines               the lines of a source, each used, structure or skipped; `line_account` keeps the account
+lines               the lines of a source, and their account: each is used, structure or skipped
 tables              tables anywhere in a text, a `Row` at a time: `layouts` splits rows into cells (pipes, tabs, fixed
                     width), `titles` finds the titles above a table, and for probes the lines with telling words
 headings            headings and their units as fields of the model, and the figures in a row's cells
@@ -8,5 +8,4 @@ numbers             one printed number and its unit, exactly; whether a file wri
 states              states of devices that are read now and then, as ranges
 device_names        the kind of device work by its name: a copy with its direction, a fill, a wait, a kernel
 json_items          JSON documents as a stream: the elements of a list, the members of an object
-window              the text of a document of any size, read as needed
 """

@@ -9,13 +9,13 @@
 The data flows through these modules; memory is bounded by the batch, whatever the size of the file:
 
     document            what a format calls: a document to batches
-    containers          bytes -> the members of the document and the lists of events, which several processes may read;
-                        `byte_ranges` are parts of a file that are read on their own
-    lists               a list -> chunks of its events; `chunks` reads the text through a window
+    containers          bytes -> the members of the document and the lists of events, which several processes may read
+    lists               a list, or byte ranges of it that are read on their own -> chunks of its events; `chunks` reads
+                        the text through a window
     decode              a chunk -> `Events` (`events`), columns of a category: `compiled_events` makes them in C where
-                        all events have known `shapes`, else `gather` collects `cells` of `json_values`
-    phases              `Events` -> canonical batches, by the rules of a dialect (`dialect`): `slices`, `counters`,
-                        `arrows` make rows of a `draft`; `places` finds the track or the GPU
+                        all events have known shapes, else `gather` collects `json_values`
+    phases              `Events` -> canonical batches, by the rules of a dialect (`dialect`): `slices` and
+                        `counters` make rows of a `draft`; `places` finds the track or the GPU
     salvage             reads a damaged list element by element: `grammar` finds the end of a valid value, `walk` that
                         of a broken one, `repair` repairs it
 """

@@ -31,12 +31,11 @@ from ktrace.parallel.fork import Workers
 from ktrace.report import Report
 
 from . import chunks
-from .byte_ranges import begin, seek
 from .chunks import CHUNK, Text
 from .decode import MOST_EVENTS, Decoder
 from .events import LARGEST_MEMBER, Events, Member, RowsOf
 from .grammar import Nest
-from .lists import List, is_event
+from .lists import List, begin, is_event, seek
 from .repair import mend, mend_value
 from .salvage import is_json, resume
 

@@ -18,11 +18,10 @@ from ktrace.kit.columnar.dictionaries import no_gc
 from ktrace.model.arrays import Int64
 from ktrace.report import Report
 
-from .compiled_events import OF_FLOWS, CompiledEvents, can_read
+from .compiled_events import OF_FLOWS, CompiledEvents, Shapes, can_read
 from .events import Events, Moves, Tag, by_tag, divided, first_beyond
 from .gather import Event, Gather
 from .json_values import LONG, Raw, elements_of, events_within, key_ends, may_repeat, members_of, repeated_keys, view
-from .shapes import Shapes
 
 #: Greatest numbers of events, and of names of columns that they have, whose rows are put in order together. The first
 #: event beyond them is the first of the next ones, whatever was read at once.

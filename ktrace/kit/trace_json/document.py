@@ -43,10 +43,10 @@ from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.parallel.fork import may_fork
 
-from .byte_ranges import read_range
 from .chunks import Text
 from .containers import Document
 from .events import Events, Member, MemberOf, RowsOf
+from .lists import read_range
 
 #: A stored (compressed) file of at least this many bytes is read by several processes.
 LEAST_STORED = 4 << 20

@@ -1,19 +1,174 @@
-"""Events of any shapes, gathered chunk by chunk into columns."""
+"""Events of any shapes, gathered chunk by chunk into columns that grow: values, times, codes and their texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.kit.columnar.blocks import is_sparse
-from ktrace.model.arrays import Int64
+from ktrace.model.arrays import Bools as Truths
+from ktrace.model.arrays import Int32, Int64
+from ktrace.model.json_text import decode_document, json_cells
+from ktrace.model.masks import present
 
-from .cells import Clock, Values
 from .events import MEMBERS, TEXTS, Events
-from .json_values import Raw
+from .json_values import Raw, kind_of, nanoseconds, same_spelling
+
+#: Distinct values that compiled code keeps from one `Events` to the next.
+MOST_DISTINCT = 1 << 16
+
+#: How numbers begin.
+_DIGITS = {b"-", *(b"%d" % digit for digit in range(10))}
+
+#: A number of fewer characters, without an exponent, is finite as float64.
+_FINITE = 300
+_EXPONENT = re.compile(rb"[eE]")
+
+#: How lists and objects begin.
+_NESTED = (b"[", b"{")
+
+
+class _Codes(dict[bytes, int]):
+    """A code for each distinct value, in the order of first occurrence."""
+
+    def __missing__(self, value: bytes) -> int:
+        code = self[value] = len(self)
+        return code
+
+
+class Values:
+    """A column of JSON values. `as_text`: a text column; `null`: null is a value, different from absent."""
+
+    def __init__(self, *, as_text: bool = False, null: bool = True) -> None:
+        self._known = _Codes()
+        self._rows = array("i")
+        self._codes = array("i")
+        self._as_text = as_text
+        self._null = null
+
+    def add(self, rows: Iterable[int], cells: Iterable[Raw]) -> None:
+        """Adds the values of some rows."""
+        self._rows.extend(rows)
+        self._codes.extend(map(self._known.__getitem__, map(bytes, cells)))
+
+    def finish(self, start: int, end: int) -> pa.Array:
+        """Returns the column of the rows from `start` to before `end`, where all values are."""
+        codes = np.full(end - start, -1, np.int32)
+        codes[np.frombuffer(self._rows, np.int32) - start] = np.frombuffer(self._codes, np.int32)
+        return raw_column(codes, list(self._known), as_text=self._as_text, null=self._null)
+
+
+class Clock:
+    """A column of times in ns, from microseconds as text; and the source's numbers that ns don't represent."""
+
+    def __init__(self) -> None:
+        self._pieces: list[pa.Array] = []
+        self._kept: list[tuple[int, bytes]] = []
+        self._rows = 0
+        self.rounded: Sequence[int] = ()
+        self.texts: Sequence[int] = ()
+
+    def add(self, cells: Sequence[Raw | None]) -> None:
+        """Adds the cells of a chunk. Sets `rounded` and `texts` to the rows that were rounded or in quotes."""
+        self.rounded = self.texts = ()
+        count = len(cells)
+        if cells[0] is None and cells.count(None) == count:
+            self._pieces.append(pa.nulls(count, pa.int64()))
+        else:
+            times = nanoseconds(cells)
+            self._pieces.append(pa.array(times.ns, mask=None if times.valid is None else ~times.valid))
+            if times.kept:
+                self._kept += ((self._rows + row, text) for row, text in times.kept.items())
+            self.rounded, self.texts = times.rounded, times.texts
+        self._rows += count
+
+    def finish(self) -> tuple[pa.Array, pa.Array | None]:
+        """Returns the column of all cells since the last call, and the numbers that it doesn't represent."""
+        column = pa.concat_arrays(self._pieces)
+        kept = None
+        if self._kept:
+            codes = np.full(self._rows, -1, np.int32)
+            rows, texts = zip(*self._kept, strict=True)
+            codes[list(rows)] = np.arange(len(rows), dtype=np.int32)
+            kept = dictionary_of(codes, pa.array(texts, pa.binary()))
+        self._pieces, self._kept, self._rows = [], [], 0
+        return column, kept
+
+
+def raw_column(codes: Int32, every: list[bytes], *, as_text: bool, null: bool) -> pa.Array:
+    """A column of any JSON values by their codes; -1 is absent. `as_text` and `null` as for `Values`."""
+    used = np.flatnonzero(np.bincount(codes + 1, minlength=1)[1:])
+    place = np.full(len(every) + 1, -1, np.int32)  # the last entry is for -1
+    place[used] = np.arange(len(used), dtype=np.int32)
+    codes, texts = place[codes], [every[code] for code in used.tolist()]
+    if as_text:
+        return dictionary_of(codes, pa.array([_as_text(text) for text in texts], pa.string()), nulls=True)
+    if not null and b"null" in texts:
+        codes = np.where(codes == texts.index(b"null"), np.int32(-1), codes)
+    kinds = _kinds(texts if null else [text for text in texts if text != b"null"])
+    if kinds == {"str"}:
+        return dictionary_of(codes, pa.array(msgspec.json.decode(b"[%b]" % b",".join(texts)), pa.string()))
+    if kinds in ({"int"}, {"float"}, {"bool"}):
+        scalars = decode_document(b"[%b]" % b",".join(texts))
+        try:
+            plain = pa.array(scalars, {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}[kinds.pop()])
+            return plain.take(pa.array(codes, mask=codes < 0))
+        except (OverflowError, TypeError, pa.ArrowInvalid):
+            pass
+    return dictionary_of(codes, pa.array([_spelled(text) for text in texts], pa.binary()))
+
+
+def _kinds(texts: list[bytes]) -> set[str]:
+    """The kinds of JSON values; most often it is one, which all of them together tell."""
+    firsts = {text[:1] for text in texts}
+    if firsts == {b'"'}:
+        return {"str"}
+    if firsts <= _DIGITS and not _EXPONENT.search(every := b",".join(texts)):
+        points = every.count(b".")
+        if not points:
+            return {"int"}
+        if points == len(texts) and max(map(len, texts)) < _FINITE:
+            return {"float"}
+    return {"raw" if text[:1] in _NESTED else kind_of(text) for text in texts}
+
+
+def numbers_of(values: Int64, whole: Truths, real: Truths) -> pa.Array:
+    """A column of numbers, of which some are `whole` and the values of others the bits of doubles; both as JSON."""
+    if not real.any():
+        return pa.array(values, mask=~whole)
+    parts = pa.array(values.view(np.float64), mask=~real)
+    if not whole.any():
+        return parts
+    return pc.coalesce(json_cells(pa.array(values, mask=~whole)), json_cells(parts)).cast(pa.binary())
+
+
+def dictionary_of(codes: Int32, values: pa.Array, *, nulls: bool = False) -> pa.DictionaryArray:
+    """A column from codes and values; -1 is null, and so is the code of a null value if there may be `nulls`."""
+    if nulls and values.null_count:
+        away = np.flatnonzero(~present(values))
+        codes = np.where(np.isin(codes, away), np.int32(-1), codes)
+        values = values.fill_null("")
+    absent = codes < 0
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=absent if bool(absent.any()) else None), values)
+
+
+def _spelled(text: bytes) -> bytes:
+    return text if text[:1] in _NESTED else same_spelling(text)
+
+
+def _as_text(text: bytes) -> str | None:
+    """A JSON value as text: the content of a string, None for null, else the JSON text."""
+    if text[:1] == b'"':
+        return msgspec.json.decode(text, type=str)
+    return None if text == b"null" else text.decode()
+
 
 CLOCKS = ("ts", "dur")
 

@@ -2,8 +2,8 @@
 
     X B E b n e S T p F i I R P N O D V v ( ) {     slices, halves, instants     slices.py
     C                                               counters                     counters.py
-    s t f, bind_id, waits                           links                        arrows.py
-    M                                               catalog                      metadata.py
+    s t f, bind_id, waits                           links                        slices.py
+    M                                               catalog                      here
     c                                               clock sync: an instant
 
 No state is kept between calls: the reader makes facts from the document's other members (the clock's base, the devices'
@@ -30,13 +30,12 @@ from ktrace.model.fitting import whole_of
 from ktrace.model.json_text import dump_json, encoded, json_cells, load_json
 from ktrace.model.row_builder import to_batch
 
-from .arrows import flows
 from .counters import counters
 from .dialect import Dialect, Rule, Sign
 from .draft import Draft, Task, by_word, numbered, valid
 from .events import Events
 from .places import plain
-from .slices import asyncs, begins, ends, instants, slices
+from .slices import asyncs, begins, ends, flows, instants, slices
 
 
 def metadata(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:

@@ -16,7 +16,7 @@ from ktrace.converters.nsys_stats import html_tables
 from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
-from ktrace.kit.text import window
+from ktrace.kit.text import json_items
 from ktrace.trace import read
 from ktrace.trace.trace import Trace
 
@@ -181,7 +181,7 @@ def test_a_pipe_in_a_name_of_a_table_with_corners(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "module", "constant"),
     [
-        ("json-of-three-reports-amid-nsys-own-words.json", window, "CHUNK"),
+        ("json-of-three-reports-amid-nsys-own-words.json", json_items, "CHUNK"),
         ("page-and-raw-table-of-a-summary-and-a-trace.html", html_tables, "_CHUNK"),
     ],
 )

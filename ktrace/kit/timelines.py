@@ -1,6 +1,6 @@
-"""The arguments of an event in a timeline: columns of the model, and the source's own `args`.
+"""What timeline outputs share: the arguments of an event, which are columns of the model and the source's own `args`.
 
-The names of the tracks of a timeline, from the process down, for outputs without tracks below tracks.
+Also the names of the tracks of a timeline, from the process down, for outputs without tracks below tracks.
 """
 
 from __future__ import annotations

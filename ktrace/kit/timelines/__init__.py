@@ -1,4 +1,0 @@
-"""What timeline outputs share.
-
-arguments       what is shown as the arguments of an event
-"""
