@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ktrace.kit.ncu.cells import is_unit
-from ktrace.kit.ncu.launches import Launches
+from ktrace.kit.ncu_cells import is_unit
+from ktrace.kit.ncu_launches import Launches
 from ktrace.kit.text.lines import Lines
 
 from .marks import METRICS, REMARK, SECTION, is_placed, launch_line, unprefixed

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ktrace.kit.ncu.launches import Launches
+from ktrace.kit.ncu_launches import Launches
 from ktrace.kit.text.headings import plain
 from ktrace.kit.text.lines import Line, Lines
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.kit.ncu.cells import is_european
-from ktrace.kit.ncu.launches import Launches
+from ktrace.kit.ncu_cells import is_european
+from ktrace.kit.ncu_launches import Launches
 from ktrace.kit.text.lines import Line, Lines
 from ktrace.model.batch import Batch
 

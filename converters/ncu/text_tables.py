@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from ktrace.kit.ncu.cells import is_unit
+from ktrace.kit.ncu_cells import is_unit
 
 _RUN = re.compile(r"-{3,}")
 

@@ -11,7 +11,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.kit.ncu.launches import Launches
+from ktrace.kit.ncu_launches import Launches
 from ktrace.model.batch import Batch
 from ktrace.report import Report
 

@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.dictionaries import constant
-from ktrace.kit.ncu.cells import unit_of
-from ktrace.kit.ncu.launches import Launches
+from ktrace.kit.ncu_cells import unit_of
+from ktrace.kit.ncu_launches import Launches
 from ktrace.model.arrays import Float64, Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json

@@ -30,7 +30,7 @@ def complete_by(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 
 def complete_alignment(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns the rules of alignment."""
-    from ktrace.stages.align.wanted import RULES
+    from ktrace.stages.align import RULES
 
     return _listed(incomplete, RULES)
 

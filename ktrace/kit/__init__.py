@@ -20,8 +20,9 @@ columnar/               millions of rows as columns, without Python objects for 
 sqlite/                 tables of a database as blocks of columns, and joins between them
 trace_json/             Trace Event JSON in all dialects
 canonical/              ktrace's own records and tables: written, and read back
-ncu/                    Nsight Compute: launches with metrics, names, units
 rocm/                   ROCm: its CSV tables, dispatches with counters, agents
+ncu_launches            Nsight Compute: kernel launches with their metrics, as rows
+ncu_cells               Nsight Compute: many cells of numbers at once, printed units and their base units
 intel                   Intel's tracers: names of device work, rows of queues
 ascend_folder           Huawei Ascend: which files of a folder are read; the others repeat them
 ascend_tasks            Huawei Ascend: kernel, copy, synchronisation by the type of a task; tasks that repeat others

@@ -73,7 +73,7 @@ def test_unix_time_moves_all_but_the_first(late: bool, tmp_path: Path) -> None:
 
 def test_rows_that_wait_on_disk_stay_what_they_are_when_other_sources_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each source waits for its anchor, one after the other, while what was given on is still looked at."""
-    monkeypatch.setattr("ktrace.stages.align.stage.SPILL_BYTES", 0)
+    monkeypatch.setattr("ktrace.stages.align.SPILL_BYTES", 0)
 
     def sources() -> Iterator[Batch]:
         for number in range(4):

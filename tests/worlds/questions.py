@@ -15,7 +15,7 @@ from pathlib import Path
 
 import ktrace
 from ktrace.analysis.collectives.answer import CollectivesAnswer
-from ktrace.analysis.critical_path.shares import CriticalPathAnswer
+from ktrace.analysis.critical_path import CriticalPathAnswer
 from ktrace.analysis.idle import IdleAnswer
 
 from . import databases, kineto, plants

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer
-from ktrace.analysis.critical_path.shares import CriticalPathAnswer
+from ktrace.analysis.critical_path import CriticalPathAnswer
 from ktrace.analysis.hosts.answer import ApiTable, HostCosts
 from ktrace.analysis.idle import IdleAnswer
 from ktrace.analysis.phases import PhasesAnswer, PhaseUse

@@ -19,10 +19,10 @@ from real_traces import at_hand
 
 import ktrace
 from ktrace.analysis import idle
+from ktrace.analysis.critical_path import CriticalPathAnswer
 from ktrace.analysis.critical_path.device import asof_join
 from ktrace.analysis.critical_path.host_threads import covered, segments
 from ktrace.analysis.critical_path.path import slices
-from ktrace.analysis.critical_path.shares import CriticalPathAnswer
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.question import Labels

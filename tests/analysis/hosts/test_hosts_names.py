@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ktrace.analysis.hosts.costs import Names
+from ktrace.analysis.hosts import Names
 from ktrace.analysis.work.spans import grouped
 
 

@@ -23,7 +23,7 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
-from .cells import label_and_id, metric_id, numbers, unit_of
+from .ncu_cells import label_and_id, metric_id, numbers, unit_of
 
 #: The number of collected rows that becomes batches is between these.
 _MOST, _LEAST = 32_768, 1024
