@@ -1,13 +1,16 @@
 """Reads calls on threads: CUDA's APIs, the libraries above it, MPI, the operating system, the profiler's own work.
 
-For each table a rule states the kind of its rows and the column of their names; an unknown table with times is read by
-the rule UNKNOWN.
+For each table a rule, found by the table's name, states the kind of its rows and the column of their names; an unknown
+table with times is read by the rule `_UNKNOWN`.
 
-Finds rows of CUPTI_ACTIVITY_KIND_RUNTIME with the same correlation: repeated calls, and calls within calls.
+OSRT_API                   api, named by nameId, stacks in OSRT_CALLCHAINS
+GPU_VIDEO_ENGINE_WORKLOAD  range, named by the word of engineType (NVDEC), on the track "video engine 2"
 
-    924889832  924923197  class 67  correlation 140  cudaLaunchKernel          repeats the call, with its call chain
-    924890173  924923126  class 0   correlation 140  cudaLaunchKernel_v7000    as CUPTI measured it: kept
-    924890500  924923000  class 1   correlation 140  cuLaunchKernel            within: correlation becomes an argument
+Rows of CUPTI_ACTIVITY_KIND_RUNTIME with the same correlation are repeated calls, and calls within calls:
+
+924889832  924923197  class 67  correlation 140  cudaLaunchKernel          repeats the call, with its call chain
+924890173  924923126  class 0   correlation 140  cudaLaunchKernel_v7000    as CUPTI measured it: kept
+924890500  924923000  class 1   correlation 140  cuLaunchKernel            within: correlation becomes an argument
 
 Only a file with rows of several classes is examined, a range of correlations at a time.
 """
@@ -15,7 +18,8 @@ Only a file with rows of several classes is examined, a range of correlations at
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -33,8 +37,131 @@ from ktrace.store.joins import isin_sorted, positions
 
 from .device_work import Waits
 from .reading import ExportReader, numbered
-from .rules import UNKNOWN, NsysRule
-from .strings import filled_part
+from .typed_columns import NO_NAME, filled_part
+
+
+@dataclass(frozen=True)
+class _NsysRule:
+    """How the rows of a table are read.
+
+    `kind` is their kind. `names` are the columns of ids that may contain the name; a row without a name is named after
+    the enumeration in the column `by`, else `word`, else the table. `gpu` is the column of the device, `chains` the
+    table of call chains. `words` are enumerations of columns of this table. `track` is the track, with the number in
+    the column `numbered`. With `open_end` an end may be null.
+    """
+
+    kind: str
+    names: tuple[str, ...] = ("nameId",)
+    word: str = NO_NAME
+    by: str | None = None
+    gpu: str | None = None
+    chains: str | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+    track: str | None = None
+    numbered: str | None = None
+    open_end: bool = False
+
+
+_CALL = _NsysRule("api")
+_OPENACC = {"eventKind": "OPENACC_EVENT_KIND", "DeviceType": "OPENACC_DEVICE"}
+_OPENMP = {"eventKind": "OPENMP_EVENT_KIND", "threadType": "OPENMP_THREAD", "priorTaskStatus": "OPENMP_TASK_STATUS"}
+_OPENMP_KINDS = {
+    "SYNC_REGION(_WAIT)?": "OPENMP_SYNC_REGION",
+    "TASK": "OPENMP_TASK_FLAG",
+    "MUTEX_WAIT|CRITICAL_SECTION|MUTEX_RELEASED|LOCK_INIT|LOCK_DESTROY": "OPENMP_MUTEX",
+    "WORKSHARE": "OPENMP_WORK",
+    "DISPATCH": "OPENMP_DISPATCH",
+}
+_WDDM = {
+    "packetType": "WDDM_PACKET_TYPE",
+    "engineType": "WDDM_ENGINE_TYPE",
+    "interruptType": "WDDM_INTERRUPT_TYPE",
+    "vidMmOpType": "WDDM_VIDMM_OP_TYPE",
+    "pagingQueueType": "WDDM_PAGING_QUEUE_TYPE",
+}
+_DX12 = {"commandListType": "D3D12_CMD_LIST_TYPE"}
+_JIT = {"jitEntryType": "CUPTI_JIT_ENTRY_TYPE", "jitOperationType": "CUPTI_JIT_OPERATION_TYPE"}
+_KHR = {
+    "source": "OPENGL_DEBUG_SOURCE",
+    "khrdType": "OPENGL_DEBUG_TYPE",
+    "severity": "OPENGL_DEBUG_SEVERITY",
+}
+_CUPTI = "CUPTI_ACTIVITY_KIND_"
+
+#: Pattern of a table's name -> its rule.
+RULES: dict[str, _NsysRule] = {
+    r"OSRT_API": _NsysRule("api", chains="OSRT_CALLCHAINS"),
+    r"SYSCALL(_\w+)?": _NsysRule("api", chains="SYSCALL_CALLCHAINS"),
+    r"CUDNN_EVENTS|CUBLAS_EVENTS|CUDA_GRAPH(_NODE|_EXEC)?_EVENTS|CUDA_HOST_FUNC\w*": _CALL,
+    r"NVVIDEO_\w+_API|NVMEDIA\w*_API|NVAPI\w*|OPENCL\w*_API|OPENXR\w*": _CALL,
+    r"TRACE_PROCESS_EVENT_NVMEDIA|TEGRA_INTERNAL_API_CALLS": _CALL,
+    r"OPENGL_API|VULKAN_API|DXGI_API": _CALL,
+    r"DX1[12]_API": _NsysRule("api", words=_DX12),
+    rf"{_CUPTI}OPENACC_\w+": _NsysRule("api", words=_OPENACC),
+    **{
+        f"OPENMP_EVENT_KIND_({name})": _NsysRule("range", words=_OPENMP | {"kind": enum})
+        for name, enum in _OPENMP_KINDS.items()
+    },
+    r"OPENMP_EVENT_KIND_\w+": _NsysRule("range", words=_OPENMP),
+    r"MPI_(P2P|COLLECTIVES|START_WAIT|OTHER)_EVENTS": _NsysRule("api", ("textId", "nameId"), open_end=True),
+    r"UCP_(SUBMIT|PROGRESS)?_?EVENTS": _NsysRule("api", ("textId", "nameId"), open_end=True),
+    rf"{_CUPTI}OVERHEAD|PROFILER_OVERHEAD": _NsysRule("overhead", by="overheadType"),
+    rf"{_CUPTI}JIT": _NsysRule("overhead", by="jitOperationType", words=_JIT),
+    r"CUDA_HOST_CALLBACK": _NsysRule("range", word="host function"),
+    rf"{_CUPTI}GRAPH_HOST_NODE_AND_HOST_LAUNCH": _NsysRule("range", word="host function"),
+    rf"{_CUPTI}MEM_DECOMPRESS": _NsysRule("memcpy", word="[CUDA memory decompression]"),
+    rf"{_CUPTI}BLOCK_(PHASE_)?TRACE": _NsysRule("range", word="block", track="SM", numbered="SMId"),
+    rf"{_CUPTI}WARP_(PHASE_)?TRACE": _NsysRule("range", ("EventName",), word="warp", track="SM", numbered="SMId"),
+    r"(OPENGL|VULKAN)_WORKLOAD": _NsysRule("range", gpu="gpu"),
+    r"DX1[12]_WORKLOAD": _NsysRule("range", gpu="gpu", words=_DX12),
+    r"VULKAN_DEBUG_API|D3D1[12]_PIX_DEBUG_API": _NsysRule("range", ("textId", "nameId"), words=_DX12, open_end=True),
+    r"KHR_DEBUG_EVENTS": _NsysRule("range", ("textId", "nameId"), words=_KHR, open_end=True),
+    r"GPU_VIDEO_ENGINE_WORKLOAD": _NsysRule(
+        "range",
+        word="video engine",
+        by="engineType",
+        words={"engineType": "VIDEO_ENGINE_TYPE", "codecId": "VIDEO_ENGINE_CODEC"},
+        gpu="gpu",
+        track="video engine",
+        numbered="engineId",
+    ),
+    r"GPU_VIDEO_ENGINE_MISSING": _NsysRule("range", word="missing ranges of a video engine", track="video engines"),
+    r"GPU_CONTEXT_SWITCH_EVENTS": _NsysRule(
+        "range",
+        word="context switch",
+        by="tag",
+        words={"tag": "GPU_CTX_SWITCH"},
+        gpu="gpuId",
+        track="context switches",
+    ),
+    r"WDDM_\w+_EVENTS": _NsysRule("range", word="", gpu="gpu", words=_WDDM, track="WDDM"),
+    r"SLI_(QUERIES|P2P|STATS)|NV_LOAD_BALANCE(_MASTER)?_EVENTS": _NsysRule("range", word="", gpu="gpu", track="frames"),
+    r"MEMORY_TRANSFER_EVENTS": _NsysRule(
+        "range",
+        word="memory transfer",
+        by="memoryTransferType",
+        words={"memoryTransferType": "ETW_MEMORY_TRANSFER_TYPE"},
+        gpu="gpu",
+        track="memory transfers",
+    ),
+    r"NET_IB_SWITCH_CONGESTION_EVENTS?": _NsysRule(
+        "range",
+        word="congestion",
+        by="congestionType",
+        words={"congestionType": "NET_IB_CONGESTION_EVENT_TYPE"},
+        track="InfiniBand congestion",
+    ),
+}
+
+#: The rule of an unknown table.
+_UNKNOWN = _NsysRule("range", ("nameId", "textId"), word="", open_end=True)
+
+
+def rule_of(table: str) -> _NsysRule | None:
+    """Returns the rule of a table, None for an unknown table."""
+    bare = re.sub(r"_V\d+$", "", table, flags=re.IGNORECASE)
+    return next((rule for pattern, rule in RULES.items() if re.fullmatch(pattern, bare, re.IGNORECASE)), None)
+
 
 _COLUMNS = ("_rowid_", "globalTid", "correlationId", "start", "end", "eventClass", "callchainId")
 _ROW, _THREAD, _CORRELATION, _START, _END, _CLASS, _CHAIN = range(7)
@@ -141,7 +268,7 @@ def runtime(reading: ExportReader, table: str, waits: Waits) -> Iterator[Batch]:
             ids = all_ids[keep]
             if not len(block):
                 continue
-        columns = _columns(reading, block, table, NsysRule("api"), short=True)
+        columns = _columns(reading, block, table, _NsysRule("api"), short=True)
         correlation = columns["correlation"]
         if correlation is not None and inner.any():
             columns["args.correlationId"] = pc.if_else(pa.array(inner), correlation, None)
@@ -162,13 +289,13 @@ def _fold(reading: ExportReader, block: Block, folded: Bools) -> None:
     reading.conversion.report.issue("folded", where, "calls that are repeated with their call chain", count)
 
 
-def calls(reading: ExportReader, table: str, rule: NsysRule | None = None) -> Iterator[Batch]:
+def calls(reading: ExportReader, table: str, rule: _NsysRule | None = None) -> Iterator[Batch]:
     """Yields the rows of a table by its rule, or by the rule UNKNOWN."""
     if rule is None:
         reading.conversion.report.issue(
             "unknown-kind", table, "its rows were read as ranges", reading.database.count(table)
         )
-        rule = UNKNOWN
+        rule = _UNKNOWN
     for block, ids in reading.timed(table, *_TIMES, end="end", open_end=rule.open_end):
         columns = _columns(reading, block, table, rule, short=rule.kind == "api")
         if rule.chains:
@@ -176,7 +303,7 @@ def calls(reading: ExportReader, table: str, rule: NsysRule | None = None) -> It
         yield reading.batches.events(block, ids, **columns)
 
 
-def _columns(reading: ExportReader, block: Block, table: str, rule: NsysRule, *, short: bool) -> dict[str, Any]:
+def _columns(reading: ExportReader, block: Block, table: str, rule: _NsysRule, *, short: bool) -> dict[str, Any]:
     """Returns the columns of the model that a block of calls fills."""
     ts, end = block.take(*_TIMES), block.take("end")
     numbers = reading.correlation(block)
@@ -201,7 +328,7 @@ def _columns(reading: ExportReader, block: Block, table: str, rule: NsysRule, *,
     return columns | reading.args(block, table, rule.words)
 
 
-def _place(reading: ExportReader, block: Block, rule: NsysRule) -> dict[str, Any]:
+def _place(reading: ExportReader, block: Block, rule: _NsysRule) -> dict[str, Any]:
     """Returns the columns of the thread, of the device if the rows name one, and of the track."""
     number = block.take(rule.numbered) if rule.numbered else None
     track: Any = rule.track
@@ -217,7 +344,7 @@ def _place(reading: ExportReader, block: Block, rule: NsysRule) -> dict[str, Any
     return place if track is None else place | {"track": track}
 
 
-def _named(reading: ExportReader, block: Block, table: str, rule: NsysRule, *, short: bool) -> dict[str, pa.Array]:
+def _named(reading: ExportReader, block: Block, table: str, rule: _NsysRule, *, short: bool) -> dict[str, pa.Array]:
     """Returns the columns of names: from the first column of ids that has any, a text, an enumeration, or `word`."""
     word = rule.word or table
     used = [name for name in rule.names if (column := block.get(name)) is not None and column.null_count < len(block)]

@@ -28,7 +28,7 @@ from ktrace.store.joins import positions
 
 from .places import NOTHING, without
 from .reading import ExportReader, numbered
-from .strings import distinct_words, filled, filled_part
+from .typed_columns import distinct_words, filled, filled_part
 
 
 class Waits:

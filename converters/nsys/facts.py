@@ -18,7 +18,7 @@ from ktrace.model.json_text import load_json
 
 from .places import core_track, pid_of, tid_of
 from .reading import ExportReader
-from .typed import row_of
+from .typed_columns import row_of
 
 #: Variables of launchers and libraries that contain numbers, names of devices and settings.
 _HARMLESS = re.compile(

@@ -21,9 +21,9 @@ from ktrace.kit.sqlite.lookup import Children
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import load_json, quoted
 
-from .counters import unit_of, with_time
 from .nvtx import json_column
 from .reading import ExportReader
+from .sampling import unit_of, with_time
 
 _METRICS = re.compile(r"(gpu|soc)\s*_?metrics", re.IGNORECASE)
 

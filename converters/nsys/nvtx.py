@@ -28,8 +28,7 @@ from ktrace.model.json_text import dump_json, load_json
 
 from .places import LOW, pid_of, without
 from .reading import ExportReader
-from .strings import NO_NAME, distinct_words
-from .typed import row_of, unsigned
+from .typed_columns import NO_NAME, distinct_words, row_of, unsigned
 
 #: Keys in the payload of NCCL's ranges that are columns of the model.
 _COMM, _BYTES = "NCCL communicator ID", "Message size [bytes]"

@@ -36,17 +36,15 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Report
 
-from . import calls, counters, cpu, device_work, facts, generic
+from . import calls, device_work, facts, generic, sampling
+from .calls import rule_of
 from .device_work import Waits
-from .enums import Enums
 from .facts import all_rows
-from .graph_nodes import GraphNodes
 from .nvtx import Nvtx
+from .origins import GraphNodes, Stacks
 from .places import NsysTracks
-from .reading import ExportReader
-from .rules import rule_of
-from .stacks import Stacks
-from .strings import NO_NAME, Strings, filled
+from .reading import Enums, ExportReader
+from .typed_columns import NO_NAME, Strings, filled
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 
@@ -118,16 +116,16 @@ def _events(reading: ExportReader) -> Iterator[Batch]:
         "CUDA_GPU_MEMORY_POOL_EVENTS": pools,
         "CUDA_UM_CPU_PAGE_FAULT_EVENTS": partial(page_faults, name="CPU page fault"),
         "CUDA_UM_GPU_PAGE_FAULT_EVENTS": partial(page_faults, name="GPU page faults"),
-        "GPU_METRICS|SOC_METRICS": counters.gpu_metrics,
+        "GPU_METRICS|SOC_METRICS": sampling.gpu_metrics,
         "NET_NIC_METRIC|NET_IB_SWITCH_METRIC": partial(
-            counters.sampled, info="TARGET_INFO_NETWORK_METRICS", keys=("metricsListId", "metricsIdx")
+            sampling.sampled, info="TARGET_INFO_NETWORK_METRICS", keys=("metricsListId", "metricsIdx")
         ),
-        r"PERF_EVENT_(\w+_)?RAW_EVENT": partial(counters.sampled, info="TARGET_INFO_PERF_METRIC", keys=("", "eventId")),
+        r"PERF_EVENT_(\w+_)?RAW_EVENT": partial(sampling.sampled, info="TARGET_INFO_PERF_METRIC", keys=("", "eventId")),
         r"PERF_EVENT_(\w+_)?METRIC_EVENT": partial(
-            counters.sampled, info="TARGET_INFO_PERF_METRIC", keys=("", "metricId")
+            sampling.sampled, info="TARGET_INFO_PERF_METRIC", keys=("", "metricId")
         ),
-        "SCHED_EVENTS": partial(cpu.scheduling, names=threads),
-        "COMPOSITE_EVENTS": cpu.samples,
+        "SCHED_EVENTS": partial(sampling.scheduling, names=threads),
+        "COMPOSITE_EVENTS": sampling.samples,
         "GENERIC_EVENTS|ETW_EVENTS": generic.events,
         "OSRT_FILE_ACCESS_EVENTS": accesses,
         "DIAGNOSTIC_EVENT": messages,

@@ -122,7 +122,7 @@ _OPEN = {
     "ktrace/kit/sqlite/database.py f'(?:{pattern})(?:_V\\\\d+)?'": "names of tables, which a format gives",
     "converters/closed/__init__.py text.encode()": "found among the values of the module",
     "converters/execution_trace/document.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + re.escape(key[1]) + b')'": "tried below",  # noqa: E501
-    "converters/nsys/rules.py pattern": "names of tables, which the module gives",
+    "converters/nsys/calls.py pattern": "names of tables, which the module gives",
     "converters/nsys_stats/columns.py f'(?:^|[^a-z0-9]){name}(?![a-z0-9])'": "no repetition",
     "converters/nvprof/printed_traces.py '\\\\s*' + '\\\\s{2,}'.join(apart) + '\\\\s*'": "tried below",
     "converters/nvprof/printed_traces.py '\\\\s*' + '\\\\s+'.join(cells) + '\\\\s*'": "tried below",

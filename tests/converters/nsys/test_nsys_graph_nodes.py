@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ktrace
-from ktrace.converters.nsys.graph_nodes import _first_of_clones
+from ktrace.converters.nsys.origins import _first_of_clones
 
 NODES = "CUDA_GRAPH_NODE_EVENTS"
 OTHER = 4343
