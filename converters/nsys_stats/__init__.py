@@ -29,7 +29,7 @@ def probe(sample: Sample) -> Match | None:
     """DIALECT for the title of a report or its headings."""
     if not sample.text or sample.text[:64].lstrip().startswith("{") or not _may_be(sample):
         return None
-    from .recognise import recognised
+    from .reports import recognised
 
     return recognised(sample, sample.text)
 

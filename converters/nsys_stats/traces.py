@@ -21,7 +21,7 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.masks import present
 
 from .block import IDS, NO_NAME, ImpliedUnit, Names, TraceBlock, copy_kind, kind_of
-from .trace_columns import EXEC, TRACE, trace_of
+from .reports import EXEC, TRACE, trace_of
 
 #: A column, or the word that is its value in every row; None for a missing column.
 Column: TypeAlias = "pa.Array | str | None"

@@ -14,8 +14,8 @@ import pytest
 from conftest import SAMPLES
 
 from ktrace.conversion import Conversion
-from ktrace.converters.nsys_stats.columns import report_of
 from ktrace.converters.nsys_stats.reader import _read_text
+from ktrace.converters.nsys_stats.reports import report_of
 from ktrace.input.detection import detect_sample
 from ktrace.input.format import Score, builtin_formats
 from ktrace.input.source import Sample, Source

@@ -1,6 +1,12 @@
-"""The columns and reports of all versions of `nsys stats`. Facts: NVIDIA's report scripts and real output.
+"""Recognises the reports of nsys by titles and headings, in text, JSON and HTML, and knows the columns of all versions.
 
-Recognises tables that are reports of nsys: summaries, traces, those of unified memory.
+Start (ns),Duration (ns),CorrId,GrdX,...,Device,Ctx,GreenCtx,Strm,Name        cuda_gpu_trace, gputrace
+Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name         cuda_api_trace
+API Start (ns),API Dur (ns),Queue Start (ns),...,API Function,...,Kernel Name cuda_kern_exec_trace
+Start (ns),End (ns),Duration (ns),DurChild (ns),...,RangeId,...,NameTree      nvtx_pushpop_trace
+Name,Projected Start (ns),Projected Duration (ns),Orig Start (ns),...         nvtx_gpu_proj_trace
+
+Other tables are summaries, and those of unified memory. Facts: NVIDIA's report scripts and real output.
 """
 
 from __future__ import annotations
@@ -9,9 +15,107 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ktrace.kit.text.headings import STATISTICS, Columns, Heading
+from ktrace.input.source import Sample
+from ktrace.kit import Match, Score
+from ktrace.kit.text.headings import STATISTICS, Columns, Heading, heading
+from ktrace.kit.text.tables import find_tables
+from ktrace.kit.text.titles import without_prefix
 
-from .trace_columns import trace_columns_of
+from .html_tables import first_headings as html_headings
+from .json_tables import first_headings as json_headings
+
+
+class Trace(NamedTuple):
+    """A trace report: the kind of its rows ("" if it depends on the row), and their track."""
+
+    kind: str
+    track: str | None = None
+
+
+TRACE = Columns(
+    {
+        "name": ("name", "event", "range", "device name"),
+        "start": ("start", "projected start"),
+        "end": ("end",),
+        "duration": ("duration", "projected duration"),
+        "correlation": ("corr id", "corrid"),
+        **{f"grid_{axis}": (f"grd{axis}",) for axis in "xyz"},
+        **{f"block_{axis}": (f"blk{axis}",) for axis in "xyz"},
+        "registers": ("reg/trd",),
+        "static": ("stcsmem",),
+        "dynamic": ("dymsmem",),
+        "bytes": ("bytes", "size"),
+        "device": ("device",),
+        "context": ("ctx", "context"),
+        "stream": ("strm",),
+        "pid": ("pid",),
+        "tid": ("tid",),
+        "thread": ("thread name",),
+        "cat": ("event class",),
+        "tree": ("name tree",),
+    },
+    required=("name", "start", "duration|end"),
+    others=(
+        *("throughput", "throughput (mbps)", "thru", "src mem kd", "dst mem kd", "green ctx", "local mem"),
+        *("shrd mem exec", "result", "t pri", "dur child", "dur non child", "lvl", "num child", "range id"),
+        *("parent id", "range stack", "orig start", "orig duration", "style", "numgpuops", "kind", "tag", "rank"),
+        *(
+            "peer rank",
+            "root rank",
+            "coll send size",
+            "coll recv size",
+            "send wait rate",
+            "send wait rate (ticks/ms)",
+            "guid",
+            "hwid",
+            "vmid",
+        ),
+    ),
+)
+
+#: A launch and its kernel in one row.
+EXEC = Columns(
+    {
+        "name": ("kernel name",),
+        "api": ("api function",),
+        "api_start": ("api start",),
+        "api_duration": ("api dur",),
+        "start": ("kernel start",),
+        "duration": ("kernel dur",),
+        "pid": ("pid",),
+        "tid": ("tid",),
+        "device": ("dev id",),
+        "grid": ("gridxyz",),
+        "block": ("blockxyz",),
+    },
+    required=("name", "api", "api_start", "start"),
+    others=("queue start", "queue dur", "total dur"),
+)
+
+#: Headings that only nsys has -> the report; the first set of which a table has all counts.
+SIGNATURES: tuple[tuple[frozenset[str], Trace], ...] = (
+    (frozenset({"strm"}), Trace("")),
+    (frozenset({"grdx", "blkx"}), Trace("")),
+    (frozenset({"t pri"}), Trace("api")),
+    (frozenset({"corrid", "result"}), Trace("api")),
+    (frozenset({"projected start"}), Trace("range", "NVTX GPU projection")),
+    (frozenset({"range id", "range stack"}), Trace("range")),
+    (frozenset({"event", "peer rank"}), Trace("api")),
+    (frozenset({"guid", "send wait rate"}), Trace("range", "network congestion")),
+    (frozenset({"guid", "send wait rate (ticks/ms)"}), Trace("range", "network congestion")),
+)
+
+
+def trace_of(headings: Sequence[Heading]) -> Trace | None:
+    """Returns the trace report with these headings, None if there is none."""
+    keys = {head.key for head in headings}
+    return next((trace for signature, trace in SIGNATURES if signature <= keys), None)
+
+
+def _trace_columns_of(headings: Sequence[Heading]) -> Mapping[str, int] | None:
+    """Returns field -> index of its column for a trace, None for other tables."""
+    return EXEC.match(headings) or (TRACE.match(headings) if trace_of(headings) else None)
+
 
 #: Columns next to the name that describe it: the range of a kernel, the call that launched it.
 _BESIDE = ("style", "nvtx range", "nvtx inst", "api name", "qcount", "source", "event type", "hwid", "vmid")
@@ -144,7 +248,7 @@ def memory_columns_of(headings: Sequence[Heading]) -> Mapping[str, int] | None:
 
 def columns_of(headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
     """Returns field -> index of its column, None if the table isn't a report. The `first` row doesn't matter."""
-    fields = trace_columns_of(headings) or COLUMNS.match(headings)
+    fields = _trace_columns_of(headings) or COLUMNS.match(headings)
     if fields is None:
         fields = memory_columns_of(headings)
     return None if fields is None else dict(fields)
@@ -163,3 +267,53 @@ def is_memory(fields: dict[str, int]) -> bool:
 def known_columns(fields: dict[str, int]) -> Columns:
     """Returns the known columns of a table without times."""
     return MEMORY if is_memory(fields) else COLUMNS
+
+
+_TITLE = re.compile(r"^ ?\*\* .+ \(\w+\):|^(?:CUDA|NVTX|Operating System Runtime).* Statistics(?: \([^()]*\))?:?$")
+
+
+def recognised(sample: Sample, text: str) -> Match | None:
+    """DIALECT for the title of a report or its headings."""
+    for kind, first in (("JSON", json_headings), ("HTML", html_headings)):
+        keys = first(text)
+        if keys and (report := _report_kind(tuple(map(heading, keys)))):
+            return Match(Score.DIALECT, f"is {kind} with the headings of an nsys {report}")
+    for table in find_tables(sample, columns_of):
+        title = next(filter(None, (_TITLE.search(without_prefix(line)) for line in sample.lines)), None)
+        if title:
+            return Match(Score.DIALECT, f"has the title '{title.group().strip(' *:')}' of an nsys report")
+        if report := _report_kind(table.headings):
+            return Match(Score.DIALECT, f"has the headings of an nsys {report} (line {table.line})")
+    return None
+
+
+def _report_kind(headings: Sequence[Heading]) -> str:
+    """Returns the kind of report with these headings, "" if no report has them."""
+    fields = columns_of(headings)
+    if fields is None:
+        return ""
+    if is_trace(fields) or is_memory(fields):
+        return "trace or memory report"
+    return "summary" if _is_summary({head.key for head in headings}) else ""
+
+
+def _is_summary(keys: set[str]) -> bool:
+    """Whether an untitled table has the headings of nsys: a share of the time, a total, its count."""
+    shared = bool(keys & {"time", "time %"})
+    if shared and keys & {"instances", "num calls", "operation", "range"}:
+        return True
+    counted = bool(keys & {"count", "operations"}) and len(keys & _STATISTICS) >= 3
+    return (counted and (shared or "operation" in keys)) or any(rare <= keys for rare in _ALONE)
+
+
+#: Statistics; a table whose other headings are common must have three of these.
+_STATISTICS = {"avg", "average", "med", "min", "minimum", "max", "maximum", "stddev"}
+
+#: Headings of summaries without shares that only nsys has.
+_ALONE = (
+    {"total message volume", "instances"},
+    {"total proj time", "range"},
+    {"qcount", "kernel name"},
+    {"nvtx inst", "kern inst"},
+    {"q type", "instances"},
+)
