@@ -15,8 +15,7 @@ from ktrace.kit.ncu_launches import Launches
 from ktrace.model.batch import Batch
 from ktrace.report import Report
 
-from .blocks import MOST_ENTRY, VERSION, Block, Broken, Container, Entry
-from .decode import Decoder
+from .container import MOST_ENTRY, VERSION, Block, Broken, Container, Decoder, Entry
 from .fields import SESSION, SOURCE, SOURCES, STRINGS, How
 from .results import KINDS, Results, local_time
 

@@ -123,7 +123,7 @@ _OPEN = {
     "converters/closed/__init__.py text.encode()": "found among the values of the module",
     "converters/execution_trace/document.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + re.escape(key[1]) + b')'": "tried below",  # noqa: E501
     "converters/nsys/calls.py pattern": "names of tables, which the module gives",
-    "converters/nsys_stats/columns.py f'(?:^|[^a-z0-9]){name}(?![a-z0-9])'": "no repetition",
+    "converters/nsys_stats/reports.py f'(?:^|[^a-z0-9]){name}(?![a-z0-9])'": "no repetition",
     "converters/nvprof/printed_traces.py '\\\\s*' + '\\\\s{2,}'.join(apart) + '\\\\s*'": "tried below",
     "converters/nvprof/printed_traces.py '\\\\s*' + '\\\\s+'.join(cells) + '\\\\s*'": "tried below",
     "converters/tracy_csv/reader.py mark.join(parts)": "a lazy name, then cells without the mark",
