@@ -14,6 +14,13 @@ Critical path(%)  Critical path  Waiting time  Name               --dependency-a
 Time(%)      Time  Name                                           --cpu-profiling: a tree, of callers or of callees
  23.19%  62.5323s  propagate
  23.19%  62.5323s  | main
+
+   Start  Duration   Grid Size   Block Size  Regs*   SSMem*  DSMem*      Size        Device  Context  Name
+133.81ms  135.78us           -            -      -        -       -  409.60KB  GeForce GTX 10        1  [CUDA]
+137.10ms  1.7170ms   (20 10 1)    (32 32 1)     29  8.000KB      0B         -  Quadro T2000 (0       1  f() [94]
+
+Two blanks separate the columns of a trace; a device is cut after 15 letters, and may end in a number, as in
+"GeForce GTX 10". Copies from web pages have only one blank. Its rows get the headings of CSV.
 """
 
 from __future__ import annotations
@@ -22,8 +29,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from .printed_traces import Shape, trace_shape
 
 _SUMMARY = re.compile(r"\s*(?:Type\s+)?Time ?\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name\s*")
 _METRICS = re.compile(r"\s*Invocations\s+(Metric|Event) Name\s.*\bMin\s+Max\s+Avg\b.*", re.DOTALL)
@@ -60,7 +65,7 @@ class Printed:
 
     kind: str
     ordinal: int
-    shape: Shape | None = None
+    shape: _Shape | None = None
     headings: tuple[str, ...] = ()
     place: dict[str, str] = field(default_factory=dict)
 
@@ -146,3 +151,65 @@ def launch_row(table: Printed, text: str) -> list[str] | None:
 def split(text: str) -> list[str]:
     """The cells of a line, separated by two or more blanks."""
     return re.split(r"\s{2,}", text.strip())
+
+
+_SIZE = r"-|\(\d+[ ,]+\d+[ ,]+\d+\)"
+_PLACE = r"-|\d+"
+_DEVICE = r"-|\S.{0,63}"
+_UNBROKEN = r"\S+"
+
+#: The pattern of a column's cells; cells of other columns are words without blanks.
+_CELLS = {
+    "Grid Size": _SIZE,
+    "Block Size": _SIZE,
+    "Device": _DEVICE,
+    "Src Dev": _DEVICE,
+    "Dst Dev": _DEVICE,
+    "Context": _PLACE,
+    "Stream": _PLACE,
+    "Src Ctx": _PLACE,
+    "Dst Ctx": _PLACE,
+    "Unified Memory": r"-|PC \S+|\S+",
+    "Name": r"\S.*",
+}
+_TRACE = re.compile(r"\s*Start\s+Duration\s.*\bName\s*")
+_HEADINGS = re.compile(r"\(?(Grid Size|Block Size|Unified Memory|Virtual Address|(?:Src|Dst) (?:Dev|Ctx)|[^\s()]+)\)?")
+_SIZES = re.compile(r"\((\d+)[ ,]+(\d+)[ ,]+(\d+)\)")
+
+#: Heading in printed tables -> in CSV.
+_AS_CSV = {"Regs*": "Registers Per Thread", "SSMem*": "Static SMem", "DSMem*": "Dynamic SMem"}
+
+
+class _Shape(NamedTuple):
+    """The headings of a trace, and the patterns of its rows: with two blanks between columns, or with one."""
+
+    headings: tuple[str, ...]
+    patterns: tuple[re.Pattern[str], ...]
+
+
+def trace_shape(text: str) -> _Shape | None:
+    """Returns the shape of the trace whose headings are in a line, None for another line."""
+    if not _TRACE.fullmatch(text) or '"' in text or "," in text:
+        return None
+    headings = tuple(_HEADINGS.findall(text))
+    cells = [f"({_CELLS.get(name, _UNBROKEN)})" for name in headings]
+    apart = [cell.replace(_DEVICE, _DEVICE + "?") for cell in cells]  # the first two blanks end it
+    return _Shape(
+        headings,
+        (re.compile(r"\s*" + r"\s{2,}".join(apart) + r"\s*"), re.compile(r"\s*" + r"\s+".join(cells) + r"\s*")),
+    )
+
+
+def trace_row(shape: _Shape, text: str) -> dict[str, str] | None:
+    """The cells of a row under the headings of CSV, None for another line."""
+    found = next((found for pattern in shape.patterns if (found := pattern.fullmatch(text))), None)
+    if not found:
+        return None
+    row: dict[str, str] = {}
+    for name, cell in zip(shape.headings, found.groups(), strict=True):
+        if name in ("Grid Size", "Block Size"):
+            sizes = _SIZES.fullmatch(cell)
+            row |= {f"{name.split()[0]} {axis}": sizes[i] if sizes else "" for i, axis in enumerate("XYZ", 1)}
+        else:
+            row[_AS_CSV.get(name, name)] = "" if cell == "-" else cell.rstrip()
+    return row

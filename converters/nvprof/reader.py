@@ -29,11 +29,10 @@ from .printed import (
     path_row,
     sampled_row,
     summary_row,
+    trace_row,
 )
-from .printed_traces import trace_row
-from .sizes import bytes_of
 from .tables import MEMORY, METRICS, SUMMARY, TRACE, shifted, table_kind
-from .traces import IDS, Traces
+from .traces import IDS, Traces, bytes_of
 
 _PREFIX = re.compile(r"\s*(?:==(\d{1,18})==|={6,}) ?")
 _COMMAND = re.compile(r"(?:NV|PG)PROF is profiling process (\d{1,18}), command: (.*)")

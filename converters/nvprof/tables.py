@@ -20,15 +20,14 @@ GeForce GTX 1080 Ti (0)              a device and its number; printed tables cut
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ktrace.kit.text.headings import STATISTICS, Columns, heading
 
 if TYPE_CHECKING:
     from ktrace.kit.columnar.csv_blocks import CsvTable
-import re
-from typing import NamedTuple
 
 _COPY = re.compile(r"\[(?:CUDA|Unified Memory) memcpy (\w+)(?: [^\]]*)?\]", re.IGNORECASE)
 

@@ -7,17 +7,22 @@
     its log           [05/08/2024-14:05:14] [I] === Profile (2094 iterations ) ===
                       [05/08/2024-14:05:14] [I] Latency: min = 0.85 ms, max = 0.87 ms, ..., percentile(99%) = 0.87 ms
 
+A folder with the exports of one run is one trace, its files named as trex names them:
+
+    resnet.profile.json or resnet.onnx.engine.profile.json     read second: each layer gets its description
+    resnet.graph.json                                          read first
+    resnet.timing.json                                         the queries
+
 Facts: samples/common/sampleReporting.cpp, sampleDevice.cpp and logging.h of NVIDIA/TensorRT from 2019 to 2026.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.text.titles import utf8_head
-
-from .folder import own_files
 
 _PROFILE = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*(?:\]|(?:,\s*)?\{\s*"name"\s*:)')
 _TIMES = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"start(?:Enq|In)Ms"\s*:')
@@ -33,6 +38,11 @@ _RUN = "&&&& RUNNING TensorRT.trtexec"
 
 _TREX_REMEDY = "read the files next to it: NAME.profile.json, NAME.timing.json, or trtexec's own log"
 _LOG_REMEDY = "run trtexec with --dumpProfile or --exportProfile=profile.json, and let the run end"
+
+_NAME = re.compile(r"(?P<run>[^/]+)\.(?P<what>graph|profile|timing)\.json(?:\.gz|\.zst)?")
+
+#: The order in which the files are read.
+_ORDER = ("graph", "profile", "timing")
 
 
 def probe(sample: Sample) -> Match | None:
@@ -68,6 +78,14 @@ def _json(head: bytes) -> Match | None:
     if _TREX.match(head):
         return Match(Score.NEAR, "is a file of facts about a TensorRT engine, without its profile", _TREX_REMEDY)
     return None
+
+
+def own_files(listing: Iterable[str]) -> dict[str, str]:
+    """Returns what -> file of a folder with one run; nothing for another folder, or one with several runs."""
+    found = [match for path in listing if (match := _NAME.fullmatch(path))]
+    files = {match["what"]: match[0] for match in found}
+    one = len({match["run"] for match in found}) == 1 and len(files) == len(found)
+    return {what: files[what] for what in _ORDER if what in files} if one and len(files) > 1 else {}
 
 
 FORMAT = Format(

@@ -26,14 +26,14 @@ from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.input.boundary import BadFiles
-from ktrace.input.source import Source
+from ktrace.input.source import Source, file_in
 from ktrace.kit.text.json_items import Item, beginning, json_items, plain_value
 from ktrace.kit.text.numbers import to_ns
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-from .folder import in_order
+from . import own_files
 from .log import kind_of, milliseconds, read_log
 
 _LIMIT = 1 << 62
@@ -183,7 +183,7 @@ def read_exports(source: Source, conversion: Conversion) -> Iterator[Batch]:
     rows.fact("source", facts={"tool": "TensorRT trtexec"})
     exports = _Exports(rows, conversion, join=source.is_folder)
     bad = BadFiles(conversion.report)
-    for place, file in in_order(source, conversion) if source.is_folder else [("", source)]:
+    for place, file in _in_order(source, conversion) if source.is_folder else [("", source)]:
         exports.begin(place)
         for item in bad.left_out(file.path, json_items(file, conversion.report)):
             conversion.report.record()
@@ -347,3 +347,14 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         yield from read_exports(source, conversion)
     else:
         yield from read_log(source, conversion)
+
+
+def _in_order(folder: Source, conversion: Conversion) -> Iterator[tuple[str, Source]]:
+    """Yields the files in the order in which they are read, each with its name; reports the other ones."""
+    listing = folder.sample().listing or ()
+    own = own_files(listing)
+    for path in listing:
+        if path not in own.values():
+            conversion.report.issue("no-trace", path)
+    for path in own.values():
+        yield path, file_in(folder, path)

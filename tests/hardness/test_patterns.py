@@ -9,7 +9,7 @@ from zlib import crc32
 import nightly
 import pytest
 
-from ktrace.converters.nvprof.printed_traces import trace_shape
+from ktrace.converters.nvprof.printed import trace_shape
 from tests.helpers.patterns import Used, all_patterns
 from tests.helpers.pumps import Pump, cost, pumps
 
@@ -124,8 +124,8 @@ _OPEN = {
     "converters/execution_trace/document.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + re.escape(key[1]) + b')'": "tried below",  # noqa: E501
     "converters/nsys/calls.py pattern": "names of tables, which the module gives",
     "converters/nsys_stats/reports.py f'(?:^|[^a-z0-9]){name}(?![a-z0-9])'": "no repetition",
-    "converters/nvprof/printed_traces.py '\\\\s*' + '\\\\s{2,}'.join(apart) + '\\\\s*'": "tried below",
-    "converters/nvprof/printed_traces.py '\\\\s*' + '\\\\s+'.join(cells) + '\\\\s*'": "tried below",
+    "converters/nvprof/printed.py '\\\\s*' + '\\\\s{2,}'.join(apart) + '\\\\s*'": "tried below",
+    "converters/nvprof/printed.py '\\\\s*' + '\\\\s+'.join(cells) + '\\\\s*'": "tried below",
     "converters/tracy_csv/reader.py mark.join(parts)": "a lazy name, then cells without the mark",
     "converters/rocprofv3_json/walk.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + (re.escape(key[1]) if key else b'') + b')'": "tried below",  # noqa: E501
 }
