@@ -20,7 +20,7 @@ from ktrace.model.arrays import Float64, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 
-from .infos import Ids, json_object, plain
+from .places import Ids, json_object, plain
 from .slices import Tables
 from .work import with_values
 

@@ -1,4 +1,17 @@
-"""The place of rows: host, process, thread, device, stream; and their event, which links them.
+"""Where rows belong: the processes of a database, the tables that rows refer to by id, the columns of a place.
+
+A process is a set of tables, or the rows with one guid in tables that several share:
+
+    rocpd_region_0000ddb5_...  rocpd_string_0000ddb5_...      ProcessTables("_0000ddb5_...", {"region": ..., ...})
+    rocpd_region  guid a, guid b                              two parts of the same tables, by guid
+
+The ids of nodes, processes, threads, agents, queues, streams, tracks, kernels and counters are those of its tables:
+
+    pid 2 of a row  ->  rocpd_info_process id 2  ->  pid 56757
+    agent_id 4      ->  rocpd_info_agent id 4    ->  absolute_index 4, type GPU, AMD Instinct MI300X
+
+rocprofv3 uses the system's numbers as ids, so that both are equal; other tools number them from 1. The place of a row
+is its host, process, thread, device and stream; its event links it.
 
     schema 3   nid, pid, tid, agent_id, queue_id, stream_id       of the row
     schema 4   track_id                                           of its rocpd_track
@@ -8,7 +21,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -20,10 +35,195 @@ from ktrace.kit.columnar.blocks import Block, nonzero
 from ktrace.kit.columnar.dictionaries import combinations
 from ktrace.kit.sqlite.database import Database
 from ktrace.kit.sqlite.lookup import Lookup, Texts, both
+from ktrace.model.json_text import load_json
 from ktrace.model.row_builder import RowBuilder
 
-from .infos import Infos
-from .process_tables import ProcessTables
+#: Tables whose rows become rows of the model, in the order in which they are read.
+EVENT_TABLES = ("region", "sample", "kernel_dispatch", "memory_copy", "memory_allocate", "pmc_event", "arg")
+
+#: Tables that other tables refer to.
+LOOKED_UP = frozenset(
+    {
+        *("metadata", "string", "event", "track", "timestamp", "line_info", "call_stack"),
+        *(f"info_{word}" for word in ("node", "process", "thread", "category", "agent", "queue", "stream", "pmc")),
+        *(f"info_{word}" for word in ("code_object", "kernel_symbol", "address_range", "source_code", "pc")),
+    }
+)
+
+#: Columns with whole numbers, and with texts, in all tables.
+WHOLE = (
+    *("id", "nid", "pid", "tid", "ppid", "agent_id", "queue_id", "stream_id", "track_id", "name_id", "region_name_id"),
+    *(
+        "start",
+        "end",
+        "timestamp",
+        "start_id",
+        "end_id",
+        "timestamp_id",
+        "event_id",
+        "category_id",
+        "stack_id",
+        "parent_stack_id",
+        "kernel_id",
+        "dispatch_id",
+    ),
+    *("pmc_id", "sample_id", "size", "dst_agent_id", "src_agent_id", "private_segment_size", "group_segment_size"),
+    *(f"{of}_size_{axis}" for of in ("workgroup", "grid") for axis in "xyz"),
+    *("absolute_index", "type_index", "logical_index", "sgpr_count", "arch_vgpr_count", "accum_vgpr_count"),
+    *("xcc", "shader_engine", "shader_array", "wgp", "instance", "graph_exec_id", "graph_node_id"),
+)
+TEXTS = (
+    *("guid", "string", "name", "symbol", "units", "display_name", "kernel_name", "hostname", "system_name"),
+    *("machine_id", "command", "type", "level", "model_name", "vendor_name", "product_name", "user_name"),
+)
+
+_KNOWN = "|".join(sorted((*EVENT_TABLES, *LOOKED_UP), key=len, reverse=True))
+_NAMES = (
+    re.compile(rf"rocpd_({_KNOWN})(_[0-9a-f_]+)?", re.IGNORECASE),
+    re.compile(r"rocpd_(.+?)(_[0-9a-f]{8}(?:_[0-9a-f]+)*)?", re.IGNORECASE),
+)
+
+
+@dataclass(frozen=True)
+class ProcessTables:
+    """The tables of a process by their names without prefix and suffix; `where` is an SQL condition for their rows."""
+
+    tables: dict[str, str] = field(default_factory=dict)
+    where: str = ""
+
+    def table(self, kind: str) -> str | None:
+        """The table of a kind, None if the process has none."""
+        return self.tables.get(kind)
+
+
+def process_tables(database: Database) -> list[ProcessTables]:
+    """Returns the processes, in the order of the creation of their tables."""
+    sets: dict[str, dict[str, str]] = {}
+    for table in database.tables:
+        found = next((found for name in _NAMES if (found := name.fullmatch(table))), None)
+        if found:
+            sets.setdefault((found[2] or "").lower(), {})[found[1].lower()] = table
+    return [part for tables in sets.values() for part in _by_guid(database, tables)]
+
+
+def _by_guid(database: Database, tables: dict[str, str]) -> list[ProcessTables]:
+    """The processes in a set of tables: one if they have one guid, as in all databases from a profiler."""
+    guids: set[str] = set()
+    for kind in ("info_process", "info_node", "info_thread", "info_agent"):
+        table = tables.get(kind)
+        if table and database.has(table, "guid"):
+            answer = database.query(table, f"SELECT DISTINCT guid FROM {quoted_name(table)}")
+            guids |= {guid for (guid,) in answer if isinstance(guid, str)}
+    if len(guids) < 2:
+        return [ProcessTables(tables)]
+    quoted = ["'" + guid.replace("'", "''") + "'" for guid in sorted(guids)]
+    conditions = [f"guid = {guid}" for guid in quoted]
+    conditions.append(f"(guid IS NULL OR guid NOT IN ({', '.join(quoted)}))")
+    with_guid = {kind: table for kind, table in tables.items() if database.has(table, "guid")}
+    of_all = {kind: table for kind, table in tables.items() if kind not in with_guid}
+    return [ProcessTables(with_guid, condition) for condition in conditions] + (
+        [ProcessTables(of_all)] if of_all else []
+    )
+
+
+class Ids:
+    """Values by ids. `else_itself`: an id without a row is its own value."""
+
+    def __init__(self, ids: pa.Array, values: pa.Array, *, else_itself: bool = False) -> None:
+        self._ids = ids
+        self.values = values
+        self._else_itself = else_itself
+
+    def of(self, column: pa.Array | None) -> pa.Array | None:
+        """The value of each id, None for no ids."""
+        return None if column is None else self.at(column)
+
+    def at(self, column: pa.Array) -> pa.Array:
+        """The value of each id, null for null."""
+        if column.null_count == 0 and len(column) and pc.all(pc.equal(column, column[0])).as_py():
+            found = self.values.take(pc.index_in(column.slice(0, 1), value_set=self._ids))
+            value = column[0] if found.null_count and self._else_itself else found[0]
+            return pa.repeat(value, len(column))
+        found = self.values.take(pc.index_in(column, value_set=self._ids))
+        return pc.coalesce(found, column) if self._else_itself and found.null_count else found
+
+    def one(self, number: int | None) -> Any:
+        """The value of one id."""
+        return self.at(pa.array([number], self._ids.type))[0].as_py()
+
+
+class Infos:
+    """The tables rocpd_info_* and rocpd_track of a part."""
+
+    def __init__(self, database: Database, part: ProcessTables) -> None:
+        self._database = database
+        self._part = part
+        self.nodes = self.table("info_node", "hostname", "system_name", "machine_id")
+        self.processes = self.table("info_process", "nid", "ppid", "pid", "name", "command", "start", "end")
+        self.threads = self.table("info_thread", "nid", "pid", "tid", "name")
+        names = ("name", "model_name", "vendor_name", "product_name", "user_name", "extdata")
+        self.agents = self.table("info_agent", "nid", "type", "absolute_index", "type_index", "logical_index", *names)
+        self.tracks = self.table("track", "nid", "pid", "tid", "agent_id", "queue_id", "stream_id", "name_id")
+        self.streams = self.table("info_stream", "pid", "name")
+        self.queues = self.table("info_queue", "pid", "name")
+        self.host = self._ids(self.nodes, _first_of(self.nodes, "hostname", "system_name", "machine_id"))
+        self.pid = self._ids(self.processes, self.processes["pid"], else_itself=True)
+        self.tid = self._ids(self.threads, self.threads["tid"], else_itself=True)
+        self.device = self._ids(self.agents, self.agents["absolute_index"], else_itself=True)
+        self.agent_type = self._ids(self.agents, self.agents["type"])
+
+    def table(self, kind: str, *columns: str) -> pa.Table:
+        """Returns columns of a table, null for columns that it doesn't have; no rows if there is no table."""
+        table = self._part.table(kind)
+        if table is None:
+            return pa.table({name: pa.array([], pa.int64()) for name in ("id", *columns)})
+        found = self._database.part(table, ["id", *columns], self._part.where)
+        own = {name.casefold(): plain(found[name]) for name in found.column_names}
+        if "id" not in own:
+            return self.table("", *columns)
+        nothing = pa.nulls(len(found), pa.int64())
+        return pa.table({name: own.get(name, nothing) for name in ("id", *columns)})
+
+    @staticmethod
+    def _ids(table: pa.Table, values: pa.Array | pa.ChunkedArray, *, else_itself: bool = False) -> Ids:
+        return Ids(plain(table["id"]), plain(values), else_itself=else_itself)
+
+    def ids(self, table: pa.Table, column: str) -> Ids:
+        """The values of a column of such a table by id."""
+        return self._ids(table, table[column])
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether streams were recorded; if not, all work is on stream 0."""
+        return bool(pc.any(pc.not_equal(_numbers(self.streams["id"]), 0)).as_py())
+
+
+def json_object(text: Any) -> dict[str, Any]:
+    """The extdata of a row; empty if it isn't a JSON object."""
+    try:
+        value = load_json(text) if isinstance(text, str) else {}
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column of a table as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    whole = column.combine_chunks()
+    return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+def _numbers(column: pa.ChunkedArray) -> pa.Array:
+    return plain(column) if pa.types.is_integer(column.type) else pa.array([], pa.int64())
+
+
+def _first_of(table: pa.Table, *columns: str) -> pa.Array:
+    """The first of the columns that isn't empty, as text."""
+    texts = [plain(table[name]).cast(pa.string()) for name in columns]
+    return pc.coalesce(*(pc.if_else(pc.equal(text, ""), None, text) for text in texts))
+
 
 _EVENT = ("category_id", "stack_id", "parent_stack_id", "correlation_id")
 _PLACE = ("nid", "pid", "tid", "agent_id", "queue_id", "stream_id")

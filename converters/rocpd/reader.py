@@ -31,9 +31,7 @@ from ktrace.model.json_text import load_json
 from ktrace.model.row_builder import RowBuilder
 
 from .counters import Counters
-from .infos import json_object
-from .places import Columns
-from .process_tables import EVENT_TABLES, LOOKED_UP, TEXTS, WHOLE, ProcessTables, process_tables
+from .places import EVENT_TABLES, LOOKED_UP, TEXTS, WHOLE, Columns, ProcessTables, json_object, process_tables
 from .slices import TableReader, Tables, json_cells, unpacked
 from .work import Allocations, Copies, Kernels, with_values
 

@@ -26,9 +26,7 @@ from ktrace.kit.sqlite.lookup import Children, FirstId, Lookup, Texts
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded, load_json, quoted
 
-from .infos import Infos
-from .places import Columns, RocpdTracks, filled_columns, linked
-from .process_tables import ProcessTables
+from .places import Columns, Infos, ProcessTables, RocpdTracks, filled_columns, linked
 
 
 class Arguments:

@@ -14,8 +14,7 @@ from ktrace.kit.columnar.dictionaries import constant
 from ktrace.kit.rocm.common import copy_kinds, launch, short_name
 from ktrace.model.batch import Batch
 
-from .infos import json_object, plain
-from .places import Columns
+from .places import Columns, json_object, plain
 from .slices import TableReader, Tables
 
 _SYMBOL = (

@@ -23,9 +23,8 @@ from ktrace.kit.rocm.common import MEANS, mean_counter
 from ktrace.model.arrays import Float64, Int64
 from ktrace.model.batch import Batch
 
-from .columns import block_of
+from .record_columns import Records, block_of
 from .tool import Tool
-from .walk import Records
 
 #: Makes rows with these ids of dispatches.
 _Kernels = Callable[[Block, Int64], Batch]

@@ -22,7 +22,7 @@ from ktrace.kit.trace_json.salvage import salvage
 from ktrace.model.json_text import NOT_JSON, refuse_deep
 from ktrace.report import Report
 
-from .shapes import Shape
+from .record_columns import Records, Shape
 
 #: The key of the document.
 TOOL = "rocprofiler-sdk-tool"
@@ -53,16 +53,6 @@ class Member(NamedTuple):
     entry: int
     path: tuple[str, ...]
     text: bytes
-
-
-class Records(NamedTuple):
-    """Some records of a list: the path of keys to it, the number of the first record, the values as columns."""
-
-    entry: int
-    path: tuple[str, ...]
-    first: int
-    rows: int
-    columns: dict[str, list[object]]
 
 
 class Walk:

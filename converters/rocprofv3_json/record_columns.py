@@ -1,7 +1,9 @@
-"""Decodes records of a list as structs with the keys seen in it, and turns these into columns.
+"""Records of a list as columns: decoded as structs with the keys seen in it, then in Arrow with the names of rocpd.
 
     {"kind": 11, "correlation_id": {"internal": 3}}     a struct with a struct in it
-    correlation_id.internal  [3, 4, 5]                  a column
+    correlation_id.internal          [3, 4, 5]          a column
+    dispatch_info.workgroup_size.x   workgroup_size_x   its name
+    dispatch_info.agent_id.handle    agent_id
 
 Structs are decoded twice as fast as dicts, and refuse an unknown key, so that no key is lost.
 """
@@ -10,9 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import pyarrow as pa
+
+from ktrace.kit.columnar.blocks import Block
+from ktrace.model.json_text import dump_json
 
 #: Keys beyond which those of earlier records are forgotten: every record has a cell for each known key.
 MOST_KEYS = 500
@@ -119,3 +125,97 @@ def _leaves(tree: Tree, keys: tuple[str, ...], where: tuple[str, ...]) -> Iterat
             yield (*keys, key), ".".join(here)
         else:
             yield from _leaves(inner, (*keys, key), here)
+
+
+_TIMES = ("start_timestamp", "end_timestamp", "timestamp")
+_LATE = 1 << 62
+
+#: Columns of whole numbers. Other values become an argument whose name has a "$".
+_WHOLE = frozenset(
+    {
+        *("thread_id", "dispatch_id", "private_segment_size", "group_segment_size", "queue_id", "stream_id", "bytes"),
+        *(
+            "allocation_size",
+            "correlation_id",
+            *(f"correlation_id.{of}" for of in ("internal", "external", "ancestor")),
+        ),
+        *(f"{of}_size_{axis}" for of in ("workgroup", "grid") for axis in "xyz"),
+    }
+)
+
+#: Sizes of the records' C structures.
+_STRUCTURES = ("size", "dispatch_info.size", "dispatch_data.size", "dispatch_data.dispatch_info.size")
+
+
+class Records(NamedTuple):
+    """Some records of a list: the path of keys to it, the number of the first record, the values as columns."""
+
+    entry: int
+    path: tuple[str, ...]
+    first: int
+    rows: int
+    columns: dict[str, list[object]]
+
+
+def block_of(records: Records, *, left_out: tuple[str, ...] = ()) -> Block:
+    """Returns the records as a block; columns with numbers beyond int64 are JSON texts."""
+    columns: dict[str, pa.Array] = {}
+    for key, values in records.columns.items():
+        if key in _STRUCTURES or key in left_out:
+            continue
+        name = _name(key)
+        name = name if name not in columns else key
+        if name in _TIMES:
+            columns[name] = times(values)
+        elif name in ("agent_id", "src_agent_id", "dst_agent_id"):
+            columns[name] = wholes(values, 0, (1 << 64) - 1, pa.uint64())
+        elif name in _WHOLE:
+            columns[name] = wholes(values, -(1 << 63), (1 << 63) - 1, pa.int64())
+            if columns[name].null_count > values.count(None):
+                whole = columns[name].is_valid().to_pylist()
+                columns[f"${name}"] = column([None if ok else value for ok, value in zip(whole, values, strict=True)])
+        else:
+            columns[name] = column(values)
+    numbers = pa.array(range(records.first + 1, records.first + records.rows + 1), pa.int64())
+    return Block(f"{'.'.join(records.path)} record", numbers, columns)
+
+
+def _name(key: str) -> str:
+    parts = [part for part in key.split(".") if part not in ("dispatch_info", "dispatch_data", "handle")]
+    if parts[:-1] in (["workgroup_size"], ["grid_size"]):
+        return "_".join(parts)
+    return ".".join(parts) or key
+
+
+def column(values: list[object]) -> pa.Array:
+    """A column of whole numbers, numbers, texts or booleans, else of JSON."""
+    kinds = {type(value) for value in values} - {type(None)}
+    wanted = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    try:
+        if len(kinds) == 1 and (kind := kinds.pop()) in wanted:
+            return pa.array(values, wanted[kind])
+        if not kinds:
+            return pa.nulls(len(values), pa.int64())
+    except (OverflowError, pa.ArrowInvalid):
+        pass
+    return pa.array([None if value is None else dump_json(value).encode() for value in values], pa.binary())
+
+
+def wholes(values: list[object], least: int, greatest: int, kind: pa.DataType) -> pa.Array:
+    """A column of whole numbers, null for other values."""
+    if {type(value) for value in values} <= {int, type(None)}:
+        try:
+            return pa.array(values, kind)
+        except (OverflowError, pa.ArrowInvalid):
+            pass
+    return pa.array([value if type(value) is int and least <= value <= greatest else None for value in values], kind)
+
+
+def times(values: list[object]) -> pa.Array:
+    """A column of times in ns; numbers beyond int64 are out of range, values that aren't whole numbers null."""
+    if {type(value) for value in values} <= {int, type(None)}:
+        try:
+            return pa.array(values, pa.int64())
+        except (OverflowError, pa.ArrowInvalid):
+            pass
+    return pa.array([max(-_LATE, min(value, _LATE)) if type(value) is int else None for value in values], pa.int64())
