@@ -4,17 +4,75 @@ kernel_details.csv    Step Id,Device_id,Task ID,Stream ID,Name,Type,Accelerator 
                       1,0,1259,16,ZerosLike46,ZerosLike,AI_VECTOR_CORE,"1699529622790614.812	",607.98,...
 op_summary_*.csv      Device_id,Model ID,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us),...
 op_statistic_*.csv    Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)
+
+Tables are recognised by their headings without units, in lower case. Facts: the headings in msprof
+(csrc/application/summary, msconfig) and torch_npu (profiler/analysis), 2023 to 2026.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.ascend_folder import CSV, chosen
 
-from .tables import WORDS, table_kind
-
 #: The headings are the first line; a few lines may be before them.
 _LINES = 8
+
+_UNITS = ("(us)", "(ns)", "(ms)", "(kb)", "(mb)", "(%)")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its name, and headings that it always has; one of each alternative ("a|b") is enough."""
+
+    what: str
+    headings: tuple[str, ...]
+
+    def has(self, own: frozenset[str]) -> bool:
+        """Whether a table with these headings is of this kind."""
+        return all(any(one in own for one in heading.split("|")) for heading in self.headings)
+
+
+TASKS, UNTIMED, TASK_TIME, OP_STATISTIC, COMMUNICATION = "tasks", "op_summary", "task_time", "op_statistic", "comm"
+API, STEP_TIME, ITERATIONS, MEMORY, NPU_MEMORY = "api", "step_trace_time", "step_trace", "memory", "npu_mem"
+ALLOCATIONS, OPERATORS, MARKS, AICPU, CACHE = "operator_memory", "operator_details", "msprof_tx", "aicpu", "l2_cache"
+
+#: The first one that matches wins.
+TABLES = (
+    Table(
+        TASKS,
+        (
+            "name|op name",
+            "type|op type",
+            "accelerator core|task type",
+            "start time|task start time",
+            "duration|task duration",
+        ),
+    ),
+    Table(UNTIMED, ("op name", "op type|task type", "task duration")),
+    Table(TASK_TIME, ("kernel_name", "kernel_type", "task_time", "task_start", "task_stop")),
+    Table(OP_STATISTIC, ("op type", "core type", "count", "total time")),
+    Table(COMMUNICATION, ("op type", "count", "total time", "min time", "avg time", "max time", "ratio")),
+    Table(API, ("level", "api name", "time", "count", "avg")),
+    Table(STEP_TIME, ("step", "computing", "communication(not overlapped)", "free")),
+    Table(ITERATIONS, ("iteration id", "fp start", "iteration end", "iteration time")),
+    Table(MEMORY, ("component", "timestamp", "total reserved")),
+    Table(NPU_MEMORY, ("event", "timestamp", "memory", "hbm|ddr|allocated")),
+    Table(ALLOCATIONS, ("name", "size", "allocation time", "release time")),
+    Table(OPERATORS, ("name", "host self duration", "host total duration", "device self duration")),
+    Table(MARKS, ("pid", "tid", "event_type", "start_time", "end_time", "message")),
+    Table(AICPU, ("node", "compute_time", "memcpy_time", "task_time", "dispatch_time")),
+    Table(CACHE, ("stream id", "task id", "hit rate", "victim rate", "op name")),
+)
+
+#: Words of which each table has at least one, as its file spells them.
+_WORDS = (
+    *("Accelerator Core", "Task Type", "Task Duration", "kernel_type", "Core Type", "OP Type", "API Name", "Computing"),
+    *("Iteration Time", "Total Reserved", "timestamp(us)", "Allocation Time", "Host Self Duration", "event_type"),
+    *("Compute_time", "Victim Rate"),
+)
 
 
 def probe(sample: Sample) -> Match | None:
@@ -25,7 +83,7 @@ def probe(sample: Sample) -> Match | None:
             return None
         return Match(Score.DIALECT, f"contains files of Ascend's profiler, such as {files.read[0]}")
     start = sample.head[:4096]
-    if b"," not in start or not any(word.encode() in start for word in WORDS):
+    if b"," not in start or not any(word.encode() in start for word in _WORDS):
         return None
     for line in sample.lines[:_LINES] if len(sample.head) < 4096 else _first_lines(sample):
         if "," in line and (what := table_kind(line.split(","))):
@@ -36,6 +94,21 @@ def probe(sample: Sample) -> Match | None:
 def _first_lines(sample: Sample) -> list[str]:
     text = sample.head[: 1 << 14].decode("utf-8", "replace").removeprefix("\ufeff")
     return text.splitlines()[:_LINES]
+
+
+def table_kind(cells: Sequence[str]) -> str | None:
+    """Returns the table that has these headings, None for none."""
+    own = frozenset(map(plain, cells))
+    return next((table.what for table in TABLES if table.has(own)), None)
+
+
+def plain(heading: str) -> str:
+    """A heading without its unit, in lower case."""
+    text = heading.strip().strip('"').strip().casefold()
+    for unit in _UNITS:
+        if text.endswith(unit):
+            return text.removesuffix(unit).rstrip()
+    return text
 
 
 FORMAT = Format(

@@ -24,7 +24,7 @@ from ktrace.kit.columnar.typed_cells import Field, Number, Text, Time, Whole, Wo
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
-from .tables import AICPU, ALLOCATIONS, ITERATIONS, MARKS, TASK_TIME, TASKS
+from . import AICPU, ALLOCATIONS, ITERATIONS, MARKS, TASK_TIME, TASKS
 
 #: The ids of the rows of a line begin at this times its number.
 IDS = 16

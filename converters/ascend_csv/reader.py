@@ -36,8 +36,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
-from .events import EVENTS, IDS, EventRows, Listed, device_of
-from .tables import (
+from . import (
     API,
     CACHE,
     COMMUNICATION,
@@ -49,6 +48,7 @@ from .tables import (
     UNTIMED,
     table_kind,
 )
+from .events import EVENTS, IDS, EventRows, Listed, device_of
 
 _PLACE = {"device": ("device id",)}
 

@@ -7,7 +7,7 @@
     %cRelu             	%c6.10ms	%c2D 32,64         	%c2048	%cx: 2D 32,64 	%c font-weight:bold color:red
     │ (index) │ name     │ ms   │                           console.table
 
-`figures` reads lines, `boxes` tables. Programs whose words are known have formats of their own: this one comes last.
+Programs whose words are known have formats of their own: this one comes last.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text[:_SEARCHED]
     if _OTHERS in text or not (_INDEX.search(text) if _WORD in text else _PAGE.search(text) and _TIME.search(text)):
         return None
-    from .boxes import box_of
-    from .figures import figures_of
+    from .figures import box_of, figures_of
 
     lines = [line for line in text.splitlines() if line.strip()]
     for number, line in enumerate(lines):

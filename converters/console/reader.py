@@ -12,8 +12,7 @@ from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .boxes import RULE, Box, box_of, cells_of
-from .figures import DEVICE, Figure, figures_of
+from .figures import DEVICE, RULE, Box, Figure, box_of, cells_of, figures_of
 
 #: Lines of a console that are longer have no durations of interest: they are texts of shaders, images, ...
 LONGEST = 1 << 20

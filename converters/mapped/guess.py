@@ -17,9 +17,9 @@ from ktrace.kit.columnar.csv_headings import are_units
 from ktrace.kit.text.headings import STATISTICS, Heading, cell_quantity, heading, is_time
 from ktrace.kit.text.numbers import Evidence, is_missing, with_point
 
+from .cells import kind_of
 from .heads import Head, first_table, no_table, objects
 from .json_lines import cell_texts, member
-from .names import kind_of
 
 #: Rows whose cells are looked at.
 _ROWS = 200

@@ -11,8 +11,7 @@ from ktrace.input.source import Source
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from ktrace.model.batch import Batch
 
-from .fields import Fields, no_column, resolved
-from .heads import Head, head_for
+from .heads import Fields, Head, head_for, no_column, resolved
 from .json_lines import JsonLines
 from .rows import MappedRows
 

@@ -25,9 +25,8 @@ from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-from .cells import Reader
-from .fields import Column, Fields
-from .names import Numbers, direction, kind_of
+from .cells import Numbers, Reader, direction, kind_of
+from .heads import Column, Fields
 
 _NONE = pa.scalar(None, pa.string())
 

@@ -26,7 +26,7 @@ from typing import Any
 from ktrace.kit.text.device_names import device_work
 from ktrace.model.fitting import whole_of
 
-from .columns import HOST, Column, Columns, in_bytes, nanoseconds, operations, percent
+from .grid import HOST, Column, Columns, in_bytes, nanoseconds, operations, percent
 
 #: Ranges that PyTorch and libraries for it open themselves; on a device they enclose the kernels.
 _RANGE = re.compile(

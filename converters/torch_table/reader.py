@@ -14,8 +14,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-from .columns import nanoseconds
-from .grid import Grid, grid, is_double_rule, rule
+from .grid import Grid, grid, is_double_rule, nanoseconds, rule
 from .measures import HeadAndMeasures, MeasuredRow, head_and_measures
 
 #: Rows of a table that wait until it is known which names also belong to the CPU.

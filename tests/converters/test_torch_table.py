@@ -12,8 +12,7 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
-from ktrace.converters.torch_table.columns import column
-from ktrace.converters.torch_table.grid import grid, rule
+from ktrace.converters.torch_table.grid import column, grid, rule
 from ktrace.input.detection import choose, detect_all
 from ktrace.input.format import Score
 from ktrace.input.source import Source
