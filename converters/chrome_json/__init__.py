@@ -10,8 +10,7 @@ which an epoch time would lose its nanoseconds.
 
 reader     events of any program
 read_back  rows of a file that ktrace wrote
-writer     timeline -> JSON, with these modules:
-lines      events of a batch as lines
+writer     timeline -> JSON
 track_ids  tracks and lanes as process and thread ids
 """
 

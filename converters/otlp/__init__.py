@@ -11,8 +11,7 @@ follow their length: 4 bytes, big endian (the collector's file exporter, each me
 reader     spans as rows
 documents  JSON text, small documents whole and large ones span by span
 messages   protobuf as the objects that JSON has
-console    the console exporter's objects as those of OTLP
-spans      checks an object and makes a span of it
+spans      checks an object of OTLP or of the console exporter, and makes a span of it
 writer     timeline -> OTLP JSON
 """
 

@@ -18,8 +18,7 @@ from ktrace.kit.trace_json.salvage import may_try, mended_object
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.report import Report
 
-from .console import as_otlp, is_console, scope_of
-from .spans import Scope, make_scope, member, objects
+from .spans import Scope, as_otlp, is_console, make_scope, member, objects, scope_of
 
 #: Greatest number of bytes of a document that is decoded at once, and of a span or resource of a larger one.
 WHOLE, LARGEST = 4 << 20, 64 << 20

@@ -13,7 +13,7 @@ people.
 
 document   finds schemas and rows in the stream         scan       rows of the regular form, as numpy arrays
 values     the values by id, in temporary files         elements   any other rows, with expat
-columns    cells as columns of a block                  tables     what a table's columns become
+recording  columns, and what tables share               tables     what a table's columns become
 """
 
 from __future__ import annotations

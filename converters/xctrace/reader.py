@@ -18,10 +18,9 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from . import INTERVALS, TABLE_FILE
-from .columns import block_of
 from .document import Begin, Document, Node, Reader, Rows
 from .elements import Schema, read_rows
-from .gpu import Gpu
+from .recording import Gpu, block_of
 from .scan import scan
 from .tables import Tables
 from .values import Values

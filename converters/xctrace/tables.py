@@ -25,9 +25,8 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.masks import present
 
-from .columns import mapped, process_number, process_of_thread, texts, thread
 from .elements import Schema
-from .gpu import Gpu
+from .recording import Gpu, mapped, process_number, process_of_thread, texts, thread
 
 #: Engineering types of times, and what the time of a row is called in most tables.
 _TIMES = frozenset({"start-time", "event-time", "sample-time"})

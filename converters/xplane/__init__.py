@@ -11,10 +11,22 @@ planes { name: "/device:GPU:0"
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from ktrace.kit import Format, Match, Sample, Score
 
 #: How names of planes begin.
 _NAMES = (b"/host:", b"/device:", b"Task Environment", b"#Chip", b"/virtualdevice:", b"Host CPUs", b"Syscalls")
+
+#: The file of a host in a profile folder.
+FILE = re.compile(r"(?:(?P<run>.*)/)?(?P<host>[^/]+)\.xplane\.pb(?:\.gz|\.zst)?")
+_RUN = re.compile(r"(?:.*/)?plugins/profile/[^/]+")
+
+#: Files outside the run that another format may read.
+_TRACE = re.compile(
+    r".*\.(?:json|csv|tsv|txt|log|db|sqlite3?|perfetto|pftrace|parquet|arrows|nsys-rep|ncu-rep)(?:\.gz|\.zst)?"
+)
 
 
 def probe(sample: Sample) -> Match | None:
@@ -33,8 +45,6 @@ def probe(sample: Sample) -> Match | None:
 def _folder(listing: tuple[str, ...]) -> Match | None:
     if not any(".xplane.pb" in path for path in listing):
         return None
-    from .folder import is_ours, runs
-
     if not is_ours(listing):
         return None
     files = next(iter(runs(listing).values()))
@@ -51,6 +61,25 @@ def _plane_name(head: bytes) -> bytes | None:
             return name
         at = head.find(b"\x12", at + 1, 32)
     return None
+
+
+def runs(listing: Iterable[str]) -> dict[str, list[str]]:
+    """Returns the XPlane files of each run, run -> paths."""
+    found: dict[str, list[str]] = {}
+    for path in listing:
+        if about := FILE.fullmatch(path):
+            found.setdefault(about["run"] or "", []).append(path)
+    return found
+
+
+def is_ours(listing: Iterable[str]) -> bool:
+    """Whether a folder is a profile of XLA: it has XPlane files, and no other traces outside their folders."""
+    paths = list(listing)
+    found = runs(paths)
+    inside = tuple(f"{run}/" if run else "" for run in found)
+    if len(found) > 1 and not all(_RUN.fullmatch(run) or "/" not in run for run in found):
+        return False
+    return bool(found) and not any(_TRACE.fullmatch(path) for path in paths if not path.startswith(inside))
 
 
 FORMAT = Format(

@@ -24,8 +24,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.masks import present, words_in
 
 from .layout import Broken, Line, Plane, events_of
-from .metadata import Metadata, text_column
-from .stats import DOUBLE, INT, UINT, StatReader, Stats
+from .stats import DOUBLE, INT, UINT, Metadata, StatReader, Stats, text_column
 
 #: Events that become one batch.
 _EVENTS = 1 << 16

@@ -1,30 +1,33 @@
 """Reads XPlane files: events by plane and line, and the facts of planes.
 
-What the stats of planes and the names of lines state about the source, its devices, threads and streams.
+The stats of planes and the names of lines state facts about the source, its devices, threads and streams. A profile
+folder has a file for each host; next to them are the same events as Trace Event JSON, and results of XProf's analyses.
 """
 
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from pathlib import PurePath
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ktrace.conversion import Conversion
-from ktrace.errors import DamagedInput
+from ktrace.errors import DamagedInput, InputError
 from ktrace.input.boundary import BadFiles
 from ktrace.input.snapshot import snapshot_bytes
-from ktrace.input.source import Source
+from ktrace.input.source import Source, file_in
 from ktrace.kit.columnar.blocks import Batches
 from ktrace.kit.xla import HOST, Device, Placed, What, device_of, placed
 from ktrace.model.arrays import UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
+from . import FILE, runs
 from .events import SINCE_1970, PlaneReader
-from .folder import files_of
 from .layout import Data, Layout, Line, Plane, is_transcoded, walk
 
 METADATA, TASK = "/host:metadata", "Task Environment"
@@ -35,6 +38,22 @@ _APIS = {"nvidia": "cuda", "amd": "hip"}
 
 #: At most this many modules are named.
 MODULES = 1000
+
+#: The events of one host, or of all, as Trace Event JSON.
+_EVENTS = re.compile(r"(?:(?P<run>.*)/)?(?:(?P<host>[^/]+)\.trace|perfetto_trace)\.json(?:\.gz)?")
+
+#: Results of analyses and caches.
+_RESULTS = re.compile(
+    r"(?:.*/)?(?:[^/]+\.(?:trace_table|memory_profile|op_stats|op_metrics|input_pipeline|overview_page|kernel_stats|"
+    r"tensorflow_stats|pod_viewer|hlo_proto|events_cache|SSTABLE)\b[^/]*|(?:ALL_HOSTS|[^/]+)\.(?:\w+\.)?pb(?:\.gz)?)"
+)
+
+
+class _HostFile(NamedTuple):
+    """The file of one host."""
+
+    host: str | None
+    source: Source
 
 
 def add_device(rows: RowBuilder, host: str | None, device: Device, stats: dict[str, Any]) -> None:
@@ -91,7 +110,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """
     batches, rows, clock = Batches(conversion), RowBuilder(conversion, first_id=0), _Clock()
     bad = BadFiles(conversion.report)
-    for one in files_of(source, conversion):
+    for one in _files_of(source, conversion):
         reading = _File(one.source, conversion, batches, rows, clock, one.host).read()
         for batch in bad.left_out(one.source.path, reading):
             for first in range(0, len(batch), conversion.batch_rows):
@@ -222,3 +241,51 @@ class _File:
             report.issue("cut" if broken.cut else "bad-record", f"byte {broken.place}", detail)
         for message in layout.messages:
             report.issue("capture-warning", self._host or self._source.label, message)
+
+
+def _files_of(source: Source, conversion: Conversion) -> list[_HostFile]:
+    """Returns the XPlane files of the source, itself or those in the folder; reports the folder's other files.
+
+    Raises InputError for a folder without one, or with those of several runs.
+    """
+    if not source.is_folder:
+        return [_HostFile(None, source)]
+    listing = source.sample().listing or ()
+    found = runs(listing)
+    if not found:
+        raise InputError("contains no XPlane file", path=source.path, expected="<host>.xplane.pb", remedy="name a file")
+    if len(found) > 1:
+        names = ", ".join(list(found)[:5]) + (", ..." if len(found) > 5 else "")
+        raise InputError(
+            f"contains the profiles of {len(found)} runs: {names}",
+            path=source.path,
+            expected="the files of one run",
+            remedy=f"name the folder of a run: {PurePath(source.path) / next(iter(found))}",
+        )
+    (paths,) = found.values()
+    hosts = {about["host"] for path in paths if (about := FILE.fullmatch(path))}
+    for path in listing:
+        if not FILE.fullmatch(path):
+            _report(path, hosts, conversion)
+    return [_HostFile(_host(path), file_in(source, path)) for path in paths]
+
+
+def _report(path: str, hosts: set[str], conversion: Conversion) -> None:
+    """Reports a file that isn't read."""
+    report = conversion.report
+    repeats = _EVENTS.fullmatch(path)
+    if repeats and (repeats["host"] is None or repeats["host"] in hosts):
+        report.record()
+        report.used(outcome="same-run")
+        report.issue("same-run", path)
+    elif repeats:
+        report.record()
+        report.issue("unrecognised", path, f"there is no XPlane file of {repeats['host']}")
+    else:
+        what = "a result of XProf" if _RESULTS.fullmatch(path) else "not an XPlane file"
+        report.issue("no-trace", path, what)
+
+
+def _host(path: str) -> str | None:
+    about = FILE.fullmatch(path)
+    return about["host"] if about else None
