@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from ktrace.input.mapping import FIGURES, ISO, SIZE_UNITS, Cell, Guess, Proposal
 from ktrace.input.source import Sample
-from ktrace.kit.columnar.csv_headings import are_units
-from ktrace.kit.text.headings import STATISTICS, Heading, cell_quantity, heading, is_time
+from ktrace.kit.text.headings import STATISTICS, Heading, are_units, cell_quantity, heading, is_time
 from ktrace.kit.text.numbers import Evidence, is_missing, with_point
 
 from .cells import kind_of

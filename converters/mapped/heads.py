@@ -16,8 +16,7 @@ import msgspec
 from ktrace.errors import InputError, KtraceError
 from ktrace.input.mapping import FIGURES, PLACES, SIZE_UNITS, SIZES, TIMES, WHOLE, ColumnMap, nearest
 from ktrace.input.source import Sample
-from ktrace.kit.columnar.csv_headings import SEPARATORS, Dialect, headings_of
-from ktrace.kit.text.headings import heading
+from ktrace.kit.text.headings import SEPARATORS, Dialect, heading, headings_of
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS
 from ktrace.model.json_text import NOT_JSON
 

@@ -25,8 +25,17 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.input.source import Sample, Source
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.kit.columnar.csv_headings import find_csv
-from ktrace.kit.text.headings import FIGURES, Heading, as_int64, cell_quantity, heading, own_key, plain, to_base
+from ktrace.kit.text.headings import (
+    FIGURES,
+    Heading,
+    as_int64,
+    cell_quantity,
+    find_csv,
+    heading,
+    own_key,
+    plain,
+    to_base,
+)
 from ktrace.kit.text.layouts import Delimited
 from ktrace.kit.text.lines import Line, LineAccount, Lines
 from ktrace.kit.text.numbers import is_missing

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.columnar.csv_headings import are_units, headings_of
+from ktrace.kit.text.headings import are_units, headings_of
 from ktrace.kit.text.titles import likely_lines, without_prefix
 
 from .tables import TRACE, is_own_trace, table_kind

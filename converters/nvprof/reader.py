@@ -11,8 +11,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.kit.columnar.csv_headings import Dialect
-from ktrace.kit.text.headings import Heading, heading
+from ktrace.kit.text.headings import Dialect, Heading, heading
 from ktrace.kit.text.lines import Line
 from ktrace.kit.text.titles import without_prefix
 from ktrace.model.batch import Batch

@@ -24,11 +24,10 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Sample
 from ktrace.kit.columnar.blocks import Batches, Block, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
-from ktrace.kit.columnar.csv_headings import headings_of
 from ktrace.kit.columnar.dictionaries import words
 from ktrace.kit.columnar.text_cells import BINARY_BYTES, has_text, only, sizes
 from ktrace.kit.columnar.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
-from ktrace.kit.text.headings import cell_quantity
+from ktrace.kit.text.headings import cell_quantity, headings_of
 from ktrace.kit.text.numbers import BYTES, TIME_NS
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch

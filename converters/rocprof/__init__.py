@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.columnar.csv_headings import headings_of
 from ktrace.kit.rocm.tables import LIKELY, WORDS, is_v3, table_kind
+from ktrace.kit.text.headings import headings_of
 from ktrace.kit.text.titles import likely_lines
 
 from .printed import printed_row

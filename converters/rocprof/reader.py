@@ -12,10 +12,10 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.kit.columnar.csv_headings import Dialect
 from ktrace.kit.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
 from ktrace.kit.rocm.rows import Agents
 from ktrace.kit.rocm.tables import table_kind
+from ktrace.kit.text.headings import Dialect
 from ktrace.kit.text.lines import Line
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder

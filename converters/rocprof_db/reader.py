@@ -19,12 +19,12 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Batches, Block, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows, CsvTable
-from ktrace.kit.columnar.csv_headings import Dialect
 from ktrace.kit.rocm.common import copy_kinds, executed, short_names, work_kind
 from ktrace.kit.rocm.dispatches import IDS, DispatchRows
 from ktrace.kit.rocm.tables import DISPATCH
 from ktrace.kit.sqlite.database import Database, opened
 from ktrace.kit.sqlite.lookup import FirstId, first_ids
+from ktrace.kit.text.headings import Dialect
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder

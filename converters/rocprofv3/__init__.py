@@ -20,8 +20,8 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.columnar.csv_headings import headings_of
 from ktrace.kit.rocm.tables import LIKELY, WORDS, is_v3, table_kind
+from ktrace.kit.text.headings import headings_of
 from ktrace.kit.text.titles import likely_lines
 
 _NAME = re.compile(

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.columnar.csv_headings import find_csv
+from ktrace.kit.text.headings import find_csv
 
 STATISTICS, ZONES, GPU_ZONES, MESSAGES = "statistics of zones", "zones", "GPU zones", "messages"
 

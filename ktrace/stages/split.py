@@ -37,8 +37,8 @@ from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.masks import rows_where
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import LinkStore
+from ktrace.stages.select.crop_bounds import Marks
 from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
-from ktrace.stages.select.marks import Marks
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.events import EventStore, values
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill

@@ -15,8 +15,8 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.columnar import csv_blocks
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.kit.columnar.csv_headings import Dialect, find_csv
 from ktrace.kit.columnar.csv_parse import bare_cells
+from ktrace.kit.text.headings import Dialect, find_csv
 from ktrace.kit.text.lines import Line
 from ktrace.report import Report
 

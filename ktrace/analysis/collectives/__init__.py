@@ -34,7 +34,7 @@ def questions(names: Sequence[str], spill: Spill) -> Question:
     return CollectivesQuestion(spill)
 
 
-def notes_of(answer: CollectivesAnswer, found: Found, clocks: Clocks, parted: int) -> list[str]:
+def _notes_of(answer: CollectivesAnswer, found: Found, clocks: Clocks, parted: int) -> list[str]:
     """The sentences; `parted` is the number of rows that turned out not to belong together."""
     return [*_matching(answer, found, parted), *_clocks(answer, clocks), *_bandwidths(answer, found)]
 
@@ -141,7 +141,7 @@ class CollectivesQuestion:
             arrivals.joint,
             int(np.count_nonzero((found.joint < 0) & found.of_kinds([kind.joint for kind in found.kinds]))),
         )
-        answer.notes += notes_of(answer, found, clocks, parted)
+        answer.notes += _notes_of(answer, found, clocks, parted)
         if (late := answer.straggler) is not None:
             rank = names.index(late.label)
             answer.steady, answer.late = _steadiness(found, arrivals, rank), _late(found, arrivals, rank)

@@ -28,8 +28,8 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.masks import present, words_in
 from ktrace.store.joins import find
-from ktrace.store.shapes import Shapes
 from ktrace.store.spill import Spill
+from ktrace.store.vocabulary import Shapes
 from ktrace.tables.figures import Cell, Column, Table, percent
 
 #: The columns of an end: attached to an event, or by its place.

@@ -35,8 +35,8 @@ from ktrace.model.masks import NameTest, present, words_in
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.events import values
 from ktrace.store.joins import group_start_mask, positions
-from ktrace.store.shapes import Shapes
 from ktrace.store.spill import Spill
+from ktrace.store.vocabulary import Shapes
 
 #: The columns of the model that it looks at, besides those of any summary.
 COLUMNS = frozenset({"bytes", "args", "tid"})

@@ -35,8 +35,8 @@ from ktrace.model.tracks import Track
 from ktrace.report import Issue, Ledger, Report, Severity
 from ktrace.stages.select.dependents import are_figures
 from ktrace.store.events import LIMIT, values
-from ktrace.store.shapes import Shapes
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill
+from ktrace.store.vocabulary import Shapes
 
 #: The version of the files; others aren't read.
 VERSION = 3

@@ -45,7 +45,7 @@ from ktrace.model.batch import TRACK_COLUMNS
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import truth, words_in
 from ktrace.naming.phases import Attended
-from ktrace.store.shapes import Shapes
+from ktrace.store.vocabulary import Shapes
 
 
 def cost_of(operator: Operator) -> Cost | None:

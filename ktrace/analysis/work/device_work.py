@@ -18,7 +18,7 @@ from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.store.joins import Correlated, find_launches
-from ktrace.store.shapes import Shapes
+from ktrace.store.vocabulary import Shapes
 
 Shape = dict[str, Any]
 

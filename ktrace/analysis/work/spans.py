@@ -48,8 +48,8 @@ from ktrace.stages.order.nesting import enclosing
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.events import values
 from ktrace.store.joins import find
-from ktrace.store.shapes import Shapes
 from ktrace.store.spill import Spill
+from ktrace.store.vocabulary import Shapes
 
 #: The kinds of spans; `kind` is an index of it.
 KINDS = ("api", "op", "range")

@@ -25,10 +25,10 @@ from ktrace.conversion import Conversion
 from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current
 from ktrace.input.source import Source
+from ktrace.kit.text.headings import Dialect, Recogniser, are_units, headings_of
 from ktrace.kit.text.lines import Line, LineAccount
 
 from .blocks import Block
-from .csv_headings import Dialect, Recogniser, are_units, headings_of
 from .csv_parse import LONGEST_ROW, ParsedLines, line_count, parse_fast, parse_lines, wordy_rows
 
 #: Bytes of lines that are parsed at once.

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
+from ktrace.kit.text.headings import Dialect
 from ktrace.model.arrays import Int64
 
-from .csv_headings import Dialect
 from .dictionaries import is_utf8
 
 #: Lines that a row may extend over.

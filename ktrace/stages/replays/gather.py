@@ -22,7 +22,7 @@ from ktrace.model.json_text import decoded, dump_json, load_object
 from ktrace.model.masks import NameTest, each_source, truth, words_in
 from ktrace.naming.demangling import demangled
 from ktrace.store.events import values
-from ktrace.store.shapes import Shapes
+from ktrace.store.vocabulary import Shapes
 
 #: What a call launches, or a piece of work is, if it isn't a kernel whose name is known. No kernel has these names.
 COPY, SET, ANY = "\0copy", "\0set", "\0any"

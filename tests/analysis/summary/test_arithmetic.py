@@ -15,8 +15,8 @@ from ktrace.analysis.work.spans import Ranges, innermost
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store.joins import Correlated, find_launches
-from ktrace.store.shapes import Shapes
 from ktrace.store.spill import Spill
+from ktrace.store.vocabulary import Shapes
 
 INTERVALS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30)), max_size=25)
 BLOCKS = st.sampled_from([1, 2, 7, 1000])
