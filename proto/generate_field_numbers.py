@@ -1,4 +1,4 @@
-"""Writes converters/perfetto/proto/field_numbers.py: the fields of the Perfetto messages that ktrace reads and writes.
+"""Writes converters/perfetto/field_numbers.py: the fields of the Perfetto messages that ktrace reads and writes.
 
     python -m ktrace.proto.generate_field_numbers          (needs the package `perfetto`)
 
@@ -89,5 +89,5 @@ def _constant(name: str) -> str:
 
 
 if __name__ == "__main__":
-    target = Path(__file__).parent.parent / "converters" / "perfetto" / "proto" / "field_numbers.py"
+    target = Path(__file__).parent.parent / "converters" / "perfetto" / "field_numbers.py"
     target.write_text(text(), "utf-8")

@@ -11,7 +11,8 @@ later packets need it:
 reader    packets -> batches
 writer    timeline -> packets
 about     what the GPU Compute tab of the viewer shows of a trace
-proto/    field numbers, varints, and the sidecar that both directions share
+wire      varints, tags and fields as bytes
+sidecar   what Perfetto has no field for, so that a trace that ktrace wrote can be read back
 writing/  the messages, a batch at a time
 reading/  the rows, some thousand packets at a time
 """

@@ -17,7 +17,7 @@ from ktrace.report import Report
 
 from .reading.argument_values import INT, Chunk, Values
 from .reading.context import Context
-from .reading.packets import opened
+from .reading.messages import opened
 from .reading.trace import TraceReader
 from .reading.tracks import Tracks
 from .writing.kernel_counters import OCCUPANCY

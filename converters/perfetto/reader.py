@@ -31,11 +31,9 @@ from ktrace.parallel.fork import fork, may_fork, portable
 from ktrace.parallel.threads import WriteBehind
 from ktrace.report import Report
 
-from .reading.clocks import clock_name
-from .reading.context import Context
-from .reading.counters import metrics_with_parents
-from .reading.links import late_links
-from .reading.packets import find_sidecar, not_a_trace, opened
+from .reading.context import Context, clock_name
+from .reading.extra_rows import late_links, metrics_with_parents
+from .reading.messages import find_sidecar, not_a_trace, opened
 from .reading.trace import TraceReader
 from .reading.tracks import Tracks
 

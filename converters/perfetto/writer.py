@@ -22,18 +22,17 @@ from ktrace.output.sink import Sink
 from ktrace.parallel.threads import InOrder
 from ktrace.stages.order.timeline import Arrows, Edges, Timeline, TimelineBatch
 
-from .proto import field_numbers as f
-from .proto.sidecar import DERIVED_SEQUENCES, begin_text, catalog_texts, end_text, link_texts
-from .proto.wire import bytes_field, int_field
-from .writing.busy_pieces import MOST as MOST_PIECES
-from .writing.busy_pieces import BusyPieces
+from . import field_numbers as f
+from .sidecar import DERIVED_SEQUENCES, begin_text, catalog_texts, end_text, link_texts
+from .wire import bytes_field, int_field
 from .writing.descriptors import Descriptors
+from .writing.device_processes import MOST as MOST_PIECES
+from .writing.device_processes import BusyPieces
 from .writing.gpu_tracks import Gpus, IdCounters, label_gpus, with_processes
 from .writing.kernel_counters import MOST, KernelCounters
 from .writing.machine import Machine
 from .writing.sequences import Sequence as PacketSequence
-from .writing.sequences import clock, packet
-from .writing.trace_output import TraceOutput
+from .writing.sequences import TraceOutput, clock, packet
 
 #: A viewer shows the whole trace at first if slices of threads and devices take this share of its time.
 _NEARLY_ALL = 0.98

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ktrace.converters.perfetto.proto.wire import bytes_field, int_field, text_field
+from ktrace.converters.perfetto.wire import bytes_field, int_field, text_field
 
 from .shapes import Record
 from .source import Source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from ktrace.converters.perfetto.proto.wire import varint
+from ktrace.converters.perfetto.wire import varint
 
 _VARINTS = (0, 1, 2, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 _TEXTS = (

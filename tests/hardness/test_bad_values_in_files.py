@@ -21,7 +21,7 @@ from conftest import SAMPLES
 import ktrace
 from ktrace.conversion import Conversion
 from ktrace.converters.otlp.writer import any_value
-from ktrace.converters.perfetto.proto.wire import bytes_field
+from ktrace.converters.perfetto.wire import bytes_field
 from ktrace.errors import DamagedInput, KtraceError
 from ktrace.input.source import Source
 from ktrace.kit.columnar.protobuf import fields_of

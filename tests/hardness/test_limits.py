@@ -18,7 +18,7 @@ import pytest
 from fork_server import program
 
 import ktrace
-from ktrace.converters.perfetto.proto.wire import bytes_field, varint
+from ktrace.converters.perfetto.wire import bytes_field, varint
 from ktrace.input.limits import DEFAULT, NONE, Limits, current, in_force, limits_of
 
 MIB = 1 << 20

@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import message_factory
 from scene import write
 
-from ktrace.converters.perfetto.proto.sidecar import DERIVED_SEQUENCES, Sidecar, parse_begin
+from ktrace.converters.perfetto.sidecar import DERIVED_SEQUENCES, Sidecar, parse_begin
 from ktrace.model.batch import Batch
 from ktrace.proto.extensions import load
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as trace
 
-from ktrace.converters.perfetto.proto.wire import bytes_field, int_field, text_field
+from ktrace.converters.perfetto.wire import bytes_field, int_field, text_field
 
 FOLDER = Path(__file__).parent.parent.parent / "samples" / "perfetto"
 

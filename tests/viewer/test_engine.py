@@ -28,7 +28,7 @@ from running import View, port_of_the_ui, viewing
 
 import ktrace
 from ktrace.cli import view as command
-from ktrace.converters.perfetto.proto.wire import bytes_field, int_field
+from ktrace.converters.perfetto.wire import bytes_field, int_field
 from ktrace.errors import KtraceError, UsageError
 from ktrace.viewer import engine, websocket
 from ktrace.viewer.server import Channel, Server

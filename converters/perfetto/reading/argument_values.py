@@ -28,7 +28,7 @@ from ktrace.kit.columnar.protobuf import (
 from ktrace.model.arrays import Int32, Int64, UInt8
 from ktrace.model.json_text import dump_json, load_json
 
-from ..proto import field_numbers as f
+from .. import field_numbers as f
 from .messages import double, int64
 from .sequence_state import SequenceState, TextPool, look_up
 

@@ -18,7 +18,7 @@ from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Column, Fields, Value, 
 from ktrace.model.arrays import Int8, Int32, Int64
 from ktrace.model.json_text import dump_json
 
-from ..proto import field_numbers as f
+from .. import field_numbers as f
 from .argument_values import Chunk, chunk_codes
 from .context import Context, Events
 from .messages import first, gather, int32, int64, text

@@ -18,7 +18,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from ..proto import field_numbers as f
+from .. import field_numbers as f
 from ..writing.kernel_counters import DERIVED, ESTIMATE
 from .argument_values import Chunk
 from .context import Context, Events

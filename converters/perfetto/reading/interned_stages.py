@@ -19,8 +19,8 @@ from ktrace.kit.columnar.protobuf import VARINT, Fields, Value, combinations
 from ktrace.model.arrays import Int64, UInt64
 from ktrace.model.batch import DEVICE_KINDS
 
-from ..proto import field_numbers as f
-from ..proto.sidecar import STAGE_DERIVED
+from .. import field_numbers as f
+from ..sidecar import STAGE_DERIVED
 from .argument_values import DOUBLE, INT, JSON, TRACE_TEXT, Chunk
 from .context import Context, Events
 from .messages import double, first, int32, int64, lenient, message, text

@@ -1,20 +1,33 @@
-"""The fields of a single message as Python values, for messages that are rare or interned.
+"""A file as packets, the few packets that are read one by one, and the fields of a single message as Python values.
+
+0a 1c | 40 e8 07 50 01 5a 14 ..        tag and length of a packet, then its fields
 
     fields = gather(data)                             number -> values
     pid = int32(first(fields, DESCRIPTOR["pid"], 0))
 
-`ktrace.kit.columnar.protobuf` parses messages that occur once per event as columns; this module is for the others.
+The data of a packet are alternatives of one field (a oneof), of which protobuf keeps the last.
+`ktrace.kit.columnar.protobuf` parses messages that occur once per event as columns; `gather` is for the others.
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ktrace.kit.columnar.protobuf import Value, fields_of, signed_one
-from ktrace.model.arrays import Float64, Int64
+from ktrace.errors import DamagedInput
+from ktrace.input.snapshot import FileBytes
+from ktrace.input.source import Source
+from ktrace.kit.columnar.protobuf import LENGTH, Column, Fields, Value, bounds_of, fields_of, run_of, signed_one, varint
+from ktrace.model.arrays import Bools, Float64, Int64, UInt8
+from ktrace.report import Report
+
+from .. import field_numbers as f
+from ..sidecar import Sidecar, parse_begin
 
 
 def gather(data: bytes) -> dict[int, list[Value]]:
@@ -100,3 +113,164 @@ def unpacked(data: bytes) -> list[int]:
             found.append(value & 0xFFFFFFFFFFFFFFFF)
             value = shift = 0
     return found
+
+
+#: Packets that are read at once.
+PACKETS = 1 << 16
+
+#: UInt8 whose packets are located at once.
+_BLOCK = 1 << 23
+
+_PACKET = 1 << 3 | LENGTH
+_TEST = f.TRACE_PACKET["for_testing"]
+
+#: Bytes that are decompressed at once.
+_PART = 1 << 20
+
+#: The first packet of a trace that ktrace wrote is shorter.
+_LONGEST_MARK = 1 << 12
+
+Data = FileBytes | bytes
+
+
+def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, Int64]]:
+    """Yields the starts and ends of packets, up to PACKETS at a time; counts packets, reports a cut end and damage.
+
+    `base` is added to a place in `data` to name it.
+    """
+    at, size = 0, len(data)
+    while at < size:
+        first, block = at, data[at : at + _BLOCK]
+        ends = run_of(block, 0, len(block), _PACKET)
+        head = _what_follows(block, ends[-1] if ends else 0)
+        cut = bool(ends) and first + ends[-1] > size
+        if cut:
+            ends.pop()
+        begin, end = bounds_of(block, 0, ends)
+        for part in range(0, len(ends), PACKETS):
+            report.record(len(ends[part : part + PACKETS]))
+            yield begin[part : part + PACKETS] + first, end[part : part + PACKETS] + first
+        at = first + (ends[-1] if ends else 0)
+        if cut or (head == _PACKET and not ends) or (head == _PACKET and len(block) < _BLOCK and at < size):
+            report.record()
+            report.issue("cut", f"byte {base + at}", "the last packet is cut off")
+            return
+        if head != _PACKET:
+            report.record()
+            report.issue(
+                "cut", f"byte {base + at}", "what follows isn't a packet, and packets after it can't be located"
+            )
+            return
+
+
+def _what_follows(block: bytes, here: int) -> int:
+    """The first byte after the packets of a block; that of a packet, too, if the block ends there; 0 for no length."""
+    try:
+        if block[here] == _PACKET:
+            varint(block, here + 1)
+        return block[here]
+    except IndexError:
+        return _PACKET
+    except ValueError:
+        return 0
+
+
+def inflated(kind: str, data: bytes, most: int) -> bytes:
+    """Returns the packets that a packet contains compressed, only the first `most` bytes and one more of them.
+
+    Raises ValueError if they can't be decompressed.
+    """
+    try:
+        if kind == "compressed_packets":
+            return zlib.decompressobj().decompress(data, most + 1)
+        import pyarrow as pa
+
+        with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+            parts, size = [], 0
+            while size <= most and (part := stream.read(min(most + 1 - size, _PART))):
+                parts.append(part)
+                size += len(part)
+            return b"".join(parts)
+    except (zlib.error, OSError) as error:
+        raise ValueError(str(error)) from None
+
+
+def find_sidecar(data: Data) -> Sidecar | None:
+    """Returns the sidecar that the first packet begins; None if ktrace didn't write the trace."""
+    try:
+        size, used = varint(data[1:12], 0)
+        text = test_text(data[1 + used : 1 + used + size]) if size < _LONGEST_MARK and data[0] == _PACKET else None
+    except (IndexError, ValueError):
+        return None
+    return None if text is None else parse_begin(text)
+
+
+def test_text(packet: bytes) -> str | None:
+    """The text of a packet `for_testing`, None for another packet. Raises ValueError if it isn't protobuf."""
+    value: Value | None = None
+    for number, _, part in fields_of(packet):
+        if number == _TEST:
+            value = part
+    return test_event_text(value) if isinstance(value, bytes) else None
+
+
+def test_event_text(value: bytes) -> str | None:
+    """The text of a TestEvent."""
+    texts = [part for number, _, part in fields_of(value) if number == f.TEST_EVENT["str"]]
+    return texts[-1].decode("utf-8", "replace") if texts and isinstance(texts[-1], bytes) else None
+
+
+@contextmanager
+def opened(source: Source) -> Iterator[FileBytes]:
+    """Opens the whole trace. Raises DamagedInput if it is empty, and wherever it has become shorter."""
+    with source.local_path() as path, path.open("rb", 0) as file:
+        data = FileBytes(file, source.path)
+        if not data:
+            raise not_a_trace(source.path)
+        yield data
+
+
+def not_a_trace(path: str) -> DamagedInput:
+    """The error for a file without a whole packet."""
+    return DamagedInput(
+        "isn't a Perfetto trace, or was cut off within its first packet",
+        path=path,
+        expected="packets: byte 0x0a, a length, and as many bytes",
+        remedy="record or export it again; textproto and Chrome JSON are other formats",
+    )
+
+
+def joined_bytes(before: UInt8, data: Data, first: int, last: int) -> UInt8:
+    """Bytes of earlier packets, data[first:last], and zeros, so that words can be read at every place."""
+    begin, end = len(before), len(before) + last - first
+    joined = np.empty(end + 1024, np.uint8)
+    joined[:begin] = before
+    joined[end:] = 0
+    if isinstance(data, FileBytes):
+        data.read_into(joined[begin:end].data, first)
+    else:
+        joined[begin:end] = np.frombuffer(data, np.uint8, last - first, first)
+    return joined
+
+
+#: Fields with the data of a packet, of those that become rows many at a time.
+EVENT, STAGE, COUNTER = (
+    f.TRACE_PACKET[name] for name in ("track_event", "gpu_render_stage_event", "gpu_counter_event")
+)
+
+
+class Alternatives:
+    """Which data counts in packets that have several. `several` are the indices of these packets."""
+
+    def __init__(self, found: Fields) -> None:
+        columns = [found.get(number, LENGTH) for number in (EVENT, STAGE, COUNTER)]
+        owner = np.concatenate([column.owner for column in columns])
+        self.several: Int64 = np.flatnonzero(np.bincount(owner, minlength=found.count) > 1)
+        self._last = np.full(found.count, -1, np.int64)
+        if len(self.several):
+            np.maximum.at(self._last, owner, np.concatenate([column.start for column in columns]))
+
+    def kept(self, column: Column, taken: Bools) -> Bools:
+        """Returns which values of a column are those of packets that are taken, and the last of their packet."""
+        mine: Bools = taken[column.owner]
+        return mine & (column.start == self._last[column.owner]) if len(self.several) else mine

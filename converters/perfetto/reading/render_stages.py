@@ -22,11 +22,11 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 
-from ..proto import field_numbers as f
+from .. import field_numbers as f
 from .argument_values import CHUNK_TEXT, INT, JSON, STAGE_ARGUMENT, Chunk, Values, joined_values, read_values
 from .context import Context, Events
+from .extra_rows import remember_stages
 from .interned_stages import KEYS, InternedStage, Specifications, interned_stages
-from .links import remember_stages
 from .messages import first, lenient
 from .rows import as_args, event_batches, restore_stage
 

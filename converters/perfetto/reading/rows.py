@@ -3,7 +3,7 @@
 id 17  kind "op"  timing "derived"  grid {x 3 y 4 z 5}  args.id "mine"  dims [..]      arguments of a slice
 id=17, kind=op, timing=derived, grid_x=3, .., args {"id": "mine", "dims": [..]}        the row
 
-Arguments that ktrace wrote for columns become columns again (proto/sidecar.py, ktrace/kit/timelines.py).
+Arguments that ktrace wrote for columns become columns again (sidecar.py, ktrace/kit/timelines.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import INTERNAL, Batch, arrow_schema
 from ktrace.model.json_text import decoded, encoded, json_cells, load_json
 
-from ..proto.sidecar import CATEGORY_KINDS, RESERVED, STAGE_COLUMNS, STAGE_DERIVED
+from ..sidecar import CATEGORY_KINDS, RESERVED, STAGE_COLUMNS, STAGE_DERIVED
 from .argument_values import (
     BOOL,
     CHUNK_TEXT,

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ktrace.kit.columnar.protobuf import fields_of
 from ktrace.model.arrays import Int32, Int64, UInt64
 
-from ..proto import field_numbers as f
+from .. import field_numbers as f
 from .messages import repeated
 
 #: Field of InternedData -> table of its texts. All entries have the number in field 1 and the text in field 2.

@@ -13,14 +13,13 @@ from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from ..proto import field_numbers as f
-from ..proto.sidecar import DERIVED_SEQUENCES
+from .. import field_numbers as f
+from ..sidecar import DERIVED_SEQUENCES
 from .argument_values import Chunk
-from .clocks import PacketTimes
-from .context import Context, Events
+from .context import Context, Events, PacketTimes
 from .gpu_packets import GpuPackets
 from .interned_stages import Specifications
-from .packets import COUNTER, EVENT, STAGE, Alternatives, Data, inflated, joined_bytes, packets, test_event_text
+from .messages import COUNTER, EVENT, STAGE, Alternatives, Data, inflated, joined_bytes, packets, test_event_text
 from .render_stages import read_stages
 from .sequence_state import SequenceState
 from .track_events import read_foreign_events, read_ktrace_events

@@ -24,12 +24,11 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.stages.order.pairing import match
 
-from ..proto import field_numbers as f
+from .. import field_numbers as f
 from .argument_values import ANNOTATION, INT, JSON, Chunk, Values, joined_values, read_values
 from .context import Context, Events
-from .counters import extra_counters
 from .event_fields import BEGIN, COMPLETE, COUNTER, END, NOTHING, STATE, Parsed, parse_events
-from .links import flow_links, submissions
+from .extra_rows import extra_counters, flow_links, submissions
 from .messages import bits
 from .rows import as_args, event_batches, restore_event
 

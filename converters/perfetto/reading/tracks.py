@@ -21,8 +21,8 @@ from ktrace.kit.columnar.protobuf import distinct_of
 from ktrace.model.arrays import Int64, UInt64
 from ktrace.model.batch import TRACK_COLUMNS
 
-from ..proto import field_numbers as f
-from ..proto.sidecar import Sidecar
+from .. import field_numbers as f
+from ..sidecar import Sidecar
 from .messages import as_bytes, first, gather, int32, int64, text
 
 _UNITS = {"UNIT_TIME_NS": "ns", "UNIT_COUNT": "count", "UNIT_SIZE_BYTES": "B"}

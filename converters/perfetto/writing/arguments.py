@@ -33,8 +33,8 @@ from ktrace.kit.trace_json.gather import Columns
 from ktrace.kit.trace_json.json_values import members_of
 from ktrace.model.json_text import decoded, dump_json
 
-from ..proto import field_numbers as f
-from ..proto.wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, varint
+from .. import field_numbers as f
+from ..wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, varint
 
 #: Bytes of texts of one kind that are kept to intern them; further texts are spelled out.
 REMEMBERED = 16 << 20

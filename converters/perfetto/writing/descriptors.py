@@ -21,8 +21,8 @@ from itertools import count
 from ktrace.model.catalog import Catalog
 from ktrace.model.tracks import Node, Process, Track, arrange, give_ids, with_track
 
-from ..proto import field_numbers as f
-from ..proto.wire import bytes_field, int_field, text_field
+from .. import field_numbers as f
+from ..wire import bytes_field, int_field, text_field
 from .gpu_tracks import Gpu, Gpus
 from .track_names import HIGHEST_PID, distinguishing, in_order_of_names, with_tids, without_tid
 

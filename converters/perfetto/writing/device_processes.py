@@ -1,28 +1,261 @@
-"""The processes of devices, and the slices of their busy pieces, as packets of a sequence of their own.
+"""What a viewer shows of devices at first sight: a process for each device, with a thread for each busy stream.
 
-Its number is above those of all others, and so ktrace leaves its packets out when it reads the trace.
+    NVIDIA H100 #0                      a process
+      stream 7    |gemm|  |attention|   slices of the category "derived": pieces of time in which the stream is busy
+
+Viewers open with the group of render stages closed, and their overview counts slices of threads alone. The pieces are
+derived from device work: work that overlaps or touches is one piece. If a trace has more than `MOST` of these,
+neighbours are joined, except at the longest gaps and at the first gap of each cell of time. A slice is as long as its
+piece is busy, from its start on: its gaps are at its end, so that a device that is busy half of the time looks so.
+
+The packets have a sequence of their own, with a number above those of all others: ktrace leaves them out when it reads
+the trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
+import pyarrow as pa
 
-from ktrace.model.arrays import Int64
+from ktrace.kit.timelines import plain
+from ktrace.model.arrays import Bools, Int64
+from ktrace.model.batch import DEVICE_KINDS
+from ktrace.model.masks import words_in
+from ktrace.naming.short_names import short_name
+from ktrace.naming.taxonomy import taxonomy
+from ktrace.stages.order.timeline import TimelineBatch
+from ktrace.store.joins import greatest_so_far
 
-from ..proto import field_numbers as f
-from ..proto.sidecar import DERIVED_SEQUENCES
-from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, text_field, varint
+from .. import field_numbers as f
+from ..sidecar import DERIVED_SEQUENCES
+from ..wire import bytes_field, bytes_tag, int_field, int_tag, text_field, varint
 from .arguments import TYPE_NAMES, HostArguments, InternedTexts, fresh
-from .busy_pieces import BusyPieces, Pieces
 from .descriptors import Descriptors
 from .fields import CodedField, ConstantField, Field, NumberField, PieceTable
 from .gpu_tracks import Gpu, Gpus
 from .sequences import Events, Packets, packet
 from .sequences import Sequence as PacketSequence
 from .track_names import with_tids
+
+#: The most pieces of a trace, if it has fewer streams.
+MOST = 4000
+
+#: The shortest cell of time, 2 ** _FIRST_CELL ns, and the longest one.
+_FIRST_CELL, _LAST_CELL = 10, 62
+
+#: Spreads numbers that are close to each other, by the golden ratio: of equally long gaps, some everywhere are kept.
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+#: Operations that are told apart, and names whose operation is looked up: all further ones are "other" and "kernel".
+_OPERATIONS, _NAMES = 31, 4096
+
+#: A time before any other, and the longest gap after work.
+_NEVER, LONGEST_GAP = -(1 << 62), 1 << 61
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of time on tracks. All arrays are int64 and have the same length.
+
+    `gap` is how long the track was idle before, below 1 where the piece continues the one before, and `origin` the
+    start of the uninterrupted work that the piece begins with. `busy` is the length of the union of the work in ns,
+    `work` how long work of each operation takes (two dimensions), `longest` the duration of the longest and `name` the
+    number of its name.
+    """
+
+    track: Int64
+    start: Int64
+    end: Int64
+    gap: Int64
+    origin: Int64
+    busy: Int64
+    kernels: Int64
+    others: Int64
+    longest: Int64
+    name: Int64
+    work: Int64
+
+    def __len__(self) -> int:
+        return len(self.track)
+
+    def joined(self, cut: Bools) -> Pieces:
+        """These ordered pieces, joined to the one before where there is no cut; the first one has a cut."""
+        if not len(self):
+            return self
+        first, piece = np.flatnonzero(cut), np.cumsum(cut) - 1
+        longest = np.maximum.reduceat(self.longest, first)
+        at = np.flatnonzero(self.longest == longest[piece])
+        name = self.name[at[np.unique(piece[at], return_index=True)[1]]]
+        busy, kernels, others, work = (
+            np.add.reduceat(column, first, axis=0) for column in (self.busy, self.kernels, self.others, self.work)
+        )
+        end = np.maximum.reduceat(self.end, first)
+        start, gap, origin = self.start[first], self.gap[first], self.origin[first]
+        return Pieces(self.track[first], start, end, gap, origin, busy, kernels, others, longest, name, work)
+
+    def cells(self, bits: int) -> Bools:
+        """Returns which of these ordered pieces are the first of a track, or of a cell of 2 ** `bits` ns."""
+        found = np.ones(len(self), np.bool_)
+        cell = self.origin >> bits
+        found[1:] = (self.track[1:] != self.track[:-1]) | (cell[1:] != cell[:-1])
+        return found
+
+
+def _joined(parts: list[Pieces]) -> Pieces:
+    """All pieces in the order of tracks and time."""
+    columns = [np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Pieces)]
+    order = np.lexsort((columns[1], columns[0]))
+    return Pieces(*(column[order] for column in columns))
+
+
+def _none() -> Pieces:
+    empty = np.empty(0, np.int64)
+    return Pieces(*(empty,) * 10, np.empty((0, _OPERATIONS + 1), np.int64))
+
+
+class Reach:
+    """How far the work of each track has come."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, tuple[int, int]] = {}  # track -> start of its last uninterrupted work, end of all so far
+
+    def ends(self) -> dict[int, int]:
+        """Returns the end of the work of each track."""
+        return {track: end for track, (_, end) in self._ends.items()}
+
+    def placed(self, track: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
+        """Returns gap and origin of ordered work, and what each adds to the time in which its track is busy."""
+        reach = greatest_so_far(end, (track,))
+        before = np.full(len(track), _NEVER, np.int64)
+        before[1:] = reach[:-1]
+        first = np.flatnonzero(np.append(True, track[1:] != track[:-1]))
+        known = np.array([self._ends.get(one, (_NEVER, _NEVER)) for one in track[first].tolist()], np.int64)
+        before[first] = known[:, 1]
+        before = np.maximum(before, np.repeat(known[:, 1], np.diff(np.append(first, len(track)))))
+        gap = start - before
+        origin = start.copy()
+        origin[first] = np.where(gap[first] > 0, start[first], known[:, 0])
+        begins = gap > 0
+        begins[first] = True
+        origin = origin[np.maximum.accumulate(np.where(begins, np.arange(len(track)), 0))]
+        last = np.append(first[1:], len(track)) - 1
+        until = np.maximum(reach[last], known[:, 1])
+        self._ends.update(
+            zip(track[first].tolist(), zip(origin[last].tolist(), until.tolist(), strict=True), strict=True)
+        )
+        return gap, origin, np.maximum(end - np.maximum(start, before), 0)
+
+
+class BusyPieces:
+    """Gathers the busy pieces of streams from batches in the order of time. `most` is the most pieces."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.names: list[str] = []
+        self.operations: list[str] = []
+        self._most = most
+        self._cell = _FIRST_CELL
+        self._least = 0  # shorter gaps aren't among the longest
+        self._parts: list[Pieces] = []
+        self._waiting = 0  # pieces that came since they were last joined
+        self._reach = Reach()
+        self._numbers: dict[tuple[str, bool], tuple[int, int]] = {}  # name, is a kernel -> its number, its operation's
+
+    def add(self, batch: TimelineBatch, stream_of: Callable[[int], int]) -> None:
+        """Adds the device work of a batch; `stream_of` returns the track whose stream a track belongs to."""
+        rows = np.flatnonzero(batch.work & words_in(batch.column("kind"), DEVICE_KINDS))
+        if not len(rows):
+            return
+        tracks, of = np.unique(batch.track[rows], return_inverse=True)
+        track = np.array([stream_of(one) for one in tracks.tolist()], np.int64)[of]
+        order = np.argsort(track, kind="stable")
+        rows, track = rows[order], track[order]
+        start = batch.column("ts").to_numpy()[rows]
+        dur = batch.durations[rows]
+        kernel = words_in(batch.column("kind"), ("kernel",))[rows]
+        name, operation = self._named(batch, rows, kernel)
+        self._gather(track, start, start + dur, kernel.astype(np.int64), name, operation)
+
+    def _gather(self, track: Int64, start: Int64, end: Int64, kernel: Int64, name: Int64, operation: Int64) -> None:
+        """Adds ordered work as pieces."""
+        dur = end - start
+        gap, origin, busy = self._reach.placed(track, start, end)
+        nothing = np.empty((len(track), 0), np.int64)
+        one = Pieces(track, start, end, gap, origin, busy, kernel, 1 - kernel, dur, name, nothing)
+        cut = (gap > 0) & (one.cells(self._cell) | (gap >= self._least)) if self._least else gap > 0
+        cut[np.flatnonzero(np.diff(track, prepend=track[0] - 1))] = True
+        new, piece = one.joined(cut), np.cumsum(cut) - 1
+        work = np.zeros(len(new) * (_OPERATIONS + 1), np.int64)
+        np.add.at(work, piece * (_OPERATIONS + 1) + operation, dur)
+        self._parts.append(replace(new, work=work.reshape(len(new), -1)))
+        self._waiting += len(new)
+        if self._waiting > max(2 * self._most, len(self._parts[0])):
+            self.finish()
+
+    def _named(self, batch: TimelineBatch, rows: Int64, kernel: Bools) -> tuple[Int64, Int64]:
+        """Returns the number of the name of each row, and that of its operation."""
+        names = plain(batch, "name").take(pa.array(rows)).dictionary_encode()
+        codes = names.indices.to_numpy(zero_copy_only=False).astype(np.int64) * 2 + kernel
+        distinct, back = np.unique(codes, return_inverse=True)
+        texts = names.dictionary.to_pylist()
+        found = np.array([self._number(texts[code // 2], bool(code % 2)) for code in distinct.tolist()], np.int64)
+        return found[back, 0], found[back, 1]
+
+    def _number(self, name: str, kernel: bool) -> tuple[int, int]:
+        known = self._numbers.get((name, kernel))
+        if known is not None:
+            return known
+        word = "kernel" if kernel else "copy"
+        if len(self._numbers) >= _NAMES:
+            return -1, self._operation(word)
+        word = taxonomy().labels(name, "kernel").operation or word if kernel else word
+        self.names.append(short_name(name) or word)
+        known = self._numbers[name, kernel] = (len(self.names) - 1, self._operation(word))
+        return known
+
+    def _operation(self, word: str) -> int:
+        if word not in self.operations:
+            if len(self.operations) >= _OPERATIONS:
+                return _OPERATIONS
+            self.operations.append(word)
+        return self.operations.index(word)
+
+    def finish(self) -> Pieces:
+        """Returns the pieces so far in the order of tracks and time, no more than there may be."""
+        pieces = _joined(self._parts) if self._parts else _none()
+        pieces = pieces.joined(pieces.gap > 0)
+        if self._least or len(pieces) > self._most:
+            pieces = pieces.joined(self._cuts(pieces))
+        self._parts, self._waiting = [pieces], 0
+        return pieces
+
+    def _cuts(self, pieces: Pieces) -> Bools:
+        """Returns which pieces aren't joined to the one before: half of them at the longest gaps, half in cells.
+
+        It is the same whatever was joined before: a gap that isn't among the longest so far won't be later.
+        """
+        half = self._most // 2
+        while np.count_nonzero(cut := pieces.cells(self._cell)) > half and self._cell < _LAST_CELL:
+            self._cell += 1
+        known = np.flatnonzero(pieces.gap < LONGEST_GAP)  # a track's first piece has no gap
+        spread = pieces.start[known].view(np.uint64) * _SPREAD
+        longest = known[np.lexsort((spread, -pieces.gap[known]))][:half]
+        cut[longest] = True
+        self._least = max(int(pieces.gap[longest].min(initial=-_NEVER)), 1) if len(longest) == half else 1
+        return cut
+
+    def title(self, pieces: Pieces, number: int) -> str:
+        """What a piece is called: its kernel or copy if it is the only one, else what takes the most time."""
+        many = int(pieces.kernels[number] + pieces.others[number])
+        if many == 1 and pieces.name[number] >= 0:
+            return self.names[int(pieces.name[number])]
+        most = int(pieces.work[number].argmax())
+        word = self.operations[most] if most < len(self.operations) else "other"
+        share = 100 * int(pieces.busy[number]) // max(int(pieces.end[number] - pieces.start[number]), 1)
+        return f"{word} ({many:,}, {share} % busy)"
+
 
 #: The category of the slices, and what an argument of each says.
 CATEGORY = "derived"

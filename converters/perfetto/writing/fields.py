@@ -1,11 +1,10 @@
 """Fields of messages as columns: a value for each row, or for the rows that have it.
 
 fields = [VarintField(tag, values), MessageField(tag, b"", [*inner fields])]
-encode([Part(fields, positions)], count)      # in encoding.py
+encoder([Part(fields, positions)], count)()
 
-`step` describes a field to `ktrace/native/messages.c`; `row_bytes` makes the bytes of a row where nothing is compiled.
-
-Fields of many messages -> their bytes, by compiled code where there is any, else row by row.
+Columns become the bytes of many messages, by compiled code where there is any, else row by row: `step` describes a
+field to `ktrace/native/messages.c`; `row_bytes` makes the bytes of a row where nothing is compiled.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ktrace.model.arrays import Bools, Int32, Int64, UInt64
 from ktrace.model.masks import present
 from ktrace.native import compiled
 
-from ..proto.wire import varint
+from ..wire import varint
 
 #: Bytes that compiled code may read beyond a piece.
 _SURPLUS = 16

@@ -16,8 +16,8 @@ from typing import Any
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.tracks import Process, Track, device_word, host_of, rank_of, without_number
 
-from ..proto import field_numbers as f
-from ..proto.wire import bytes_field, int_field, text_field
+from .. import field_numbers as f
+from ..wire import bytes_field, int_field, text_field
 
 #: Word of the fact `api` -> its number, if Perfetto has one.
 _APIS = {

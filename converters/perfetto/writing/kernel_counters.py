@@ -22,10 +22,10 @@ from ktrace.model.arrays import AnyArray, Bools, Int64
 from ktrace.model.batch import EventRows
 from ktrace.model.masks import present, words_in
 
-from ..proto import field_numbers as f
-from ..proto.sidecar import LAUNCH_METRICS
-from ..proto.wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
-from .busy_pieces import LONGEST_GAP, Reach
+from .. import field_numbers as f
+from ..sidecar import LAUNCH_METRICS
+from ..wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
+from .device_processes import LONGEST_GAP, Reach
 from .fields import CodedField, Field, FixedField, MessageField, PieceTable, VarintField
 
 #: This many kernels keep their counters.

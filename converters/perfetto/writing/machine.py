@@ -20,14 +20,13 @@ from ktrace.model.masks import present, slice_rows, words_in
 from ktrace.parallel.threads import meanwhile
 from ktrace.stages.order.timeline import TimelineBatch
 
-from ..proto import field_numbers as f
-from ..proto.sidecar import STAGE_RESERVED
-from ..proto.wire import bytes_tag, int_tag, varint
-from . import busy_pieces
+from .. import field_numbers as f
+from ..sidecar import STAGE_RESERVED
+from ..wire import bytes_tag, int_tag, varint
 from .arguments import TYPE_NAMES, ArgumentTexts
-from .arrows import ArrowBook, HostArrows
 from .descriptors import root
-from .device_processes import DeviceProcesses
+from .device_processes import BusyPieces, DeviceProcesses, Pieces
+from .extra_fields import ArrowBook, HostArrows
 from .fields import CodedField, PieceTable
 from .gpu_tracks import Gpus
 from .kernel_counters import (
@@ -40,8 +39,7 @@ from .kernel_counters import (
     metrics_of,
 )
 from .render_stages import RenderStages, StageRows
-from .sequences import Events, Packets, host_and_gpu, of_machine, packet
-from .trace_output import TraceOutput, columns_of
+from .sequences import Events, Packets, TraceOutput, columns_of, host_and_gpu, of_machine, packet
 from .track_events import HostRows, TrackEvents, argument_columns, source_columns
 
 _EVENT = bytes_tag(f.TRACE_PACKET["track_event"])
@@ -109,7 +107,7 @@ class Machine:
         self._add_kernels(batch, rows)
         return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
-    def close(self, found: busy_pieces.BusyPieces, pieces: busy_pieces.Pieces) -> None:
+    def close(self, found: BusyPieces, pieces: Pieces) -> None:
         """Writes the counters of kernels, the GPUs, and what viewers show of them at first sight."""
         entries, ts, fields = self._counters.finish()
         if len(ts):

@@ -20,11 +20,11 @@ from ktrace.model.arrays import Int32, Int64
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import present
 
-from ..proto import field_numbers as f
-from ..proto.sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
-from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, varint
-from .argument_fields import any_of, argument_field, coded, is_integral, validity, whole
+from .. import field_numbers as f
+from ..sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
+from ..wire import bytes_field, bytes_tag, int_field, int_tag, varint
 from .arguments import StageArguments, fresh
+from .extra_fields import any_of, argument_field, coded, is_integral, validity, whole
 from .fields import CodedField, Field, MessageField, PieceTable, TextField, VarintField, in_order, row_bytes
 from .gpu_tracks import Gpus, Queue, specification
 from .kernel_counters import REACHABLE

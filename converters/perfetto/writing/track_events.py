@@ -15,12 +15,11 @@ from ktrace.model.arrays import Bools
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.model.masks import present, words_in
 
-from ..proto import field_numbers as f
-from ..proto.sidecar import CATEGORY_KINDS, RESERVED, argument_name
-from ..proto.wire import bytes_tag, double_tag, int_tag
-from .argument_fields import argument_field, coded, is_integral, source_argument_field, validity, whole
+from .. import field_numbers as f
+from ..sidecar import CATEGORY_KINDS, RESERVED, argument_name
+from ..wire import bytes_tag, double_tag, int_tag
 from .arguments import ArgumentTexts, HostArguments, InternedTexts, fresh
-from .arrows import HostArrows
+from .extra_fields import HostArrows, argument_field, coded, is_integral, source_argument_field, validity, whole
 from .fields import CodedField, Field, FixedField, MessageField, NumberField, VarintField
 
 _TAG = HostArguments.tag

@@ -18,8 +18,8 @@ from perfetto_reference import Trace
 from real_traces import NSYS, at_hand
 
 import ktrace
-from ktrace.converters.perfetto.proto.sidecar import DERIVED_SEQUENCES
-from ktrace.converters.perfetto.writing import busy_pieces, kernel_counters
+from ktrace.converters.perfetto.sidecar import DERIVED_SEQUENCES
+from ktrace.converters.perfetto.writing import device_processes, kernel_counters
 
 STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
 
@@ -99,7 +99,7 @@ def test_pieces_do_not_depend_on_batches() -> None:
     """The same pieces from rows one by one and all at once, with merges on the way."""
 
     def found(size: int) -> list[tuple[Any, ...]]:
-        busy = busy_pieces.BusyPieces(120)
+        busy = device_processes.BusyPieces(120)
         rows = np.array(random_kernels(900, 2), np.int64)
         for first in range(0, len(rows), size):
             part = rows[first : first + size]
@@ -118,7 +118,7 @@ def test_pieces_do_not_depend_on_batches() -> None:
 
 def drawn(kernels: list[tuple[int, int, int]], most: int) -> list[tuple[int, int, int]]:
     """Start, span and busy time of the pieces of kernels on one stream."""
-    busy = busy_pieces.BusyPieces(most)
+    busy = device_processes.BusyPieces(most)
     for first in range(0, len(kernels), 5000):
         track, start, dur = np.array(kernels[first : first + 5000], np.int64).T.copy()
         busy._gather(track, start, start + dur, np.ones(len(track), np.int64), start * 0, dur * 0)

@@ -12,7 +12,7 @@ from engine import FAULTS, errors, query, shows_launches
 from scene import EPOCH, KERNEL, PLACES, rows, scene, write
 
 import ktrace
-from ktrace.converters.perfetto.proto.wire import varint
+from ktrace.converters.perfetto.wire import varint
 from ktrace.stages.order.timeline import order
 
 #: Every slice with its process, thread and track. A render stage says its process in an argument (v52).

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perfetto_rows import NAMES, Row, random_trace, write
 from perfetto_samples import BEGIN, COUNTER, END, INSTANT
 
-from ktrace.converters.perfetto.proto.wire import bytes_field, int_field
+from ktrace.converters.perfetto.wire import bytes_field, int_field
 from ktrace.kit.columnar import protobuf
 from ktrace.model.row_builder import to_rows
 from ktrace.pipeline.read import read_batches

@@ -19,8 +19,8 @@ from perfetto_samples import SAMPLES as MADE
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.converters.perfetto.proto import field_numbers
-from ktrace.converters.perfetto.proto.wire import bytes_field, int_field
+from ktrace.converters.perfetto import field_numbers
+from ktrace.converters.perfetto.wire import bytes_field, int_field
 from ktrace.errors import DamagedInput, KtraceError
 from ktrace.input.detection import detect
 from ktrace.model.row_builder import RowBuilder
@@ -268,7 +268,7 @@ def test_info_of_the_example_that_works() -> None:
 
 
 def test_large_packets_go_over_the_border_of_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktrace.converters.perfetto.reading import packets as read_packets
+    from ktrace.converters.perfetto.reading import messages
 
     dice = random.Random(5)
     packets = [
@@ -277,11 +277,11 @@ def test_large_packets_go_over_the_border_of_a_block(tmp_path: Path, monkeypatch
     ]
     data = b"".join(bytes_field(1, packet) for packet in packets)
     for size in (1 << 23, 4096, 701):
-        monkeypatch.setattr(read_packets, "_BLOCK", size)
+        monkeypatch.setattr(messages, "_BLOCK", size)
         report = Report()
         found = [
             data[start:end]
-            for starts, ends in read_packets.packets(data, report)
+            for starts, ends in messages.packets(data, report)
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
         assert found == packets
