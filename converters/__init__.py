@@ -1,1 +1,1 @@
-"""One package per format, each with its probe, reader and writer side by side."""
+"""A module or a package for each format, with its probe, reader and writer side by side."""

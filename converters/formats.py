@@ -1,7 +1,7 @@
 """The formats of ktrace, in the order in which README lists them.
 
-Each folder declares its own, `FORMAT` in its `__init__`. Importing all would make each command slower, so listed.py
-repeats what they declare, with functions by their places; `python -m ktrace.converters.formats` writes it.
+Each module or package declares its own, `FORMAT`. Importing all would make each command slower, so listed.py repeats
+what they declare, with functions by their places; `python -m ktrace.converters.formats` writes it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ktrace.input.format import FUNCTIONS, Format, Score
 
-#: The folders.
-FOLDERS = (
+#: The modules and packages.
+MODULES = (
     # Timelines and tables that ktrace writes.
     *(
         "perfetto",
@@ -103,8 +103,8 @@ FORMATS = (
 def listed() -> str:
     """The text of listed.py."""
     lines = []
-    for folder in FOLDERS:
-        declared: Format = import_module(f"ktrace.converters.{folder}").FORMAT
+    for name in MODULES:
+        declared: Format = import_module(f"ktrace.converters.{name}").FORMAT
         given = []
         for one in fields(Format):
             value = getattr(declared, one.name)

@@ -80,7 +80,7 @@ class Import(NamedTuple):
 
 
 def module_name(file: Path) -> str:
-    """The installed name of a source file: converters/mlc/reader.py is ktrace.converters.mlc.reader."""
+    """The installed name of a source file: converters/mlc.py is ktrace.converters.mlc."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     parts = parts if parts[0] == "ktrace" else ("ktrace", *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -135,7 +135,12 @@ def sources(folder: str) -> list[Path]:
 ALL = [file for folder in ("ktrace", "converters") for file in sources(folder) if not file.is_symlink()]
 MODULES = {module_name(file): file for file in ALL}
 CORE = [file for file in ALL if "converters" not in file.parts]
-FORMATS = [file for file in sources("converters") if file.parent != ROOT / "converters"]
+#: The modules of formats: single ones, and those of packages.
+FORMATS = [
+    file
+    for file in sources("converters")
+    if file.parent != ROOT / "converters" or file.stem not in ("__init__", "formats", "listed")
+]
 
 
 def package(module: str) -> str:

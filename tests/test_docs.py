@@ -189,10 +189,10 @@ def test_the_reader_shown_in_contributing_is_that_of_the_format() -> None:
     contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     shown = re.search(r"```python\n(def read\(.*?)```", contributing, re.S)
     assert shown
-    assert shown.group(1) in without_docstring((ROOT / "converters/table/reader.py").read_text("utf-8"))
+    assert shown.group(1) in without_docstring((ROOT / "converters/table.py").read_text("utf-8"))
     declared = re.search(r"```python\n(FORMAT = .*?)```", contributing, re.S)
     assert declared
-    assert declared.group(1) in (ROOT / "converters/table/__init__.py").read_text("utf-8")
+    assert declared.group(1) in (ROOT / "converters/table.py").read_text("utf-8")
 
 
 def test_every_sample_has_a_row_in_the_table() -> None:

@@ -65,7 +65,7 @@ def test_a_new_format_passes_the_contract_at_once(checkout: Path, like: str) -> 
     assert done.returncode == 0, done.stderr
     made = done.stdout.splitlines()
     assert {str(Path(path)) for path in made} >= {
-        *(f"converters/{MODULE}/{name}.py" for name in ("__init__", "reader")),
+        f"converters/{MODULE}.py",
         *(f"samples/{NAME}/first-run{LIKES[like].suffix}", f"tests/converters/test_{MODULE}.py"),
         *(f"docs/formats/{NAME}.md", f"tests/golden_rows/{NAME}.json"),
         *("converters/formats.py", "converters/listed.py"),
@@ -81,7 +81,7 @@ def test_a_new_format_passes_the_contract_at_once(checkout: Path, like: str) -> 
     outcomes = said.split()[0]
     assert len(outcomes) > 15 and set(outcomes) == {"."}, said
     for command in (("check",), ("format", "--check")):
-        places = (f"converters/{MODULE}", "converters/formats.py", own, "tests/test_contract.py")
+        places = (f"converters/{MODULE}.py", "converters/formats.py", own, "tests/test_contract.py")
         done = run("-m", "ruff", *command, *places, folder=checkout, path=checkout)
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -118,7 +118,7 @@ class _Profile:
         """The frames of a location: what was inlined last."""
         if number not in self._known:
             location = self._locations[number]
-            lines = [_fields(line) for line in reversed(location.get(4, ()))]
+            lines = [_fields(line) for line in reversed(location.get(4, []))]
             found = tuple(self._frame(line) for line in lines)
             self._known[number] = found or (self._unnamed(location),)
         return self._known[number]

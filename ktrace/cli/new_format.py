@@ -1,7 +1,7 @@
 """`ktrace new-format`: the files of a format, filled so that its tests pass at once.
 
 The templates are in _templates/<kind>/, those of every kind in _templates/common/. In the repository of ktrace a format
-is a package in converters/; in a distribution of its own the same package stands alone.
+is a module in converters/; in a distribution of its own the same module is a package.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from ktrace.cli._console import tell
 from ktrace.errors import UsageError
 
 TEMPLATES = Path(__file__).parent / "_templates"
-
-#: The functions of a format that is laid, and where they are in its package.
-_FUNCTIONS = (("probe", ":probe"), ("read", ".reader:read"))
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 
@@ -59,7 +56,7 @@ class NewFormat:
 
     @property
     def module(self) -> str:
-        """The name of its package."""
+        """The name of its module."""
         return self.name.replace("-", "_")
 
     @property
@@ -81,6 +78,10 @@ class NewFormat:
         for key, value in {"imports": like.imports, **values}.items():
             found = found.replace(f"{{{{{key}}}}}", value)
         return found
+
+    def declared(self) -> bytes:
+        """The module that recognises and reads it."""
+        return self.text(f"{self.like}/format.py.txt").encode()
 
     def sample(self) -> bytes:
         """The bytes of the sample."""
@@ -128,14 +129,14 @@ def in_repository(fmt: NewFormat, root: Path) -> list[Path]:
             remedy="run it there, or use --package DIR for a package of your own",
         )
     suffix = LIKES[fmt.like].suffix
-    made = _package(fmt, root / "converters" / fmt.module, f"ktrace.converters.{fmt.module}")
+    made = {root / f"converters/{fmt.module}.py": fmt.declared()}
     made[root / f"samples/{fmt.name}/first-run{suffix}"] = fmt.sample()
     test = fmt.text("common/test_head.txt", up=".parent.parent") + fmt.text(f"{fmt.like}/test.py.txt")
     made[root / f"tests/converters/test_{fmt.module}.py"] = test.encode()
     made[root / f"tests/golden_rows/{fmt.name}.json"] = fmt.text(f"{fmt.like}/golden.json").encode()
     made[root / f"docs/formats/{fmt.name}.md"] = fmt.text("common/page.md").encode()
     listed = root / "converters/listed.py"
-    functions = (f'{function}="ktrace.converters.{fmt.module}{place}"' for function, place in _FUNCTIONS)
+    functions = (f'{function}="ktrace.converters.{fmt.module}:{function}"' for function in ("probe", "read"))
     declared = f'name="{fmt.name}", title="{fmt.title}", patterns=("{fmt.pattern}",), {", ".join(functions)}'
     page = f"docs/formats/{fmt.name}.md"
     changed = {
@@ -162,19 +163,13 @@ def in_repository(fmt: NewFormat, root: Path) -> list[Path]:
 def in_package(fmt: NewFormat, folder: Path) -> list[Path]:
     """Lays the format as a package of its own and returns what was made. Raises UsageError where a file is there."""
     distribution, package = f"ktrace-{fmt.name}", f"ktrace_{fmt.module}"
-    made = _package(fmt, folder / "src" / package, package)
+    made = {folder / f"src/{package}/__init__.py": fmt.declared()}
     made[folder / f"samples/{fmt.name}/first-run{LIKES[fmt.like].suffix}"] = fmt.sample()
     parts = [fmt.text("common/test_head.txt", up=".parent"), fmt.text("common/test_package.txt")]
     made[folder / f"tests/test_{fmt.module}.py"] = "".join([*parts, fmt.text(f"{fmt.like}/test.py.txt")]).encode()
     for name, template in (("pyproject.toml", "pyproject.toml.txt"), ("README.md", "README.md")):
         made[folder / name] = fmt.text(f"common/{template}", distribution=distribution, package=package).encode()
     return _write(made, {})
-
-
-def _package(fmt: NewFormat, folder: Path, package: str) -> dict[Path, bytes]:
-    """The modules of a format: what declares and recognises it, and its reader."""
-    names = ("__init__.py", "reader.py")
-    return {folder / name: fmt.text(f"{fmt.like}/{name}.txt", package=package).encode() for name in names}
 
 
 def _before(path: Path, start: str, line: str) -> bytes:

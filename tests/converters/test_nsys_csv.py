@@ -23,7 +23,7 @@ from conftest import SAMPLES, SHARED
 from nvidia import VARIABLE, programs
 
 import ktrace
-from ktrace.converters.nsys_csv.writer import KernelSum
+from ktrace.converters.nsys_csv import KernelSum
 from ktrace.errors import InputError, UsageError
 from ktrace.trace import read
 

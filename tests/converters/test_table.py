@@ -14,8 +14,7 @@ import pandas as pd
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.converters.table import probe
-from ktrace.converters.table.columns import NAMES, recognise
+from ktrace.converters.table import NAMES, probe, recognise
 from ktrace.input.detection import detect_sample
 from ktrace.input.format import Score, builtin_formats
 from ktrace.input.source import Sample, Source

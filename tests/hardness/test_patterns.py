@@ -120,13 +120,13 @@ _OPEN = {
     "ktrace/stages/select/filter.py '|'.join(map(translate, wanted.names))": "the user's own wildcards",
     "ktrace/stages/select/crop_bounds.py translate(pattern)": "the user's own wildcards",
     "ktrace/kit/sqlite/database.py f'(?:{pattern})(?:_V\\\\d+)?'": "names of tables, which a format gives",
-    "converters/closed/__init__.py text.encode()": "found among the values of the module",
+    "converters/closed.py text.encode()": "found among the values of the module",
     "converters/execution_trace/document.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + re.escape(key[1]) + b')'": "tried below",  # noqa: E501
     "converters/nsys/calls.py pattern": "names of tables, which the module gives",
     "converters/nsys_stats/reports.py f'(?:^|[^a-z0-9]){name}(?![a-z0-9])'": "no repetition",
     "converters/nvprof/printed.py '\\\\s*' + '\\\\s{2,}'.join(apart) + '\\\\s*'": "tried below",
     "converters/nvprof/printed.py '\\\\s*' + '\\\\s+'.join(cells) + '\\\\s*'": "tried below",
-    "converters/tracy_csv/reader.py mark.join(parts)": "a lazy name, then cells without the mark",
+    "converters/tracy_csv.py mark.join(parts)": "a lazy name, then cells without the mark",
     "converters/rocprofv3_json/walk.py b'\\\\}\\\\s*,\\\\s*(?=\\\\{\\\\s*' + (re.escape(key[1]) if key else b'') + b')'": "tried below",  # noqa: E501
 }
 

@@ -30,12 +30,12 @@ _FUNCTIONS = {
 
 #: Constants that are handed on where other patterns are searched for, and how they are called.
 _KNOWN = {
-    "converters/closed/__init__.py _JSON": {"match"},
+    "converters/closed.py _JSON": {"match"},
     "converters/ncu/marks.py _SUMMARISED": {"fullmatch"},
     "ktrace/kit/trace_json/walk.py _KEY_END": {"match"},
     "ktrace/kit/trace_json/walk.py _VALUE_END": {"match"},
     "ktrace/kit/trace_json/walk.py _ELEMENT_END": {"match"},
-    r"converters/onnxruntime/reader.py .*_fence_(?:before|after)\Z": {"match"},
+    r"converters/onnxruntime.py .*_fence_(?:before|after)\Z": {"match"},
 }
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from ktrace.conversion import Conversion
-from ktrace.converters.table import probe
-from ktrace.converters.table.columns import recognise
+from ktrace.converters.table import probe, recognise
 from ktrace.converters.torch_table.grid import rule
-from ktrace.converters.webllm.reader import read as read_webllm
+from ktrace.converters.webllm import read as read_webllm
 from ktrace.input.source import Sample, Source
 from ktrace.kit.text.headings import cell_quantity, heading
 from ktrace.kit.text.layouts import Words

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import SAMPLES
 
-from ktrace.converters.latencyprism.reader import _kind
+from ktrace.converters.latencyprism import _kind
 from ktrace.trace import read
 from ktrace.trace.trace import Trace
 

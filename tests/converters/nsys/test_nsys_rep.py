@@ -174,7 +174,7 @@ def test_the_next_nsys_is_tried_where_the_first_is_too_old(
 ) -> None:
     found = [make_nsys(tmp_path, OLD.format(NEWER[0]), "old"), make_nsys(tmp_path, COPIES, "new")]
     monkeypatch.delenv("KTRACE_NSYS", raising=False)
-    monkeypatch.setattr("ktrace.converters.nsys_rep.export.programs", lambda: found)
+    monkeypatch.setattr("ktrace.converters.nsys_rep.programs", lambda: found)
     monkeypatch.setattr("ktrace.converters.nsys_rep.programs", lambda: found)
     assert events(report) == events(SQLITE)
     assert len(calls(tmp_path)) == 2

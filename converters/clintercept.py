@@ -1,0 +1,136 @@
+"""The report of the Intercept Layer for OpenCL Applications (clintercept_report.txt, or at the end of its log).
+
+Total Enqueues: 16
+
+Device Performance Timing Results for Intel(R) Graphics [0x5916] (24CUs, 1100MHz):
+
+Total Time (ns): 457092230
+
+                          Function Name,  Calls,     Time (ns), Time (%),  Average (ns),      Min (ns), ...
+blur SIMD16 GWS[ 3840 x 2160 ] LWS[ NULL ],     16,     457091912,  100.00%,      28568244,      28467166, ...
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.input.source import Source
+from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.intel import Work, intercepted
+from ktrace.kit.text.lines import Lines
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+TITLE = re.compile(r"^ *(Host|Device) Performance Timing Results(?: for (.+))?: *$", re.MULTILINE)
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for a title of the report."""
+    for part in (sample.head, sample.tail):
+        if b"Performance Timing Results" in part and (
+            found := TITLE.search(part.decode("utf-8", "replace").replace("\r", ""))
+        ):
+            return Match(Score.DIALECT, f"contains '{found[0].strip()[:60]}'")
+    return None
+
+
+_NS = r"\d{1,18}"
+_ROW = re.compile(
+    rf"(?P<name>\S.*?), +(?P<count>{_NS}), +(?P<total>{_NS}), +(?P<percent>\d{{1,9}}\.\d{{1,6}}|-?nan|inf)%?, +"
+    rf"(?P<avg>{_NS}), +(?P<min>{_NS}), +(?P<max>{_NS})"
+)
+_HEADINGS = re.compile(r"Function Name, +Calls, +Time \(ns\), +.*", re.DOTALL)
+_TOTAL = re.compile(rf"Total Time \(ns\): +({_NS})")
+_ENQUEUES = re.compile(rf"Total Enqueues: ({_NS})")
+_LOG = re.compile(r"(?:CLIntercept|Control |Timer Started|\.\.\. )")
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields a summary for each row and total; devices as facts."""
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    report = _Report(rows)
+    for line in lines:
+        text = line.text.strip()
+        if not text or _HEADINGS.fullmatch(text) or _LOG.match(text):
+            lines.structure()
+        elif found := TITLE.fullmatch(text):
+            report.begin(found[1], found[2])
+            lines.structure()
+        elif report.add(text):
+            lines.used()
+        yield from rows.ready()
+    report.facts()
+    yield from rows.rest()
+
+
+class _Report:
+    """The table that is being read."""
+
+    def __init__(self, rows: RowBuilder) -> None:
+        self._rows = rows
+        self._place: dict[str, Any] = {}
+        self._host = True
+        self._table = -1
+        self._devices: list[str] = []
+
+    def begin(self, what: str, device: str | None) -> None:
+        """A table begins: of the host, or of a device."""
+        self._host = what == "Host"
+        self._table += 1
+        self._place = {"table": self._table, "scope": [f"{what} Performance Timing"]}
+        if device:
+            self._place["device"] = len(self._devices)
+            self._devices.append(device)
+
+    def add(self, text: str) -> bool:
+        """Adds a line; returns whether it has figures."""
+        if found := _ENQUEUES.fullmatch(text):
+            self._rows.summary("metric", "Total Enqueues", metric="count", unit="count", value=float(int(found[1])))
+            return True
+        if not self._place:
+            return False
+        if found := _TOTAL.fullmatch(text):
+            self._rows.summary("total", "Total Time", unit="ns", total=float(int(found[1])), **self._place)
+            return True
+        found = _ROW.fullmatch(text)
+        if not found:
+            return False
+        self._row(found)
+        return True
+
+    def _row(self, found: re.Match[str]) -> None:
+        parts = Work("api", found["name"]) if self._host else intercepted(found["name"])
+        share = found["percent"]
+        self._rows.summary(
+            parts.kind,
+            parts.name,
+            unit="ns",
+            count=int(found["count"]),
+            total=float(int(found["total"])),
+            percent=float(share) if share[0].isdigit() else None,
+            avg=float(int(found["avg"])),
+            min=float(int(found["min"])),
+            max=float(int(found["max"])),
+            args=parts.args,
+            **parts.columns,
+            **self._place,
+        )
+
+    def facts(self) -> None:
+        """Adds the devices."""
+        for device, name in enumerate(self._devices):
+            self._rows.fact("device", device=device, name=name, facts={"api": "opencl"})
+
+
+FORMAT = Format(
+    "clintercept",
+    "OpenCL Intercept Layer: the report of its timings",
+    patterns=("clintercept_report.txt", "*.txt", "*.log"),
+    probe=probe,
+    read=read,
+    words=("performance timing results",),
+    prose=True,
+)

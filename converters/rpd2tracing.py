@@ -1,0 +1,93 @@
+"""The output of rocmProfileData's `rpd2tracing.py`: Trace Event JSON whose list begins with an empty object.
+
+    [ {}
+    ,{"name": "process_name", "ph": "M", "pid":"2","args":{"name":"GPU2"}}
+    ,{"pid":"2","tid":"0","name":"scale(float*)","ts":"8306020565922","dur":"26211","ph":"X","args":{"desc":"KernelExecution"}}
+
+pid, tid, ts and dur are texts, times are whole µs, rounded down. The pid of a GPU is its number.
+`desc` is the kind of device work, and the arguments of a call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.input.source import Source
+from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.trace_json.dialect import Dialect, Rule, Sign
+from ktrace.kit.trace_json.document import read_document
+from ktrace.kit.trace_json.events import Events
+from ktrace.kit.trace_json.phases import mapper
+from ktrace.kit.trace_json.places import on_devices
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+_BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*\}\s*,\s*\{\s*"(?:name|pid)"\s*:')
+_OWN = re.compile(rb'"ph"\s*:\s*"X"\s*,\s*"args"\s*:\s*\{\s*"desc"\s*:|"cat"\s*:\s*"api_op"')
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for a list that begins so, with slices or flows of rpd2tracing."""
+    if _BEGIN.match(sample.head) and _OWN.search(sample.head):
+        return Match(Score.DIALECT, "begins with an empty object, and its slices have a `desc`")
+    return None
+
+
+_DESC = ("desc",)
+
+#: Only flows of category api_op connect calls with the work that they started.
+DIALECT = Dialect(
+    cats={},
+    signs=(
+        Sign(_DESC, Rule("kernel", place="device"), re.compile(r"KernelExecution|Task")),
+        Sign(_DESC, Rule("memcpy", place="device"), re.compile(r"Copy(Host|Device)To(Host|Device)(2D|3D)?")),
+        Sign(_DESC, Rule("memset", place="device"), re.compile(r"FillBuffer")),
+        Sign(_DESC, Rule("sync", place="device"), re.compile(r"Barrier|MarkerDispatch")),
+    ),
+    other=Rule("api", kinds={"UserMarker": "range"}),
+    flows={"api_op": "launch"},
+    quoted=True,
+)
+
+
+_GPU = re.compile(
+    rb'"process_name"\s*,\s*"ph"\s*:\s*"M"\s*,\s*"pid"\s*:\s*"?(\d{1,18})"?\s*,'
+    rb'\s*"args"\s*:\s*\{\s*"name"\s*:\s*"GPU'
+)
+
+#: The first bytes, which contain the names of processes.
+_HEAD = 1 << 20
+
+
+def gpus_of(source: Source) -> dict[int, int]:
+    """Returns pid -> GPU; a GPU has the number of its process."""
+    with source.open(quiet=True) as stream:
+        head = stream.read(_HEAD)
+    return {int(pid): int(pid) for pid in _GPU.findall(head)}
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields work, calls, counters and launches. Raises DamagedInput if it isn't Trace Event JSON at all."""
+    gpus, rows_of = gpus_of(source), mapper(DIALECT)
+
+    def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:
+        for batch in rows_of(events, conversion):
+            yield on_devices(batch, gpus)
+
+    yield from read_document(source, conversion, placed, lambda found, conversion: (), quoted=DIALECT.quoted)
+    rows = RowBuilder(conversion, first_id=0)
+    rows.fact("source", facts={"tool": "rpd2tracing"})
+    rows.fact("clock", facts={"kind": "monotonic"})
+    yield from rows.rest()
+
+
+FORMAT = Format(
+    "rpd2tracing",
+    "ROCm rocmProfileData (RPD) as Trace Event JSON",
+    patterns=("*.json",),
+    probe=probe,
+    read=read,
+    words=('"desc"', '"api_op"'),
+)

@@ -1,0 +1,235 @@
+"""What TensorFlow Lite's benchmark_model prints: how long runs took, and each operator; text or CSV.
+
+    INFO: count=64 first=16067 curr=15102 min=14661 max=17579 avg=15517.6 std=551
+    INFO: Operator-wise Profiling Info for Regular Benchmark Runs:
+    ============================== Run Order ==============================
+    [node type]  [first]  [avg ms]     [%]  [cdf%]  [mem KB]  [times called]  [Name]       (tabs and blanks between)
+        CONV_2D    0.398     0.407  2.658%  3.986%     0.000               1  [conv0/Relu]:1
+
+    node type, first, avg_ms, %, cdf%, mem KB, times called, name
+    CONV_2D, 0.398, 0.407, 2.658%, 3.986%, 0, 1, [Conv2d_0/Relu6]:1
+
+The writers: stats_calculator.cc and lite/tools/benchmark of TensorFlow, 2018 (with a column [start]) to 2026. The
+average is of a call; calls are those of one run.
+
+Reads operators and the times of runs as summaries: of one run, since calls are counted so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.input.source import Source
+from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.text.headings import as_int64, cell_quantity
+from ktrace.kit.text.lines import Line, Lines
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+#: The headings of operators, and those of the sums by type, without brackets.
+HEADINGS = ("node type", "start", "first", "avg ms", "%", "cdf%", "mem KB", "times called", "name")
+_BRACKETS = re.compile(r"\[([^\]]{1,20})\]")
+#: The time of all runs of a kind.
+RUNS = re.compile(
+    r"(?P<all>Timings \(microseconds\): )?count=[1-9]\d{0,11} (?:.{0,300}? avg|curr)=[\d.e+]{1,30}.{0,200}"
+)
+TIMINGS = "Inference timings in us: Init:"
+
+
+def headings_of(text: str) -> list[str] | None:
+    """The headings of a table of operators, or of the sums by type; None for another line."""
+    if "[" in text and (found := _BRACKETS.findall(text)):
+        names = [name.lower() if name == "Name" else name for name in found]
+    elif text.startswith("node type, "):
+        names = [cell.replace("avg_ms", "avg ms") for cell in text.split(", ")]
+    else:
+        return None
+    is_table = len(names) > 5 and names[0].lower() == "node type" and "avg ms" in names
+    return [names[0].lower(), *(name.strip() for name in names[1:])] if is_table else None
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for a table of operators, or the times of runs."""
+    for number, text in enumerate(sample.lines, 1):
+        if ("[node type]" in text or text.startswith("node type, ")) and headings_of(text.strip()):
+            return Match(Score.DIALECT, f"has operators of TensorFlow Lite's benchmark_model (line {number})")
+        if TIMINGS in text:
+            return Match(Score.DIALECT, f"has times of TensorFlow Lite's benchmark_model (line {number})")
+    return None
+
+
+#: What a logger puts before a line.
+_PREFIX = re.compile(r"(?:INFO|WARNING): ")
+_TITLE = re.compile(r"={3,} (?P<title>[A-Za-z ]{3,60}) ={3,}")
+_SECTION = re.compile(r"(?P<name>[A-Z][^:\[\]]{2,120}?) ?:")
+_SETTING = re.compile(r"#?(?P<key>[A-Za-z][^:\[\]]{0,80}): \[(?P<value>.{0,4000})\]")
+_FIELDS = re.compile(r"(\w{1,12})=(\S{1,40})")
+#: What else the program prints.
+_WORDS = re.compile(
+    r"STARTING!|Loaded model |Created TensorFlow |The input model file size|Initialized (?:session|TensorFlow)"
+    r"|Running benchmark for |Note: as the benchmark |Number of nodes executed: |Memory \(bytes\): "
+    r"|\d{1,9} nodes observed"
+)
+_FOOTPRINT = re.compile(
+    r"(?P<key>Memory footprint delta[^:]{0,60}|Peak memory footprint[^:]{0,40}): (?P<value>.{1,200})"
+)
+_ONCE = re.compile(r"(?P<name>Init|First inference): (?P<value>[\d.]{1,30})")
+_PLACE = re.compile(r":\d{1,9}$")
+
+#: Statistics of runs as columns of a summary.
+_STATISTICS = {"avg": "avg", "min": "min", "max": "max", "std": "stddev", "median": "median", "p95": "p95"}
+_US, _MS = 1_000, 1_000_000
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields a summary for each operator of each section, and for the runs of each kind."""
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    text = _Text(lines, rows)
+    for line in lines:
+        text.read(line)
+        yield from rows.ready()
+    rows.fact("source", facts={"tool": "benchmark_model", **({"settings": text.settings} if text.settings else {})})
+    yield from rows.rest()
+
+
+class _Text:
+    """What was read before a line: the section, the table, the operators that the section has already."""
+
+    def __init__(self, lines: Lines, rows: RowBuilder) -> None:
+        self._lines, self._rows = lines, rows
+        self._section: str | None = None
+        self._table = 0
+        self._headings: list[str] | None = None
+        self._is_csv = False
+        self._seen: set[tuple[str, str]] = set()
+        self._runs = 0
+        self.settings: dict[str, str] = {}
+
+    def read(self, line: Line) -> None:
+        """Accounts for a line and adds its row."""
+        text = _PREFIX.sub("", line.text.strip(), count=1).strip()
+        if not text:
+            self._headings = None
+            self._lines.structure()
+        elif headings := headings_of(text):
+            self._headings, self._is_csv = headings, "[" not in text
+            self._lines.structure()
+        elif _WORDS.match(text) or _TITLE.fullmatch(text):
+            self._lines.structure()
+        elif self._headings and (cells := _cells(text, self._headings, is_csv=self._is_csv)):
+            self._operator(cells)
+        elif found := RUNS.fullmatch(text):
+            self._statistics(text, of_operators=found["all"] is not None)
+        elif TIMINGS in text:
+            self._timings(text)
+        elif found := _SETTING.fullmatch(text) or _FOOTPRINT.fullmatch(text):
+            self.settings[found["key"]] = found["value"]
+            self._lines.structure()
+        elif found := _SECTION.fullmatch(text):
+            self._section, self._headings = found["name"], None
+            self._table += 1
+            self._seen.clear()
+            self._lines.structure()
+        elif self._headings and self._lines.peek() is None:
+            self._lines.skip("cut", "the last row breaks off")
+
+    def _operator(self, cells: dict[str, str]) -> None:
+        """Adds an operator; the other tables of a section repeat those of the first one, in another order."""
+        kind, name = cells["node type"], cells.get("name")
+        if name is None or (kind, name) in self._seen:
+            self._lines.became("folded")
+            return
+        keys = ("first", "avg ms", "%", "times called", "mem KB", "start")
+        figures = {key: _number(cells.get(key, "")) for key in keys}
+        avg, called = figures["avg ms"], figures["times called"]
+        calls = None if called is None else as_int64(called)
+        if avg is None or calls is None or not kind:
+            is_cut = self._lines.peek() is None
+            what = "no time" if avg is None else "no number of calls" if kind else "no type"
+            self._lines.skip("cut" if is_cut else "bad-record", "the last row breaks off" if is_cut else what)
+            return
+        self._seen.add((kind, name))
+        args: dict[str, Any] = {"node": name}
+        args |= {key: float(value) for key in ("first", "start", "mem KB") if (value := figures[key]) is not None}
+        args |= {f"{key}_ms": args.pop(key) for key in ("first", "start") if key in args}
+        share = figures["%"]
+        self._rows.summary(
+            "overhead" if self._section and "Initialization" in self._section else "op",
+            kind,
+            run=self._section,
+            table=self._table,
+            unit="ns",
+            total=float(avg * calls * _MS),
+            avg=float(avg * _MS),
+            count=calls,
+            percent=None if share is None else float(share),
+            layer=_PLACE.sub("", name).strip("[]") or None,
+            args=args,
+        )
+        self._lines.used()
+
+    def _statistics(self, text: str, *, of_operators: bool) -> None:
+        """Adds the times of runs, in us: of the warm-up, then of those that count; or of all operators in them."""
+        found = {key: number for key, value in _FIELDS.findall(text) if (number := _number(value)) is not None}
+        if "curr" in found:
+            found.setdefault("avg", found["curr"])  # of a single run, or where all are the same
+        columns: dict[str, Any] = {
+            column: float(found[key] * _US) for key, column in _STATISTICS.items() if key in found
+        }
+        args = {f"{key}_us": float(found[key]) for key in ("first", "curr") if key in found}
+        if of_operators:
+            columns |= {"run": self._section, "table": self._table}
+        kind, name = (
+            ("total", "all operators") if of_operators else ("metric", ("warm-up run", "run")[min(self._runs, 1)])
+        )
+        self._runs += not of_operators
+        self._rows.summary(kind, name, unit="ns", count=as_int64(found["count"]), args=args, **columns)
+        self._lines.used()
+
+    def _timings(self, text: str) -> None:
+        """Adds how long the initialisation and the first run took; the averages are those of the runs."""
+        for found in _ONCE.finditer(text):
+            if (value := _number(found["value"])) is not None:
+                name = "initialisation" if found["name"] == "Init" else "first run"
+                self._rows.summary("metric", name, unit="ns", total=float(value * _US), count=1)
+        self._lines.used()
+
+
+def _cells(text: str, headings: list[str], *, is_csv: bool) -> dict[str, str] | None:
+    """The cells of a row by their headings; None if it isn't one.
+
+    Types and names may contain commas and blanks: shares, which end in %, tell where the numbers are.
+    """
+    cells = text.split(", ") if is_csv else re.split(r"\t[\t ]*| {2,}", text)
+    cells = [cell.strip() for cell in cells]
+    share = headings.index("avg ms") + 1
+    before = share - 1
+    place = next((at for at, cell in enumerate(cells[:-1]) if cell.endswith("%") and cells[at + 1].endswith("%")), 0)
+    if place <= before - 1:
+        return None
+    mark = ", " if is_csv else "  "
+    kind = mark.join(cells[: place - before])
+    numbers = cells[place - before : place - before + headings.index("times called")]
+    name = mark.join(cells[place - before + len(numbers) :])
+    name = name.replace("\t", ",") if is_csv else name
+    named = dict(zip(headings[1:], numbers, strict=False)) | {"node type": kind}
+    return named | ({"name": name} if "name" in headings else {})
+
+
+def _number(text: str) -> Any:
+    found = cell_quantity(text)
+    return found.number if found and found.number.is_finite() else None
+
+
+FORMAT = Format(
+    "tflite",
+    "TensorFlow Lite benchmark_model: times of runs, of operators, as text or CSV",
+    patterns=("*.txt", "*.log", "*.csv"),
+    probe=probe,
+    read=read,
+    words=("[node type]", "node type, ", "inference timings in us"),
+    prose=True,
+)
