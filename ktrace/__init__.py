@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         UsageError,
         VersionError,
     )
-    from ktrace.fleet.batch import BatchReport, batch
+    from ktrace.fleet import BatchReport, batch
     from ktrace.input.detection import detect
     from ktrace.input.format import Format, Match, Score
     from ktrace.input.format import all_formats as formats
@@ -61,8 +61,8 @@ _HOME = {
     "Match": "ktrace.input.format",
     "Score": "ktrace.input.format",
     "Batch": "ktrace.model.batch",
-    "BatchReport": "ktrace.fleet.batch",
-    "batch": "ktrace.fleet.batch",
+    "BatchReport": "ktrace.fleet",
+    "batch": "ktrace.fleet",
     "convert": "ktrace.pipeline.convert",
     "inspect": "ktrace.pipeline.info",
     "Info": "ktrace.pipeline.info",

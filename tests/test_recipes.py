@@ -73,7 +73,7 @@ def test_a_fleet_in_a_bucket(store: dict[str, str], tmp_path: Path) -> None:
 def test_an_agent_is_answered_as_the_recipe_shows(tmp_path: Path) -> None:
     pytest.importorskip("mcp", reason="the extra mcp isn't installed")
     from ktrace.analysis.mcp.access import Access
-    from ktrace.analysis.mcp.paging import as_text
+    from ktrace.analysis.mcp.answers import as_text
     from ktrace.analysis.mcp.server import answered
     from ktrace.analysis.mcp.session import Session
 

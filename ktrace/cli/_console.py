@@ -25,14 +25,13 @@ import click
 from ktrace.cli._programs import note_line, told_as_json
 from ktrace.errors import OutputError, UsageError
 from ktrace.page.render import WRITTEN, rendered
-from ktrace.tables.figures import escape_controls, time_text
-from ktrace.tables.limits import Limits, fitted
+from ktrace.tables.figures import Limits, escape_controls, fitted, time_text
 from ktrace.tables.text import answer
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
     from ktrace.analysis.summary.summary import Summary
-    from ktrace.fleet.batch import BatchReport
+    from ktrace.fleet import BatchReport
     from ktrace.report import Report
     from ktrace.tables.figures import Table
 

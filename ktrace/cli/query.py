@@ -36,7 +36,7 @@ from ktrace.tables.figures import escape_controls
 
 if TYPE_CHECKING:
     from ktrace.analysis.query.output import Rows
-    from ktrace.tables.limits import Limits
+    from ktrace.tables.figures import Limits
 
 #: The columns of an overview where there is no terminal.
 _WIDTH = 100

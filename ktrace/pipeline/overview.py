@@ -25,9 +25,8 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 from ktrace.pipeline.convert import require_rows, writing_to
 from ktrace.pipeline.explain import explained
-from ktrace.pipeline.kept import key_of
 from ktrace.pipeline.read import Progress, read_selected
-from ktrace.pipeline.selection import Selection
+from ktrace.pipeline.selection import Selection, key_of
 from ktrace.report import Report
 from ktrace.stages.order.pairing import pair_halves
 from ktrace.stages.select.coarsen import coarsened

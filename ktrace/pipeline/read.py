@@ -28,8 +28,7 @@ from ktrace.input.source import Source, printable
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
-from ktrace.pipeline.kept import kept_batches
-from ktrace.pipeline.selection import Selection, mapped_format
+from ktrace.pipeline.selection import Selection, kept_batches, mapped_format
 from ktrace.report import Report
 from ktrace.stages.names import with_decoded_names
 from ktrace.stages.order.pairing import pair_halves

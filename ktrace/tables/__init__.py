@@ -1,8 +1,8 @@
 """Tables of figures.
 
-figures     a table: columns with units, and rows; figures, times and names as readable text
+figures     a table: columns with units, and rows; figures, times and names as readable text; parts of
+            tables within limits
 frames      tables as Arrow tables and DataFrames; what a notebook shows
-limits      some tables, some rows, so many bytes, and where to go on
 text        tables as text, fitted to a terminal, and as CSV, JSON and Markdown
 workbook    tables as a workbook of Excel
 """

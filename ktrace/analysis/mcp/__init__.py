@@ -5,8 +5,7 @@ client ──► server ──► tools ──► session ──► Summary, Dif
 
 access      folders that may be read, the one that may be written
 session     the open traces of a server behind handles, and what was computed of them, bounded in memory
-paging      tables within limits of rows and bytes, with cursors
-shapes      JSON Schemas of arguments and answers
+answers     tables within limits of rows and bytes, with cursors; JSON Schemas of arguments and answers
 tools       what can be asked
 server      the protocol, on standard input and output or by HTTP on this machine; pages of the docs as resources
 """

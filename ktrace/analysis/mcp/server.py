@@ -25,7 +25,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from ktrace import __version__
-from ktrace.analysis.mcp.paging import as_text
+from ktrace.analysis.mcp.answers import as_text
 from ktrace.analysis.mcp.session import Session
 from ktrace.analysis.mcp.tools import TOOLS, Tool
 from ktrace.errors import InternalError, KtraceError, UsageError, error_text

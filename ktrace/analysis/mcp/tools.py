@@ -7,21 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktrace.analysis.mcp.paging import Page, cut, named
-from ktrace.analysis.mcp.session import USUAL, Opened, Session
-from ktrace.analysis.mcp.shapes import (
+from ktrace.analysis.mcp.answers import (
     EXPORTED,
     FINDINGS,
     HANDLE,
     OPENED,
     PAGE,
     TABLES,
+    Page,
     Schema,
     arguments,
+    cut,
+    named,
     number,
     text,
     texts,
 )
+from ktrace.analysis.mcp.session import USUAL, Opened, Session
 from ktrace.analysis.query.output import as_table
 from ktrace.analysis.summary import QUESTIONS, RECORDING
 from ktrace.analysis.work.groups import BY, NOT_KNOWN

@@ -20,7 +20,7 @@ from ktrace.analysis.overview.cache import cache_folder, clear, entries, tidy
 from ktrace.analysis.overview.stored import Stored
 from ktrace.cli import cli
 from ktrace.errors import InputError, OutputError
-from ktrace.pipeline import kept, overview, read
+from ktrace.pipeline import overview, read, selection
 from ktrace.pipeline.overview import overviewed
 from ktrace.pipeline.selection import Selection
 from ktrace.report import Report
@@ -278,7 +278,7 @@ ANSWERED = [
 def test_answers_are_the_same_from_the_cache(
     folder: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "KEPT_FROM", 0)
+    monkeypatch.setattr(selection, "KEPT_FROM", 0)
     questions = ["operation,kernel", "idle", "op,shape", "roofline", "critical-path", "memory", "launch"]
     commands = [
         *(["summary", str(path), "--by", by, "--format", "json"] for by in questions),
