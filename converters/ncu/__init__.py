@@ -29,11 +29,121 @@ and lines of kernels have a date but no grid):
 
 from __future__ import annotations
 
+import csv
 import re
+from typing import NamedTuple
 
 from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.text.titles import without_prefix
 
-from .marks import AVERAGES, METRICS, OWN, SECTION, headings, is_placed, launch_line, unprefixed
+#: Headings other than metrics -> the column of the model that they fill.
+PLACES = {"Process ID": "pid", "Context": "context", "Stream": "stream", "Device": "device", "Device Id": "device"}
+SIZES = {"Grid Size": "grid", "Block Size": "block"}
+FIXED = {"", "ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "CC", "Invocations", *PLACES, *SIZES}
+
+#: A line about ncu's own work. Output of the program may precede it on the line.
+OWN = re.compile(r".*?==(?P<kind>PROF|WARNING|ERROR|INFO|LOG)== (?P<text>.*)", re.DOTALL)
+
+SECTION = re.compile(r"\s*Section: (\S(?:.*\S)?)\s*")
+
+#: The start of a remark, of a few lines, that explains the averages of a summary.
+AVERAGES = "Note: The shown averages are calculated"
+
+#: A remark in place of an empty table.
+REMARK = re.compile(r"\s*The system does not have any [\w ]+\.\s*")
+
+#: The headings of a table of metrics.
+METRICS = re.compile(r"\s*Metric Name\s+Metric Unit\s+(?:Metric Value|Minimum\s+Maximum\s+Average)\s*")
+
+#: The rank that a launcher prefixes (`srun -l`, PALS), or a copied line number.
+_RANKED = re.compile(r"(?:[A-Za-z][\w.-]* )?\d{1,6}:(?:\s|$)")
+
+_XYZ = r"\((?P<{0}_x>\d{{1,18}}), (?P<{0}_y>\d{{1,18}}), (?P<{0}_z>\d{{1,18}})\)"
+_LAUNCH = re.compile(
+    r"\s*(?P<name>\S(?:.*?\S)??)"
+    rf"(?:,? {_XYZ.format('grid')}x{_XYZ.format('block')})?"
+    r"(?:, (?P<time>\d{4}-\w{3}-\d\d \d\d:\d\d:\d\d))?"
+    r"(?:, Context (?P<context>\d{1,18}))?(?:, Stream (?P<stream>\d{1,18}))?(?:, Device (?P<device>\d{1,18}))?"
+    r"(?:, CC (?P<cc>\d+\.\d+))?(?:, Invocations (?P<count>\d{1,18}))?(?P<rest>(?:, [A-Z][\w ]* [\w.]+){0,16})\s*"
+)
+
+#: A launch in the form of the summaries of 2022.
+_SUMMARISED = re.compile(
+    r"\s*(?P<name>\S.*?), Block Size (?P<block_x>\d{1,18}), Grid Size (?P<grid_x>\d{1,18})"
+    r"(?:, Device (?P<device>\d{1,18}))?, (?P<count>\d{1,18}) invocations?\s*"
+)
+
+#: The most characters of a line that may begin a launch; names of kernels have a few thousand.
+_LONGEST = 100_000
+
+
+class Headings(NamedTuple):
+    """The headings of a CSV page; it has a line per metric (`long`) or a line per launch."""
+
+    fields: list[str]
+    long: bool
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether this is the page whose cells ncu writes into wrong columns."""
+        at = {name: number for number, name in enumerate(self.fields)}
+        device = at.get("Device", at.get("Device Id"))
+        if not self.long or device is None or "Section Name" in at:
+            return False
+        return "Average" in at and "Kernel Name" in at and device < at["Kernel Name"]
+
+
+def fields_of(text: str) -> list[str] | None:
+    """Returns the cells of a line, None if it isn't CSV."""
+    try:
+        return next(csv.reader((text,), strict=True), None)
+    except csv.Error:
+        return None
+
+
+def headings(text: str) -> Headings | None:
+    """Returns the headings of a page, None if the line has none."""
+    if "," not in text or ("Kernel Name" not in text and "Metric Name" not in text):
+        return None
+    fields = [field.strip() for field in fields_of(text) or ()]
+    known = set(fields)
+    if not known & {"ID", "Process ID", "Kernel Name"}:
+        return None
+    if "Metric Name" in known and known & {"Metric Value", "Average"}:
+        return Headings(fields, long=True)
+    if "Kernel Name" in known and known & {"ID", "Process ID"} and known - FIXED:
+        return Headings(fields, long=False)
+    return None
+
+
+def unprefixed(text: str) -> str:
+    """Returns the line as ncu printed it, without a prefix of a launcher or logger."""
+    text = without_prefix(text)
+    found = _RANKED.match(text)
+    return text[found.end() :] if found else text
+
+
+def launch_line(text: str) -> re.Match[str] | None:
+    """Matches the line of a launch: name, sizes, time, context, stream, device, cc, count.
+
+    Only a line for which `is_placed` is true is certain; any other is a launch only if a section follows.
+    """
+    if len(text) > _LONGEST:
+        return None
+    if " invocation" in text and (found := _SUMMARISED.fullmatch(text)):
+        return found
+    if ", Context " not in text and ")x(" not in text:
+        return None
+    if text.lstrip().startswith(("==", "Section:")):
+        return None
+    found = _LAUNCH.fullmatch(text)
+    return found if found and (found["context"] or found["grid_x"]) else None
+
+
+def is_placed(launch: re.Match[str]) -> bool:
+    """Whether the line of a launch names where it ran."""
+    return bool(launch.groupdict().get("context") or launch["device"] or launch.re is _SUMMARISED)
+
 
 #: The start of ncu's own remarks; other tools write ==WARNING==, too.
 _REMARKS = ("Connected to process", "Disconnected from process", "Profiling ", "No kernels were profiled", "ERR_NV")

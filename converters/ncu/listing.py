@@ -9,7 +9,7 @@ from ktrace.kit.ncu_cells import is_unit
 from ktrace.kit.ncu_launches import Launches
 from ktrace.kit.text.lines import Lines
 
-from .marks import METRICS, REMARK, SECTION, is_placed, launch_line, unprefixed
+from . import METRICS, REMARK, SECTION, is_placed, launch_line, unprefixed
 from .pages import add_facts, range_name
 from .text_tables import Table, runs_of
 

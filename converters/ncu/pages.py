@@ -21,7 +21,7 @@ from ktrace.kit.ncu_launches import Launches
 from ktrace.kit.text.headings import plain
 from ktrace.kit.text.lines import Line, Lines
 
-from .marks import FIXED, PLACES, REMARK, SIZES, Headings, fields_of
+from . import FIXED, PLACES, REMARK, SIZES, Headings, fields_of
 
 #: Words in the heading of a stack of ranges, and of ranges that don't form a stack.
 PUSHED, STARTED = "Push/Pop_Range", "Start/Stop_Range"

@@ -13,8 +13,8 @@ from ktrace.kit.ncu_launches import Launches
 from ktrace.kit.text.lines import Line, Lines
 from ktrace.model.batch import Batch
 
+from . import AVERAGES, OWN, headings
 from .listing import Listing
-from .marks import AVERAGES, OWN, headings
 from .pages import Page
 
 _FORBIDDEN = "ERR_NVGPUCTRPERM"

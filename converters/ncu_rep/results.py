@@ -32,10 +32,9 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json
 from ktrace.stages.launch_tables import LAUNCH_CLOCK
 
-from .annotations import notes_of, scope_of
 from .container import Decoder
+from .details import Metric, Samples, Value, instances_json, metrics_of, notes_of, scope_of, unit_by_name
 from .fields import BODY_ITEM, COMMAND_LIST, COMMAND_LISTS, GRAPH, GRAPHS, LAUNCH, LAUNCHES, RANGE, RANGES, Shape
-from .metrics import Metric, Samples, Value, instances_json, metrics_of, unit_by_name
 
 _SAMPLE_GROUPS = "profiler__pmsampler_pass_groups"
 _SWITCH = re.compile(r"profiler__pmsampler_ctxsw_(\d{1,9})")

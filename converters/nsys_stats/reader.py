@@ -46,10 +46,7 @@ from ktrace.model.fitting import whole_text
 from ktrace.model.row_builder import RowBuilder
 
 from .block import IDS, NO_NAME, ImpliedUnit, Names, copy_kind, kind_of
-from .html_tables import first_headings as html_headings
-from .html_tables import html_tables
-from .json_tables import first_headings as json_headings
-from .json_tables import json_tables
+from .documents import html_headings, html_tables, json_headings, json_tables
 from .reports import (
     CERTAIN,
     FAULTS,

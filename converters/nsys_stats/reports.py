@@ -21,8 +21,7 @@ from ktrace.kit.text.headings import STATISTICS, Columns, Heading, heading
 from ktrace.kit.text.tables import find_tables
 from ktrace.kit.text.titles import without_prefix
 
-from .html_tables import first_headings as html_headings
-from .json_tables import first_headings as json_headings
+from .documents import html_headings, json_headings
 
 
 class Trace(NamedTuple):

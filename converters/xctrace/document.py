@@ -14,7 +14,7 @@ from ktrace.errors import DamagedInput
 from ktrace.model.arrays import Int64
 from ktrace.report import Report
 
-from .elements import Schema, read_schema
+from .rows import Schema, read_schema
 
 _CHUNK = 1 << 20
 

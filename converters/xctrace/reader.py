@@ -19,9 +19,8 @@ from ktrace.model.row_builder import RowBuilder
 
 from . import INTERVALS, TABLE_FILE
 from .document import Begin, Document, Node, Reader, Rows
-from .elements import Schema, read_rows
 from .recording import Gpu, block_of
-from .scan import scan
+from .rows import Schema, read_rows, scan
 from .tables import Tables
 from .values import Values
 

@@ -17,7 +17,7 @@ from ktrace.model.arrays import Bools, Int64, UInt64
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-from .elements import Schema
+from .rows import Schema
 from .values import Values
 
 #: Columns that are numbers whatever their cells are: "0x1f" and "-5" are numbers, another text is null.

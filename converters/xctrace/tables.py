@@ -25,8 +25,8 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.masks import present
 
-from .elements import Schema
 from .recording import Gpu, mapped, process_number, process_of_thread, texts, thread
+from .rows import Schema
 
 #: Engineering types of times, and what the time of a row is called in most tables.
 _TIMES = frozenset({"start-time", "event-time", "sample-time"})

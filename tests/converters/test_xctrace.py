@@ -13,9 +13,8 @@ from conftest import SHARED
 
 import ktrace
 from ktrace.byte_account import ByteAccount
-from ktrace.converters.xctrace.elements import read_rows
 from ktrace.converters.xctrace.recording import process, thread
-from ktrace.converters.xctrace.scan import scan
+from ktrace.converters.xctrace.rows import read_rows, scan
 from ktrace.converters.xctrace.values import Values
 from ktrace.errors import ClosedFormat, DamagedInput, InputError
 from ktrace.input.detection import detect

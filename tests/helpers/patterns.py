@@ -31,7 +31,7 @@ _FUNCTIONS = {
 #: Constants that are handed on where other patterns are searched for, and how they are called.
 _KNOWN = {
     "converters/closed.py _JSON": {"match"},
-    "converters/ncu/marks.py _SUMMARISED": {"fullmatch"},
+    "converters/ncu/__init__.py _SUMMARISED": {"fullmatch"},
     "ktrace/kit/trace_json/walk.py _KEY_END": {"match"},
     "ktrace/kit/trace_json/walk.py _VALUE_END": {"match"},
     "ktrace/kit/trace_json/walk.py _ELEMENT_END": {"match"},

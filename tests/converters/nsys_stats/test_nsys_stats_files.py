@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.converters.nsys_stats import html_tables
+from ktrace.converters.nsys_stats import documents
 from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
@@ -182,7 +182,7 @@ def test_a_pipe_in_a_name_of_a_table_with_corners(tmp_path: Path) -> None:
     ("name", "module", "constant"),
     [
         ("json-of-three-reports-amid-nsys-own-words.json", json_items, "CHUNK"),
-        ("page-and-raw-table-of-a-summary-and-a-trace.html", html_tables, "_CHUNK"),
+        ("page-and-raw-table-of-a-summary-and-a-trace.html", documents, "_CHUNK"),
     ],
 )
 def test_where_the_file_is_read_in_pieces_makes_no_difference(
