@@ -1,4 +1,7 @@
-"""Reads the text that `ncu` prints: processes, launches, sections with their tables, advice from the rules."""
+"""Reads the text that `ncu` prints: processes, launches, sections with their tables, advice from the rules.
+
+The lines after that of a kernel name one NVTX range each, with its level (`<0,forward>`), between domains and colours.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from ktrace.kit.ncu_launches import Launches
 from ktrace.kit.text.lines import Lines
 
 from . import METRICS, REMARK, SECTION, is_placed, launch_line, unprefixed
-from .pages import add_facts, range_name
 from .text_tables import Table, runs_of
 
 _PROCESS = re.compile(r"\s*\[(\d{1,18})\] (.*)@(\S+)\s*")
@@ -22,6 +24,9 @@ _ADVICE = re.compile(r"\s*(INF|WRN|OPT|ERR|MSG|OK)\s{2,}(\S(?:.*\S)?)\s*")
 _SPEEDUP = re.compile(r"Est(?:\.|imated) (?:(Local|Global) )?Speedup: (\d+(?:[.,]\d*)?)%\s*(.*)", re.DOTALL)
 _FIGURE = re.compile(r"[-+]?[\d.,]+|(?:\(!\) )?n/a")
 _NVTX = re.compile(r"\s*NVTX .*")
+
+#: A line that names a range, with its level.
+_LEVEL = re.compile(r"<\s*\d+\s*,(.*)>")
 
 #: The title and description of a table in the body of a section.
 _PART = re.compile(r"\s*Table Name ?: (\S(?:.*\S)?)\s*")
@@ -337,7 +342,7 @@ class Listing:
         """Reads a line of the NVTX ranges around a launch: names go to its scope, everything else to its args."""
         head = self._head or {}
         self._nvtx = True
-        name = range_name(text)
+        name = _range_name(text)
         if name:
             head.setdefault("scope", []).append(name)
         else:
@@ -351,3 +356,19 @@ def _add_focus(metric: dict[str, str], text: str) -> None:
         metric[{"Value": "value", "Info": "advice"}[found[1]]] = found[2]
     else:
         metric["advice"] = f"{metric.get('advice', '')} {text.strip()}".strip()
+
+
+def _range_name(line: str) -> str | None:
+    """Returns the name of the range that a line of the text names, None if it names none."""
+    found = _LEVEL.fullmatch(line.strip())
+    return found[1].strip() if found else None
+
+
+def add_facts(head: dict[str, Any], process: str, capability: str, launches: Launches) -> None:
+    """Adds the facts in a launch's line: the name of its process, the compute capability of its device."""
+    host, pid, device = head.get("host"), head.get("pid"), head.get("device")
+    if process and pid is not None:
+        launches.fact("process", host=host, pid=pid, name=process)
+    if device is not None:
+        facts = {"api": "cuda", "vendor": "NVIDIA"} | ({"compute_capability": capability} if capability else {})
+        launches.fact("device", host=host, device=device, facts=facts)

@@ -26,9 +26,8 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.store.joins import positions
 
-from .places import NOTHING, without
 from .reading import ExportReader, numbered
-from .typed_columns import distinct_words, filled, filled_part
+from .typed_columns import NOTHING, distinct_words, filled, filled_part, without
 
 
 class Waits:

@@ -16,9 +16,8 @@ from typing import Any
 from ktrace.model.fitting import whole_of
 from ktrace.model.json_text import load_json
 
-from .places import core_track, pid_of, tid_of
-from .reading import ExportReader
-from .typed_columns import row_of
+from .reading import ExportReader, core_track
+from .typed_columns import pid_of, row_of, tid_of
 
 #: Variables of launchers and libraries that contain numbers, names of devices and settings.
 _HARMLESS = re.compile(

@@ -26,9 +26,8 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json, load_json
 
-from .places import LOW, pid_of, without
 from .reading import ExportReader
-from .typed_columns import NO_NAME, distinct_words, row_of, unsigned
+from .typed_columns import LOW, NO_NAME, distinct_words, pid_of, row_of, unsigned, without
 
 #: Keys in the payload of NCCL's ranges that are columns of the model.
 _COMM, _BYTES = "NCCL communicator ID", "Message size [bytes]"

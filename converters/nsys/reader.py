@@ -42,8 +42,7 @@ from .device_work import Waits
 from .facts import all_rows
 from .nvtx import Nvtx
 from .origins import GraphNodes, Stacks
-from .places import NsysTracks
-from .reading import Enums, ExportReader
+from .reading import Enums, ExportReader, NsysTracks
 from .typed_columns import NO_NAME, Strings, filled
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"

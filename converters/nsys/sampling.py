@@ -30,9 +30,8 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import load_json
 from ktrace.model.masks import present
 
-from .places import core_track, pid_of, tid_of
-from .reading import ExportReader
-from .typed_columns import filled
+from .reading import ExportReader, core_track
+from .typed_columns import filled, pid_of, tid_of
 
 #: Columns of rows that wait for their end: id, start, cpu, isSchedIn, globalTid, rowid, and why the thread left.
 _ID, _START, _CPU, _IN, _THREAD, _ROW, _STATE, _BLOCK = range(8)

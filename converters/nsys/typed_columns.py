@@ -4,7 +4,9 @@
 
 A damaged or foreign file may have anything in a column: a number may be stored as text, or as a float without a
 fraction; a row with any other value is skipped and reported. A dictionary contains the words that a column has used so
-far, not the whole table, and is the same object until it grows.
+far, not the whole table, and is the same object until it grows. Process and thread are packed into one number:
+
+    globalTid 0x119f80819f808   pid = bits 24 to 47, tid = bits 0 to 23
 """
 
 from __future__ import annotations
@@ -140,6 +142,23 @@ def row_of(names: tuple[str, ...], values: tuple[Any, ...]) -> tuple[dict[str, A
     return row, None
 
 
+#: The mask of a process id, and of a thread id.
+LOW = (1 << 24) - 1
+
+#: The number that means "no stream", "no event" and the like.
+NOTHING = (1 << 32) - 1
+
+
+def pid_of(number: int) -> int:
+    """Returns the process of a globalPid or globalTid."""
+    return number >> 24 & LOW
+
+
+def tid_of(number: int) -> int:
+    """Returns the thread of a globalTid."""
+    return number & LOW
+
+
 def filled(column: pa.Array | None, rows: int, null: int) -> Int64:
     """Returns the numbers of a column with `null` in place of null, or in every row without a column."""
     if column is None:
@@ -153,6 +172,12 @@ def filled_part(part: pa.Table, name: str, null: int) -> Int64:
     if name not in part.column_names or not pa.types.is_int64(part.schema.field(name).type):
         return np.full(len(part), null, np.int64)
     return filled(part.column(name).combine_chunks(), len(part), null)
+
+
+def without(column: pa.Array, nothing: int) -> pa.Array:
+    """Returns the column with null in place of the number `nothing`."""
+    equal = pc.equal(column, nothing)
+    return pc.if_else(equal, None, column) if equal.true_count else column
 
 
 def distinct_words(words: Iterable[str | None]) -> tuple[pa.Int32Array, pa.StringArray]:
