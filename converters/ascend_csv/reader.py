@@ -1,11 +1,11 @@
 """Reads Ascend's CSV files: rows with times as events, statistics as summaries; a folder of them is one trace.
 
-Memory over time: each figure of a row is a counter.
+Of memory over time, each figure of a row is a counter:
 
 Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type      PTA Total Allocated, PTA Total Reserved
 Device_id,event,ddr(KB),hbm(KB),memory(KB),timestamp(us)                        Device ddr, Device hbm, Device memory
 
-Tables of statistics: a row is a summary, or one for each figure of a step.
+Of statistics, a row is a summary, or one for each figure of a step:
 
 0,MatMulV2,AI_CORE,332,17945.3,1.28,54.052,329.68,8.212       kernel MatMulV2: count, total, min, avg, max, percent
 0,1,85704.02,3873.52,630.54,...                               metric Computing of step 1, metric Free of step 1, ...

@@ -1,8 +1,7 @@
 """Reads the databases of Ascend's profilers: tasks, calls, operators, collectives, counters, facts.
 
-Counters and allocations: AICORE_FREQ (MHz), MEMORY_RECORD and OP_MEMORY (bytes).
-
-Tables with a begin and an end other than TASK: calls, operators, marks, collectives, steps, analyses.
+Besides TASK, tables with a begin and an end are calls, operators, marks, collectives, steps and analyses. AICORE_FREQ
+(MHz) and MEMORY_RECORD (bytes) are counters, OP_MEMORY (bytes) are allocations.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the tables share: texts by their ids, numbers that mean "none", threads, the ids of rows.
+"""What the tables share: texts by their ids, numbers that mean "none", threads, the ids of rows, arrows to tasks.
 
-Arrows from operators to the tasks that they started: PYTORCH_API.connectionId is an id of CONNECTION_IDS.
+An arrow goes from an operator to the tasks that it started; PYTORCH_API.connectionId is an id of CONNECTION_IDS:
 
 PYTORCH_API       aten::mm, connectionId 1
 CONNECTION_IDS    id 1, connectionId 41; id 1, connectionId 42

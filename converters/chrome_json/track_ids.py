@@ -1,13 +1,11 @@
-"""The processes and threads of a Chrome trace. The format has no other tracks: every row is a thread of a process.
+"""The processes, threads and flows of a Chrome trace. The format has no other tracks: a row is a thread of a process.
 
     "rows": [{"pid":4242,"tid":4242,"track":{"source":"run","pid":4242,"tid":4242}},
              {"pid":4242,"tid":1,"track":{"source":"run","pid":4242,"device":0,"stream":7}}],
     "lanes": {"first":1073741824,"each":1024}
 
 Slices that overlap on a track without nesting are on its lanes 1, 2, ...: lane n of the track at index i of the list
-has the tid first + i * each + n - 1.
-
-The flow of each end of an arrow: in a Chrome trace a flow leaves once, in the model an arrow may leave often.
+has the tid first + i * each + n - 1. A flow leaves once in a Chrome trace, while an arrow of the model may leave often:
 
     ends of one arrow      out in   out out in in   out in in
     flow                    1   1    2   3   2  3    4   4  4

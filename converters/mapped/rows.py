@@ -1,6 +1,6 @@
 """Turns blocks of text columns into events or summaries, as a mapping states.
 
-The kind of each row, the direction of copies, and the category: once for each distinct name and cell.
+The kind, the direction of a copy and the category are found once for each distinct name and cell.
 """
 
 from __future__ import annotations

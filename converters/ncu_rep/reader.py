@@ -1,6 +1,6 @@
-"""Reads a report twice: first the strings in the headers of its blocks, then the results.
+"""Reads a report twice: first the strings in the headers of its blocks, then the results and the facts for the catalog.
 
-Reads facts for the catalog: the session, the machine and its devices, and the functions of the code.
+Facts are about the session, the machine and its devices, and the functions of the code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Turns a result (a launch, range, command list or graph) into rows: a head, its metrics, notes and samples.
+"""Turns a result (a launch, range, command list or graph) into rows: a head, its metrics, notes and PM samples.
 
-Finds the label of each metric, and the section that shows it, in the sections of a launch.
-
-Reads PM samples: the values of metrics during the kernel, each group of metrics from a separate replay.
+The label of a metric, and the section that shows it, are in the sections of the launch. PM samples are the values of
+metrics during the kernel, each group of metrics from a separate replay:
 
     profiler__pmsampler_pass_groups   1: "SM_A.TriageAC.sm__cycles_active.avg,..."     metrics that replay 1 sampled
     profiler__pmsampler_ctxsw_1       1698153373791096320                             time of replay 1's context switch

@@ -1,6 +1,6 @@
 """Reads work on the device: kernels, copies, memsets, graphs, synchronisation.
 
-Finds the call that recorded the CUDA event which a stream waits for.
+A stream that waits for a CUDA event waits for the call that recorded the event:
 
     CUDA_EVENT        correlationId 52, eventSyncId 9     cudaEventRecord of correlation 52 records
     SYNCHRONIZATION   eventSyncId 9                       a stream waits for that: arrow call -> synchronisation

@@ -1,6 +1,6 @@
 """Reads descriptive tables into the catalog: host, devices, processes, threads, streams, the capture itself.
 
-Filters the environment of a recorded process: keeps variables about its launch, since others may be secrets.
+Of the environment of a recorded process, only variables about its launch are kept, since others may be secrets:
 
 RANK=3  WORLD_SIZE=8  NCCL_DEBUG=INFO  CUDA_VISIBLE_DEVICES=0,1     kept; rank 3 of 8
 HF_TOKEN=hf_...  PATH=/usr/bin  NCCL_AUTH_KEY=...                   left out

@@ -5,7 +5,7 @@ start      end        eventType  text    globalTid        textId  domainId
 837497679  851453601  59                 302119224788637  85      1          MPI_Send, on the track MPI
 924881857  924940911  59         saxpy   302119224788637          0          on the thread itself
 
-Reads payloads that are JSON in a text; each distinct text is parsed once.
+A payload is JSON in a text; each distinct text is parsed once:
 
 jsonText  {"NCCL communicator ID": 7, "Message size [bytes]": 4096}   in NCCL's domain: `comm` 7, `bytes` 4096
 """

@@ -1,17 +1,13 @@
-"""Reads a database of Nsight Systems table by table.
+"""Reads a database of Nsight Systems table by table, and for `ktrace info` its schema, warnings and tables with rows.
 
-Reads the profiler's messages about its capture as log events; warnings and errors go to the report, too.
+These tables are read here:
 
 timestamp 1304324594  timestampType 1  source 1  severity 2  text "CUDA device 0: Unified Memory cannot be ..."
-
-Reads accesses to files: opening, reading, writing.
-
 OSRT_FILE_ACCESS_DESCRIPTORS  fileAccessId 3  processId 4242  filePath /data/a.bin
 OSRT_FILE_ACCESS_EVENTS       fileAccessId 3  threadId 4243  startedAt 10  endedAt 25  eventType 2  bytesProcessed 4096
 
-Reads memory of the device: allocations with their running totals, pools, page faults of unified memory.
-
-What `ktrace info` prints about a database besides its rows: schema, warnings of the profiler, tables with rows.
+The profiler's messages about its capture are log events; warnings and errors go to the report, too. Accesses to files
+are opening, reading, writing. Memory of the device is allocations with running totals, pools, faults of unified memory.
 """
 
 from __future__ import annotations

@@ -5,17 +5,13 @@ Start (ns)  Duration (ns)  CorrId  ...  Bytes (MB)  SrcMemKd   Device           
 └ ts        └ dur          └ correlation└ bytes, and args.Bytes (MB), since it is rounded
                                                     └ args.SrcMemKd   └ device 0, its name in the catalog
 
-Parses sizes as nsys prints them: in decimal units with three decimals, exact to half a thousandth of the unit.
-
-"4.194" below "Bytes (MB)"                      4,194,000 B, exact to 500 B
-
-Derives the unit of times if no heading has one (`--format csv:nohdrunit`), from the decimals that nsys prints.
+The kind of GPU work comes from its name: `[CUDA memcpy Host-to-Device]`, `[CUDA memset]`, else a kernel. Sizes are in
+decimal units with three decimals, exact to half a thousandth of the unit: "4.194" below "Bytes (MB)" is 4,194,000 B,
+exact to 500 B. If no heading has the unit of times (`--format csv:nohdrunit`), it comes from the decimals:
 
 31121662        whole: ns
 31121.662       three decimals: us
 31.1217         four: ms or s, which can't be told apart
-
-Derives the kind of GPU work from its name: `[CUDA memcpy Host-to-Device]`, `[CUDA memset]`, else a kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recognises the tables of nvprof by their headings. Facts: its manual and real files.
+"""Recognises the tables of nvprof by their headings, and the parts of a row's name. Facts: its manual and real files.
 
 Start,Duration,Grid X,...,Device,Context,Stream,Name        --print-gpu-trace, and --print-api-trace with it
 Start,Duration,Name                                         --print-api-trace
@@ -9,7 +9,7 @@ Device,Kernel,Invocations,Metric Name,Metric Description,Min,Max,Avg      --metr
 Device,Context,Stream,Kernel,Correlation_ID,ipc,...         --metrics with --print-gpu-trace: one row for each launch
 Device,Count,Avg Size,Min Size,Max Size,Total Size,Total Time,Name        unified memory
 
-Reads the name of a row: its kind, the direction of a copy, the number of the launch.
+A name has its kind, the direction of a copy, the number of the launch:
 
 void scan<float>(float*) [1098]      a kernel, launched by the call with that number
 cudaLaunchKernel (scan [1098])       that call

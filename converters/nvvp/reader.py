@@ -1,16 +1,14 @@
-"""The database of nvprof as events.
+"""The database of nvprof as events, NVTX, and metrics and events of kernels as counters that are their children.
 
-NVTX: markers and ranges. A range is two rows with the same id; the first one has the name.
+An NVTX range is two rows with the same id; the first one has the name:
 
 flags 1   an instant          flags 2   a range begins       flags 4   the range with that id ends
 
-Metrics and events of kernels, as counters that are their children.
+Metrics and events have no names: an id is CUPTI's number on that device. Facts: scripts that read such files.
 
 METRIC             id 1210      value BLOB 8 bytes, a float64 or a whole number   correlationId 11
 EVENT              id 83886182  value "4096"  domain 5                            correlationId 11
 METRIC_INSTANCE, EVENT_INSTANCE                   one for each unit of the device: instance 0, 1, ...
-
-The file doesn't contain their names: an id is CUPTI's number on that device. Facts: scripts that read such files.
 """
 
 from __future__ import annotations

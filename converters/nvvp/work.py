@@ -1,6 +1,6 @@
 """Kernels, copies, sets, migrations of unified memory, waits, calls and the profiler's own work.
 
-Names for CUPTI's numbers. Facts: its headers for callbacks and activities.
+They have names for CUPTI's numbers. Facts: its headers for callbacks and activities.
 
 RUNTIME cbid 31      cudaMemcpy
 DRIVER  cbid 307     cuLaunchKernel

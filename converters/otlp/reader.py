@@ -1,9 +1,6 @@
 """Reads spans in two passes: the first finds parents and lanes, the second yields the rows.
 
 A span is a range, its events are instants, its links are arrows. A parent that is drawn elsewhere has an arrow, too.
-
-Where the spans of a file are shown, from a first look at all of them: processes, tracks, lanes, parents.
-
 A process is one of the resources' (host, pid). Spans of a service overlap: many requests at once, children that run at
 the same time. So the tracks of a service are lanes, and a span is in the lane of its parent where it fits there:
 
@@ -12,7 +9,7 @@ the same time. So the tracks of a service are lanes, and a span is in the lane o
     vllm 2       request 2 ─────────────────────────
                    prefill ────  decode ── decode ──
 
-48 bytes a span are kept.
+48 bytes a span are kept between the passes.
 """
 
 from __future__ import annotations

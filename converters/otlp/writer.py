@@ -2,9 +2,7 @@
 
 A slice is a span. Its parent is the slice around it on its track, or the one that `args.$parent_span_id` names.
 Instants are events of their parent if it is in the same batch, else spans of 0 ns. An arrow is a link to the span where
-it begins.
-
-Rows of a batch as attributes of OTLP: arguments under their own keys, columns as `ktrace.<column>`.
+it begins. Attributes are arguments under their own keys, and columns as `ktrace.<column>`.
 """
 
 from __future__ import annotations

@@ -3,11 +3,8 @@
     run.parquet/_ktrace/inputs/rank3-5f0c81a2b3c4.json    names    run_name=.../rank=3/rank3-5f0c81a2b3c4.parquet
 
 On this machine or in an object store; from a store, only the columns in use are fetched. Shards that no manifest names
-belong to unfinished inputs and aren't read.
-
-The contents of a dataset, for `ktrace info`: its runs with hosts and ranks, and where these come from.
-
-Canonical Parquet as datasets that a database scans: nothing is read before, and only the columns in use.
+belong to unfinished inputs and aren't read. A database scans the shards without reading anything before. `ktrace info`
+shows the runs with hosts and ranks, and where these come from.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Reads canonical Parquet, a file, a folder, or a dataset of many files.
+"""Reads canonical Parquet, a file, a folder, or a dataset of many files; also some of its columns or rows.
 
 `read` returns batches, for conversion; `texts` the records as texts, for `ktrace validate`.
-
-Reads some columns, or some rows, of canonical Parquet.
 """
 
 from __future__ import annotations

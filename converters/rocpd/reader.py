@@ -1,8 +1,7 @@
 """Reads rocpd, process by process: regions, samples, kernels, copies, allocations, counters, facts.
 
-Facts of a database: the tool, hosts, processes, threads, GPUs with facts of their agents, streams.
-
-Events on threads: rocpd_region, rocpd_sample; and unknown tables with begin and end.
+Facts are the tool, hosts, processes, threads, GPUs with facts of their agents, streams. Events on threads are rows of
+rocpd_region and rocpd_sample, and of unknown tables with begin and end:
 
 category HIP_RUNTIME_API        hipLaunchKernel                                              api
 category MARKER_CORE_RANGE_API  roctxRangePushA, extdata {"message": "forward"}              range forward

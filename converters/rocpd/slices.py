@@ -1,6 +1,6 @@
-"""What the readers of all tables share: rows with valid times, their places and their events.
+"""What the readers of all tables share: rows with valid times, their places, their events, and the arguments of calls.
 
-rocpd_arg: the arguments of calls, one in each row, as a JSON object of the row with the same event.
+Arguments are rows of rocpd_arg; those of an event are one JSON object:
 
 event_id 7  position 0  name stream     value 0x55        {"stream":"0x55","sizeBytes":"4096"}
 event_id 7  position 1  name sizeBytes  value 4096

@@ -1,8 +1,7 @@
-"""Reads the JSON that trtexec exports, an object at a time: profiles, times of queries, layers.
+"""Reads an export of trtexec, or its log; of the JSON an object at a time: profiles, times of queries, layers.
 
-Names aren't escaped in a profile; an object that isn't JSON for that reason is repaired.
-
-Queries of `--exportTimes` as events: the call, the copies, the computation.
+Names aren't escaped in a profile; an object that isn't JSON for that reason is repaired. A query of `--exportTimes` is
+the call, the copies and the computation:
 
     startEnqMs .. endEnqMs            the call that enqueues the query           api "enqueue"
     startH2dMs .. endH2dMs            the copy of its inputs (2019: startInMs)   memcpy "H2D"
@@ -12,8 +11,6 @@ Queries of `--exportTimes` as events: the call, the copies, the computation.
 Times are ms since the first query was enqueued. trtexec prints six digits: after one second a begin is exact to
 10 us, while durations (`computeMs`) remain exact. So a begin that would be inside the previous slice, by less than
 these digits can show, is set to that slice's end.
-
-Reads an export of trtexec, or its log.
 """
 
 from __future__ import annotations

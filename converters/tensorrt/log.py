@@ -1,4 +1,4 @@
-"""Reads the log of trtexec: the profile of the layers, the performance summary, averages over runs, the device.
+"""Reads the log of trtexec: the profile of the layers, the performance summary, averages over runs, facts of the run.
 
 [05/08/2024-14:05:14] [I] === Profile (2094 iterations ) ===
 [05/08/2024-14:05:14] [I]    Time(ms)     Avg.(ms)   Median(ms)   Time(%)   Layer        since TensorRT 10
@@ -8,9 +8,7 @@
 [05/08/2024-14:05:14] [I] GPU Compute                                                    TensorRT 7: figures below
 [05/08/2024-14:05:14] [I] min: 0.856 ms
 
-What a log states about the run: the command, the version, the device, the options.
-
-Layers of an engine as rows of the model.
+Facts are the command, the version, the device and the options.
 """
 
 from __future__ import annotations

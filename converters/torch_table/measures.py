@@ -6,7 +6,7 @@ aten::mm   Self CPU 120 us   CPU total 150 us   CPU time avg 50 us   CUDA total 
     metric  CUDA total  900 us
     metric  CPU Mem     4096 B
 
-The kind of a row, by its name and by whether the CPU or a device spent time in it.
+The kind of a row depends on its name, and on whether the CPU or a device spent time in it:
 
 aten::mm                      CPU time: an operator
 cudaLaunchKernel              CPU time: a call
