@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange
 from ktrace.analysis.diff.comparison import Diff
+from ktrace.analysis.work.groups import heading_of
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Legend, Section, named
 from ktrace.page.charts import device_legend, device_row, diverging, pair
 from ktrace.tables.figures import brief, escape_controls, exact
@@ -52,7 +53,13 @@ def key_figures(diff: Diff) -> list[KeyFigure]:
             figures.append((name, _percent(change), _from_to(change, "ns") + known))
     for by, rows in diff.rows.items():
         clear, new, gone = (sum(change.verdict == verdict for change in rows) for verdict in (CLEAR, NEW, GONE))
-        figures.append((f"by {by}", f"{clear:,} clear", f"{new:,} new, {gone:,} gone, {len(rows):,} in all"))
+        figures.append(
+            (
+                f"by {heading_of(by, diff.b.work)}",
+                f"{clear:,} clear",
+                f"{new:,} new, {gone:,} gone, {len(rows):,} in all",
+            )
+        )
     return figures
 
 
@@ -74,7 +81,7 @@ def _changes(by: str, rows: Sequence[Change], diff: Diff) -> Section | None:
     hint = f"The greatest changes{each}: to the right slower, to the left faster."
     used = {_colour(change) for change in drawn}
     colours = Legend([(text, colour) for colour, text in _COLOURS.items() if colour in used])
-    return Section(f"by-{by}", f"Changes by {by}", hint, [Bars(lines, "names"), colours])
+    return Section(f"by-{by}", f"Changes by {heading_of(by, diff.b.work)}", hint, [Bars(lines, "names"), colours])
 
 
 def _operations(diff: Diff) -> Section | None:

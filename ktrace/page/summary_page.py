@@ -53,6 +53,9 @@ _OPERATIONS, _GROUPS, _KERNELS, _RUNS = 14, 8, 25, 6
 
 _WORK = {"events": "device work", "statistics": "work in tables", "host": "work on the host", "samples": "samples"}
 
+#: What one of the heaviest is called where it isn't the launch of a kernel, and the title above them.
+_CALLED = {"host": ("call", "Heaviest calls"), "samples": ("sample", "Heaviest functions")}
+
 #: The other columns that work is grouped by, below the kernels.
 _OTHERS = ("library", "precision", "stream", "device", "rank", "source", "run")
 
@@ -159,7 +162,7 @@ def _kernels(summary: Summary, place: str = "", of: str = "") -> Section | None:
     if more := groups[_KERNELS:]:
         value = _value(sum(group.total for group in more), summary)
         rows.append(BarRow(named(f"{len(more):,} more"), None, *value, rest=True))
-    call, title = ("call", "Heaviest calls") if summary.work == "host" else ("launch", "Heaviest kernels")
+    call, title = _CALLED.get(summary.work, ("launch", "Heaviest kernels"))
     hint = "Share of all work."
     if axis:
         hint += f" On the right the time of one {call}: a line at the median, a ring at the 95th percentile."

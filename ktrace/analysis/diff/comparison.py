@@ -24,7 +24,7 @@ from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Chang
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.durations import percentiles
 from ktrace.analysis.work.findings import Evidence, Finding
-from ktrace.analysis.work.groups import GRID, OF_GRID
+from ktrace.analysis.work.groups import GRID, OF_GRID, heading_of
 from ktrace.errors import UsageError
 from ktrace.tables.figures import Cell, Column, Table, escape_controls, percent, prose
 from ktrace.tables.frames import Framed
@@ -115,7 +115,6 @@ class Diff(Framed):
 
         With `full` the tables have a column for every figure, for programs; else only the main columns.
         """
-
         return tables(self, top, full)
 
     def _by_name(self) -> dict[str, Table]:
@@ -126,8 +125,8 @@ class Diff(Framed):
     def __repr__(self) -> str:
         parts = [escape_controls(self.verdict[0].removesuffix("."))] if self.verdict else []
         for by, rows in self.rows.items():
-            counts = ((name, sum(row.verdict == name for row in rows)) for name in (CLEAR, NEW, GONE))
-            parts.append(f"by {by} " + ", ".join(f"{count:,} {name}" for name, count in counts))
+            counts = [f"{sum(row.verdict == name for row in rows):,} {name}" for name in (CLEAR, NEW, GONE)]
+            parts.append(f"by {heading_of(by, self.b.work)} {', '.join(counts)}")
         return f"<Diff {escape_controls(self.name_a)} to {escape_controls(self.name_b)}: {'; '.join(parts)}>"
 
 
@@ -152,7 +151,9 @@ def tables(diff: Diff, top: int | None, full: bool) -> list[Table]:
     first = [diff.whole, *diff.steps, *diff.times]
     of = ", average per step" if diff.per == "step" else ""
     found = [_changes("whole", f"a = {diff.name_a}, b = {diff.name_b}{of}", "work", diff, first, full, None)]
-    found += [_changes(by, f"by {by}{of}", by, diff, rows, full, top) for by, rows in diff.rows.items()]
+    for by, rows in diff.rows.items():
+        shown = heading_of(by, diff.b.work)
+        found.append(_changes(by, f"by {shown}{of}", by if full else shown, diff, rows, full, top))
     if diff.devices:
         found.append(_devices(diff.devices))
     found[0].notes.extend(diff.notes)

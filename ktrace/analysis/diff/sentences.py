@@ -32,7 +32,7 @@ from ktrace.analysis.diff.facts import (
     same,
     shared,
 )
-from ktrace.analysis.work.groups import OTHER
+from ktrace.analysis.work.groups import OTHER, heading_of
 from ktrace.tables.figures import brief, percent, shortened
 
 #: How many characters of a name are shown.
@@ -149,7 +149,7 @@ def _because(diff: Diff) -> str:
     found = causes(diff)
     if found is None:
         return ""
-    by, sure, whole = found.by, found.sure, decisive(diff)
+    by, sure, whole = heading_of(found.by, diff.b.work), found.sure, decisive(diff)
     waits, doubts = f"{_idle(diff)}{_exposed(diff)}", _doubts(diff)
     work = "" if is_doubtful(diff.whole, diff) else _work(diff)
     first = f"{_lost(diff)}{f'I{work[1:]}. ' if work else ''}{waits}"

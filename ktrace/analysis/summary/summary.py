@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ktrace.analysis.summary.findings import findings
 from ktrace.analysis.summary.verdict import verdict
 from ktrace.analysis.work.findings import Evidence, Finding
-from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group
+from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group, heading_of
 from ktrace.tables.figures import Cell, Column, Table, duration, escape_controls, exact, percent, prose, shortened
 from ktrace.tables.frames import Framed
 
@@ -281,7 +281,8 @@ def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool
     unit = runs[0][1].unit
     figures_of = [figure for figure in (_BRIEF if brief else _FIGURES) if _any(every, figure)]
     columns = [Column("run")] if len(runs) > 1 else []
-    columns.append(Column("kernel" if name == UNCLASSIFIED else name))
+    named = heading_of(name, runs[0][1].work)
+    columns.append(Column("kernel" if name == UNCLASSIFIED else named if brief else name))
     columns += [Column(_TOTALS[unit], unit), Column("share", "%")]
     columns += [Column("count", "count")] if _any(every, "count") else []
     columns += [Column(figure, "cycle" if unit == "cycle" else "ns") for figure in figures_of]
@@ -296,9 +297,7 @@ def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool
             row += [getattr(group, figure) for figure in figures_of]
             rows.append((*row, group.name) if whole else tuple(row))
     run = runs[0][0] if len(runs) == 1 else ""
-    title = {UNCLASSIFIED: "kernels without an operation"}.get(name, f"by {name}")
-    if runs[0][1].work == "host" and name == "kernel":
-        title = "by name"
+    title = {UNCLASSIFIED: "kernels without an operation"}.get(name, f"by {named}")
     table, title = (f"{name} of {run}", f"{run}: {title}") if run else (name, title)
     notes = [_unclassified(runs)] if name == UNCLASSIFIED else []
     return Table(table, title, tuple(columns), rows, notes, len(every) - len(rows))
@@ -319,7 +318,12 @@ def _unclassified(runs: list[tuple[str, Summary]]) -> str:
 _NAMED, _LONGEST = 3, 60
 
 #: What was added up.
-_ADDED_UP = {"events": "events of device work", "statistics": "statistics", "host": "calls, operators or ranges"}
+_ADDED_UP = {
+    "events": "events of device work",
+    "statistics": "statistics",
+    "host": "calls, operators or ranges",
+    "samples": "samples",
+}
 
 
 def one_line(summary: Summary) -> str:

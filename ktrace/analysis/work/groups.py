@@ -13,6 +13,15 @@ from ktrace.model.arrays import Float64, Int64
 #: What work can be grouped by.
 BY = ("kernel", "operation", "library", "precision", "layer", "stream", "device", "rank", "step", "source", "run")
 
+#: What the groups by kernel are called where work isn't that of devices.
+_HEADINGS = {"host": "name", "samples": "function"}
+
+
+def heading_of(by: str, work: str) -> str:
+    """What people read above groups by one of `BY`, for what was added up (`Summary.work`)."""
+    return _HEADINGS.get(work, by) if by == "kernel" else by
+
+
 #: Groups kernels without an operation by their whole names; in `groups` only if asked for.
 UNCLASSIFIED = "unclassified"
 

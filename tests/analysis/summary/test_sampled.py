@@ -86,3 +86,24 @@ def test_samples_beside_calls_or_kernels_are_not_what_is_added_up(tmp_path: Path
         summary = ktrace.summary(path)
         assert (summary.work, summary.total) == (work, 7)
         assert NOTE not in summary.notes
+
+
+def test_functions_are_no_kernels_in_what_people_read() -> None:
+    """Programs find them where they find kernels."""
+    summary, diff = ktrace.summary(SPEEDSCOPE), ktrace.diff(SPEEDSCOPE, NODE)
+    for tables in (summary.tables(brief=True), diff.tables(full=False)):
+        [table] = [table for table in tables if table.name == "kernel"]
+        assert (table.title, table.columns[0].name) == ("by function", "function")
+    for tables in (summary.tables(), diff.tables()):
+        [table] = [table for table in tables if table.name == "kernel"]
+        assert table.columns[0].name == "kernel"
+    assert "by function 0 clear" in repr(diff)
+    assert repr(summary).endswith(": 7 samples, 70.000 ms; heaviest matmul 42.9%>")
+    assert ">Heaviest functions<" in summary.plot("kernels").svg
+    assert ">Changes by function<" in diff.plot().svg
+
+
+def test_kernels_are_kernels_in_what_people_read() -> None:
+    summary = ktrace.summary(SAMPLES / "kineto/one-step-of-training.pt.trace.json")
+    assert ">Heaviest kernels<" in summary.plot("kernels").svg
+    assert ("by kernel", "kernel") in [(table.title, table.columns[0].name) for table in summary.tables(brief=True)]
