@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from ktrace.model.batch import Batch
 from ktrace.report import Report
-from ktrace.stages.order.timeline import order
+from ktrace.stages.order import order
 
 BATCH_ROWS = 65_536
 WAYS = {"in memory": 1 << 40, "spilled": 64 << 20}

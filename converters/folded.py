@@ -40,8 +40,8 @@ from ktrace.model.batch import Batch
 from ktrace.model.masks import slice_rows
 from ktrace.model.row_builder import RowBuilder
 from ktrace.output.sink import Sink
+from ktrace.stages.order import Timeline, TimelineBatch
 from ktrace.stages.order.links import ARROW_KINDS
-from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
 PATTERNS = ("*.folded", "*.collapsed")
 

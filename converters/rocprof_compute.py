@@ -28,7 +28,7 @@ from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.columnar.blocks import Block, timed
 from ktrace.kit.rocm.common import executed
-from ktrace.kit.sqlite.database import Database, opened
+from ktrace.kit.sqlite import Database, opened
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import load_json
 from ktrace.model.row_builder import RowBuilder

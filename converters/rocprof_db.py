@@ -33,7 +33,7 @@ from ktrace.kit.columnar.csv_blocks import CsvRows, CsvTable
 from ktrace.kit.rocm.common import copy_kinds, executed, short_names, work_kind
 from ktrace.kit.rocm.dispatches import IDS, DispatchRows
 from ktrace.kit.rocm.tables import DISPATCH
-from ktrace.kit.sqlite.database import Database, opened
+from ktrace.kit.sqlite import Database, opened
 from ktrace.kit.sqlite.lookup import FirstId, first_ids
 from ktrace.kit.text.headings import Dialect
 from ktrace.model.batch import Batch

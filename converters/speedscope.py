@@ -44,7 +44,7 @@ from ktrace.model.masks import slice_rows, words_in
 from ktrace.model.row_builder import RowBuilder
 from ktrace.naming.alike import unique_name
 from ktrace.output.sink import Sink
-from ktrace.stages.order.timeline import Timeline, TimelineBatch
+from ktrace.stages.order import Timeline, TimelineBatch
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
 _MARK = b"speedscope.app/file-format-schema"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ktrace.analysis.diff.changes import Change
     from ktrace.analysis.diff.comparison import Diff
     from ktrace.analysis.diff.sides import compare as diff
-    from ktrace.analysis.query.answers import query
+    from ktrace.analysis.query import query
     from ktrace.analysis.summary.compute import summarise as summary
     from ktrace.analysis.summary.summary import Summary
     from ktrace.errors import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         UsageError,
         VersionError,
     )
-    from ktrace.fleet import BatchReport, batch
+    from ktrace.fleet.batch import BatchReport, batch
     from ktrace.input.detection import detect
     from ktrace.input.format import Format, Match, Score
     from ktrace.input.format import all_formats as formats
@@ -61,8 +61,8 @@ _HOME = {
     "Match": "ktrace.input.format",
     "Score": "ktrace.input.format",
     "Batch": "ktrace.model.batch",
-    "BatchReport": "ktrace.fleet",
-    "batch": "ktrace.fleet",
+    "BatchReport": "ktrace.fleet.batch",
+    "batch": "ktrace.fleet.batch",
     "convert": "ktrace.pipeline.convert",
     "inspect": "ktrace.pipeline.info",
     "Info": "ktrace.pipeline.info",
@@ -75,7 +75,7 @@ _HOME = {
     "Selection": "ktrace.pipeline.selection",
     "Report": "ktrace.report",
     "Trace": "ktrace.trace.trace",
-    "query": "ktrace.analysis.query.answers",
+    "query": "ktrace.analysis.query",
     "read": "ktrace.trace",
     "summary": "ktrace.analysis.summary.compute:summarise",
     "Summary": "ktrace.analysis.summary.summary",

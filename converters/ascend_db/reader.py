@@ -18,7 +18,7 @@ from ktrace.input.source import Source
 from ktrace.kit.ascend_folder import DB, own_file
 from ktrace.kit.ascend_tasks import DEVICE
 from ktrace.kit.columnar.blocks import Block, timed
-from ktrace.kit.sqlite.database import Database, opened
+from ktrace.kit.sqlite import Database, opened
 from ktrace.kit.sqlite.lookup import first_ids
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder

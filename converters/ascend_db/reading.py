@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Batches, Block
-from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import Children, FirstId, Texts
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch

@@ -27,8 +27,8 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import dump_json
 from ktrace.model.tracks import Node, Process, Track, arrange, give_ids
+from ktrace.stages.order import Arrows
 from ktrace.stages.order.links import ARROW_KINDS
-from ktrace.stages.order.timeline import Arrows
 
 #: Viewers store process and thread ids in 32 bits. The upper half of the thread ids is for lanes.
 HIGHEST_ID = 2**31 - 1

@@ -28,8 +28,8 @@ from ktrace.model.json_rows import Cells, Part, as_text, fold_args, join_rows, p
 from ktrace.model.json_text import decoded, dump_json, json_cells, load_json
 from ktrace.model.masks import present, slice_rows, words_in
 from ktrace.output.sink import Sink
+from ktrace.stages.order import Arrows, Timeline, TimelineBatch
 from ktrace.stages.order.links import ARROW_KINDS
-from ktrace.stages.order.timeline import Arrows, Timeline, TimelineBatch
 
 from .track_ids import LAUNCH, FlowIds, TrackIds
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from ktrace.kit.columnar.blocks import Batches, Block, timed
 from ktrace.kit.columnar.dictionaries import constant
-from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite import Database
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.store.joins import positions

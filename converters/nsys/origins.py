@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import Block
-from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite import Database
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.json_text import dump_json
 from ktrace.store.joins import positions

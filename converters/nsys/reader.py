@@ -25,7 +25,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Batches
 from ktrace.kit.columnar.dictionaries import constant, mapped_words
-from ktrace.kit.sqlite.database import Database, opened
+from ktrace.kit.sqlite import Database, opened
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json

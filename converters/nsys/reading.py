@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import Batches, Block, timed
 from ktrace.kit.columnar.dictionaries import combinations, mapped_words
-from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite import Database
 from ktrace.model.arrays import Int64
 
 from .origins import GraphNodes, Stacks

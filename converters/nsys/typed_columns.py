@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import Block
-from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite import Database
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.masks import present
 from ktrace.store.joins import positions

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Block, timed
-from ktrace.kit.sqlite.database import Database, opened
+from ktrace.kit.sqlite import Database, opened
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present

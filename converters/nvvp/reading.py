@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.kit.columnar.text_cells import integers
-from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import Texts, first_ids
 from ktrace.model.arrays import Int64
 

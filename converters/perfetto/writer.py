@@ -20,7 +20,7 @@ from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import Track, host_of
 from ktrace.output.sink import Sink
 from ktrace.parallel.threads import InOrder
-from ktrace.stages.order.timeline import Arrows, Edges, Timeline, TimelineBatch
+from ktrace.stages.order import Arrows, Edges, Timeline, TimelineBatch
 
 from . import field_numbers as f
 from .sidecar import DERIVED_SEQUENCES, begin_text, catalog_texts, end_text, link_texts

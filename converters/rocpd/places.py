@@ -33,7 +33,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block, nonzero
 from ktrace.kit.columnar.dictionaries import combinations
-from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import Lookup, Texts, both
 from ktrace.model.json_text import load_json
 from ktrace.model.row_builder import RowBuilder

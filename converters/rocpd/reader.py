@@ -23,7 +23,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.columnar.dictionaries import constant
-from ktrace.kit.sqlite.database import opened
+from ktrace.kit.sqlite import opened
 from ktrace.kit.sqlite.lookup import Children, first_ids
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import load_json

@@ -21,7 +21,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.limits import current
 from ktrace.kit.columnar.blocks import Batches, Block, timed
 from ktrace.kit.rocm.common import executed
-from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import Children, FirstId, Lookup, Texts
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded, load_json, quoted

@@ -16,7 +16,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Batches, Block
 from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of, copy_kinds
-from ktrace.kit.sqlite.database import Database
+from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import FirstId, Lookup, Texts
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch

@@ -33,7 +33,7 @@ from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Batches, Block, timed
 from ktrace.kit.columnar.dictionaries import mapped_words
 from ktrace.kit.rocm.common import copy_kind, copy_kinds, executed, short_names, work_kind
-from ktrace.kit.sqlite.database import Database, opened
+from ktrace.kit.sqlite import Database, opened
 from ktrace.kit.sqlite.lookup import FirstId, Lookup, first_ids
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, dump_json, encoded, load_json

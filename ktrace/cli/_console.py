@@ -31,7 +31,7 @@ from ktrace.tables.text import answer
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
     from ktrace.analysis.summary.summary import Summary
-    from ktrace.fleet import BatchReport
+    from ktrace.fleet.batch import BatchReport
     from ktrace.report import Report
     from ktrace.tables.figures import Table
 

@@ -18,7 +18,7 @@ from ktrace.errors import InputError
 from ktrace.pipeline.selection import ReadOptions, Selection
 
 if TYPE_CHECKING:
-    from ktrace.fleet import BatchReport
+    from ktrace.fleet.batch import BatchReport
     from ktrace.fleet.tasks import Outcome
 
 
@@ -67,7 +67,7 @@ def command(
     ktrace convert runs.parquet/ --rank 3 -o rank3.perfetto
     """
     import_pyarrow()
-    from ktrace.fleet import batch
+    from ktrace.fleet.batch import batch
 
     try:
         with account_file(report, inputs) as write_account, _Telling() as telling:

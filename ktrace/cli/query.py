@@ -98,8 +98,8 @@ def command(
     form = _form(format_, output)
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.analysis.query.answers import asked, overview
-    from ktrace.analysis.query.answers import schema as all_columns
+    from ktrace.analysis.query import asked, overview
+    from ktrace.analysis.query import schema as all_columns
     from ktrace.analysis.query.output import Part
     from ktrace.report import Report
 
@@ -189,7 +189,7 @@ def _number(text: str) -> int | float | str:
 
 
 def _show_overview(rows: Any) -> None:
-    from ktrace.analysis.query.answers import as_lines
+    from ktrace.analysis.query import as_lines
 
     put(as_lines(rows.table, width() or _WIDTH))
 

@@ -16,7 +16,7 @@ from ktrace.model.batch import Batch, EventRows
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import present, slice_rows, words_in
 from ktrace.model.tracks import Node, arrange
-from ktrace.stages.order.timeline import Timeline
+from ktrace.stages.order import Timeline
 
 #: The columns that become arguments under their own name, in display order.
 PLAIN = (

@@ -18,7 +18,7 @@ from ktrace.stages.layout import layout
 from ktrace.stages.order.pairing import pair_halves
 
 if TYPE_CHECKING:
-    from ktrace.stages.order.timeline import Timeline, TimelineBatch
+    from ktrace.stages.order import Timeline, TimelineBatch
 
 
 def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
@@ -27,7 +27,7 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
     batches = _begun(batches)
     writer = fmt.function("writer")(sink, conversion)
     if fmt.timeline:
-        from ktrace.stages.order.timeline import order
+        from ktrace.stages.order import order
 
         lanes = not fmt.overlap or conversion.options.get("gpu") == "slices"
         timeline = order(layout(batches, report), report, device_lanes=lanes)

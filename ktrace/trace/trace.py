@@ -353,7 +353,7 @@ class Trace:
         >>> trace.query("select count(*) as calls from launches where queue > $ns", {"ns": 3000}).to_pylist()
         [{'calls': 15}]
         """
-        from ktrace.analysis.query.answers import query_batches
+        from ktrace.analysis.query import query_batches
 
         return query_batches(lambda labels: (self.classify() if labels else self).batches(), sql, params)
 

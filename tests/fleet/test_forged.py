@@ -34,7 +34,7 @@ def manifest_of(dataset: Path) -> Path:
     return file
 
 
-def again(dataset: Path) -> ktrace.fleet.BatchReport:  # type: ignore[name-defined]
+def again(dataset: Path) -> ktrace.fleet.batch.BatchReport:  # type: ignore[name-defined]
     """Converts the input once more, since it has changed: the old shards are removed."""
     write_trace(dataset.parent / "in/rank0.json", 0, kernels=31)
     return ktrace.batch(f"{dataset.parent}/in/*.json", dataset, jobs=1)
@@ -121,7 +121,7 @@ def test_a_finished_part_that_names_another_file_is_made_again(tmp_path: Path, m
     out, mine = tmp_path / "out", tmp_path / "mine.parquet"
     stopped = _Stopped(1)
     with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patched:
-        patched.setattr("ktrace.fleet.in_processes", stopped)
+        patched.setattr("ktrace.fleet.batch.in_processes", stopped)
         ktrace.batch(source, out, jobs=1)
     staged = out / "_ktrace/ranges" / f"{file_stem(str(source))}.0"
     mine.write_bytes(staged.read_bytes())

@@ -13,8 +13,7 @@ import pytest
 from fleet_traces import convert_or_die_once, shards, write_big_trace
 
 import ktrace
-from ktrace import fleet
-from ktrace.fleet import executor, inputs
+from ktrace.fleet import batch, executor, inputs
 from ktrace.fleet.tasks import Outcome, Task, convert_one
 from ktrace.model.catalog import Catalog
 
@@ -37,7 +36,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
             done.append(task)
             yield convert_one(task)
 
-    monkeypatch.setattr(fleet, "in_processes", in_here)
+    monkeypatch.setattr(batch, "in_processes", in_here)
     return done
 
 
@@ -103,7 +102,7 @@ def test_ranges_that_are_done_are_kept(tmp_path: Path, tasks: list[Task], monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(fleet, "in_processes", interrupted)
+        patched.setattr(batch, "in_processes", interrupted)
         with pytest.raises(KeyboardInterrupt):
             ktrace.batch(source, out)
     assert not shards(out), "nothing of an input that isn't finished is seen"

@@ -31,7 +31,7 @@ from ktrace.model.json_text import (
 from ktrace.model.row_builder import RowBuilder, to_batch, to_rows
 from ktrace.report import Report
 from ktrace.stages.layout import layout
-from ktrace.stages.order.timeline import order
+from ktrace.stages.order import order
 
 # The shared helpers.
 

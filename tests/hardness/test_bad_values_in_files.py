@@ -26,7 +26,7 @@ from ktrace.errors import DamagedInput, KtraceError
 from ktrace.input.source import Source
 from ktrace.kit.columnar.protobuf import fields_of
 from ktrace.kit.columnar.text_cells import times
-from ktrace.kit.sqlite.database import opened
+from ktrace.kit.sqlite import opened
 from ktrace.kit.sqlite.lookup import Children, Lookup, Texts
 from ktrace.report import Report
 

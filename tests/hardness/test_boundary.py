@@ -23,7 +23,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters.execution_trace import reader as execution_trace
 from ktrace.errors import DamagedInput, InputError, InternalError, OutputError
 from ktrace.input.source import Source
-from ktrace.kit.sqlite.database import opened
+from ktrace.kit.sqlite import opened
 from ktrace.kit.text.lines import Lines
 from ktrace.report import Report
 

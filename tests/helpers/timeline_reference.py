@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktrace.model.batch import HOST_KINDS, POINT_KINDS, Batch
+from ktrace.stages.order import Timeline, TimelineBatch
 from ktrace.stages.order.links import ARROW_KINDS
-from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
 Row = dict[str, Any]
 Key = tuple[str, int]  # source, id

@@ -12,7 +12,7 @@ import pytest
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.sqlite.database import opened
+from ktrace.kit.sqlite import opened
 from ktrace.kit.sqlite.lookup import Children, Lookup
 from ktrace.report import Report
 

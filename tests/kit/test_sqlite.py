@@ -12,7 +12,7 @@ import pytest
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, UnknownFormat
 from ktrace.input.source import Source
-from ktrace.kit.sqlite.database import opened
+from ktrace.kit.sqlite import opened
 from ktrace.report import Report
 
 

@@ -24,8 +24,7 @@ from ktrace.errors import StrictFailure
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Report
-from ktrace.stages.order import sweep
-from ktrace.stages.order.timeline import Timeline, order
+from ktrace.stages.order import Timeline, order, sweep
 from ktrace.store.events import MOST_ARGUMENTS
 
 KINDS = ("kernel", "memcpy", "api", "op", "range", "sync", "alloc", "instant", "counter")

@@ -26,7 +26,7 @@ from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.masks import words_in
 from ktrace.naming.short_names import short_name
 from ktrace.naming.taxonomy import taxonomy
-from ktrace.stages.order.timeline import TimelineBatch
+from ktrace.stages.order import TimelineBatch
 from ktrace.store.joins import greatest_so_far
 
 from .. import field_numbers as f

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Bools, Float64, Int64, UInt64
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import present
+from ktrace.stages.order import TimelineBatch
 from ktrace.stages.order.links import ARROW_KINDS
-from ktrace.stages.order.timeline import TimelineBatch
 
 from .. import field_numbers as f
 from ..wire import bytes_tag, double_tag, int_tag, varint

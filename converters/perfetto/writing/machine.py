@@ -18,7 +18,7 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
 from ktrace.model.masks import present, slice_rows, words_in
 from ktrace.parallel.threads import meanwhile
-from ktrace.stages.order.timeline import TimelineBatch
+from ktrace.stages.order import TimelineBatch
 
 from .. import field_numbers as f
 from ..sidecar import STAGE_RESERVED

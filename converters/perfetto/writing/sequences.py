@@ -15,7 +15,7 @@ from ktrace.model.arrays import Int64
 from ktrace.model.tracks import Track
 from ktrace.parallel.threads import InOrder
 from ktrace.report import Report
-from ktrace.stages.order.timeline import Timeline
+from ktrace.stages.order import Timeline
 
 from .. import field_numbers as f
 from ..sidecar import place_texts

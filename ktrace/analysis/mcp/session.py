@@ -19,7 +19,7 @@ import pyarrow as pa
 from ktrace.analysis.diff.compare import compared
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.mcp.access import Access
-from ktrace.analysis.query.answers import Database
+from ktrace.analysis.query import Database
 from ktrace.analysis.summary.compute import summary_of
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import BY, GRID

@@ -21,10 +21,9 @@ from ktrace.conversion import Conversion
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.columnar.dictionaries import constant, indices, mapped_words
+from ktrace.kit.sqlite import Database
 from ktrace.model.arrays import Int64
 from ktrace.model.json_text import encoded
-
-from .database import Database
 
 #: Rows of a span.
 SPAN = 1 << 14

@@ -151,7 +151,7 @@ class OnDevice:
         return found
 
 
-def sweep(
+def swept(
     store: EventStore, attacher: SliceAttacher, spill: Spill, size: int, overlap: OnDevice | None = None
 ) -> Ordered:
     """Sorts the events by (ts, -dur, track, id) in ranges of about `size` rows.

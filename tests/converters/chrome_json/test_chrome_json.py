@@ -16,7 +16,7 @@ from engine import FAULTS, errors, query
 from scene import ARGS, ARROWS, EPOCH, KERNEL, PLACES, rows, scene, write
 
 import ktrace
-from ktrace.stages.order.timeline import order
+from ktrace.stages.order import order
 
 SLICES = "select name, ts, dur, category, depth from slice"
 
@@ -151,7 +151,7 @@ def test_what_is_known_of_source_and_device_is_kept(trace: Any) -> None:
 
 
 def test_small_ranges_of_time_give_the_same_slices(tmp_path: Path, trace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktrace.stages.order.timeline.order", partial(order, range_rows=2))
+    monkeypatch.setattr("ktrace.stages.order.order", partial(order, range_rows=2))
     write(scene(EPOCH), "chrome", tmp_path / "ranges.trace.json")
     found = json.loads((tmp_path / "ranges.trace.json").read_bytes())
     assert [event["name"] for event in events(found, "X", "i")] == [event["name"] for event in events(trace, "X", "i")]
@@ -164,7 +164,7 @@ def test_small_ranges_of_time_give_the_same_slices(tmp_path: Path, trace: Any, m
 def test_a_long_arrow_goes_through_all_its_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, range_rows: int
 ) -> None:
-    monkeypatch.setattr("ktrace.stages.order.timeline.order", partial(order, range_rows=range_rows))
+    monkeypatch.setattr("ktrace.stages.order.order", partial(order, range_rows=range_rows))
     made = rows()
     for number in range(40):
         event = made.event("op", f"step {number}", ts=number * 100, dur=50, pid=1, tid=1)

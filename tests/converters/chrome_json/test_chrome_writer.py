@@ -16,7 +16,7 @@ from engine import FAULTS, query
 from scene import EPOCH, rows, write
 
 from ktrace.model.batch import Batch
-from ktrace.stages.order.timeline import order
+from ktrace.stages.order import order
 
 TYPED: dict[str, pa.DataType] = {
     "whole": pa.int64(),
@@ -239,7 +239,7 @@ def test_dimensions_and_unfinished_slices(tmp_path: Path) -> None:
 def test_an_arrow_that_leaves_again_is_another_flow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roles: str, flows: dict[str, int], range_rows: int
 ) -> None:
-    monkeypatch.setattr("ktrace.stages.order.timeline.order", partial(order, range_rows=range_rows))
+    monkeypatch.setattr("ktrace.stages.order.order", partial(order, range_rows=range_rows))
     made = rows()
     for number, role in enumerate(roles):
         event = made.event("op", f"{number}", ts=number * 100, dur=50, pid=1, tid=1)

@@ -13,7 +13,7 @@ from scene import EPOCH, KERNEL, PLACES, rows, scene, write
 
 import ktrace
 from ktrace.converters.perfetto.wire import varint
-from ktrace.stages.order.timeline import order
+from ktrace.stages.order import order
 
 #: Every slice with its process, thread and track. A render stage says its process in an argument (v52).
 SLICES = """
@@ -178,7 +178,7 @@ def test_many_counters_have_a_group(tmp_path: Path) -> None:
 
 
 def test_small_ranges_of_time_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktrace.stages.order.timeline.order", partial(order, range_rows=2))
+    monkeypatch.setattr("ktrace.stages.order.order", partial(order, range_rows=2))
     write(scene(), "perfetto", tmp_path / "ranges.perfetto")
     slices, flows, faults = query(tmp_path / "ranges.perfetto", SLICES, FLOWS, FAULTS)
     assert native(faults) == []

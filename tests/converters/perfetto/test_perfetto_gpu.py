@@ -15,7 +15,7 @@ from perfetto_reference import BEGIN, CORRELATION, Trace, decode, written
 from scene import KERNEL, rows, scene, write
 
 from ktrace.converters.perfetto.writing.kernel_counters import KernelCounters
-from ktrace.stages.order.timeline import order
+from ktrace.stages.order import order
 
 LINT = SHARED / "tools" / "gpu_lint.py"
 
@@ -54,7 +54,7 @@ def test_four_ways_of_an_arrow() -> None:
 def test_a_stage_has_one_submitter_and_the_second_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
-    monkeypatch.setattr("ktrace.stages.order.timeline.order", partial(order, range_rows=1))
+    monkeypatch.setattr("ktrace.stages.order.order", partial(order, range_rows=1))
     made = rows()
     call = made.event("api", "call", ts=0, dur=5, correlation=1, **HOST)
     other = made.event("api", "other", ts=first, dur=2, **HOST)
@@ -108,7 +108,7 @@ def test_one_launch_of_many_kernels_names_them_all() -> None:
 
 
 def test_a_mixed_track_in_small_ranges_keeps_the_ends_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktrace.stages.order.timeline.order", partial(order, range_rows=3))
+    monkeypatch.setattr("ktrace.stages.order.order", partial(order, range_rows=3))
     chance = random.Random(3)
     made = rows()
     put = {}
@@ -142,7 +142,7 @@ def test_metrics_are_counters_at_the_begin_of_their_kernel(tmp_path: Path) -> No
 
 def test_only_the_longest_kernels_keep_their_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ktrace.converters.perfetto.writer.KernelCounters", partial(KernelCounters, 2))
-    monkeypatch.setattr("ktrace.stages.order.timeline.order", partial(order, range_rows=10))
+    monkeypatch.setattr("ktrace.stages.order.order", partial(order, range_rows=10))
     made = rows()
     for number in range(60):
         kernel = made.event("kernel", "k", ts=10 * number, dur=number % 30, device=0, stream=0, occupancy=50.0)
@@ -156,7 +156,7 @@ def test_only_the_longest_kernels_keep_their_counters(tmp_path: Path, monkeypatc
 
 
 def test_the_sequence_of_stages_starts_anew_where_too_much_is_interned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktrace.stages.order.timeline.order", partial(order, range_rows=50))
+    monkeypatch.setattr("ktrace.stages.order.order", partial(order, range_rows=50))
     monkeypatch.setattr("ktrace.converters.perfetto.writing.render_stages._MOST_KERNELS", 2000)
     made = rows()
     for number in range(400):

@@ -1,0 +1,325 @@
+"""`ktrace.batch`: converts the inputs that patterns name into a dataset, except those that are converted already.
+
+found, options ──► done? ──► kept
+                    └──► task ──► executor ──► done | failed
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ktrace import __version__
+from ktrace.errors import OutputError, UsageError
+from ktrace.fleet.executor import in_processes, on_dask
+from ktrace.fleet.inputs import Found, Joiner, find, labels
+from ktrace.fleet.tasks import Outcome, Task
+from ktrace.input.dataset_manifest import (
+    BY,
+    FOLDERS,
+    DatasetPlace,
+    Manifest,
+    is_dataset,
+    is_shard,
+    manifests,
+    mark,
+    place_of,
+    written,
+)
+from ktrace.input.expand import paths_of
+from ktrace.input.limits import current, limited
+from ktrace.input.mapping import mapping_of
+from ktrace.input.stores import TEMPORARY, Store, is_remote, open_store
+from ktrace.pipeline.read import cores
+from ktrace.pipeline.selection import ReadOptions, Selection, selected
+from ktrace.report import Report
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+@dataclass
+class BatchReport:
+    """The result for each input.
+
+    `done` inputs were converted now; `kept` ones were converted earlier and haven't changed since. `failed` maps the
+    path of an input to the reason. `found` is the number of inputs that the patterns name; `left_out` lists those of
+    other ranks than the wanted ones. `as_whole` maps the path of a big input to the reason why it couldn't be read in
+    byte ranges. `finding` lists the files in the given folders that aren't traces.
+    """
+
+    output: str
+    found: int = 0
+    done: list[Manifest] = field(default_factory=list)
+    kept: list[Manifest] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    as_whole: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    finding: Report = field(default_factory=Report)
+
+    def take(self, outcome: Outcome) -> None:
+        """Records the outcome of an input."""
+        if outcome.manifest:
+            self.done.append(outcome.manifest)
+            self.seconds[outcome.path] = outcome.seconds
+        else:
+            self.failed[outcome.path] = outcome.reason
+
+    @property
+    def rows(self) -> int:
+        """Number of rows (events, summaries and links, without the catalog) of the inputs in the dataset."""
+        return sum(manifest.rows for manifest in (*self.done, *self.kept))
+
+    def line(self) -> str:
+        """The line printed at the end of a batch."""
+        left = f", {len(self.left_out):,} of other ranks left out" if self.left_out else ""
+        return (
+            f"{self.found:,} inputs: {len(self.done):,} done, {len(self.kept):,} already there, "
+            f"{len(self.failed):,} failed{left}; {self.rows:,} rows"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the whole report as plain values, for `--report`."""
+        states = (("done", self.done), ("kept", self.kept))
+        inputs = [_entry(state, manifest) for state, found in states for manifest in found]
+        for entry in inputs:
+            if entry["path"] in self.seconds:
+                entry["seconds"] = round(self.seconds[entry["path"]], 3)
+            if entry["path"] in self.as_whole:
+                entry["as_whole"] = self.as_whole[entry["path"]]
+        inputs += [{"path": path, "state": "failed", "reason": reason} for path, reason in self.failed.items()]
+        inputs += [{"path": path, "state": "left out"} for path in self.left_out]
+        return {"output": self.output, "rows": self.rows, "inputs": sorted(inputs, key=lambda entry: entry["path"])}
+
+
+def _entry(state: str, manifest: Manifest) -> dict[str, Any]:
+    return {
+        "path": manifest.path,
+        "state": state,
+        "format": manifest.format,
+        "source": manifest.label,
+        "rows": manifest.rows,
+        "shards": [shard.name for shard in manifest.shards],
+        "from": manifest.said,
+        "issues": manifest.issues,
+    }
+
+
+@limited
+def batch(
+    patterns: str | Path | Sequence[str | Path],
+    dst: str | Path,
+    *,
+    dask: str | None = None,
+    strict: bool = False,
+    by: str | Sequence[str] = BY,
+    selection: Selection | None = None,
+    progress: Callable[[Outcome, BatchReport], None] | None = None,
+    **options: Unpack[ReadOptions],
+) -> BatchReport:
+    """Converts every input that the patterns name into one dataset: Parquet files by run, host and rank.
+
+    An input that can't be read doesn't stop the others. Inputs that an earlier call converted are kept if they haven't
+    changed since. In a script, put the call under `if __name__ == "__main__":`, since workers import the script.
+
+    Parameters
+    ----------
+    patterns : path or sequence of paths
+        Paths, patterns or URLs (fsspec).
+    dst : path
+        The folder of the dataset, a path or URL.
+    dask : str, optional
+        Address of a Dask scheduler whose workers convert, instead of processes on this machine.
+    strict : bool
+        Fail an input if anything had to be repaired, skipped or cut off.
+    by : str or sequence of str
+        The folders of the dataset, in this order: run, host, rank.
+    selection : Selection, optional
+        As for `ktrace.convert`, without `capture`, `metrics`, `execution_trace`, `align`, `split_by` and `keep_export`.
+    progress : callable, optional
+        Called with the outcome of each input and the report so far.
+    **options
+        `from_`, `map`, `jobs`, `classify`, `rules`, `crop` and `filter` as keywords.
+
+    Returns
+    -------
+    BatchReport
+        The result for each input; `failed` maps paths to reasons.
+
+    Raises
+    ------
+    InputError
+        A pattern names nothing.
+    OutputError
+        `dst` is a file, a folder that isn't such a dataset, or a dataset with other folders.
+    UsageError
+        Options contradict each other, or `by` has an unknown key.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> report = ktrace.batch("samples/kineto/collectives-of-two-ranks-rank*.json", "run.parquet", jobs=1)
+    >>> len(report.done), len(report.failed)
+    (2, 0)
+    """
+    wanted = selected(selection, options).replace(limits=current())  # workers are other processes
+    keys = folder_keys(by)
+    wanted.require_unset(
+        "a batch", "capture", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export"
+    )
+    if dask is not None and wanted.jobs is not None:
+        raise UsageError(
+            "jobs are processes on this machine, but Dask has its own workers", remedy="leave out --jobs or --dask"
+        )
+    if wanted.rules is not None:
+        wanted = wanted.replace(rules=_absolute(str(wanted.rules)))
+    if wanted.map is not None:
+        wanted = wanted.replace(map=mapping_of(wanted.map).text())  # workers may not have the file
+    paths = paths_of(patterns)
+    store = open_store(_absolute(str(dst)))
+    finding = Report()
+    finding.output = store.path
+    inside = store.path.rstrip("/") + "/"
+    found = [each for each in find(paths, finding, wanted.from_) if not each.path.startswith(inside)]
+    with _prepared(store) as files:
+        tasks, report = _plan(found, store, files, wanted, strict, keys)
+        report.finding = finding
+        joiner = Joiner(store, files)
+        report.as_whole = joiner.as_whole
+        try:
+            for outcome in _outcomes(joiner, tasks, wanted.jobs or cores(), dask):
+                report.take(outcome)
+                if progress:
+                    progress(outcome, report)
+        finally:
+            store.tidy()
+    return report
+
+
+def _outcomes(joiner: Joiner, tasks: Sequence[Task], jobs: int, dask: str | None) -> Iterator[Outcome]:
+    """Yields the outcome of each input. Inputs that can't be divided after all are read again as a whole."""
+    tasks = joiner.plan(tasks)
+    yield from joiner.ready()
+    while tasks or (tasks := joiner.again()):
+        outcomes = in_processes(tasks, min(jobs, len(tasks))) if dask is None else on_dask(tasks, dask)
+        with closing(outcomes):
+            yield from filter(None, map(joiner.take, outcomes))
+        tasks = []
+
+
+def _absolute(path: str) -> str:
+    """Returns an absolute path, which workers with other working directories understand."""
+    return path if is_remote(path) else os.path.abspath(path)  # noqa: PTH100 (resolve would follow links)
+
+
+def _plan(
+    found: Sequence[Found], store: Store, files: dict[str, int], selection: Selection, strict: bool, by: tuple[str, ...]
+) -> tuple[list[Task], BatchReport]:
+    """Returns the tasks to do, and a report of the inputs done already. Removes the shards of unfinished inputs."""
+    known = {manifest.path: manifest for manifest in manifests(store, files)}
+    _require_folders(store, known.values(), by)
+    named = {shard.name for manifest in known.values() for shard in manifest.shards}
+    store.remove(name for name in files if is_shard(name) and name not in named)
+    label = labels(found, {path: manifest.label for path, manifest in known.items()})
+    report = BatchReport(store.path, len(found))
+    tasks = []
+    for input in found:
+        place = place_of(input.inside)
+        wanted = _selection_for(selection, place)
+        if wanted is None:
+            report.left_out.append(input.path)
+            continue
+        digest = f"{wanted.fingerprint()}{'-strict' * strict}" + (f"-by={','.join(by)}" if by != BY else "")
+        before = known.get(written(input.path))
+        if before and _is_done(before, input, digest, files):
+            report.kept.append(before)
+            continue
+        old = tuple(shard.name for shard in before.shards) if before else ()
+        tasks.append(
+            Task(
+                input.path,
+                input.stamp,
+                label[input.path],
+                place,
+                input.root,
+                store.path,
+                wanted,
+                strict,
+                digest,
+                old,
+                by=by,
+            )
+        )
+    return tasks, report
+
+
+def folder_keys(by: str | Sequence[str]) -> tuple[str, ...]:
+    """Returns the keys of the folders. Raises UsageError for an unknown or repeated key, or if there is no key."""
+    keys = tuple(key.strip() for key in (by.split(",") if isinstance(by, str) else by))
+    known = ", ".join(FOLDERS)
+    if unknown := [key for key in keys if key not in FOLDERS]:
+        raise UsageError(f"a dataset has no folders by {unknown[0]!r}", expected=known)
+    if not keys or len(set(keys)) < len(keys):
+        raise UsageError("--by needs at least one key, and each only once", expected=known)
+    return keys
+
+
+def _require_folders(store: Store, done: Iterable[Manifest], by: tuple[str, ...]) -> None:
+    """Raises OutputError if the dataset has other folders: readers of Hive's layout need the same in every file."""
+    keys = {name: key for key, name in FOLDERS.items()}
+    for shard in (shard for manifest in done for shard in manifest.shards):
+        found = tuple(keys[folder.partition("=")[0]] for folder in shard.name.split("/")[:-1])
+        if found != by:
+            before = ",".join(found)
+            raise OutputError(
+                f"is a dataset by {before}",
+                path=store.path,
+                expected=f"one by {','.join(by)}",
+                remedy=f"use --by {before}, or another folder with -o",
+            )
+
+
+def _selection_for(selection: Selection, place: DatasetPlace) -> Selection | None:
+    """Returns the selection for an input whose path names that place, None if the path names an unwanted rank."""
+    filter = selection.filter
+    if not filter or not filter.ranks or place.rank is None:
+        return selection
+    if place.rank not in filter.ranks:
+        return None
+    rest = replace(filter, ranks=())
+    return selection.replace(filter=None if rest == type(filter)() else rest)
+
+
+@contextmanager
+def _prepared(store: Store) -> Iterator[dict[str, int]]:
+    """Yields the files of the dataset, which no other batch changes meanwhile; creates it if needed.
+
+    Raises OutputError for a folder that isn't a dataset, or that another batch writes.
+    """
+    if not is_remote(store.path) and Path(store.path).exists() and not Path(store.path).is_dir():
+        raise OutputError("is a file", path=store.path, expected="a folder", remedy="another name with -o")
+    files = store.files()
+    if any(not name.startswith(f"{TEMPORARY}/") for name in files) and not is_dataset(files):
+        raise OutputError("is a folder with other files in it", path=store.path, remedy="another name with -o")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(store.alone())
+            store.tidy()
+            if not is_dataset(files):
+                mark(store)
+        except OSError as error:
+            raise OutputError(
+                f"can't write there: {error.strerror or error}", path=store.path, remedy="choose another folder with -o"
+            ) from None
+        yield store.files()
+
+
+def _is_done(manifest: Manifest, found: Found, digest: str, files: dict[str, int]) -> bool:
+    """Returns whether an input was converted with the same options, hasn't changed, and all its shards exist."""
+    same = (manifest.stamp, manifest.ktrace, manifest.options) == (found.stamp, __version__, digest)
+    return same and all(files.get(shard.name) == shard.size for shard in manifest.shards)
