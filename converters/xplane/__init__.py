@@ -43,9 +43,7 @@ def probe(sample: Sample) -> Match | None:
 
 
 def _folder(listing: tuple[str, ...]) -> Match | None:
-    if not any(".xplane.pb" in path for path in listing):
-        return None
-    if not is_ours(listing):
+    if not any(".xplane.pb" in path for path in listing) or not _is_ours(listing):
         return None
     files = next(iter(runs(listing).values()))
     return Match(Score.DIALECT, f"is a profile folder of XLA with {files[0]}")
@@ -72,7 +70,7 @@ def runs(listing: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def is_ours(listing: Iterable[str]) -> bool:
+def _is_ours(listing: Iterable[str]) -> bool:
     """Whether a folder is a profile of XLA: it has XPlane files, and no other traces outside their folders."""
     paths = list(listing)
     found = runs(paths)
