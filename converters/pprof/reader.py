@@ -10,7 +10,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.columnar.protobuf import fields_of, signed_one, varint
-from ktrace.kit.stacks import NO_STACK, frame_text
+from ktrace.kit.stacks import NO_STACK, frame_text, innermost_args
 from ktrace.kit.text.numbers import TIME_NS
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -67,6 +67,7 @@ def _add(message: Any, profile: _Profile, rows: RowBuilder) -> str:
         return f"{len(values)} values, and {len(profile.types)} types"
     scope = [frame.text for frame in frames[:-1]] or None
     name = frames[-1].name if frames else NO_STACK
+    args |= innermost_args(name, [frame.text for frame in frames])
     for (metric, unit, factor), value in zip(profile.types, values, strict=True):
         if value:
             figures: dict[str, Any] = {"metric": metric, "unit": unit, "total": float(factor * signed_one(value))}

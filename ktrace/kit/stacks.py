@@ -61,8 +61,14 @@ class StackSums:
         """Adds the summaries, each in the scope of its outer frames."""
         for frames, (total, count) in self._totals.items():
             figures = {"total": float(total), "count": int(count) or None, **self._columns}
-            self._rows.summary("sample", self._names[frames], scope=[*scope, *frames[:-1]] or None, **figures)
+            name, outer = self._names[frames], [*scope, *frames[:-1]] or None
+            self._rows.summary("sample", name, scope=outer, args=innermost_args(name, frames), **figures)
         self._totals.clear()
+
+
+def innermost_args(name: str, frames: Sequence[str]) -> dict[str, str]:
+    """The argument `frame` of a row that is named as its innermost frame, where that frame says more: its place."""
+    return {"frame": frames[-1]} if frames and frames[-1] != name else {}
 
 
 def frame_text(name: str, file: object = None, line: object = None) -> str:

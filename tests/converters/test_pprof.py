@@ -96,8 +96,16 @@ def test_the_memory_of_devices_is_what_is_allocated() -> None:
     assert space["total"].sum() == 1_048_576 + 262_144 and rows[rows["metric"] == "allocations"]["total"].sum() == 3
     labels = [json.loads(text) for text in space["args"]]
     assert labels == [
-        {"kind": "buffer", "device": "cpu:0"},
-        {"kind": "buffer", "device": "cpu:0", "bytes": 262_144, "$bytes_unit": "bytes"},
+        {"kind": "buffer", "device": "cpu:0", "frame": "<module> (train.py:10)"},
+        *[
+            {
+                "kind": "buffer",
+                "device": "cpu:0",
+                "bytes": 262_144,
+                "$bytes_unit": "bytes",
+                "frame": "make (train.py:20)",
+            }
+        ],
     ]
     assert list(rows[rows["metric"] == "allocations"]["name"]) == ["<module>", "make", "compile"]
 

@@ -1,7 +1,7 @@
 """Memory: how much was allocated and reserved at most, when, and who held it.
 
 The question of `ktrace summary --by memory`, and what the greatest owners hold as counters for `--explain memory`;
-`answer` has its figures as tables.
+`answer` has its figures as tables, `stated` what the source itself adds up.
 
     thread   [ nn.Module: Attention_3                  ]
                 [ aten::matmul                ]
@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.analysis.memory.answer import MemoryAnswer, MemoryOwner, MemoryUse, StepMemory
+from ktrace.analysis.memory.stated import Snapshots, of_categories
 from ktrace.analysis.work.device_work import Work, natural
 from ktrace.analysis.work.occurrences import Occurrences
 from ktrace.analysis.work.question import Answer, Explanation, Labels
@@ -87,10 +88,13 @@ class Memory:
         self._parts = StoredColumns(spill, "categories", ts="i8", value="i8", category="i4")
         self._threads, self._places = Shapes(_THREAD), Shapes((*_PLACE, _KIND))
         self._devices, self._categories = Shapes(_PLACE), Shapes(("name",))
+        self._snapshots = Snapshots()
         self._addresses, self._about = Shapes(("address",)), Shapes(_ABOUT)
 
     def see(self, batch: Batch) -> None:
         """Collects the allocations and the counters of totals among the events of one source."""
+        if batch.record == "summaries":
+            self._snapshots.see(batch)
         if batch.record != "events" or not len(batch):
             return
         self._see_totals(batch)
@@ -139,15 +143,19 @@ class Memory:
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if the input has allocations, or what categories of memory have over time."""
         found = [self._use(course, work, labels) for course in self._courses()]
-        found += [self._of_categories(source, work) for source in self._parts.sources]
-        if not found:
+        names = [one["name"] for one in self._categories.all()]
+        found += [of_categories(source, self._parts.of(source), names, _start(work)) for source in self._parts.sources]
+        held = [*self._snapshots.uses({use.source for use in found}, labels)]
+        if not found and not held:
             return {}
-        notes = []
+        snapshots = dict.fromkeys(use.source for use in held)
+        notes = [f"{source} is a snapshot: its peak is what was held when it was taken." for source in snapshots]
         if any(use.before is None for use in found):
             notes.append("What was allocated before the trace isn't known: the source tells no totals.")
         if any(not use.owners for use in found):
             notes.append("Who held memory isn't known: the source tells no addresses.")
-        return {NAME: MemoryAnswer(sorted(found, key=lambda use: (use.device is None, natural(use.label))), notes)}
+        places = sorted([*found, *held], key=lambda use: (use.device is None, natural(use.label)))
+        return {NAME: MemoryAnswer(places, notes)}
 
     def explain(self, work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
         """Yields what the greatest owners hold over time, as counters of their devices."""
@@ -225,35 +233,6 @@ class Memory:
             if any(about[number])
         ]
         return sorted(found, key=lambda one: -one.bytes)
-
-    def _of_categories(self, source: str, work: Work) -> MemoryUse:
-        """The memory of a source that states the memory of each category over time."""
-        rows, names = self._parts.of(source), [one["name"] for one in self._categories.all()]
-        times, at = np.unique(rows["ts"], return_inverse=True)
-        each = np.zeros((len(names), len(times)), np.int64)
-        each[rows["category"], at.reshape(-1)] = rows["value"]
-        allocated = each.sum(axis=0)
-        peak = int(allocated.argmax())
-        owners = [
-            MemoryOwner("", "", name, "", int(value), 0) for name, value in zip(names, each[:, peak], strict=True)
-        ]
-        return MemoryUse(
-            label="memory",
-            source=source,
-            device=None,
-            peak=int(allocated[peak]),
-            peak_at=int(times[peak]) - _start(work),
-            end=int(allocated[-1]),
-            left=None,
-            allocations=0,
-            frees=0,
-            owners=sorted((one for one in owners if one.bytes), key=lambda one: -one.bytes),
-            leaks=[],
-            steps=[],
-            times=times - _start(work),
-            allocated=allocated,
-            before=int(allocated[0]),
-        )
 
     def _owners(self, course: _Course, work: Work, wanted: Bools) -> list[_Owner | None]:
         """Who made each wanted allocation of a course."""

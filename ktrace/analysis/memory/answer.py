@@ -41,19 +41,20 @@ class StepMemory:
 class MemoryUse:
     """The memory of a device, or of the host.
 
-    `peak` is the most that was allocated at once, `peak_at` when (from the start of the trace); `reserved` the most
-    that the allocator had reserved, `unused` what of it wasn't allocated at the peak; `before` what was allocated
-    before the first allocation of the trace, `end` after the last. `left` was allocated in the trace and is never freed
-    in it. `allocations` and `frees` are counted. `owners` hold the memory at the peak, `leaks` that which is left, the
-    greatest first; they add up to `peak` (without addresses that isn't known of all of it) and `left`. `allocated` and
-    `reservations` are the course, at `times` of the trace. None is what the source doesn't tell.
+    `peak` is the most that was allocated at once, `peak_at` when (from the start of the trace; None: it is what a
+    snapshot found); `reserved` the most that the allocator had reserved, `unused` what of it wasn't allocated at the
+    peak; `before` what was allocated before the first allocation of the trace, `end` after the last. `left` was
+    allocated in the trace and is never freed in it. `allocations` and `frees` are counted. `owners` hold the memory at
+    the peak, `leaks` that which is left, the greatest first; they add up to `peak` (without addresses
+    that isn't known of all of it) and `left`. `allocated` and `reservations` are the course, at `times` of the trace.
+    None is what the source doesn't tell.
     """
 
     label: str
     source: str
     device: int | None
     peak: int
-    peak_at: int
+    peak_at: int | None
     end: int
     left: int | None
     allocations: int

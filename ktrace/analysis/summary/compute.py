@@ -250,7 +250,10 @@ class _Summarised:
             self._work, self._statistics = "samples", [Statistic(row, row["total"], row["unit"]) for row in rows]
             self._notes.append("There is no device work and no call: these are samples, by the function that ran.")
         else:
-            self._notes.append("There is nothing to add up: no device work and no calls of the host.")
+            more = (
+                " Where memory went: --by memory." if self._gathered.has_memory and "memory" not in self._asked else ""
+            )
+            self._notes.append(f"There is nothing to add up: no device work and no calls of the host.{more}")
 
     def _take_events(self) -> list[DeviceUse]:
         """Adds the work of each source; returns the use of its devices."""
@@ -297,7 +300,8 @@ class _Summarised:
         answers = {name: one for name, one in found.items() if name not in PROOFS or self._wants(name)}
         missing = [by for by in self._asked if by not in groups and by not in answers]
         missing += [by for by in self._levels if by != "kernel" and "tree" not in answers]
-        if missing and (len(events) or self._statistics):
+        missing = missing if len(events) or self._statistics else [by for by in missing if by in RECORDING]
+        if missing:
             how = dict.fromkeys(RECORDING[by] for by in missing if by in RECORDING)
             self._notes.append(" ".join([f"{NOT_KNOWN}{' or '.join(missing)} information.", *how]))
         return Summary(

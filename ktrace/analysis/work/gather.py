@@ -177,7 +177,7 @@ class SummaryInput:
         self.spans = Spans(spill, self.threads, shapes=shapes)
         self.waits = Waits(spill)
         self.host = StoredRows(spill, "host")
-        self.has_calls = False
+        self.has_calls = self.has_memory = False
         self.statistics: list[pa.RecordBatch] = []
         self.samples = Samples()
         self.span: tuple[int, int] | None = None
@@ -196,6 +196,8 @@ class SummaryInput:
 
     def count(self, batch: Batch) -> None:
         """Collects the work and statistics of a batch, which are added up, and the catalog."""
+        if batch.record in ("events", "summaries") and not self.has_memory:
+            self.has_memory = bool(words_in(batch.column("kind"), ("alloc",)).any())
         if batch.record == "catalog":
             self.catalog.add(batch)
         elif batch.record == "events" and len(batch) and not is_sampled(batch):

@@ -16,6 +16,8 @@ import ktrace
 from ktrace.analysis.memory.answer import MemoryAnswer, MemoryUse
 from ktrace.cli import cli
 
+JAX = SAMPLES / "pprof" / "memory-of-jax-unpacked.prof"
+GO = SAMPLES / "pprof" / "go-cpu-inlined-and-a-location-too-few.pb.gz"
 KINETO = SAMPLES / "kineto" / "memory-events-counters-profiler-range.json"
 
 
@@ -188,6 +190,56 @@ def test_categories_of_a_memory_timeline() -> None:
     use = only(answer(SAMPLES / "kineto" / "memory-timeline-by-category.json"))
     assert use.owners[0].category == "activation"
     assert sum(one.bytes for one in use.owners) == use.peak
+
+
+def test_a_snapshot_without_times_tells_what_is_held() -> None:
+    path = SAMPLES / "torch-memory" / "no-times-as-json.json"
+    document = json.loads(path.read_text())
+    blocks = [block for segment in document["segments"] for block in segment["blocks"]]
+    held = sum(block["size"] for block in blocks if block["state"] == "active_allocated")
+    found = answer(path)
+    use = only(found)
+    assert (use.label, use.peak, use.peak_at, use.end) == ("device 0", held, None, held)
+    assert use.reserved == sum(segment["total_size"] for segment in document["segments"])
+    assert use.unused == use.reserved - held
+    assert [(one.frame, one.bytes) for one in use.owners] == [("linear (/env/torch/nn/functional.py:12)", held)]
+    assert found.notes == ["no-times-as-json is a snapshot: its peak is what was held when it was taken."]
+
+
+def test_what_a_profile_of_memory_tells_is_held_by_the_innermost_frame_of_the_users_own(tmp_path: Path) -> None:
+    """The frames of JAX itself are in an installed package."""
+    use = only(answer(JAX))
+    assert [(one.frame, one.bytes, one.allocations) for one in use.owners] == [
+        ("<module> (train.py:10)", 1_048_576, 1),
+        ("make (train.py:20)", 262_144, 1),
+    ]
+    assert (use.label, use.peak, use.reserved) == ("cpu:0", 1_048_576 + 262_144, None)
+    row = {"record": "summary", "source": "run", "kind": "alloc", "name": "__call__", "metric": "space", "unit": "B"}
+    scope = ["main (/app/run.py:3)", "ones (/env/lib/python3.11/site-packages/jax/_src/numpy/array.py:7)"]
+    inner = {"frame": "__call__ (/env/lib/python3.11/site-packages/jax/_src/ufunc.py:1)"}
+    lines: list[dict[str, Any]] = [{"ktrace": "1.0"}, row | {"id": 0, "total": 64.0, "scope": scope, "args": inner}]
+    (tmp_path / "run.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert [(one.frame, one.bytes) for one in only(answer(tmp_path / "run.jsonl")).owners] == [(scope[0], 64)]
+
+
+def test_a_source_with_a_history_is_no_snapshot() -> None:
+    found = answer(SAMPLES / "torch-memory" / "two-devices-earlier-allocations-oom.pickle")
+    assert all(use.peak_at is not None for use in found.places)
+    assert not any("snapshot" in note for note in found.notes)
+
+
+def test_where_nothing_else_is_there_memory_is_pointed_at() -> None:
+    hint = "Where memory went: --by memory."
+    assert [note for note in ktrace.summary(JAX).notes if hint in note]
+    assert not [note for note in ktrace.summary(JAX, by="memory").notes if hint in note]
+    assert not [note for note in ktrace.summary(GO).notes if hint in note]
+
+
+def test_an_input_with_nothing_to_add_up_says_how_to_record_what_is_asked_for() -> None:
+    assert any(
+        note.startswith("This input has no request information. ") for note in ktrace.summary(JAX, by="request").notes
+    )
+    assert not any("information" in note for note in ktrace.summary(JAX, by="memory").notes)
 
 
 def test_an_input_without_memory_says_how_to_record_it() -> None:
