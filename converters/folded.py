@@ -39,7 +39,7 @@ from ktrace.kit.timelines import track_paths
 from ktrace.model.batch import Batch
 from ktrace.model.masks import slice_rows
 from ktrace.model.row_builder import RowBuilder
-from ktrace.output.sink import Sink
+from ktrace.output import Sink
 from ktrace.stages.order import Timeline, TimelineBatch
 from ktrace.stages.order.links import ARROW_KINDS
 

@@ -38,7 +38,7 @@ from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decode_document, decoded, encoded, load_object
 from ktrace.model.masks import truth, words_in
 from ktrace.model.tracks import Track
-from ktrace.output.sink import Sink
+from ktrace.output import Sink
 from ktrace.stages.order import Timeline, TimelineBatch
 
 _LINE_END = re.compile(r"[\r\n]+")

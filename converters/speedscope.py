@@ -43,9 +43,9 @@ from ktrace.model.fitting import shown
 from ktrace.model.masks import slice_rows, words_in
 from ktrace.model.row_builder import RowBuilder
 from ktrace.naming.alike import unique_name
-from ktrace.output.sink import Sink
+from ktrace.output import Sink
 from ktrace.stages.order import Timeline, TimelineBatch
-from ktrace.store.spill import SPILL_BYTES, Batches, Spill
+from ktrace.store import SPILL_BYTES, Batches, Spill
 
 _MARK = b"speedscope.app/file-format-schema"
 _MEMBERS = (b'"profiles"', b'"shared"', b'"frames"')

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff.changes import Change
+    from ktrace.analysis.diff import Change
     from ktrace.analysis.diff.comparison import Diff
     from ktrace.analysis.diff.sides import compare as diff
     from ktrace.analysis.query import query

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.kit.canonical.records import as_bytes, json_rows
+from ktrace.kit.canonical import as_bytes, json_rows
 from ktrace.kit.timelines import RESERVED, argument_columns, argument_name
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import VERSION, Batch
@@ -27,7 +27,7 @@ from ktrace.model.catalog import Catalog
 from ktrace.model.json_rows import Cells, Part, as_text, fold_args, join_rows, patched_begins
 from ktrace.model.json_text import decoded, dump_json, json_cells, load_json
 from ktrace.model.masks import present, slice_rows, words_in
-from ktrace.output.sink import Sink
+from ktrace.output import Sink
 from ktrace.stages.order import Arrows, Timeline, TimelineBatch
 from ktrace.stages.order.links import ARROW_KINDS
 

@@ -33,15 +33,15 @@ from ktrace.errors import DamagedInput
 from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current, exceeded, sized
 from ktrace.input.source import Source
+from ktrace.kit.canonical import embedded, is_json, table_texts
 from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.kit.canonical.flat_table import FlatWriter
-from ktrace.kit.canonical.records import embedded, is_json, table_texts
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.kit.text.lines import quoted_cells
 from ktrace.model.batch import VERSION, Batch, union_schema
 from ktrace.model.json_rows import as_text
 from ktrace.model.json_text import NOT_JSON, Fault, RecordRun, decoded, json_cells, json_decoder, quoted
-from ktrace.output.sink import Sink
+from ktrace.output import Sink
 
 #: What a formula begins with, behind apostrophes of the text itself.
 _BEGINS = r"('*[=+\-@\t\r])"

@@ -23,7 +23,7 @@ from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.masks import slice_rows, words_in
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import Node, Process, arrange, host_of
-from ktrace.output.sink import Sink
+from ktrace.output import Sink
 from ktrace.stages.order import Timeline, TimelineBatch
 from ktrace.stages.order.links import ARROW_KINDS
 

@@ -19,9 +19,9 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.capabilities import Pushdown
 from ktrace.input.source import Source
+from ktrace.kit.canonical import BadRecord, check_version, embedded, is_json, table_texts
 from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.kit.canonical.record_batches import RecordBatches
-from ktrace.kit.canonical.records import BadRecord, check_version, embedded, is_json, table_texts
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema, union_schema

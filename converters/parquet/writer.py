@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
+from ktrace.kit.canonical import json_rows
 from ktrace.kit.canonical.flat_table import FlatTable
-from ktrace.kit.canonical.records import json_rows
 from ktrace.model.batch import RECORDS, VERSION, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.output.sink import Sink
+from ktrace.output import Sink
 from ktrace.report import Report
 
 #: Arrow types -> (pandas_type, numpy_type) of pandas' own metadata: pandas reads integers with nulls as Int64.

@@ -18,7 +18,7 @@ from ktrace.model.json_text import load_json
 from ktrace.model.masks import slice_rows
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import Track, host_of
-from ktrace.output.sink import Sink
+from ktrace.output import Sink
 from ktrace.parallel.threads import InOrder
 from ktrace.stages.order import Arrows, Edges, Timeline, TimelineBatch
 

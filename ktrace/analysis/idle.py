@@ -35,8 +35,8 @@ from ktrace.analysis.work.launching import SAMPLES, launching_of
 from ktrace.analysis.work.question import Answer, Explanation, Labels
 from ktrace.model.arrays import Int8, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.store import Spill
 from ktrace.store.joins import group_start_mask
-from ktrace.store.spill import Spill
 from ktrace.tables.figures import Cell, Column, Table, percent
 from ktrace.tables.figures import brief as short
 

@@ -34,7 +34,7 @@ from ktrace.analysis.work.spans import innermost
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.naming.phases import PHASES, Phase
-from ktrace.store.spill import Spill
+from ktrace.store import Spill
 from ktrace.tables.figures import Cell, Column, Table, percent
 
 #: The columns of the model that it looks at: those of any summary.

@@ -29,8 +29,8 @@ from ktrace.analysis.work.stored_columns import source_of
 from ktrace.model.batch import Batch
 from ktrace.model.masks import truth, words_in
 from ktrace.stages.select.intervals import Intervals
+from ktrace.store import Spill
 from ktrace.store.events import values
-from ktrace.store.spill import Spill
 from ktrace.tables.figures import Cell, Column, Table, percent
 
 #: The columns of the model that it looks at, besides those of any summary.

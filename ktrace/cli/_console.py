@@ -238,7 +238,7 @@ def write_figures(
     Raises OutputError if the file exists or can't be written, UsageError for a workbook on a terminal, and for limits
     that it can't have.
     """
-    from ktrace.output.sink import Sink, writing
+    from ktrace.output import Sink, writing
 
     limits = limits or Limits()
     tables = limits.of(tables)
@@ -283,7 +283,7 @@ def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[
     if path is None:
         yield lambda account: None
         return
-    from ktrace.output.sink import Sink, disk_errors, writing
+    from ktrace.output import Sink, disk_errors, writing
 
     if path == "-" or os.path.realpath(path) in map(os.path.realpath, others):
         raise UsageError("--report needs a separate file", expected="a path other than '-', the inputs and the output")

@@ -196,7 +196,7 @@ def _show_overview(rows: Any) -> None:
 
 def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, overwrite: bool) -> None:
     from ktrace.analysis.query.output import first_value, texts, write_parquet
-    from ktrace.output.sink import Sink, writing
+    from ktrace.output import Sink, writing
 
     if output == "-" and form != "parquet":
         pieces = texts(rows, form, headers=headers, width=width(), colour=colour())

@@ -136,7 +136,7 @@ def _ensure_engine() -> None:
 
 def _write(inputs: tuple[str, ...], output: str, overwrite: bool, selection: Selection, *, cached: bool) -> None:
     """Writes the overview to a file."""
-    from ktrace.output.sink import Sink, writing
+    from ktrace.output import Sink, writing
     from ktrace.page.overview_page import one_file
     from ktrace.pipeline.overview import overviewed, without_slices
 

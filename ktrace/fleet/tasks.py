@@ -40,7 +40,7 @@ from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decoded, dump_json
 from ktrace.model.masks import words_in
 from ktrace.model.row_builder import to_batch
-from ktrace.output.sink import Sink, writing
+from ktrace.output import Sink, writing
 from ktrace.output.write import write_batches
 from ktrace.pipeline.read import read_batches, read_selected
 from ktrace.pipeline.selection import Selection

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ktrace.input.capabilities import ByteRange, OpNode, Pushdown
     from ktrace.input.source import Sample, Source
     from ktrace.model.batch import Batch
-    from ktrace.output.sink import Sink
+    from ktrace.output import Sink
 
 
 class Score(IntEnum):

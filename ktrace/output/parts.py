@@ -37,14 +37,14 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.masks import each_source
 from ktrace.model.tracks import Process, host_of, rank_of
 from ktrace.naming.alike import unique_name
-from ktrace.output.sink import Sink, writing
-from ktrace.output.swap import recover, swap
+from ktrace.output import Sink, writing
+from ktrace.output.swap import recover, swap_files
 from ktrace.output.write import open_sink, write_batches
 from ktrace.report import Report
 from ktrace.scratch import Held, make, name_for, scratch_folder
 from ktrace.stages.order.pairing import pair_halves
 from ktrace.stages.split import Split, SplitBy
-from ktrace.store.spill import SPILL_BYTES, Batches, Spill
+from ktrace.store import SPILL_BYTES, Batches, Spill
 
 #: Largest number of parts: their numbers have three digits.
 MAX_PARTS = 1000
@@ -114,14 +114,16 @@ class NumberedOutputs:
             ) from None
 
     def commit(self) -> None:
-        """Moves all parts to their places and removes the existing ones, all in one step (`swap`)."""
+        """Moves all parts to their places and removes the existing ones, all in one step (`swap_files`)."""
         for sink in self._sinks:
             sink.finish()
             sink.prepare()
         moves = [sink.move for sink in self._sinks]
         try:
             if moves:
-                swap(moves, [path.parent.resolve() / path.name for path in self._existing()], overwrite=self._overwrite)
+                swap_files(
+                    moves, [path.parent.resolve() / path.name for path in self._existing()], overwrite=self._overwrite
+                )
         except FileExistsError as error:
             raise OutputError(
                 "exists by now: it appeared during the conversion",

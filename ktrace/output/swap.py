@@ -57,7 +57,7 @@ def place(new: Path, target: Path) -> None:
     new.unlink()
 
 
-def swap(moves: Sequence[Move], stale: Iterable[Path], *, overwrite: bool) -> None:
+def swap_files(moves: Sequence[Move], stale: Iterable[Path], *, overwrite: bool) -> None:
     """Moves all new files and folders of one folder to their places; the old ones there, and the stale ones, go.
 
     Raises OSError, FileExistsError if there is an old one without `overwrite`; then all is as it was before.

@@ -11,7 +11,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import OutputError
 from ktrace.input.format import Format
 from ktrace.model.batch import Batch
-from ktrace.output.sink import Sink
+from ktrace.output import Sink
 from ktrace.parallel.threads import prefetch
 from ktrace.report import Ledger, Report
 from ktrace.stages.layout import layout

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange
+from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.work.groups import heading_of
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Legend, Section, named

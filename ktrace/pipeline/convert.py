@@ -23,7 +23,7 @@ from ktrace.input.format import Format, all_formats, builtin_formats
 from ktrace.input.limits import limited
 from ktrace.input.source import COMPRESSED
 from ktrace.model.batch import Batch
-from ktrace.output.sink import Sink, writing
+from ktrace.output import Sink, writing
 from ktrace.output.write import open_sink, write_batches
 from ktrace.pipeline.read import Progress, read_selected
 from ktrace.pipeline.selection import Options, Selection, Unaligned, selected

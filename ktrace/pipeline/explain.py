@@ -48,7 +48,7 @@ def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report) -
     from ktrace.analysis.work.gather import SummaryInput
     from ktrace.analysis.work.question import Labels
     from ktrace.naming.taxonomy import taxonomy
-    from ktrace.store.spill import SPILL_BYTES, Spill
+    from ktrace.store import SPILL_BYTES, Spill
 
     spill = Spill(SPILL_BYTES)
     try:

@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.overview import cache
+from ktrace.analysis.overview import Span, Stored, cache, store
 from ktrace.analysis.overview.answers import Overview
-from ktrace.analysis.overview.stored import Span, Stored, store
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, OutputError, error_text
 from ktrace.input.detection import by_name

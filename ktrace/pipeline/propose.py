@@ -13,7 +13,7 @@ from ktrace.input.format import Detected, Score
 from ktrace.input.mapping import FORMAT, ColumnMap, Proposal, mapping_path, parts_of
 from ktrace.input.source import Source
 from ktrace.model.row_builder import to_rows
-from ktrace.output.sink import Sink, writing
+from ktrace.output import Sink, writing
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 

@@ -40,8 +40,8 @@ from ktrace.stages.order.links import LinkStore
 from ktrace.stages.select.crop_bounds import Marks
 from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
 from ktrace.stages.select.wanted import step_of
+from ktrace.store import RANGE_ROWS, SPILL_BYTES, Batches, Spill
 from ktrace.store.events import EventStore, values
-from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 from ktrace.tables.figures import parse_time
 

@@ -25,7 +25,7 @@ from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, INTERNAL, Batch, arrow_
 from ktrace.model.json_text import decoded, json_cells
 from ktrace.model.masks import present, slice_mask
 from ktrace.report import EXAMPLES, Ledger, Report
-from ktrace.store.spill import Batches, Runs, Spill
+from ktrace.store import Batches, Runs, Spill
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
 #: Arguments that are columns where batches are joined. With ever new keys, a column for each, of all rows, would take

@@ -140,7 +140,7 @@ class Trace:
         >>> trace.write("events.csv").written == len(trace.events) + len(trace.links)
         True
         """
-        from ktrace.output.sink import writing
+        from ktrace.output import writing
         from ktrace.output.write import open_sink, write_batches
         from ktrace.pipeline.convert import output_format
 

@@ -9,7 +9,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.detection import by_name
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
-from ktrace.output.sink import Sink, writing
+from ktrace.output import Sink, writing
 from ktrace.output.write import write_batches
 from ktrace.report import Report
 

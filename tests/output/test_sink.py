@@ -14,7 +14,7 @@ import pytest
 
 from ktrace.errors import OutputError
 from ktrace.input.source import Source
-from ktrace.output.sink import Sink, writing
+from ktrace.output import Sink, writing
 from ktrace.parallel.threads import WriteBehind
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from ktrace.errors import OutputError
 from ktrace.input.detection import by_name
+from ktrace.output import Sink, writing
 from ktrace.output import swap as module
 from ktrace.output.parts import NumberedOutputs
-from ktrace.output.sink import Sink, writing
 from ktrace.output.swap import recover
 from ktrace.scratch import SUFFIX, make, name_for, scratch_folder, sweep
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import ktrace
-from ktrace.analysis.diff.changes import NOISE, UNKNOWN
+from ktrace.analysis.diff import NOISE, UNKNOWN
 from ktrace.analysis.diff.comparison import Diff, gate
 
 from . import plants

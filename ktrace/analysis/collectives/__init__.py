@@ -24,8 +24,8 @@ from ktrace.analysis.work.findings import Evidence, longest
 from ktrace.analysis.work.question import Answer, Labels, Question
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
+from ktrace.store import Spill
 from ktrace.store.joins import combined, distinct
-from ktrace.store.spill import Spill
 from ktrace.tables.figures import brief
 
 

@@ -36,8 +36,8 @@ from ktrace.model.fitting import as_int64
 from ktrace.model.json_text import NOT_JSON, encoded
 from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.naming.taxonomy import SENDS, is_collective, is_send, operation_in
+from ktrace.store import Spill
 from ktrace.store.events import values
-from ktrace.store.spill import Spill
 from ktrace.store.vocabulary import Shapes
 
 #: Bytes of an element, by the names of torch and HCCL.

@@ -44,8 +44,8 @@ from ktrace.analysis.work.groups import OTHER
 from ktrace.analysis.work.question import Answer, Explanation, Labels
 from ktrace.model.arrays import Int64, Integers
 from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.store import Spill
 from ktrace.store.joins import distinct
-from ktrace.store.spill import Spill
 from ktrace.tables.figures import Cell, Column, Table, percent
 
 #: The columns of the model that it looks at, in addition to those of any summary.

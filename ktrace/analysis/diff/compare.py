@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ktrace.analysis.diff.changes import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange
+from ktrace.analysis.diff import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.facts import findings
 from ktrace.analysis.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
+from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
 from ktrace.analysis.diff.comparison import Diff, shown
 from ktrace.analysis.work.findings import Finding
 from ktrace.tables.figures import Cell, percent

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ktrace.analysis.diff.changes import Evidence
+from ktrace.analysis.diff import Evidence
 from ktrace.model.arrays import AnyArray, Float64, Int64
 
 #: Means of runs of one program differ by this part of themselves (a standard deviation), however steady steps are.

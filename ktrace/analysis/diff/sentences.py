@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, Change
+from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, Change
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.facts import (
     NAMED,

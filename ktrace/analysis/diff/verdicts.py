@@ -27,7 +27,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, OPPOSITE, UNKNOWN, Change, Evidence
+from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, OPPOSITE, UNKNOWN, Change, Evidence
 from ktrace.analysis.diff.noise import FEWEST, RUNS, discoveries, evidence, evidence_of_steps, students
 from ktrace.analysis.work.groups import Group
 from ktrace.model.arrays import Float64, Int64

@@ -34,8 +34,8 @@ from ktrace.analysis.work.replayed import Replayed
 from ktrace.analysis.work.spans import KINDS, MARKER, MODULE, SIZES, grouped, shaped
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.store import Spill
 from ktrace.store.joins import positions
-from ktrace.store.spill import Spill
 from ktrace.tables.figures import duration
 
 #: A path of attributes; that of a module if a part of it is a number.

@@ -13,8 +13,8 @@ from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.groups import Group
 from ktrace.analysis.work.spans import KINDS
 from ktrace.model.arrays import AnyArray
+from ktrace.store import Spill
 from ktrace.store.joins import positions
-from ktrace.store.spill import Spill
 from ktrace.tables.figures import Cell, Column, Table, percent
 
 #: Between the names of a path.

@@ -27,8 +27,8 @@ from ktrace.analysis.work.stored_columns import StoredRows, source_of
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.masks import present, words_in
+from ktrace.store import Spill
 from ktrace.store.joins import find
-from ktrace.store.spill import Spill
 from ktrace.store.vocabulary import Shapes
 from ktrace.tables.figures import Cell, Column, Table, percent
 

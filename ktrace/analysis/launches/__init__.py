@@ -50,8 +50,8 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import decoded, encoded, load_object
 from ktrace.model.masks import NameTest, rows_where, truth, words_in
 from ktrace.model.row_builder import to_rows
+from ktrace.store import Spill
 from ktrace.store.events import values
-from ktrace.store.spill import Spill
 from ktrace.tables.figures import Cell, Column, Table, percent
 
 #: The columns of the model that it looks at, besides those of any summary.

@@ -34,9 +34,9 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.masks import NameTest, present, words_in
 from ktrace.stages.select.wanted import step_of
+from ktrace.store import Spill
 from ktrace.store.events import values
 from ktrace.store.joins import group_start_mask, positions
-from ktrace.store.spill import Spill
 from ktrace.store.vocabulary import Shapes
 
 #: The columns of the model that it looks at, besides those of any summary.

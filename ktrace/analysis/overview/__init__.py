@@ -1,9 +1,369 @@
-"""Traces of any size: an overview of the whole run, and any part of it in full.
+"""Traces of any size, for an overview of the whole run and any part of it in full.
+
+A trace is stored as columns on disk, of which any part of the time can be read alone:
+
+    rows.arrows     the batches as they were read, each an Arrow stream (LZ4); `index.json` has the time of each
+    lanes.rows      four numbers of each slice, in the order of time: begin, end, lane, name
+    cells.arrow     the busy time of each lane, bucket and name
+    names.arrow     names by number
+    readings.rows   readings of counters, in the order of time
+    envelope.arrow  the least and greatest reading of each counter and bucket
+    index.json      where each batch is and which time it covers; tracks; the account of the reading
+
+A batch whose time overlaps the wanted part is read as a whole. Sources write their rows about in the order of time, or
+that of each table, so these are few.
 
 cache     the folder with traces that were read before, by what they were made of
-stored    a trace as columns on disk, of which any part of the time can be read alone
 lanes     how busy each device, stream and thread is over time, and with what
 answers   what the page asks: lanes of a part of the time, what is heavy in it, a trace of it
 
 The page is in ktrace/page/overview_page.py, its server in ktrace/viewer/.
 """
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.overview.lanes import OPEN, READING, ROW, ZONE, Cells, Envelope, Lanes, Name, all_cells
+from ktrace.byte_account import ByteAccount, Range
+from ktrace.model.arrays import AnyArray, Bools, Int64, Structured
+from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema, is_required
+from ktrace.model.catalog import Catalog
+from ktrace.model.masks import present, slice_rows, words_in
+from ktrace.model.tracks import Track
+from ktrace.report import Issue, Ledger, Report, Severity
+from ktrace.stages.select.dependents import are_figures
+from ktrace.store import RANGE_ROWS, SPILL_BYTES, Runs, Spill
+from ktrace.store.events import LIMIT, values
+from ktrace.store.vocabulary import Shapes
+
+#: The version of the files; others aren't read.
+VERSION = 3
+
+#: Part of the time: from, and before (ns).
+Span = tuple[int, int]
+
+ALWAYS: Span = (-OPEN, OPEN)
+
+_INDEX, _ROWS, _LANES, _CELLS, _NAMES = "index.json", "rows.arrows", "lanes.rows", "cells.arrow", "names.arrow"
+_READINGS, _ENVELOPE = "readings.rows", "envelope.arrow"
+
+#: The names of all files of a stored trace.
+FILES = frozenset((_INDEX, _ROWS, _LANES, _CELLS, _NAMES, _READINGS, _ENVELOPE))
+
+
+def store(batches: Iterable[Batch], folder: Path, report: Report) -> None:
+    """Writes batches to a folder, which is empty. Begins and ends must have been paired before.
+
+    The rows are counted in `report` by whoever reads them. Raises OSError if the disk is full.
+    """
+    spill = Spill(SPILL_BYTES)
+    try:
+        writer = _Writer(folder, spill)
+        for batch in batches:
+            writer.add(batch)
+        writer.close(report)
+    finally:
+        spill.close()
+
+
+class _Writer:
+    """Writes batches as they come; what needs all of them comes when they have ended."""
+
+    def __init__(self, folder: Path, spill: Spill) -> None:
+        self._folder = folder
+        self._file = pa.OSFile(str(folder / _ROWS), "wb")
+        self._options = pa.ipc.IpcWriteOptions(compression="lz4")
+        self._blocks: list[tuple[str, int, int, int, int]] = []
+        self._tracks, self._names = Shapes(TRACK_COLUMNS), Shapes(("name", "kind"))
+        self._runs = Runs(spill, "lanes", [("ts", "i8"), ("end", "i8"), ("track", "i4"), ("name", "i4")])
+        self._series = Shapes((*TRACK_COLUMNS, "name"))
+        self._readings = Runs(spill, "readings", [(name, str(READING[name])) for name in READING.names or ()])
+        self._span = (OPEN, -OPEN)
+
+    def add(self, batch: Batch) -> None:
+        if not len(batch):
+            return
+        with pa.ipc.new_stream(self._file, batch.columns.schema, options=self._options) as stream:
+            stream.write_batch(batch.columns)
+        first, last = self._slices(batch) if batch.record == "events" else _time_of(batch)
+        self._blocks.append((batch.record, self._file.tell(), len(batch), first, last))
+
+    def _slices(self, batch: Batch) -> Span:
+        """Keeps the slices of a batch. Returns the time that its rows cover."""
+        ts, _ = values(batch.columns, "ts")
+        dur, known = values(batch.columns, "dur")
+        end = ts + np.where(known & (dur >= 0), dur, 0)
+        fits = (abs(ts) < LIMIT) & (abs(end) < LIMIT)
+        slices = slice_rows(batch) & fits
+        unfinished = slices & ~known
+        rows = np.flatnonzero(slices)
+        self._runs.append(
+            ts=ts[rows],
+            end=np.where(unfinished, OPEN, end)[rows],
+            track=self._tracks.number(batch, rows),
+            name=self._names.number(batch, rows),
+        )
+        self._counters(batch, ts, fits)
+        if not fits.all():
+            return ALWAYS
+        first, last = int(ts.min()), int(end.max())
+        self._span = min(self._span[0], first), max(self._span[1], last)
+        return first, OPEN if unfinished.any() else last
+
+    def _counters(self, batch: Batch, ts: Int64, fits: Bools) -> None:
+        """Keeps the readings of counters, but for those that belong to a slice, such as a kernel's metrics."""
+        found = words_in(batch.column("kind"), ("counter",)) & fits
+        if not found.any():
+            return
+        found &= present(batch.column("value")) & ~are_figures(batch)
+        rows = np.flatnonzero(found)
+        value = batch.column("value").fill_null(0).to_numpy()
+        self._readings.append(ts=ts[rows], value=value[rows], series=self._series.number(batch, rows))
+
+    def close(self, report: Report) -> None:
+        """Writes the slices in the order of time, their sums, and the index."""
+        self._file.close()
+        names = [Name(*values) for values in self._names]
+        tracks = [Track(*values) for values in self._tracks]
+        lanes = Lanes(tracks, names)
+        start, stop = self._span if len(self._blocks) and self._span[0] < OPEN else (0, 0)
+        zones: list[tuple[int, int]] = []
+        with (self._folder / _LANES).open("wb") as file:
+            cells = all_cells(self._in_order(lanes, file, zones), lanes, (start, max(stop, start + 1)))
+        _write(self._folder / _CELLS, dict(zip(Cells.COLUMNS, cells.columns, strict=True)))
+        words = (
+            pa.array([name.name for name in names], pa.string()),
+            pa.array([name.kind for name in names], pa.string()),
+        )
+        envelope = self._envelope(start, cells.shift)
+        _write(self._folder / _ENVELOPE, {name: getattr(envelope, name) for name in _BOUNDS})
+        _write(self._folder / _NAMES, dict(zip(("name", "kind"), words, strict=True)))
+        index = {
+            "version": VERSION,
+            "blocks": self._blocks,
+            "span": (start, max(stop, start + 1)),
+            "tracks": tracks,
+            "zones": zones,
+            "series": list(self._series),
+            "cells": (cells.origin, cells.shift),
+            "report": _state(report),
+        }
+        (self._folder / _INDEX).write_text(json.dumps(index), "utf-8")
+
+    def _envelope(self, start: int, shift: int) -> Envelope:
+        """The envelope of all readings, which are written in the order of time."""
+        found = Envelope.of(np.empty(0, READING), start, shift)
+        with (self._folder / _READINGS).open("wb") as file:
+            for part in self._readings.parts(RANGE_ROWS):
+                part.tofile(file)
+                found = found.joined(Envelope.of(part, start, shift))
+        return found
+
+    def _in_order(self, lanes: Lanes, file: Any, zones: list[Span]) -> Iterator[Structured]:
+        """Yields the slices in the order of time, and writes them, with the times of each zone."""
+        rest = np.empty(0, ROW)
+        for part in self._runs.parts(RANGE_ROWS):
+            rows = part.copy().view(ROW)
+            rows["lane"] = lanes.of(part["track"], part["name"])
+            rows.tofile(file)
+            rest = np.concatenate([rest, rows])
+            whole = len(rest) // ZONE * ZONE
+            zones += [_span_of(rest[first : first + ZONE]) for first in range(0, whole, ZONE)]
+            rest = rest[whole:]
+            yield rows
+        if len(rest):
+            zones.append(_span_of(rest))
+
+
+_BOUNDS = ("series", "bucket", "low", "high")
+
+
+def _span_of(rows: Structured) -> Span:
+    return int(rows["ts"][0]), int(rows["end"].max())
+
+
+def _time_of(batch: Batch) -> Span:
+    """The time that rows of other records cover: all of it if any has none."""
+    ts, known = values(batch.columns, "ts") if batch.record != "catalog" else (np.zeros(0, np.int64), np.zeros(1, bool))
+    return (int(ts.min()), int(ts.max())) if len(known) and known.all() else ALWAYS
+
+
+def _write(path: Path, columns: dict[str, AnyArray | pa.Array]) -> None:
+    batch = pa.record_batch(columns)
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, batch.schema, options=options) as stream:
+        stream.write_batch(batch)
+
+
+def _read(path: Path) -> pa.Table:
+    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+        return stream.read_all()
+
+
+def _state(report: Report) -> dict[str, Any]:
+    """The account of a reading, as JSON."""
+    return {
+        "inputs": report.inputs,
+        "alignment": report.alignment,
+        "rows": report.rows,
+        "timed": sorted(report.timed),
+        "bytes": vars(report.bytes),
+        "reader": (report.reader.taken, report.reader.given, report.reader.removed),
+        "issues": [(one.kind, one.severity, one.sentence, one.rows, one.places) for one in report.issues.values()],
+    }
+
+
+@dataclass(frozen=True)
+class Block:
+    """A batch in the file: where it ends and begins, how many rows it has, which time they cover."""
+
+    record: str
+    start: int
+    stop: int
+    rows: int
+    time: Span
+
+    def overlaps(self, span: Span) -> bool:
+        return self.time[0] < span[1] and self.time[1] >= span[0]
+
+
+class Stored:
+    """A trace that `store` wrote. Raises ValueError or OSError if the folder isn't one of this version."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._index = json.loads((folder / _INDEX).read_text("utf-8"))
+        if self._index["version"] != VERSION:
+            raise ValueError(f"{folder} has version {self._index['version']}")
+        if missing := FILES - {file.name for file in folder.iterdir()}:
+            raise ValueError(f"{folder} has no {min(missing)}")
+        self.report()
+        stops = [block[1] for block in self._index["blocks"]]
+        self.blocks = [
+            Block(record, start, stop, rows, (first, last))
+            for start, (record, stop, rows, first, last) in zip([0, *stops], self._index["blocks"], strict=False)
+        ]
+        self.span: Span = tuple(self._index["span"])
+        self._data = pa.memory_map(str(folder / _ROWS)).read_buffer() if self.blocks else pa.py_buffer(b"")
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, without those of the catalog."""
+        return sum(block.rows for block in self.blocks if block.record != "catalog")
+
+    @property
+    def is_as_read(self) -> bool:
+        """Whether the rows are those of the reader: no halves of slices were joined."""
+        rows = self._index["report"]["rows"]
+        return self.rows == sum(int(count) for record, count in rows.items() if record != "catalog")
+
+    def report(self) -> Report:
+        """The account of the reading."""
+        state, report = self._index["report"], Report()
+        report.inputs, report.alignment, report.timed = state["inputs"], state["alignment"], set(state["timed"])
+        report.rows = Counter(state["rows"])
+        taken, given, removed = state["reader"]
+        report.reader = Ledger("reader", taken, given, removed=Counter(removed))
+        report.bytes = ByteAccount(**state["bytes"] | {"ranges": [Range(*one) for one in state["bytes"]["ranges"]]})
+        for kind, severity, sentence, rows, places in state["issues"]:
+            found = [(where, what) for where, what in places]
+            report.issues[kind] = Issue(kind, Severity(severity), sentence, rows, found)
+        return report
+
+    def batches(self, span: Span = ALWAYS, columns: frozenset[str] | None = None) -> Iterator[Batch]:
+        """Yields the batches that may have rows in a part of the time, in the order in which they were read.
+
+        Of events these columns and those that are never null are read, with their arguments; None for all.
+        """
+        for block in self.blocks:
+            if block.overlaps(span):
+                yield self._batch(block, columns if block.record == "events" else None)
+
+    def _batch(self, block: Block, columns: frozenset[str] | None = None) -> Batch:
+        data = self._data.slice(block.start, block.stop - block.start)
+        stream = pa.ipc.open_stream(data)
+        if columns is not None:
+            known, has_args = arrow_schema("events").names, "args" in columns
+            wanted = [
+                number
+                for number, name in enumerate(stream.schema.names)
+                if name in columns or (is_required("events", name) if name in known else has_args)
+            ]
+            stream = pa.ipc.open_stream(data, options=pa.ipc.IpcReadOptions(included_fields=wanted))
+        return Batch(block.record, stream.read_next_batch())
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """All facts."""
+        found = Catalog()
+        for block in self.blocks:
+            if block.record == "catalog":
+                found.add(self._batch(block))
+        return found
+
+    @cached_property
+    def names(self) -> list[Name]:
+        """The names of slices, by number."""
+        table = _read(self.folder / _NAMES)
+        return [Name(*row) for row in zip(*(table[name].to_pylist() for name in ("name", "kind")), strict=True)]
+
+    @cached_property
+    def lanes(self) -> Lanes:
+        """The lanes, by number."""
+        return Lanes([Track(*values) for values in self._index["tracks"]], self.names)
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The sums of the whole trace, in the narrowest buckets that are kept."""
+        table = _read(self.folder / _CELLS)
+        return Cells(*self._index["cells"], *(table[name].combine_chunks().to_numpy() for name in Cells.COLUMNS))
+
+    @cached_property
+    def series(self) -> list[tuple[Track, str]]:
+        """The track and name of each counter, by number."""
+        return [(Track(*values), str(name)) for *values, name in self._index["series"]]
+
+    def envelope(self, span: Span, shift: int) -> Envelope:
+        """The readings of counters in a part of the time (ns), in buckets of this width."""
+        origin, kept = self._index["cells"]
+        if shift < kept:
+            first, last = np.searchsorted(self._readings["ts"], span)
+            return Envelope.of(self._readings[first:last], origin, shift)
+        table = _read(self.folder / _ENVELOPE)
+        whole = Envelope(origin, kept, *(table[name].combine_chunks().to_numpy() for name in _BOUNDS)).wider(shift)
+        inside = (whole.bucket >= (span[0] - origin) >> shift) & (whole.bucket <= (span[1] - 1 - origin) >> shift)
+        return Envelope(origin, shift, *(column[inside] for column in whole[2:]))
+
+    @cached_property
+    def _readings(self) -> Structured:
+        file = self.folder / _READINGS
+        return np.asarray(np.memmap(file, READING, "r")) if file.stat().st_size else np.empty(0, READING)
+
+    def slices(self, span: Span) -> Iterator[Structured]:
+        """Yields the slices that overlap a part of the time (ns), in the order of time, some at a time."""
+        start, stop = span
+        last = self.span[1]
+        for number, (first, end) in enumerate(self._index["zones"]):
+            if first >= stop:
+                break
+            if end < start:
+                continue
+            rows = self._slices[number * ZONE : (number + 1) * ZONE]
+            end_of = np.where(rows["end"] >= OPEN, last, rows["end"])
+            yield rows[(rows["ts"] < stop) & ((end_of > start) | (rows["ts"] >= start))].copy()
+
+    @cached_property
+    def _slices(self) -> Structured:
+        if not self._index["zones"]:
+            return np.empty(0, ROW)
+        return np.asarray(np.memmap(self.folder / _LANES, ROW, "r"))

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ktrace.analysis.overview import Span, Stored
 from ktrace.analysis.overview.lanes import MARK, RANGE, WORK, Cells, Pieces, by_lane, cells_of
-from ktrace.analysis.overview.stored import Span, Stored
 from ktrace.analysis.work.groups import OTHER, Group
 from ktrace.model.arrays import AnyArray
 from ktrace.model.batch import DEVICE_KINDS

@@ -23,7 +23,7 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from ktrace.analysis.overview.stored import FILES, VERSION, Stored
+from ktrace.analysis.overview import FILES, VERSION, Stored
 from ktrace.input.compression import split_member
 from ktrace.input.expand import expanded
 from ktrace.input.source import MAPPING_SUFFIX

@@ -49,7 +49,7 @@ from ktrace.model.batch import DEVICE_KINDS, RECORDS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.report import Report
 from ktrace.scratch import scratch_folder
-from ktrace.store.spill import SPILL_BYTES, Spill
+from ktrace.store import SPILL_BYTES, Spill
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -38,8 +38,8 @@ from ktrace.report import Report
 from ktrace.stages.order.pairing import pair_halves
 from ktrace.stages.select.filter import filtered
 from ktrace.stages.select.wanted import Filter
+from ktrace.store import Spill
 from ktrace.store.events import values
-from ktrace.store.spill import Spill
 
 if TYPE_CHECKING:
     from ktrace.pipeline.read import Progress

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.question import Question
-    from ktrace.store.spill import Spill
+    from ktrace.store import Spill
 
 #: The columns of the model that the question looks at.
 COLUMNS = frozenset(

@@ -22,8 +22,8 @@ from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.model.row_builder import to_rows
+from ktrace.store import Spill
 from ktrace.store.joins import positions
-from ktrace.store.spill import Spill
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.device_work import Events, Shape, Work

@@ -22,8 +22,8 @@ from ktrace.analysis.roofline.answer import Device, Item, RooflineAnswer
 from ktrace.analysis.roofline.measured import Measured, item_of, merged, stated_items
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
+from ktrace.store import Spill
 from ktrace.store.joins import combined, distinct, positions
-from ktrace.store.spill import Spill
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.device_work import Events, Shape, Work

@@ -19,7 +19,7 @@ from importlib import import_module
 
 from ktrace.analysis.work.question import Question
 from ktrace.errors import UsageError
-from ktrace.store.spill import Spill
+from ktrace.store import Spill
 
 #: The name of a question, as `--by` takes it -> the package that answers it.
 QUESTIONS: dict[str, str] = {

@@ -31,7 +31,7 @@ from ktrace.model.row_builder import to_rows
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
 from ktrace.report import Report
 from ktrace.stages.select.coarsen import notes_of
-from ktrace.store.spill import SPILL_BYTES, Spill
+from ktrace.store import SPILL_BYTES, Spill
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

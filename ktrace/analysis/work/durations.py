@@ -25,7 +25,7 @@ from ktrace.analysis.work.groups import DeviceUse, Group, Spread
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, new_column
 from ktrace.model.arrays import AnyArray, Float64, Floats, Int32, Int64, Integers
 from ktrace.stages.select.intervals import Intervals
-from ktrace.store.spill import Spill
+from ktrace.store import Spill
 
 #: Returns the number of the group of each row, from columns.
 Number = Callable[[dict[str, Any]], Int32]

@@ -33,8 +33,8 @@ from ktrace.naming.phases import Attended, Phase, attended, phase_of
 from ktrace.naming.taxonomy import Taxonomy
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.wanted import step_of
+from ktrace.store import Spill
 from ktrace.store.events import LIMIT, values
-from ktrace.store.spill import Spill
 from ktrace.store.vocabulary import Shapes
 
 _SAMPLE = "sample"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ktrace.analysis.work.groups import CLASSIFIED, GRID, OF_GRID, OTHER, UNCLASSIFIED
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
-from ktrace.store.spill import Spill
+from ktrace.store import Spill
 from ktrace.tables.figures import Table
 
 if TYPE_CHECKING:

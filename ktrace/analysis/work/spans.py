@@ -46,9 +46,9 @@ from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import truth, words_in
 from ktrace.stages.order.nesting import enclosing
 from ktrace.stages.select.wanted import step_of
+from ktrace.store import Spill
 from ktrace.store.events import values
 from ktrace.store.joins import find
-from ktrace.store.spill import Spill
 from ktrace.store.vocabulary import Shapes
 
 #: The kinds of spans; `kind` is an index of it.

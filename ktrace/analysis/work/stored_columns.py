@@ -25,7 +25,7 @@ import pyarrow as pa
 from ktrace.model.arrays import AnyArray, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.masks import each_source
-from ktrace.store.spill import Batches, Spill
+from ktrace.store import Batches, Spill
 
 #: How many rows are processed at once, which bounds temporary columns.
 BLOCK = 1 << 18

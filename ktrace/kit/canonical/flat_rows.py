@@ -23,11 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.kit.canonical import RECORD, is_json, kinds
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, fields, is_required
 from ktrace.model.json_text import NOT_JSON, decoded, dump_json, load_json, refuse_deep
-
-from .records import RECORD, is_json, kinds
 
 Faults = dict[int, str]
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.kit.canonical import extra_columns
 from ktrace.model.batch import WORD, Batch, arrow_schema, union_schema
 from ktrace.model.json_text import decoded
-from ktrace.output.sink import Sink
+from ktrace.output import Sink
 from ktrace.report import Report
 
 from .flat_rows import folded
-from .records import extra_columns
 
 #: Rows collected before the columns of the table are fixed, and for each further part of it.
 PART = 131_072

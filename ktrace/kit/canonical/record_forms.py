@@ -18,17 +18,17 @@ from ktrace.errors import DamagedInput
 from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current
 from ktrace.input.source import Source
+from ktrace.kit.canonical import BadRecord, check_version, encode
 from ktrace.kit.trace_json.grammar import find_key, object_end
 from ktrace.kit.trace_json.repair import Repair
 from ktrace.kit.trace_json.salvage import is_json, mended_object
 from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema
 from ktrace.model.json_text import NOT_JSON, Fault, RecordRun, refuse_deep
-from ktrace.output.sink import Sink
+from ktrace.output import Sink
 from ktrace.report import Report
 
 from .record_batches import RecordBatches
 from .record_lines import HEADER, line_texts, read_lines
-from .records import BadRecord, check_version, encode
 from .unique_ids import with_unique_ids
 
 

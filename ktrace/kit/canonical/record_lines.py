@@ -21,11 +21,11 @@ from typing import BinaryIO
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
+from ktrace.kit.canonical import BadRecord, check_version
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import Fault, RecordRun
 
 from .record_batches import RecordBatches
-from .records import BadRecord, check_version
 
 #: Bytes of lines in a block: small enough that the decoded rows stay in the CPU's cache.
 CHUNK = 1 << 20

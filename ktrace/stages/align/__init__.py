@@ -32,8 +32,8 @@ from ktrace.stages.align.collectives import Collectives, Fit
 from ktrace.stages.align.moves import Move, Placed, anchor_of, by_auto, by_unix, moved, shift_of
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.crop_bounds import Marks, called, no_such
+from ktrace.store import SPILL_BYTES, Batches, Spill
 from ktrace.store.events import LIMIT
-from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 from ktrace.tables.figures import parse_time, time_text
 
 #: The rules, and how each is written.

@@ -41,8 +41,8 @@ from ktrace.stages.order.links import (
 )
 from ktrace.stages.order.pairing import pair
 from ktrace.stages.order.sweep import Finisher, OnDevice, OpenEnds, Ordered, pieces, swept
+from ktrace.store import RANGE_ROWS, SPILL_BYTES, Runs, Spill
 from ktrace.store.events import LAUNCHED, EventStore, GatheredRows
-from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
 

@@ -18,9 +18,9 @@ from ktrace.model.arrays import Bools, Int32, Int64, Structured, UInt8
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.tracks import Track
 from ktrace.stages.order.nesting import Slices
+from ktrace.store import Batches, Runs, Spill, ranges
 from ktrace.store.events import BATCH_ROWS, GONE, LAUNCHED, EventStore, Tally, values
 from ktrace.store.joins import Correlated, find, find_launches, group_start_mask
-from ktrace.store.spill import Batches, Runs, Spill, ranges
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
 #: What an arrow means; "launch" leads from a call to the device work that it launched.

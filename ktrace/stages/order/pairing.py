@@ -24,9 +24,9 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.report import Ledger, Report
 from ktrace.stages.order.sweep import Finisher, pieces
+from ktrace.store import RANGE_ROWS, SPILL_BYTES, Batches, Runs, Spill, ranges
 from ktrace.store.events import GONE, UNFINISHED, EventStore, Tally, values
 from ktrace.store.joins import find, group_start_mask
-from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Runs, Spill, ranges
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
 

@@ -26,8 +26,8 @@ from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import SliceAttacher
 from ktrace.stages.order.nesting import Slices, no_slices
+from ktrace.store import SAMPLES_PER_PART, Runs, Spill, ranges
 from ktrace.store.events import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore, GatheredRows
-from ktrace.store.spill import SAMPLES_PER_PART, Runs, Spill, ranges
 
 #: Ranges of more than so many times the usual rows are sorted in parts, each of about so many.
 LARGE = 8

@@ -50,9 +50,9 @@ from ktrace.stages.replays.gather import (
     see,
 )
 from ktrace.stages.replays.matching import Matched, matched
+from ktrace.store import SPILL_BYTES, Batches, Spill
 from ktrace.store.events import BATCH_ROWS
 from ktrace.store.joins import positions
-from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
 _STAGE = "captures"
 _LINK = "flow"

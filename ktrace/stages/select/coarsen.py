@@ -34,9 +34,9 @@ from ktrace.report import Report
 from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW
 from ktrace.stages.select.wanted import step_of
+from ktrace.store import SPILL_BYTES, Batches, Spill
 from ktrace.store.events import LIMIT, values
 from ktrace.store.joins import each_group, greatest_so_far, group_start_mask
-from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 from ktrace.store.vocabulary import Shapes
 
 #: How a row may change: it stays; it merges with others if it is short; a range; a counter; another point.

@@ -36,9 +36,9 @@ from ktrace.stages.select.dependents import Dependents, are_figures, before_reco
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
 from ktrace.stages.select.intervals import ALWAYS, Intervals
 from ktrace.stages.select.wanted import Crop
+from ktrace.store import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.store.events import GONE, SLICE, WORK, EventStore, values
 from ktrace.store.joins import isin_sorted
-from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
 #: Columns that tell which rows depend on others, and where rows are.

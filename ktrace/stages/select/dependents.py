@@ -32,9 +32,9 @@ from ktrace.model.masks import rows_where, slice_rows, truth, words_in
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import LinkStore, attach_by_event, join_launches, new_ends
 from ktrace.stages.order.nesting import Slices, no_slices
+from ktrace.store import RANGE_ROWS, Batches, Runs, Spill, ranges
 from ktrace.store.events import LIMIT, WORK, EventStore, values
 from ktrace.store.joins import find
-from ktrace.store.spill import RANGE_ROWS, Batches, Runs, Spill, ranges
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
 _BOOL = np.dtype(np.bool_)

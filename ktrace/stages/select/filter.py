@@ -33,7 +33,7 @@ from ktrace.naming.alike import near
 from ktrace.report import Ledger, Report
 from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.wanted import Filter
-from ktrace.store.spill import SPILL_BYTES, Batches, Spill
+from ktrace.store import SPILL_BYTES, Batches, Spill
 from ktrace.tables.figures import time_text
 
 #: How many names are remembered, and how many of them a message lists.

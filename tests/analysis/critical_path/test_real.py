@@ -31,7 +31,7 @@ from ktrace.cli import cli
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
-from ktrace.store.spill import SPILL_BYTES, Spill
+from ktrace.store import SPILL_BYTES, Spill
 
 Explain = Callable[[Work, Labels], Iterator[pa.RecordBatch]]
 

@@ -7,7 +7,7 @@ import pytest
 from nightly import few
 from sides import events, side, statistics
 
-from ktrace.analysis.diff.changes import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
+from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
 from ktrace.analysis.diff.compare import compared
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.matching import unnumbered

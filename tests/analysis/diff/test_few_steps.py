@@ -10,7 +10,7 @@ import pytest
 from nightly import few
 from sides import events, side
 
-from ktrace.analysis.diff.changes import CLEAR, NOISE, UNKNOWN
+from ktrace.analysis.diff import CLEAR, NOISE, UNKNOWN
 from ktrace.analysis.diff.compare import compared
 from ktrace.analysis.diff.comparison import Diff, gate
 from ktrace.analysis.diff.noise import RUNS, step_test

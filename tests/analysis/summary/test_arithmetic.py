@@ -14,8 +14,8 @@ from ktrace.analysis.work.occurrences import MarkedRanges, spans_on_device
 from ktrace.analysis.work.spans import Ranges, innermost
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
+from ktrace.store import Spill
 from ktrace.store.joins import Correlated, find_launches
-from ktrace.store.spill import Spill
 from ktrace.store.vocabulary import Shapes
 
 INTERVALS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30)), max_size=25)

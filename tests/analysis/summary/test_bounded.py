@@ -25,8 +25,7 @@ from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, by_so
 from ktrace.model.batch import Batch
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.report import Report
-from ktrace.store import joins
-from ktrace.store.spill import Spill
+from ktrace.store import Spill, joins
 
 RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
 TRACES = [

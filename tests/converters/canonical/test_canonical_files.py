@@ -227,7 +227,7 @@ def test_another_packages_column_that_comes_late_is_kept(
     report = Report()
     from ktrace.conversion import Conversion
     from ktrace.model.batch import Batch
-    from ktrace.output.sink import Sink, writing
+    from ktrace.output import Sink, writing
 
     with writing(Sink(str(out))) as sink:
         writer = by_name(name, writes=True).function("writer")(sink, Conversion(report))
@@ -478,7 +478,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.capabilities import Pushdown
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
-from ktrace.output.sink import Sink, writing
+from ktrace.output import Sink, writing
 import ktrace.kit.canonical.flat_table as flat
 flat.PART = 1
 try:
