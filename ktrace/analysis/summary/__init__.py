@@ -9,7 +9,7 @@ summary      the summary and its parts, as tables and in one line
 findings     the facts of the verdict, for programs, and the rows that show them
 verdict      the same in three sentences
 
-A summary answers questions besides the groups of work: `QUESTIONS` names the packages that answer them.
+A summary answers questions besides the groups of work: `QUESTIONS` names the packages and modules that answer them.
 """
 
 from __future__ import annotations
