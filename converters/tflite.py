@@ -9,8 +9,14 @@
     node type, first, avg_ms, %, cdf%, mem KB, times called, name
     CONV_2D, 0.398, 0.407, 2.658%, 3.986%, 0, 1, [Conv2d_0/Relu6]:1
 
-The writers: stats_calculator.cc and lite/tools/benchmark of TensorFlow, 2018 (with a column [start]) to 2026. The
-average is of a call; calls are those of one run.
+The writers: stats_calculator.cc and lite/tools/benchmark of TensorFlow, 2018 (with a column [start]) to 2026; LiteRT's
+benchmark_model (litert/tools) and TensorFlow's of 2018, with the place of the program before each line:
+
+    INFO: [./litert/tools/benchmark_litert_model.h:88] Inference (avg):      0.46 ms (2112 runs)
+    2018-09-10 12:36:37.574169: I tensorflow/core/util/stat_summarizer.cc:85] \t   Conv2D\t    0.401\t    3.169 ...
+
+The average is of a call; calls are those of one run, rounded down. Of an operator that is called in some runs alone
+(0 times), its share of the time of all operators, `Timings`, says what it takes in one.
 
 Reads operators and the times of runs as summaries: of one run, since calls are counted so.
 """
@@ -61,8 +67,11 @@ def probe(sample: Sample) -> Match | None:
     return None
 
 
-#: What a logger puts before a line.
-_PREFIX = re.compile(r"(?:INFO|WARNING): ")
+#: What a logger puts before a line: how bad it is, the time, the place of the program.
+_PREFIX = re.compile(
+    r"(?:INFO|WARNING|VERBOSE|ERROR): (?:\[[^\[\]]{1,200}:\d{1,9}\])?"
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: [IWE] [^ \[\]]{1,200}:\d{1,9}\]"
+)
 _TITLE = re.compile(r"={3,} (?P<title>[A-Za-z ]{3,60}) ={3,}")
 _SECTION = re.compile(r"(?P<name>[A-Z][^:\[\]]{2,120}?) ?:")
 _SETTING = re.compile(r"#?(?P<key>[A-Za-z][^:\[\]]{0,80}): \[(?P<value>.{0,4000})\]")
@@ -71,10 +80,14 @@ _FIELDS = re.compile(r"(\w{1,12})=(\S{1,40})")
 _WORDS = re.compile(
     r"STARTING!|Loaded model |Created TensorFlow |The input model file size|Initialized (?:session|TensorFlow)"
     r"|Running benchmark for |Note: as the benchmark |Number of nodes executed: |Memory \(bytes\): "
-    r"|\d{1,9} nodes observed"
+    r"|\d{1,9} nodes observed|=+$|Memory Usage:|Average inference timings in us: "
 )
+#: LiteRT's results: those of the runs repeat their statistics.
+_RESULT = re.compile(r"(?P<key>Model initialization|Warmup \(first\)): +(?P<value>[\d.]{1,30}) ms")
+_REPEATED = re.compile(r"(?:Warmup|Inference) \((?:avg|min|max|std)\): ")
 _FOOTPRINT = re.compile(
-    r"(?P<key>Memory footprint delta[^:]{0,60}|Peak memory footprint[^:]{0,40}): (?P<value>.{1,200})"
+    r"(?P<key>Memory footprint delta[^:]{0,60}|Peak memory footprint[^:]{0,40}|Init footprint|Overall footprint"
+    r"|Throughput): +(?P<value>\S.{0,200})"
 )
 _ONCE = re.compile(r"(?P<name>Init|First inference): (?P<value>[\d.]{1,30})")
 _PLACE = re.compile(r":\d{1,9}$")
@@ -91,6 +104,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     for line in lines:
         text.read(line)
         yield from rows.ready()
+    text.end_section()
     rows.fact("source", facts={"tool": "benchmark_model", **({"settings": text.settings} if text.settings else {})})
     yield from rows.rest()
 
@@ -105,12 +119,15 @@ class _Text:
         self._headings: list[str] | None = None
         self._is_csv = False
         self._seen: set[tuple[str, str]] = set()
+        self._rare: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
         self._runs = 0
         self.settings: dict[str, str] = {}
 
     def read(self, line: Line) -> None:
         """Accounts for a line and adds its row."""
-        text = _PREFIX.sub("", line.text.strip(), count=1).strip()
+        full = line.text.strip()
+        prefix = _PREFIX.match(full)
+        text = full[prefix.end() :].strip() if prefix else full
         if not text:
             self._headings = None
             self._lines.structure()
@@ -125,16 +142,32 @@ class _Text:
             self._statistics(text, of_operators=found["all"] is not None)
         elif TIMINGS in text:
             self._timings(text)
+        elif found := _RESULT.fullmatch(text):
+            self._once(found["key"].replace("Model i", "I"), found["value"], _MS)
+            self._lines.used()
+        elif _REPEATED.match(text):
+            self._lines.became("folded")
         elif found := _SETTING.fullmatch(text) or _FOOTPRINT.fullmatch(text):
             self.settings[found["key"]] = found["value"]
             self._lines.structure()
         elif found := _SECTION.fullmatch(text):
+            self.end_section()
             self._section, self._headings = found["name"], None
             self._table += 1
             self._seen.clear()
             self._lines.structure()
         elif self._headings and self._lines.peek() is None:
             self._lines.skip("cut", "the last row breaks off")
+        elif prefix and not self._headings:
+            self._lines.structure()  # what else is logged
+
+    def end_section(self, run: Any = None) -> None:
+        """Adds the operators that aren't called in each run; `run` is the average time of all operators in one."""
+        for named, columns in self._rare:
+            share = columns["percent"]
+            total = None if run is None or share is None else float(run) * share / 100
+            self._rows.summary(*named, **columns, total=total)
+        self._rare.clear()
 
     def _operator(self, cells: dict[str, str]) -> None:
         """Adds an operator; the other tables of a section repeat those of the first one, in another order."""
@@ -156,19 +189,16 @@ class _Text:
         args |= {key: float(value) for key in ("first", "start", "mem KB") if (value := figures[key]) is not None}
         args |= {f"{key}_ms": args.pop(key) for key in ("first", "start") if key in args}
         share = figures["%"]
-        self._rows.summary(
-            "overhead" if self._section and "Initialization" in self._section else "op",
-            kind,
-            run=self._section,
-            table=self._table,
-            unit="ns",
-            total=float(avg * calls * _MS),
-            avg=float(avg * _MS),
-            count=calls,
-            percent=None if share is None else float(share),
-            layer=_PLACE.sub("", name).strip("[]") or None,
-            args=args,
-        )
+        named = ("overhead" if self._section and "Initialization" in self._section else "op", kind)
+        columns: dict[str, Any] = {
+            **{"run": self._section, "table": self._table, "unit": "ns", "args": args, "avg": float(avg * _MS)},
+            "percent": None if share is None else float(share),
+            "layer": _PLACE.sub("", name).strip("[]") or None,
+        }
+        if calls:
+            self._rows.summary(*named, **columns, count=calls, total=float(avg * calls * _MS))
+        else:
+            self._rare.append((named, columns))
         self._lines.used()
 
     def _statistics(self, text: str, *, of_operators: bool) -> None:
@@ -181,6 +211,7 @@ class _Text:
         }
         args = {f"{key}_us": float(found[key]) for key in ("first", "curr") if key in found}
         if of_operators:
+            self.end_section(columns.get("avg"))
             columns |= {"run": self._section, "table": self._table}
         kind, name = (
             ("total", "all operators") if of_operators else ("metric", ("warm-up run", "run")[min(self._runs, 1)])
@@ -192,10 +223,14 @@ class _Text:
     def _timings(self, text: str) -> None:
         """Adds how long the initialisation and the first run took; the averages are those of the runs."""
         for found in _ONCE.finditer(text):
-            if (value := _number(found["value"])) is not None:
-                name = "initialisation" if found["name"] == "Init" else "first run"
-                self._rows.summary("metric", name, unit="ns", total=float(value * _US), count=1)
+            self._once(found["name"], found["value"], _US)
         self._lines.used()
+
+    def _once(self, what: str, text: str, factor: int) -> None:
+        """Adds what takes time once: the initialisation, the first run."""
+        if (value := _number(text)) is not None:
+            name = "initialisation" if what.startswith("Init") else "first run"
+            self._rows.summary("metric", name, unit="ns", total=float(value * factor), count=1)
 
 
 def _cells(text: str, headings: list[str], *, is_csv: bool) -> dict[str, str] | None:

@@ -104,3 +104,55 @@ def test_other_texts_are_not_its_own(tmp_path: Path) -> None:
     path.write_text("node type, colour\nCONV_2D, red\ncount=3\n")
     with pytest.raises(KtraceError):
         read(path)
+
+
+LITERT = FOLDER / "litert-an-operator-of-the-first-run-alone.txt"
+TENSORFLOW = FOLDER / "tensorflow-2018-a-place-before-each-line.log"
+
+
+def test_what_is_called_in_the_first_run_alone_has_its_share_of_all_time() -> None:
+    rows = known_rows(LITERT, "summaries")
+    (rare,) = [row for row in rows if row["kind"] == "op" and "count" not in row]
+    assert (rare["name"], rare["avg"], rare["total"]) == (
+        "AllocateTensors",
+        500_000,
+        pytest.approx(250),
+    )  # 0.05 % of 500 us
+    assert rare["total"] == pytest.approx(rare["avg"] / 2000)  # it ran once in 2,000 runs
+    assert sum(row["total"] for row in rows if row["kind"] == "op") == pytest.approx(500_000, rel=1e-3)
+    metrics = {
+        row["name"]: (row.get("count"), row.get("avg"), row.get("total")) for row in rows if row["kind"] == "metric"
+    }
+    assert metrics == {
+        "warm-up run": (800, 510_250, None),
+        "run": (1200, 507_500, None),
+        "initialisation": (1, None, 3_250_000),
+        "first run": (1, None, 900_000),
+    }
+    assert not any(row.get("run") for row in rows), "Memory Usage is no section of operators"
+
+
+def test_without_a_sum_of_all_time_its_total_is_unknown() -> None:
+    rows = [row for row in known_rows(TENSORFLOW, "summaries") if row["kind"] == "op"]
+    assert [(row["name"], row.get("count"), row.get("total")) for row in rows] == [
+        ("_Arg", 1, 10_000),
+        ("Conv2D", 1, 3_000_000),
+        ("BiasAdd", 1, 400_000),
+        ("Const", None, None),
+    ]
+
+
+@pytest.mark.parametrize("path", [LITERT, TENSORFLOW], ids=lambda path: path.stem)
+def test_what_a_logger_puts_before_lines_is_no_part_of_them(path: Path) -> None:
+    trace = read(path)
+    assert not trace.report.issues
+    assert not trace.summaries["name"].str.contains(r"INFO|tensorflow/|\\.h:").any()
+
+
+def test_a_row_that_cannot_be_read_is_reported_also_behind_a_place(tmp_path: Path) -> None:
+    lines = TENSORFLOW.read_text().splitlines()
+    broken = next(number for number, line in enumerate(lines) if "Conv2D" in line)
+    lines[broken] = lines[broken].replace("75.000%", "75.000")
+    (tmp_path / "run.log").write_text("\n".join(lines))
+    trace = read(tmp_path / "run.log")
+    assert sum(issue.rows for issue in trace.report.issues.values()) == 1

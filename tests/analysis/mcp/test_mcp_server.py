@@ -105,7 +105,7 @@ def test_several_questions_at_a_time_are_answered() -> None:
     over_stdio(use)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def http() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """A server by HTTP that chose its token: the process, its address, the token."""
     environment = {key: value for key, value in os.environ.items() if key != "KTRACE_MCP_TOKEN"}
