@@ -119,6 +119,7 @@ class _Text:
         self._headings: list[str] | None = None
         self._is_csv = False
         self._seen: set[tuple[str, str]] = set()
+        self._has_all = self._repeats = False  # the table in the order of the run, which the others repeat
         self._rare: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
         self._runs = 0
         self.settings: dict[str, str] = {}
@@ -134,7 +135,11 @@ class _Text:
         elif headings := headings_of(text):
             self._headings, self._is_csv = headings, "[" not in text
             self._lines.structure()
-        elif _WORDS.match(text) or _TITLE.fullmatch(text):
+        elif found := _TITLE.fullmatch(text):
+            self._has_all |= (is_first := found["title"] == "Run Order")
+            self._repeats = self._has_all and not is_first
+            self._lines.structure()
+        elif _WORDS.match(text):
             self._lines.structure()
         elif self._headings and (cells := _cells(text, self._headings, is_csv=self._is_csv)):
             self._operator(cells)
@@ -155,6 +160,7 @@ class _Text:
             self._section, self._headings = found["name"], None
             self._table += 1
             self._seen.clear()
+            self._has_all = self._repeats = False
             self._lines.structure()
         elif self._headings and self._lines.peek() is None:
             self._lines.skip("cut", "the last row breaks off")
@@ -183,6 +189,9 @@ class _Text:
             is_cut = self._lines.peek() is None
             what = "no time" if avg is None else "no number of calls" if kind else "no type"
             self._lines.skip("cut" if is_cut else "bad-record", "the last row breaks off" if is_cut else what)
+            return
+        if self._repeats:
+            self._lines.became("folded")
             return
         self._seen.add((kind, name))
         args: dict[str, Any] = {"node": name}
