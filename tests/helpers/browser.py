@@ -34,12 +34,12 @@ def chromium() -> Iterator[Any]:
 
 
 @contextmanager
-def local_pages(width: int, timeout: int) -> Iterator[Any]:
-    """A fresh browser, of pages of this width, that reaches nothing but files and this machine; it waits so many ms."""
-    with chromium() as browser:
-        made = browser.new_context(viewport={"width": width, "height": 900})
-        made.set_default_timeout(timeout)
-        made.route("**/*", lambda route: route.abort())
-        made.route("http://127.0.0.1:*/**", lambda route: route.continue_())
-        made.route("file://**", lambda route: route.continue_())
-        yield made
+def local_pages(browser: Any, width: int, timeout: int) -> Iterator[Any]:
+    """A fresh profile with pages of this width that reach nothing but files and this machine; it waits so many ms."""
+    made = browser.new_context(viewport={"width": width, "height": 900})
+    made.set_default_timeout(timeout)
+    made.route("**/*", lambda route: route.abort())
+    made.route("http://127.0.0.1:*/**", lambda route: route.continue_())
+    made.route("file://**", lambda route: route.continue_())
+    yield made
+    made.close()

@@ -81,7 +81,10 @@ def _preload() -> None:
     for name in (
         *("cli.convert", "cli.merge", "cli.info", "cli.batch", "cli.summary", "pipeline.convert"),
         *("pipeline.info", "fleet.batch", "stages.align", "analysis.summary", "output.write"),
-        *(f"converters.{name}" for name in ("kineto.reader", "doppler.reader", "jsonl", "csv.reader", "parquet.reader")),
+        *(
+            f"converters.{name}"
+            for name in ("kineto.reader", "doppler.reader", "jsonl", "csv.reader", "parquet.reader")
+        ),
         *(f"converters.{package}.writer" for package in ("perfetto", "parquet")),
     ):
         import_module(f"ktrace.{name}")

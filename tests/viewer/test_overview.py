@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser import local_pages
+from browser import chromium, local_pages
 from click.testing import CliRunner
 from conftest import SAMPLES
 from running import viewing
@@ -44,10 +44,16 @@ COUNT = """async () => {
 }"""
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
 @pytest.fixture
-def context() -> Iterator[Any]:
-    """A fresh browser without a network."""
-    with local_pages(1200, 30_000) as made:
+def context(browser: Any) -> Iterator[Any]:
+    """Pages without a network."""
+    with local_pages(browser, 1200, 30_000) as made:
         yield made
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import local_pages
+from browser import chromium, local_pages
 from conftest import SAMPLES
 from running import port_of_the_ui, viewing
 
@@ -50,10 +50,16 @@ COLOURS = """() => {
 }"""
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
 @pytest.fixture
-def context() -> Iterator[Any]:
-    """A fresh browser, in which ui.perfetto.dev may ask this machine, as a user lets it when asked."""
-    with local_pages(1400, 60_000) as made:
+def context(browser: Any) -> Iterator[Any]:
+    """Pages, in which ui.perfetto.dev may ask this machine, as a user lets it when asked."""
+    with local_pages(browser, 1400, 60_000) as made:
         yield made
 
 
@@ -96,7 +102,8 @@ def test_offline_the_trace_is_on_the_screen(context: Any, tmp_path: Path) -> Non
 
 def test_offline_pages_of_others_are_out_of_reach(context: Any, tmp_path: Path) -> None:
     with viewing(tmp_path, TRACE, "--offline", "--no-browser") as view:
-        page = loaded(context, view.link, tmp_path / "offline.png")
+        page = context.new_page()
+        page.goto(f"{view.page}/")
         with socket.create_server(("127.0.0.1", 0)) as other:
             url = f"http://127.0.0.1:{other.getsockname()[1]}/"
             blocked = page.evaluate(
