@@ -35,6 +35,7 @@ MODULES = (
         "torch_flops",
         "execution_trace",
         "torch_memory",
+        "deepspeed",
         "nccl_flight_recorder",
         "nccl_inspector",
     ),

@@ -181,6 +181,11 @@ TEXT = (
     ),
     _line("qnn/onnxruntime-two-runs.csv", "UNKNOWN,NODE,6000,CYCLES,BACKEND,SUB-EVENT,«name»:OpId_12 (cycles)"),
     _line("tflite/operators.csv", "«name», 0.412, 0.4, 50.44%, 50.44%, 0, 1, [net/conv0/Relu6]:0"),
+    _line(
+        "deepspeed/whole-log-of-0.17.log",
+        "[2025-03-04 09:30:10,480] [INFO] [logging.py:107:log_dist] [Rank «track»] time (ms) | «name»: 1.50"
+        " | optimizer_gradients: 0.25 | optimizer_step: 3.00",
+    ),
     _line("ggml-opencl/cl_profiling.csv", "inp_embd,«name»,0.012500,64x1x1,64x1x1,2048x1x1x1"),
     _line(
         "smi/amd-smi-metric-with-lists.csv",
