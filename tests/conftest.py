@@ -40,6 +40,12 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit("ktrace/native has changed since it was compiled: pip install -e '.[dev]'", returncode=4)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: a quarter of the time of tests is waiting, for browsers and commands."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
 def seed_path(number: int) -> Path | None:
     """The real seed log of that number, None where it isn't at hand."""
     return next(iter(sorted((SHARED / "seeds").glob(f"{number:03}_*.txt"))), None)
