@@ -19,15 +19,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
 
-from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group, Spread
 from ktrace.model.arrays import Float64, Int64
 from ktrace.page.blocks import BarRow, Bars, Legend, Lists, Plot, Section, named, share, tag
 from ktrace.tables.figures import TIMES, brief, duration, escape_controls
+
+if TYPE_CHECKING:
+    from ktrace.analysis.summary.summary import Summary
 
 #: Times of the model are shorter.
 _GREATEST = 2.0**62

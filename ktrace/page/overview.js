@@ -463,7 +463,8 @@ function listen() {
     draw();
   };
   $("words").oninput = () => { if (!$("words").value) $("search").requestSubmit(); };
-  new ResizeObserver(() => load()).observe(box);
+  let width = box.clientWidth; // an observer is told of what it begins with, too
+  new ResizeObserver(() => { if (box.clientWidth !== width) { width = box.clientWidth; load(); } }).observe(box);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 }
 let ask = served;

@@ -20,13 +20,14 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from ktrace.page.blocks import KeyFigure, Section, bounded, figure_table
 from ktrace.tables.figures import Table, escape_controls
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from ktrace.analysis.diff.comparison import Diff
     from ktrace.analysis.summary.summary import Summary
 
@@ -70,6 +71,8 @@ def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None 
 @cache
 def _environment() -> Environment:
     """The templates: every expression is escaped and bounded, and a name that isn't defined is an error."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # 30 ms, which the page of an overview does without
+
     return Environment(
         loader=FunctionLoader(read_part),
         autoescape=True,

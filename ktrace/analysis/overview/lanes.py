@@ -12,6 +12,7 @@ lanes of their own, and so is the work of all streams of a device.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -213,14 +214,26 @@ def all_cells(parts: Iterator[Structured], lanes: Lanes, span: tuple[int, int], 
     shift = max(0, int(stop - start - 1).bit_length() - (BUCKETS.bit_length() - 1))
     found, waiting = Cells.none(start, shift), list[Cells]()
     pieces = Pieces(len(lanes.all))
-    for part in parts:
-        rows = lanes.with_devices(part)
-        waiting.append(cells_of(rows, pieces.of(rows.copy(), stop), start, found.shift, span))
+
+    def take(cells: Cells) -> None:
+        nonlocal found
+        waiting.append(cells if cells.shift == found.shift else cells.wider(found.shift))
         if sum(map(len, waiting)) > most // 2:
             found = found.with_more(*waiting)
             waiting.clear()
             while len(found) > most // 2 and found.shift < stop.bit_length():
                 found = found.wider(found.shift + 1)
+
+    with ThreadPoolExecutor(1) as pool:  # beside reading the next part
+        last: Future[Cells] | None = None
+        for part in parts:
+            rows = lanes.with_devices(part)
+            begun = pool.submit(cells_of, rows, pieces.of(rows.copy(), stop), start, found.shift, span)
+            if last is not None:
+                take(last.result())
+            last = begun
+        if last is not None:
+            take(last.result())
     return found.with_more(*waiting)
 
 
