@@ -15,6 +15,7 @@ stream 7    [ gemm                  ]
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,13 +156,14 @@ class Device:
         previous[by_stream[1:]] = np.where(same[1:], by_stream[:-1], -1)
         together = self.launched & (previous >= 0) & (self.call[previous] == self.call)
         self._offer(every, np.where(together, -1, previous))
-        inner = np.flatnonzero(together | self._later_of_call())  # of a graph, whose order isn't that of a stream
+        later = self._later_of_call()
+        inner = np.flatnonzero(together | later)  # of a graph, whose order isn't that of a stream
         for group in (self.stream, self.call):
             self._offer(inner, self._ended(group, inner))
         self._offer(waiting, np.where(self.end[awaited] <= self.begin[waiting], awaited, -1))
         explained = np.isin(every, waiting) & np.isin(self.before, awaited)
         first = np.minimum(self.call_begin, self.begin) > self._released
-        first = np.where(self._later_of_call(), np.isin(self.cause, BY_HOST), first | self._by_launch(explained))
+        first = np.where(later, np.isin(self.cause, BY_HOST), first | self._by_launch(explained))
         first &= self.launched
         lost = np.flatnonzero(first & (self.cause == LOST))
         self.why[first], self.why[lost] = LAUNCH, WORK
@@ -198,7 +200,7 @@ class Device:
 
     def other_until(self, work: Int64, since: Int64, until: Int64) -> Int64:
         """The work of another stream of the device that ended last in each time before some work; -1 for none."""
-        by_end = np.lexsort((self.begin, self.end))
+        by_end = self._by_end
         found = asof_join(self.place[by_end], self.end[by_end], self.place[work], until)
         found = np.where(found >= 0, by_end[found], -1) if len(by_end) else found
         there = (found >= 0) & (self.end[found] > since) & (self.stream[found] != self.stream[work])
@@ -207,16 +209,22 @@ class Device:
     def _later_of_call(self) -> Bools:
         """Which work isn't the first of its call."""
         rows = np.flatnonzero(self.launched)
-        _, first = np.unique(self.call[rows], return_index=True)
+        first = np.full(int(self.call.max(initial=-1)) + 1, -1, np.int64)
+        first[self.call[rows[::-1]]] = rows[::-1]  # the last that is written stays
         later = self.launched.copy()
-        later[rows[first]] = False
+        later[first[first >= 0]] = False
         return later
+
+    @cached_property
+    def _by_end(self) -> Int64:
+        """The work in the order of its end."""
+        return np.lexsort((self.begin, self.end))
 
     def _ended(self, group: AnyArray, rows: Int64) -> Int64:
         """The work of the same group that ended last before each of these rows began."""
-        by_end = np.lexsort((self.begin, self.end))
         if not len(rows):
             return rows
+        by_end = self._by_end
         found = asof_join(group[by_end], self.end[by_end], group[rows], self.begin[rows])
         found = np.where(found >= 0, by_end[found], -1)
         return np.where(found < rows, found, -1)  # without duration at the same time
@@ -226,10 +234,11 @@ class Device:
         mine = (other >= 0) & (other < rows)
         rows, other = rows[mine], other[mine]
         release = np.minimum(self.end[other], self.begin[rows])
-        order = np.argsort(-release, kind="stable")
-        _, first = np.unique(rows[order], return_index=True)  # the latest of several
-        best = order[first]
-        rows, other, release = rows[best], other[best], release[best]
+        if np.any(rows[1:] <= rows[:-1]):  # the latest of several
+            order = np.argsort(-release, kind="stable")
+            _, first = np.unique(rows[order], return_index=True)
+            best = order[first]
+            rows, other, release = rows[best], other[best], release[best]
         better = release > self._released[rows]
         rows = rows[better]
         self._released[rows], self.before[rows], self.why[rows] = release[better], other[better], WORK

@@ -118,7 +118,9 @@ class Walk:
         entered = np.zeros(len(work), np.int64)
         entered[1:] = np.minimum(device.end[work[1:]], device.begin[work[:-1]])
         entered[heads[:, 0]] = heads[:, 1]
-        inner = np.setdiff1d(np.arange(len(work)), heads[:, 0], assume_unique=True)  # those that other work is after
+        is_inner = np.ones(len(work), np.bool_)
+        is_inner[heads[:, 0]] = False
+        inner = np.flatnonzero(is_inner)  # those that other work is after
         after = work[inner - 1]
         whats = np.array(found.what, np.int64), np.full(len(work), ON_DEVICE), np.full(len(inner), WORK_DELAY)
         references = np.array(found.reference, np.int64), work, after
@@ -127,7 +129,7 @@ class Walk:
         what, reference, begin, end = map(np.concatenate, (whats, references, begins, ends))
         begin = np.maximum(begin, start)
         rows = np.flatnonzero(end > begin)
-        rows = rows[np.argsort(begin[rows])]
+        rows = rows[np.argsort(begin[rows], kind="stable")]
         return Pieces(what[rows], reference[rows], begin[rows], end[rows])
 
     def _before_host(self, found: _Found, thread: int, time: int, process: int) -> tuple[int, int, int]:
