@@ -146,7 +146,7 @@ def test_an_open_slice_far_above_takes_no_memory(fill: Callable[..., None]) -> N
 def test_many_slices_that_all_cross_take_linear_time(fill: Callable[..., None], count: int) -> None:
     """Each has a lane of its own: 10,000 took 2.2 s while lanes were searched one by one."""
     took = []
-    for size in (count, 2 * count):
+    for size in (count, 4 * count):
         begin = np.arange(size, dtype=np.int64)
         lane = np.zeros(size, np.int32)
         runs = []
@@ -156,7 +156,7 @@ def test_many_slices_that_all_cross_take_linear_time(fill: Callable[..., None], 
             runs.append(time.process_time() - start)
         assert (lane == np.arange(size)).all()
         took.append(min(runs))
-    assert took[1] < 3 * took[0]
+    assert took[1] < 9 * took[0], "it would be 16 times if it grew with the square"
 
 
 def _field(kind: int, count: int, data: st.DataObject) -> Field:
