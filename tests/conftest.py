@@ -7,10 +7,13 @@ import getpass
 import os
 import sys
 import tempfile
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import nightly
 import pytest
+from browser import chromium
 from hypothesis import settings
 
 # A busy machine makes one example take a second; what an example may cost is tested where it is the point.
@@ -40,10 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit("ktrace/native has changed since it was compiled: pip install -e '.[dev]'", returncode=4)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     """One process more than there are cores: a quarter of the time of tests is waiting, for browsers and commands."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+    found = yield
+    return found if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else found + 1
 
 
 def seed_path(number: int) -> Path | None:
@@ -59,6 +63,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Ten thousand tests aren't looked through for garbage again and again."""
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser for the tests of a module."""
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import chromium
 from colours import contrast, luminance
 from jinja2 import UndefinedError
 from summaries import tables, training
@@ -48,12 +47,6 @@ _TEXTS = (
     "svg text",
     ".note",
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as browser:
-        yield browser
 
 
 class Opened:

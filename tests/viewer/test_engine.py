@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 import pytest
-from browser import chromium, local_pages
+from browser import local_pages
 from conftest import SAMPLES
 from engine import wasm_program
 from running import View, port_of_the_ui, viewing
@@ -531,12 +531,6 @@ def is_loaded(page: Any) -> None:
     assert page.evaluate(count, "select count(*) as n from slice where category = 'kernel'") > 10
     page.evaluate("waitForPerfettoIdle(300)")
     assert page.get_by_text("stream 7").first.is_visible()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

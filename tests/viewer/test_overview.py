@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser import chromium, local_pages
+from browser import local_pages
 from click.testing import CliRunner
 from conftest import SAMPLES
 from running import viewing
@@ -42,12 +42,6 @@ COUNT = """async () => {
   const answer = await app.trace.engine.query("select count(*) as n from slice where category is not 'derived'");
   return Number(answer.firstRow({n: 0}).n);
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

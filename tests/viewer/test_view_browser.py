@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium, local_pages
+from browser import local_pages
 from conftest import SAMPLES
 from running import port_of_the_ui, viewing
 
@@ -48,12 +48,6 @@ COLOURS = """() => {
   }
   return [...often.values()].filter((pixels) => pixels > 200).length;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture
