@@ -12,7 +12,6 @@ lanes of their own, and so is the work of all streams of a device.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -22,6 +21,7 @@ from ktrace.model.arrays import AnyArray, Bools, Float64, Int32, Int64, Structur
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.tracks import Track
 from ktrace.naming.phases import phase_of
+from ktrace.parallel.threads import prefetch
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.joins import each_group, greatest_so_far, group_start_mask
 
@@ -208,32 +208,26 @@ def cells_of(rows: Structured, pieces: Structured, origin: int, shift: int, with
     )
 
 
+def _with_pieces(parts: Iterator[Structured], lanes: Lanes, stop: int) -> Iterator[tuple[Structured, Structured]]:
+    """The rows of each part by lane, and what they add to the busy time."""
+    pieces = Pieces(len(lanes.all))
+    for part in parts:
+        rows = lanes.with_devices(part)
+        yield rows, pieces.of(rows.copy(), stop)
+
+
 def all_cells(parts: Iterator[Structured], lanes: Lanes, span: tuple[int, int], most: int = CELLS) -> Cells:
     """The cells of rows in rising parts of time, in buckets as narrow as `BUCKETS` and `most` cells allow."""
     start, stop = span
     shift = max(0, int(stop - start - 1).bit_length() - (BUCKETS.bit_length() - 1))
     found, waiting = Cells.none(start, shift), list[Cells]()
-    pieces = Pieces(len(lanes.all))
-
-    def take(cells: Cells) -> None:
-        nonlocal found
-        waiting.append(cells if cells.shift == found.shift else cells.wider(found.shift))
+    for rows, added in prefetch(_with_pieces(parts, lanes, stop)):
+        waiting.append(cells_of(rows, added, start, found.shift, span))
         if sum(map(len, waiting)) > most // 2:
             found = found.with_more(*waiting)
             waiting.clear()
             while len(found) > most // 2 and found.shift < stop.bit_length():
                 found = found.wider(found.shift + 1)
-
-    with ThreadPoolExecutor(1) as pool:  # beside reading the next part
-        last: Future[Cells] | None = None
-        for part in parts:
-            rows = lanes.with_devices(part)
-            begun = pool.submit(cells_of, rows, pieces.of(rows.copy(), stop), start, found.shift, span)
-            if last is not None:
-                take(last.result())
-            last = begun
-        if last is not None:
-            take(last.result())
     return found.with_more(*waiting)
 
 
