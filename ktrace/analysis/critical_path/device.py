@@ -27,7 +27,7 @@ from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.launching import SAMPLES, launching_of
 from ktrace.analysis.work.spans import KINDS, NO_NUMBER
 from ktrace.model.arrays import AnyArray, Bools, Int8, Int32, Int64, Integers
-from ktrace.store.joins import positions
+from ktrace.store.joins import distinct, positions
 
 
 def asof_join(group: Integers, time: Int64, wanted: Integers, until: Int64) -> Int64:
@@ -209,10 +209,9 @@ class Device:
     def _later_of_call(self) -> Bools:
         """Which work isn't the first of its call."""
         rows = np.flatnonzero(self.launched)
-        first = np.full(int(self.call.max(initial=-1)) + 1, -1, np.int64)
-        first[self.call[rows[::-1]]] = rows[::-1]  # the last that is written stays
+        first, _ = distinct(self.call[rows], int(self.call.max(initial=-1)) + 1)
         later = self.launched.copy()
-        later[first[first >= 0]] = False
+        later[rows[first]] = False
         return later
 
     @cached_property

@@ -226,9 +226,6 @@ def _ends_in_gaps(here: tuple[Int64, Int64], there: tuple[Int64, Int64]) -> list
 
 def covered(begin: Int64, end: Int64, at: Int64) -> Int64:
     """How much of some disjoint intervals, which rise, lies before each time."""
-    if len(begin) == 1:  # a trace without steps: a fifth of the time
-        whole: Int64 = np.clip(at, begin[0], end[0]) - begin[0]
-        return whole
     total = np.concatenate([[0], np.cumsum(end - begin)])
     place = np.searchsorted(begin, at, "right")
     last = np.maximum(place - 1, 0)

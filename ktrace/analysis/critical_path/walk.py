@@ -118,9 +118,7 @@ class Walk:
         entered = np.zeros(len(work), np.int64)
         entered[1:] = np.minimum(device.end[work[1:]], device.begin[work[:-1]])
         entered[heads[:, 0]] = heads[:, 1]
-        is_inner = np.ones(len(work), np.bool_)
-        is_inner[heads[:, 0]] = False
-        inner = np.flatnonzero(is_inner)  # those that other work is after
+        inner = np.delete(np.arange(len(work)), heads[:, 0])  # those that other work is after
         after = work[inner - 1]
         whats = np.array(found.what, np.int64), np.full(len(work), ON_DEVICE), np.full(len(inner), WORK_DELAY)
         references = np.array(found.reference, np.int64), work, after
