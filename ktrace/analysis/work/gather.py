@@ -196,7 +196,7 @@ class SummaryInput:
 
     def count(self, batch: Batch) -> None:
         """Collects the work and statistics of a batch, which are added up, and the catalog."""
-        if batch.record in ("events", "summaries") and not self.has_memory:
+        if batch.record in ("events", "summaries") and not (self.has_memory or self.has_calls or len(self.work)):
             self.has_memory = bool(words_in(batch.column("kind"), ("alloc",)).any())
         if batch.record == "catalog":
             self.catalog.add(batch)
