@@ -3,7 +3,7 @@
     {"$schema":"https://www.speedscope.app/file-format-schema.json","name":"run","exporter":"py-spy@0.4.1","profiles":[
      {"type":"evented","name":"python3 / thread 4242","unit":"nanoseconds","startValue":0,"endValue":900,"events":[
       {"type":"O","frame":0,"at":10},{"type":"C","frame":0,"at":50}]},
-     {"type":"sampled","name":"Thread 4242 \"MainThread\"","unit":"seconds","startValue":0,"endValue":0.01,
+     {"type":"sampled","name":"Thread 4242 \\"MainThread\\"","unit":"seconds","startValue":0,"endValue":0.01,
       "samples":[[0,1]],"weights":[0.01]}],
      "shared":{"frames":[{"name":"aten::mm","file":"model.py","line":7},{"name":"gemm"}]}}
 

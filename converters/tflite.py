@@ -13,7 +13,7 @@ The writers: stats_calculator.cc and lite/tools/benchmark of TensorFlow, 2018 (w
 benchmark_model (litert/tools) and TensorFlow's of 2018, with the place of the program before each line:
 
     INFO: [./litert/tools/benchmark_litert_model.h:88] Inference (avg):      0.46 ms (2112 runs)
-    2018-09-10 12:36:37.574169: I tensorflow/core/util/stat_summarizer.cc:85] \t   Conv2D\t    0.401\t    3.169 ...
+    2018-09-10 12:36:37.574169: I tensorflow/core/util/stat_summarizer.cc:85] \\t   Conv2D\\t    0.401\\t    3.169 ...
 
 The average is of a call; calls are those of one run, rounded down. Of an operator that is called in some runs alone
 (0 times), its share of the time of all operators, `Timings`, says what it takes in one.
