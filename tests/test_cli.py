@@ -18,6 +18,7 @@ import pytest
 from conftest import SAMPLES
 from fork_server import program
 from nightly import few
+from running import port_of_the_ui
 
 from ktrace.cli import COMMANDS
 from ktrace.input.options import keyword, options_of
@@ -269,7 +270,8 @@ def test_a_cut_input_is_done_with_a_warning(tmp_path: Path, command: str) -> Non
 
 
 def test_view_of_a_cut_input_shows_the_warning() -> None:
-    done = ktrace("view", CUT, "--no-browser", "--timeout", "0.1")
+    with port_of_the_ui():
+        done = ktrace("view", CUT, "--no-browser", "--timeout", "0.1")
     assert done.returncode == 1  # since no browser fetches the trace
     assert re.search(r"^warning: .*cut", done.stderr.decode(), re.M)
     assert b"warning" not in done.stdout
