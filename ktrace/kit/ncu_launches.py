@@ -321,41 +321,36 @@ class _Rows:
         return pa.concat_arrays([heads, others]).take(self._order)
 
     def _add_words(self, made: dict[str, pa.Array], heads: list[dict[str, Any]]) -> None:
-        """Adds the columns of text: kind, name, metric, unit, scope."""
+        """Adds the columns of text. Rows after a head have those of their figure; the name of a note is its text."""
+        figures = self._figures
+        made["kind"] = self._worded([head.get("kind", "kernel") for head in heads], [each.kind for each in figures])
+        made["metric"] = self._worded(
+            [head.get("metric", "duration") for head in heads], [each.metric for each in figures]
+        )
+        units = ["ns" if head.keys() & {"total", "avg"} else None for head in heads]
+        made["unit"] = self._worded(units, [each.unit for each in figures])
+        labels = [head.get("short_name") or None for head in heads], [each.label or None for each in figures]
+        if any(labels[0]) or any(labels[1]):
+            made["short_name"] = self._worded(*labels)
         notes = np.flatnonzero(self._is_note)
-        names = [figure.name for figure in self._figures]
-        known = {name: number for number, name in enumerate(dict.fromkeys(head["name"] for head in heads))}
-        codes = self._of.copy()
-        codes[notes] = len(names) + len(known) + np.arange(len(notes))
-        of_heads = np.array([len(names) + known[head["name"]] for head in heads], np.int64)
-        texts = [*names, *known, *(self._texts[row] for row in notes.tolist())]
-        made["name"] = words(texts, np.concatenate([of_heads, codes])).cast(pa.string()).take(self._order)
-        labels = [*(head.get("short_name", "") for head in heads), *(figure.label for figure in self._figures)]
-        if any(labels):
-            distinct = list(dict.fromkeys(["", *labels]))
-            code = {label: number for number, label in enumerate(distinct)}
-            codes = np.array([code[label] for label in labels], np.int64)
-            shown = np.concatenate([codes[: len(heads)], codes[len(heads) :][self._of]])
-            made["short_name"] = _words([label or None for label in distinct], shown).take(self._order)
-        for column, default in (("kind", "kernel"), ("metric", "duration"), ("unit", None)):
-            own = [head.get(column, default) for head in heads]
-            if column == "unit":
-                own = ["ns" if "total" in head or "avg" in head else None for head in heads]
-            distinct = list(dict.fromkeys([*own, *(getattr(figure, column) for figure in self._figures)]))
-            code = {word: number for number, word in enumerate(distinct)}
-            by_figure = np.array([code[getattr(figure, column)] for figure in self._figures] or [0], np.int64)
-            numbers_ = np.concatenate([np.array([code[word] for word in own], np.int64), by_figure[self._of]])
-            made[column] = _words(distinct, numbers_).take(self._order)
-        scopes = pa.array(
-            [
-                *(list(head.get("scope") or ()) or None for head in heads),
-                *(list(f.scope) or None for f in self._figures),
-            ],
-            pa.list_(pa.string()),
+        names = [*(each.name for each in figures), *(self._texts[row] for row in notes.tolist())]
+        code = self._of.copy()
+        code[notes] = len(figures) + np.arange(len(notes))
+        made["name"] = self._ordered(
+            pa.array([head["name"] for head in heads], pa.string()), pa.array(names, pa.string()).take(pa.array(code))
         )
-        made["scope"] = scopes.take(pa.array(np.concatenate([np.arange(len(heads)), len(heads) + self._of]))).take(
-            self._order
+        lists = pa.list_(pa.string())
+        scopes = pa.array([list(each.scope) or None for each in figures], lists).take(pa.array(self._of))
+        made["scope"] = self._ordered(
+            pa.array([list(head.get("scope") or ()) or None for head in heads], lists), scopes
         )
+
+    def _worded(self, of_heads: list[str | None], of_figures: list[str | None]) -> pa.DictionaryArray:
+        """A column of few words, in order: of each head its own, of each other row that of its figure."""
+        distinct = list(dict.fromkeys([*of_heads, *of_figures]))
+        code = {word: number for number, word in enumerate(distinct)}
+        heads, figures = (np.array([code[word] for word in each], np.int64) for each in (of_heads, of_figures))
+        return _words(distinct, np.concatenate([heads, figures[self._of]])).take(self._order)
 
     def _add_figures(self, made: dict[str, pa.Array], heads: list[dict[str, Any]]) -> None:
         """Adds the columns of numbers, and those that only heads have."""

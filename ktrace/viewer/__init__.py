@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from html import escape
 from pathlib import Path
@@ -194,11 +194,9 @@ def served(
     loader = Engine(find()) if engine else None
     if loader and ui is not None:
         loader.require_version_of(version_of(ui))
-    if gpu == "auto":
-        shown_by = version_of(ui) if ui is not None else loader.major if loader and loader.major else SHOWS_STAGES
-        gpu = "slices" if shown_by < SHOWS_STAGES else "stages"
-    account = None
+    gpu = _form_for(ui, loader) if gpu == "auto" else gpu
     seen = Path(paths[0]).stat() if Path(paths[0]).is_file() else None
+    whole, account = None, None
     with ExitStack() as stack:
         stack.enter_context(in_force(wanted.limits))
         form = _form_of(paths[0], wanted.from_) if wanted.reads_all() and len(paths) == 1 else None
@@ -208,32 +206,55 @@ def served(
 
             whole, account = stack.enter_context(overviewed(paths, wanted, cached=cached, progress=progress))
             if overview or (whole.stored.rows > overviews.MOST and len(whole.stored.cells)):
-                files = {} if ui is None else ui_files(ui)
-                shown = link(overviews.OWN_UI if files else PAGE, None, _expanded(account, gpu), pins=gpu != "slices")
-                server, url = overviews.serve_overview(whole, PORT, shown, files, gpu=gpu)
-                stack.callback(server.close)
-                yield View(url, server.fetched, account, overview=whole)
+                yield _overview(stack, whole, account, ui, gpu)
                 return
-            trace = stack.enter_context(scratch_folder()) / f"{plain(stem(paths[0]))}.perfetto"
+        if whole is None and form in (FOREIGN, gpu):
+            yield _trace(stack, Path(paths[0]), None, ui, loader, gpu, seen)
+            return
+        trace = stack.enter_context(scratch_folder()) / f"{plain(stem(paths[0]))}.perfetto"
+        if whole is not None:
             window(whole, None, str(trace), gpu=gpu)
-        elif form in (FOREIGN, gpu):
-            trace = Path(paths[0])
         else:
             from ktrace.pipeline.convert import convert
 
-            folder = stack.enter_context(scratch_folder())
-            trace = folder / f"{plain(stem(paths[0]))}.perfetto"
             account = convert(paths, trace, selection=wanted, progress=progress, gpu=gpu)
-        if loader:
-            stack.callback(loader.close)
-        server, page, url = (
-            serve_offline(trace, ui, PORT, loader) if ui is not None else serve_online(trace, PORT, loader)
-        )
-        stack.callback(server.close)
-        if account is None and seen and not os.path.samestat(seen, os.fstat(server.stream.fileno())):
-            raise InputError("became another file while it was opened", path=paths[0], remedy="open it again")
-        shown = link(page, url, _expanded(account, gpu), pins=gpu != "slices")
-        yield View(shown, server.fetched, account, engine=loader)
+        yield _trace(stack, trace, account, ui, loader, gpu)
+
+
+def _form_for(ui: Mapping[str, tuple[Path, str]] | None, loader: Engine | None) -> str:
+    """The form of device work that the UI or the engine shows best."""
+    version = version_of(ui) if ui is not None else loader.major if loader and loader.major else SHOWS_STAGES
+    return "slices" if version < SHOWS_STAGES else "stages"
+
+
+def _overview(
+    stack: ExitStack, whole: Overview, account: Report, ui: Mapping[str, tuple[Path, str]] | None, gpu: str
+) -> View:
+    """Serves an overview until the stack closes."""
+    files = {} if ui is None else ui_files(ui)
+    shown = link(overviews.OWN_UI if files else PAGE, None, _expanded(account, gpu), pins=gpu != "slices")
+    server, url = overviews.serve_overview(whole, PORT, shown, files, gpu=gpu)
+    stack.callback(server.close)
+    return View(url, server.fetched, account, overview=whole)
+
+
+def _trace(
+    stack: ExitStack,
+    trace: Path,
+    account: Report | None,
+    ui: Mapping[str, tuple[Path, str]] | None,
+    loader: Engine | None,
+    gpu: str,
+    seen: os.stat_result | None = None,
+) -> View:
+    """Serves a trace until the stack closes. Raises InputError if it is no longer the file that was `seen`."""
+    if loader:
+        stack.callback(loader.close)
+    server, page, url = serve_offline(trace, ui, PORT, loader) if ui is not None else serve_online(trace, PORT, loader)
+    stack.callback(server.close)
+    if seen and not os.path.samestat(seen, os.fstat(server.stream.fileno())):
+        raise InputError("became another file while it was opened", path=str(trace), remedy="open it again")
+    return View(link(page, url, _expanded(account, gpu), pins=gpu != "slices"), server.fetched, account, engine=loader)
 
 
 def _expanded(account: Report | None, gpu: str) -> str:

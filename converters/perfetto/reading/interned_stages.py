@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,12 @@ from .sequence_state import SequenceState
 from .tracks import host_of
 
 _G = f.GPU_RENDER_STAGE_EVENT
+_STAGE = f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION
+_KERNEL = f.INTERNED_COMPUTE_KERNEL
+_GRAPHICS_CONTEXT = f.INTERNED_GRAPHICS_CONTEXT
+
+#: An interned entry as parsed: number of a field -> its values.
+Entry: TypeAlias = dict[int, list[Value]]
 
 #: The fields that refer to interned entries or lists.
 KEYS = ("hw_queue_iid", "stage_iid", "kernel_iid", "context", "gpu_id", "name_iid", "hw_queue_id", "stage_id")
@@ -42,6 +48,9 @@ _BY_NAME = (
 #: Categories of stages that are kernels, and of graphics.
 _COMPUTE = f.RENDER_STAGE_CATEGORY["COMPUTE"]
 _GRAPHICS = f.RENDER_STAGE_CATEGORY["GRAPHICS"]
+
+#: Arguments that the writer derives of others. `occupancy_source` stays: it tells an estimate from a metric.
+_DERIVED = STAGE_DERIVED - {"occupancy_source"}
 
 _APIS = {number: name for name, number in f.API.items()}
 
@@ -111,39 +120,26 @@ def interned_stages(
 def _look_up(
     context: Context, state: SequenceState, given: dict[str, int], specifications: Specifications
 ) -> InternedStage:
-    interned = {name: state.entries.get((f.INTERNED_DATA[where], given.get(name, -1))) for name, where in _TABLES}
-    entries: dict[str, dict[int, list[Value]]] = {name: lenient(entry) for name, entry in interned.items() if entry}
-    spec = f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION
-    stage = text(first(entries.get("stage_iid", {}), spec["name"], b"")) or _listed(
-        specifications.stages, given.get("stage_id")
-    )
-    queue = text(first(entries.get("hw_queue_iid", {}), spec["name"], b""))
-    described = text(first(entries.get("hw_queue_iid", {}), spec["description"], b""))
-    described = described or _listed(specifications.queue_descriptions, given.get("hw_queue_id"))
-    queue = queue or _listed(specifications.queues, given.get("hw_queue_id")) or f"queue {given.get('hw_queue_iid', 0)}"
-    kernel, k = entries.get("kernel_iid", {}), f.INTERNED_COMPUTE_KERNEL
-    full, mangled = text(first(kernel, k["demangled_name"], b"")), text(first(kernel, k["name"], b""))
+    """Returns the stage that a combination of `KEYS` refers to.
+
+    In traces that ktrace wrote, the stage's description is the kind; arguments that the writer derived are left out.
+    """
+    entries = _entries(state, given)
+    kernel, stage_entry = entries["kernel_iid"], entries["stage_iid"]
+    stage = _text(stage_entry, _STAGE["name"]) or _listed(specifications.stages, given.get("stage_id"))
+    category = first(stage_entry, _STAGE["category"], 0)
+    full, mangled = _text(kernel, _KERNEL["demangled_name"]), _text(kernel, _KERNEL["name"])
     code = state.texts["names"].get(given["name_iid"]) if "name_iid" in given else -1
     own_name = context.trace_texts.texts[code] if code >= 0 else None
     name = full or mangled or own_name or stage
-    category = first(entries.get("stage_iid", {}), spec["category"], 0)
-    kind = text(first(entries.get("stage_iid", {}), spec["description"], b"")).lower()
+    kind = _text(stage_entry, _STAGE["description"]).lower()
     if not context.by_ktrace or kind not in (*DEVICE_KINDS, "range"):
         kind = _kind(stage, category, bool(kernel))
-    arguments: dict[str, Any] = {}
-    # `occupancy_source` stays: it tells an estimate from a metric.
-    derived = STAGE_DERIVED - {"occupancy_source"} if context.by_ktrace else frozenset()
-    if not context.by_ktrace:
-        arguments |= {
-            "arch": text(first(kernel, k["arch"], b"")),
-            "kernel_name": mangled if full and full != mangled else "",
-        }
-        arguments = {key: value for key, value in arguments.items() if value}
-    for argument in kernel.get(k["args"], []):
-        arguments |= dict([_argument(context, state, message(argument))])
+    arguments = _arguments(context, state, kernel)
+    derived = _DERIVED if context.by_ktrace else frozenset()
     place = context.tracks.queue(given.get("hw_queue_iid", -1), has_context="context" in arguments)
     if place is None:
-        place = _place(context, state.machine, entries.get("context", {}), given, queue, described, specifications)
+        place = _place(context, state.machine, entries, given, specifications)
     return InternedStage(
         place,
         kind,
@@ -154,6 +150,27 @@ def _look_up(
         category == _COMPUTE,
         [_coded(context, key, value) for key, value in arguments.items() if key not in derived],
     )
+
+
+def _entries(state: SequenceState, given: dict[str, int]) -> dict[str, Entry]:
+    """The entry that each key of `_TABLES` refers to; empty where there is none."""
+    found = {key: state.entries.get((f.INTERNED_DATA[table], given.get(key, -1))) for key, table in _TABLES}
+    return {key: lenient(entry) if entry else {} for key, entry in found.items()}
+
+
+def _text(entry: Entry, number: int) -> str:
+    """A text of an entry, by the number of its field; '' if it has none."""
+    return text(first(entry, number, b""))
+
+
+def _arguments(context: Context, state: SequenceState, kernel: Entry) -> dict[str, Any]:
+    """The arguments of an interned kernel by name. Of another tool's kernel also its architecture and mangled name."""
+    found: dict[str, Any] = {}
+    if not context.by_ktrace:
+        full, mangled = _text(kernel, _KERNEL["demangled_name"]), _text(kernel, _KERNEL["name"])
+        facts = {"arch": _text(kernel, _KERNEL["arch"]), "kernel_name": mangled if full and full != mangled else ""}
+        found = {name: value for name, value in facts.items() if value}
+    return found | dict(_argument(context, state, message(one)) for one in kernel.get(_KERNEL["args"], []))
 
 
 def _kind(stage: str, category: int, is_interned: bool) -> str:
@@ -193,32 +210,29 @@ def _listed(names: list[str], number: int | None) -> str:
 def _place(
     context: Context,
     machine: int,
-    graphics: dict[int, list[Value]],
+    entries: dict[str, Entry],
     given: dict[str, int],
-    queue: str,
-    described: str,
     specifications: Specifications,
 ) -> int:
-    g = f.INTERNED_GRAPHICS_CONTEXT
-    pid = (
-        int32(first(graphics, g["pid"], 0))
-        if g["pid"] in graphics
-        else specifications.contexts.get(given.get("context", -1))
-    )
+    """The track of a queue, with what is known of its context and of itself as facts."""
+    graphics, entry, listed = entries["context"], entries["hw_queue_iid"], given.get("hw_queue_id")
+    described = _text(entry, _STAGE["description"]) or _listed(specifications.queue_descriptions, listed)
+    queue = _text(entry, _STAGE["name"]) or _listed(specifications.queues, listed)
+    pid = specifications.contexts.get(given.get("context", -1))
+    if _GRAPHICS_CONTEXT["pid"] in graphics:
+        pid = int32(first(graphics, _GRAPHICS_CONTEXT["pid"], 0))
     columns: dict[str, Any] = {
         "host": host_of(machine),
         "pid": pid,
         "device": int32(given.get("gpu_id", 0)),
-        "context": given.get("context"),
-        "track": queue,
+        "context": int64(given["context"]) if "context" in given else None,
+        "track": queue or f"queue {given.get('hw_queue_iid', 0)}",
     }
-    if columns["context"] is not None and int(columns["context"]) >> 63:
-        columns["context"] = int64(columns["context"])
-    if api := _APIS.get(int(first(graphics, g["api"], 0))):
-        key = {name: value for name, value in columns.items() if name != "track" and value is not None}
-        context.facts["context", tuple(key.items())] = {"api": api} if api != "UNDEFINED" else {}
+    key = {name: value for name, value in columns.items() if value is not None}
+    if api := _APIS.get(int(first(graphics, _GRAPHICS_CONTEXT["api"], 0))):
+        at = tuple(item for item in key.items() if item[0] != "track")
+        context.facts["context", at] = {"api": api} if api != "UNDEFINED" else {}
     if described:
-        key = {name: value for name, value in columns.items() if value is not None}
         context.facts["track", tuple(key.items())] = {"description": described}
     return context.tracks.keyed(("stage", tuple(columns.items())), **columns)
 
