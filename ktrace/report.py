@@ -88,6 +88,9 @@ KINDS: dict[str, Kind] = {
         "Nothing relates the clock of a source to the clock of the first one; as a guess, both sources begin together.",
     ),
     "local-time": Kind(Severity.NOTE, "Times of an unknown zone were read as UTC; merge --offset corrects that."),
+    "no-times": Kind(
+        Severity.NOTE, "Readings without times became their number, mean and range; with times they lie beside kernels."
+    ),
     "not-aligned": Kind(
         Severity.NOTE,
         "A table keeps the times of each input, by its own clock; ktrace merge brings them into one clock.",

@@ -14,7 +14,18 @@
     12:34:56.789,    0, 99.45, 119.36, 1800
 
 They are written by nvidia-smi (--query-gpu and --query-compute-apps with csv; dmon and pmon with -o), amd-smi (monitor
-and metric with --csv and --watch), and xpu-smi dump, in this order.
+and metric with --csv and --watch), and xpu-smi dump, in this order. Some programs write no times:
+
+    #Entity   GPUTL             POWER             TMPTR
+    ID                           W                 C
+    GPU 0     98                312.400           61
+
+    device,Temperature (Sensor edge) (C),GPU use (%)
+    card0,61.0,98
+
+    {"card0": {"Temperature (Sensor edge) (C)": "61.0", "GPU use (%)": "98"}}
+
+These are dcgmi dmon, and rocm-smi --csv and --json. The shell can put a time before each line (see times.py).
 """
 
 from __future__ import annotations
@@ -25,28 +36,19 @@ from ktrace.kit import Format, Match, Sample, Score
 
 _LINES = 60
 _WITHOUT_HEADINGS = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}, ")
-_NO_TIMES = {
-    "#entity": "dcgmi dmon",
-    "device,temperature (sensor": "rocm-smi --csv",
-}
-_REMEDY = (
-    "record it with times: nvidia-smi dmon -o DT, nvidia-smi --query-gpu=timestamp,..., amd-smi monitor --csv -w 1"
-)
+_JSON = re.compile(r'\{"card\d+": \{"')
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for the headings of one of the tools, with times; NEAR for readings without times or headings."""
+    """DIALECT for the headings of one of the tools, NEAR for readings without headings."""
     from .layouts import layout_of
 
     lines = sample.lines[:_LINES]
     for number, text in enumerate(lines):
         if layout := layout_of(text, lines[number + 1] if number + 1 < len(lines) else ""):
-            if layout.has_times:
-                return Match(Score.DIALECT, f"has the headings of a log of {layout.tool} (line {number + 1})")
-            return Match(Score.NEAR, f"has readings of {layout.tool}, but no times of day", _REMEDY)
-        for words, tool in _NO_TIMES.items():
-            if text.lower().startswith(words):
-                return Match(Score.NEAR, f"has readings of {tool}, which writes no times", _REMEDY)
+            return Match(Score.DIALECT, f"has the headings of a log of {layout.tool} (line {number + 1})")
+        if _JSON.match(text):
+            return Match(Score.DIALECT, f"has readings of rocm-smi (line {number + 1})")
     if lines and _WITHOUT_HEADINGS.match(lines[0]):
         return Match(Score.NEAR, "has readings of nvidia-smi, but no headings", "write it without the option noheader")
     return None
@@ -54,10 +56,12 @@ def probe(sample: Sample) -> Match | None:
 
 FORMAT = Format(
     "smi",
-    "logs of nvidia-smi, amd-smi, xpu-smi: power, clocks, temperature, throttling",
-    patterns=("*.csv", "*.log", "*.txt"),
+    "logs of nvidia-smi, dcgmi, amd-smi, rocm-smi, xpu-smi: power, clocks, temperature, throttling",
+    patterns=("*.csv", "*.json", "*.log", "*.txt"),
     probe=probe,
     read="ktrace.converters.smi.reader:read",
-    words=("timestamp,", ", timestamp", "# gpu", "#date", "#time", *_NO_TIMES, " %, ", " mib, ", " w, ", " mhz, "),
-    prose=True,
+    words=(
+        *("timestamp,", ", timestamp", "# gpu", "#date", "#time", " %, ", " mib, ", " w, ", " mhz, "),
+        *("#entity", "# entity", "device,", '{"card'),
+    ),
 )

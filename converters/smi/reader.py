@@ -1,12 +1,18 @@
-"""Reads each figure as a counter of its device, each state as a range from its first reading to the next other one."""
+"""Reads each figure as a counter of its device, each state as a range from its first reading to the next other one.
+
+Without times, the figures of a device become summaries of its readings.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
@@ -17,10 +23,12 @@ from ktrace.kit.text.states import REASONS_TRACK, State, States, reasons
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .layouts import Column, Layout, layout_of
-from .times import Times
+from .layouts import Column, Layout, layout_of, rocm
+from .tally import Tally
+from .times import STAMP, Times
 
-_MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
+_MASK = re.compile(r"0x[0-9a-fA-F]{1,16}|0|[1-9]\d{0,18}")
+Problem = tuple[str, str]
 _ITEMS = re.compile(r"\[(.*)\]")
 _ABSENT = ("n/a", "not supported", "unknown error", "not active", "unthrottled")
 _TOO_LATE = 1 << 62
@@ -34,12 +42,8 @@ class _Place:
     device: int | None
     pid: int | None
     type: str | None
-    tile: str | None
-
-    @property
-    def part(self) -> str | None:
-        """The track of its counters: that of the tile, if any."""
-        return None if self.tile is None else f"tile {self.tile}"
+    part: str | None
+    """The track of its counters: that of the tile, the link or the MIG instance, if any."""
 
     def named(self, series: str) -> str:
         """The track of the states of a series."""
@@ -54,7 +58,7 @@ class _Place:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a counter for each figure of a row, and ranges for reasons, states and performance levels."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    log = _Log(rows, conversion)
+    log = _Log(lines, rows, conversion)
     for line in lines:
         if layout := layout_of(line.text, lines.peek() or ""):
             log.layout = layout
@@ -67,54 +71,100 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             lines.used()
         yield from rows.ready()
     log.states.finish()
+    log.tally.finish()
     yield from rows.rest()
 
 
 class _Log:
     """What has to be known of the rows before: the clock, the devices, the states that last."""
 
-    def __init__(self, rows: RowBuilder, conversion: Conversion) -> None:
+    def __init__(self, lines: Lines, rows: RowBuilder, conversion: Conversion) -> None:
         self.layout: Layout | None = None
+        self._lines = lines
         self._rows = rows
         self._report = conversion.report
         self._times = Times()
-        self._places: dict[tuple[str, ...], _Place] = {}
+        self._told_of_times = False
+        self._system: dict[str, str] = {}
+        self._places: dict[tuple[Any, ...], _Place] = {}
         self._ordinals: dict[str, int] = {}
         self.states = States(rows)
+        self.tally = Tally(rows)
 
-    def take(self, line: Line) -> tuple[str, str] | None:
+    def take(self, line: Line) -> Problem | None:
         """Adds the rows of a line; returns the issue's kind and detail if it can't."""
         layout = self.layout
+        if line.text.startswith('{"'):
+            return self._json(line)
         if layout is None:
             return "unrecognised", ""
-        cells = layout.cells(line.text)
+        cells = layout.cells(layout.bare(line.text))
         if cells is None:
             return "bad-record", f"not {len(layout.columns)} cells"
-        ts = self._time(layout, cells, line)
+        if not layout.has_times:
+            self._untimed(layout, cells, line)
+            return None
+        fields = [layout.places[role] for role in ("date", "time") if role in layout.places]
+        stamp = STAMP.match(line.text) if layout.stamped else None
+        ts = self._time(layout, stamp[1] if stamp else " ".join(cells[index] for index in fields), line)
         if ts is None:
             return "bad-record", "no time of this log"
         if abs(ts) >= _TOO_LATE:
             return "time-range", ""
         place = self._place(layout, cells)
         states: dict[State, None] = {}
+        for name, unit, value in self._readings(layout, cells, place, states):
+            columns = place.columns | {"track": place.part, "unit": unit, "value": float(value)}
+            self._rows.event("counter", name, ts=ts, **columns)
+        self.states.change(place, place.columns, ts, states)
+        return None
+
+    def _untimed(self, layout: Layout, cells: list[str], line: Line) -> None:
+        """Adds the readings of a row that has no time."""
+        if not self._told_of_times:
+            self._rows.fact("source", facts={"tool": layout.tool.split()[0]})
+            self._report.issue("no-times", f"line {line.number}")
+            self._told_of_times = True
+        place = self._place(layout, cells)
+        states: dict[State, None] = {}
+        columns = place.columns | {"track": place.part}
+        for name, unit, value in self._readings(layout, cells, place, states):
+            self.tally.add(columns, name, unit, value)
+        self.tally.add_states(columns, states, known=self._lines.is_open)
+
+    def _json(self, line: Line) -> Problem | None:
+        """Adds the readings of a line of rocm-smi --json: an object for each device, with texts by heading."""
+        try:
+            found = msgspec.json.decode(line.text, type=dict[str, dict[str, str]])
+        except (msgspec.DecodeError, RecursionError):
+            return "bad-record", "no readings of rocm-smi"
+        for card, readings in found.items():
+            if card.startswith("card"):
+                cells = [card.removeprefix("card"), *(text.strip() for text in readings.values())]
+                self._untimed(rocm(("device", *readings)), cells, line)
+            elif readings != self._system:
+                self._system = readings
+                self._rows.fact("source", facts=dict(readings))
+        return None
+
+    def _readings(
+        self, layout: Layout, cells: list[str], place: _Place, states: dict[State, None]
+    ) -> Iterator[tuple[str, str | None, Decimal]]:
+        """Yields name, unit and value of each figure of a row, and adds its states."""
         for column, cell in zip(layout.columns, cells, strict=True):
             if column.role == "figure":
-                self._figure(column, cell, ts, place, states)
+                yield from _figures(column, cell, place, states)
             elif column.role == "reason" and cell.lower() == "active":
                 states[REASONS_TRACK, column.name] = None
             elif column.role == "reasons" and not _is_absent(cell):
                 states |= {(place.named(column.name), reason.strip()): None for reason in cell.split(",")}
             elif column.role == "mask" and _MASK.fullmatch(cell):
-                states |= {(REASONS_TRACK, reason): None for reason in reasons(int(cell, 16))}
-        self.states.change(place, place.columns, ts, states)
-        return None
+                states |= {(REASONS_TRACK, reason): None for reason in reasons(int(cell, 0))}
 
-    def _time(self, layout: Layout, cells: list[str], line: Line) -> int | None:
+    def _time(self, layout: Layout, text: str, line: Line) -> int | None:
         """The time of a row. The first one determines the clock."""
-        fields = [layout.places[role] for role in ("date", "time") if role in layout.places]
-        text = " ".join(cells[index] for index in fields)
         first = not self._times.kind
-        ts = self._times.ns(text) if layout.has_times else None
+        ts = self._times.ns(text)
         if first and ts is not None:
             self._rows.fact("source", facts={"tool": layout.tool.split()[0]})
             if self._times.kind == "daytime":
@@ -127,11 +177,12 @@ class _Log:
 
     def _place(self, layout: Layout, cells: list[str]) -> _Place:
         """The device and process of a row; adds what it is the first row to tell of them."""
-        key = tuple(cells[index] for index in layout.telling)
+        key = (layout.told, *(cells[index] for index in layout.telling))
         if key not in self._places:
             found = {role: cells[index] for role, index in layout.places.items() if not _is_absent(cells[index])}
             device, pid = self._device(found), found.get("pid", "")
-            place = _Place(device, int(pid) if _NUMBER.fullmatch(pid) else None, found.get("type"), found.get("tile"))
+            part = f"tile {found['tile']}" if "tile" in found else found.get("part")
+            place = _Place(device, int(pid) if _NUMBER.fullmatch(pid) else None, found.get("type"), part)
             self._tell(layout, cells, found, place)
             self._places[key] = place
         return self._places[key]
@@ -159,21 +210,23 @@ class _Log:
         identity = found.get("device") or found.get("uuid") or found.get("bus_id")
         return None if identity is None else self._ordinals.setdefault(identity, len(self._ordinals))
 
-    def _figure(self, column: Column, cell: str, ts: int, place: _Place, states: dict[State, None]) -> None:
-        """Adds the reading of a cell, or of each element of a list; a word is a state."""
-        items = _ITEMS.fullmatch(cell)
-        texts = [text.strip(" '\"") for text in items.group(1).split(",")] if items else [cell]
-        for index, text in enumerate(texts):
-            if _is_absent(text):
-                continue
-            name = f"{column.name}[{index}]" if len(texts) > 1 else column.name
-            found = cell_quantity(text)
-            if found and found.number.is_finite():
-                unit, value = to_base(found.number, found.unit or column.unit)
-                columns = place.columns | {"track": place.part, "unit": unit or None, "value": float(value)}
-                self._rows.event("counter", name, ts=ts, **columns)
-            elif not found and not items:
-                states[place.named(name), text] = None
+
+def _figures(
+    column: Column, cell: str, place: _Place, states: dict[State, None]
+) -> Iterator[tuple[str, str | None, Decimal]]:
+    """Yields the figure in a cell, or each element of a list; a word is a state."""
+    items = _ITEMS.fullmatch(cell)
+    texts = [text.strip(" '\"") for text in items.group(1).split(",")] if items else [cell]
+    for index, text in enumerate(texts):
+        if _is_absent(text):
+            continue
+        name = f"{column.name}[{index}]" if len(texts) > 1 else column.name
+        found = cell_quantity(text.strip("()"))
+        if found and found.number.is_finite():
+            unit, value = to_base(found.number, found.unit or column.unit)
+            yield name, {"": None, "Mhz": "MHz"}.get(unit, unit), value
+        elif not found and not items:
+            states[place.named(name), text] = None
 
 
 def _is_absent(text: str) -> bool:

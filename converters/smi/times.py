@@ -3,6 +3,11 @@
 2024/05/01 12:34:56.789   20240501 12:34:56     nvidia-smi, xpu-smi --date: of some zone, which isn't stated
 1714567890                                      amd-smi: unix time in s
 12:34:56.789                                    xpu-smi, dmon -o T: of some day, which isn't stated
+
+Before the lines of a program that writes none, moreutils' ts and loops with date put a time of the same forms:
+
+1714567890.123 GPU 0     98                     ts %.s
+2024-05-01 12:34:56 GPU 0     98                ts '%F %T'
 """
 
 from __future__ import annotations
@@ -12,9 +17,11 @@ from calendar import timegm
 from datetime import datetime
 from functools import lru_cache
 
-_DATED = re.compile(r"(\d{4})/?(\d\d)/?(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
+_DATED = re.compile(r"(\d{4})[/-]?(\d\d)[/-]?(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
 _DAYTIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
-_UNIX = re.compile(r"\d{9,10}")
+_UNIX = re.compile(r"(\d{9,10})(?:\.(\d{1,9}))?")
+#: A time before a line, and the blank after it.
+STAMP = re.compile(r"\[?(\d{9,10}(?:\.\d{1,9})?|(?:\d{4}[/-]?\d\d[/-]?\d\d[ T])?\d\d:\d\d:\d\d(?:\.\d{1,9})?)\]?[ \t]")
 _DAY = 86_400 * 10**9
 
 
@@ -55,7 +62,9 @@ def _parsed(text: str) -> tuple[str, int | None]:
         if hours > 23 or minutes > 59 or seconds > 60:
             return "", None
         return "daytime", (hours * 3600 + minutes * 60 + seconds) * 10**9 + _fraction(fraction)
-    return ("unix", int(text) * 10**9) if _UNIX.fullmatch(text) else ("", None)
+    if found := _UNIX.fullmatch(text):
+        return "unix", int(found[1]) * 10**9 + _fraction(found[2])
+    return "", None
 
 
 def _fraction(digits: str | None) -> int:

@@ -1,4 +1,4 @@
-"""Logs of nvidia-smi, amd-smi and xpu-smi: each figure is a counter, each state a range, and no time has a zone."""
+"""Logs of nvidia-smi, dcgmi, amd-smi, rocm-smi, xpu-smi: counters, ranges of states, times without a zone or none."""
 
 from __future__ import annotations
 
@@ -225,23 +225,122 @@ def test_times_that_are_none_or_too_late_are_skipped(tmp_path: Path) -> None:
     assert len(readings(trace)) == 1
 
 
+def test_what_a_log_lacks_is_told(tmp_path: Path) -> None:
+    with pytest.raises(KtraceError, match="readings of nvidia-smi, but no headings"):
+        read(written(tmp_path, "2024/05/01 12:34:56.500, 0, 98 %, 71.25 W\n", "gpu.log"))
+
+
+def summarised(trace: Trace) -> dict[tuple[str, str], tuple[float, ...]]:
+    """Count, mean, least and greatest of each figure by place and name; of states the number of readings."""
+    found: dict[tuple[str, str], tuple[float, ...]] = {}
+    for row in trace.summaries.astype(object).where(trace.summaries.notna(), None).to_dict("records"):
+        place = f"GPU {row['device']}" if row.get("track") is None else row["track"]
+        figures = [row.get(name) for name in ("count", "avg", "min", "max")]
+        found[place, row["name"]] = (row["value"],) if row.get("value") is not None else tuple(figures)
+    return found
+
+
+def statistics(readings: list[Decimal]) -> tuple[float, ...]:
+    return len(readings), float(sum(readings) / len(readings)), float(min(readings)), float(max(readings))
+
+
+def test_readings_without_times_are_summed_up() -> None:
+    path = SAMPLES / "smi" / "dcgmi-dmon-without-times.txt"
+    columns = {"GPUTL": 0, "POWER": 1, "TMPTR": 2}
+    readings: dict[tuple[str, str], list[Decimal]] = {}
+    for line in path.read_text("utf-8").splitlines():
+        if line.startswith("GPU"):
+            kind, number, *cells = line.split()
+            for name, column in columns.items():
+                if cells[column] != "N/A":
+                    readings.setdefault((f"{kind} {number}", name), []).append(Decimal(cells[column]))
+    trace = read(path)
+    masks = {  # 1, 1, 1 of GPU 1; 0, 4, 36 of GPU 0
+        ("GPU 1", "gpu_idle"): (3.0,),
+        ("GPU 0", "sw_power_cap"): (2.0,),
+        ("GPU 0", "sw_thermal_slowdown"): (1.0,),
+    }
+    assert summarised(trace) == {key: statistics(found) for key, found in readings.items()} | masks
+    assert dict(zip(trace.summaries.name, trace.summaries.unit, strict=True))["POWER"] == "W"
+    devices = trace.catalog[trace.catalog.entity == "device"]
+    assert dict(zip(devices.device, devices.name, strict=True)) == dict.fromkeys((0, 1), "NVIDIA H100 PCIe")
+    assert trace.report.reader.removed == {"structure": 7}
+
+
+def test_times_that_the_shell_has_put_before_lines() -> None:
+    path = SAMPLES / "smi" / "dcgmi-dmon-with-times-of-ts.txt"
+    expected = []
+    for line in path.read_text("utf-8").splitlines()[2:]:
+        stamp, _, device, *link, power, energy, active = line.split()
+        cells = zip(("POWER", "TOTEC", "SMACT"), ("W", "mJ", None), (power, energy, active), strict=True)
+        ts = int(Decimal(stamp) * 10**9)
+        expected += [(int(device), name, ts, float(cell), unit) for name, unit, cell in cells if cell != "N/A"]
+        assert not link or link == ["LINK", "2"]
+    trace = read(path)
+    assert readings(trace) == sorted(expected, key=str)
+    assert dict(trace.report.reader.removed) == {"structure": 2}
+    assert trace.events.track.dropna().tolist() == ["LINK 2"]
+
+
+@pytest.mark.parametrize("stamp", ["2024-05-01 12:34:56", "[2024-05-01T12:34:56.000]", "1714566896", "12:34:56"])
+def test_forms_of_times_before_lines(tmp_path: Path, stamp: str) -> None:
+    lines = ("#Entity   GPUTL", "ID", "GPU 3     98")
+    trace = read(written(tmp_path, "".join(f"{stamp} {line}\n" for line in lines)))
+    midnight = 0 if stamp == "12:34:56" else 1_714_521_600
+    assert readings(trace) == [(3, "GPUTL", (midnight + 45_296) * 10**9, 98.0, None)]
+
+
+def test_rocm_smi_csv_and_json(tmp_path: Path) -> None:
+    trace = read(SAMPLES / "smi" / "rocm-smi-of-two-calls.csv")
+    found = summarised(trace)
+    assert found["GPU 0", "Average Graphics Package Power"] == (2, 536.0, 512.0, 560.0)
+    assert found["GPU 1", "Average Graphics Package Power"] == (1, 90.5, 90.5, 90.5)  # the other one is N/A
+    assert found["GPU 0", "sclk clock speed"] == (2, 1900.0, 1700.0, 2100.0)
+    assert (found["GPU 0", "auto"], found["GPU 0", "manual"], found["GPU 1", "auto"]) == ((1.0,), (1.0,), (2.0,))
+    memory = trace.catalog[trace.catalog.name == "AMD Instinct MI250X"].facts
+    assert [json.loads(facts)["memory"] for facts in memory] == [68_702_699_520] * 2
+    path = SAMPLES / "smi" / "rocm-smi-a-line-a-call.json"
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    expected = {
+        (f"GPU {card[4:]}", heading.partition(" (C)")[0].partition(" (%)")[0].partition(" (VRAM%)")[0].rstrip(":")): (
+            statistics([Decimal(line[card][heading].strip("()Mhz")) for line in lines])
+        )
+        for card in ("card0", "card1")
+        for heading in lines[0][card]
+    }
+    assert summarised(read(path)) == expected
+    damaged = written(tmp_path, path.read_text("utf-8") + '{"card0": {"GPU use (%)": 98}}\n{"card0": {"GP', "cut.json")
+    assert dict(read(damaged).report.reader.removed) == {"bad-record": 2}
+
+
+@pytest.mark.parametrize("row", ["GPU 0     98      71.2    5", "GPU zero  98      71.2", "98      71.2"])
+def test_rows_of_dcgmi_that_fit_no_heading_are_skipped(tmp_path: Path, row: str) -> None:
+    text = f"#Entity   GPUTL   POWER\nID                W\nGPU 0     97      70.0\n{row}\n"
+    trace = read(written(tmp_path, text, "gpu.log"))
+    assert summarised(trace)["GPU 0", "POWER"] == (1, 70.0, 70.0, 70.0)
+    assert dict(trace.report.reader.removed) == {"structure": 2, "bad-record": 1}
+
+
+@pytest.mark.parametrize(("end", "said"), [("", False), ("\n", True)])
+def test_a_state_that_only_a_cut_line_has_is_none(tmp_path: Path, end: str, said: bool) -> None:
+    """`3` may be what is left of `36`."""
+    text = f"#Entity   GPUTL   DVCCTR\nID\nGPU 0     97      4\nGPU 0     98      3{end}"
+    found = summarised(read(written(tmp_path, text)))
+    assert found["GPU 0", "sw_power_cap"] == (1.0,)
+    assert (("GPU 0", "gpu_idle") in found) is said
+
+
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "said"),
     [
-        (
-            "# gpu   pwr gtemp\n# Idx     W     C\n    0    71    33\n",
-            "readings of nvidia-smi dmon, but no times of day",
-        ),
-        ("2024/05/01 12:34:56.500, 0, 98 %, 71.25 W\n", "readings of nvidia-smi, but no headings"),
-        (
-            "#Entity   GPUTL   POWER\nID                W\nGPU 0     98      71.2\n",
-            "readings of dcgmi dmon, which writes no times",
-        ),
+        ("# gpu   pwr gtemp\n# Idx     W     C\n    0    71    33\n", True),
+        ("#Time        gpu   pwr\n#HH:MM:SS    Idx     W\n 12:34:56      0    71\n", False),
     ],
 )
-def test_what_a_log_lacks_is_told(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(KtraceError, match=told):
-        read(written(tmp_path, text, "gpu.log"))
+def test_readings_without_times_are_told(tmp_path: Path, text: str, said: bool) -> None:
+    trace = read(written(tmp_path, text))
+    assert ("no-times" in trace.report.issues) is said
+    assert len(trace.summaries) == (2 if said else 0)
 
 
 @pytest.mark.parametrize(("own", "said"), [({"device": 0}, True), ({"pid": 1, "tid": 7}, False)])

@@ -177,11 +177,12 @@ class Lines(LineAccount):
         self._coming = _split(source, self._bad_bytes)
         self._unread = False
         self._ahead: deque[tuple[int, str, int]] = deque()
+        self._line = (0, "", 0)
 
     def __iter__(self) -> Iterator[Line]:
         self._open(True)
         while self.peek() is not None:
-            number, text, size = self._ahead.popleft()
+            self._line = number, text, size = self._ahead.popleft()
             self.begin(number, size)
             self._report.record()
             yield Line(number, text)
@@ -192,6 +193,12 @@ class Lines(LineAccount):
         """States whether there are lines that weren't read; a reader may iterate several times."""
         self._report.bytes.open += unread - self._unread
         self._unread = unread
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this line has no line end: it is the last one, and may be cut."""
+        _, text, size = self._line
+        return len(text.encode()) >= size
 
     def peek(self, ahead: int = 1) -> str | None:
         """Returns the text of the line `ahead` lines after this one, None past the end; doesn't count it."""
