@@ -40,44 +40,48 @@ def rank_test(a: AnyArray, b: AnyArray) -> float:
     It is exact, also with ties, for up to `EXACT` values in total; above that it is the normal approximation with
     corrections for ties and continuity. It is 1.0 if a side is empty.
     """
-    if not len(a) or not len(b):
+    n, m = len(a), len(b)
+    if not n or not m:
         return 1.0
-    values_a, counts_a = np.unique(a, return_counts=True)
-    values_b, counts_b = np.unique(b, return_counts=True)
-    values = np.union1d(values_a, values_b)
-    of_a, of_b = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)
-    of_a[np.searchsorted(values, values_a)] = counts_a
-    of_b[np.searchsorted(values, values_b)] = counts_b
-    if len(a) + len(b) <= EXACT:
-        return _exact(of_a, of_b)
-    return _approximate(of_a, of_b)
+    both = np.sort(np.concatenate([a, b]))
+    # A value that equals others has the mean of their ranks: twice that is a whole number.
+    doubled = int(both.searchsorted(a, "left").sum() + both.searchsorted(a, "right").sum()) + n
+    off = abs(doubled - n * (n + m + 1))
+    equal = np.diff(np.flatnonzero(np.concatenate([_TRUE, both[1:] != both[:-1], _TRUE])))
+    if n + m <= EXACT:
+        return float(_dealt(tuple(equal.tolist()), n)[off])
+    return _approximate(off / (2 * n * m), n, m, equal)
 
 
-def _exact(of_a: Int64, of_b: Int64) -> float:
-    """Returns the part of all ways to deal the values that puts the rank sum at least as far from its mean."""
-    both = of_a + of_b
-    doubled = 2 * np.cumsum(both) - both + 1  # twice the mean rank of each value, a whole number
-    ranks = np.repeat(doubled, both)
-    taken, length = int(of_a.sum()), int(ranks.sum()) + 1
+_TRUE = np.ones(1, np.bool_)
+
+
+@lru_cache(maxsize=4096)
+def _dealt(equal: tuple[int, ...], taken: int) -> Float64:
+    """Returns the part of all ways to deal values that puts the rank sum of one side at least so far from its mean.
+
+    `equal` tells how many of the values, in rising order, are equal; that side gets `taken` of them. Index of the
+    result: twice the distance.
+    """
+    both = np.array(equal, np.int64)
+    ranks = np.repeat(2 * np.cumsum(both) - both + 1, both)
+    length = int(ranks.sum()) + 1
     ways = np.zeros((taken + 1, length))
     ways[0, 0] = 1
-    for rank in ranks:
+    for rank in ranks.tolist():
         ways[1:, rank:] += ways[:-1, : length - rank].copy()
     off = np.abs(np.arange(length) - taken * (len(ranks) + 1))
-    seen = abs(int((of_a * doubled).sum()) - taken * (len(ranks) + 1))
-    return min(1.0, float(ways[taken, off >= seen].sum() / ways[taken].sum()))
+    beyond = np.cumsum(np.bincount(off, ways[taken])[::-1])[::-1]
+    shares: Float64 = np.minimum(beyond / beyond[0], 1.0)
+    return shares
 
 
-def _approximate(of_a: Int64, of_b: Int64) -> float:
-    """Approximates p by the deviation from one half of the probability that a value of `b` is above one of `a`."""
-    n, m = int(of_a.sum()), int(of_b.sum())
-    below = np.cumsum(of_a) - of_a
-    above = float((of_b * (below + of_a / 2)).sum()) / (n * m)
-    both = (of_a + of_b).astype(np.float64)
-    tied = float((both**3 - both).sum()) / (float(n + m) ** 3 - (n + m))
+def _approximate(off: float, n: int, m: int, equal: Int64) -> float:
+    """Approximates p. The probability that a value of one side is above one of the other is `off` one half."""
+    tied = float((equal.astype(np.float64) ** 3 - equal).sum()) / (float(n + m) ** 3 - (n + m))
     n, m = min(n, COUNTED), min(m, COUNTED)
     deviation = math.sqrt((n + m + 1) / (12 * n * m) * (1 - tied))
-    off = abs(above - 0.5) - 0.5 / (n * m)
+    off -= 0.5 / (n * m)
     return math.erfc(max(off, 0.0) / deviation / math.sqrt(2)) if deviation else 1.0
 
 
@@ -96,18 +100,19 @@ def step_test(a: Float64, b: Float64, *, fills: bool = False) -> float:
     if min(len(a), len(b)) < FEWEST:
         return 1.0
     every, later = (20, 1.5) if fills else (1.5, 20)
-    found = [every * distance_test(a, b), 6 * _beyond_runs(rank_test(a, b), a, b), later * distance_test(a[1:], b[1:])]
+    ranks = rank_test(a, b) if _beyond_runs(float(np.median(a)), float(np.median(b))) else 1.0
+    found = [every * distance_test(a, b), 6 * ranks, later * distance_test(a[1:], b[1:])]
     if len(a) == len(b):
         found += [every * _pairs_test(a, b), later * _pairs_test(a[1:], b[1:])]
     return min(1.0, *found)
 
 
 def launch_test(a: AnyArray, b: AnyArray) -> float:
-    """Returns the two-sided p of the durations of launches: by ranks, of few by distances, too.
+    """Returns the two-sided p of the durations of launches, in rising order: by ranks, of few by distances, too.
 
     Each p of few counts several times, so that together they err as often as one.
     """
-    ranks = _beyond_runs(rank_test(a, b), a, b)
+    ranks = rank_test(a, b) if _beyond_runs(_quantile(a, 0.5), _quantile(b, 0.5)) else 1.0
     if len(a) + len(b) > EXACT or min(len(a), len(b)) < FEWEST:
         return ranks
     return min(1.0, 3 * ranks, 1.5 * distance_test(a, b))
@@ -139,10 +144,9 @@ def _of_pairs(by: Float64, runs: float) -> float:
     return students(float(by.mean()), float(by.var(ddof=1)) / len(by) + runs, len(by) - 1)
 
 
-def _beyond_runs(p: float, a: AnyArray, b: AnyArray) -> float:
-    """Returns p, or 1.0 where the medians are as near as those of two runs: by three deviations (`RUNS`)."""
-    middle_a, middle_b = float(np.median(a)), float(np.median(b))
-    return p if abs(middle_b - middle_a) > 3 * math.sqrt(2) * RUNS * middle_a else 1.0
+def _beyond_runs(middle_a: float, middle_b: float) -> bool:
+    """Whether two medians are further apart than those of two runs: by three deviations (`RUNS`)."""
+    return abs(middle_b - middle_a) > 3 * math.sqrt(2) * RUNS * middle_a
 
 
 def students(off: float, variance: float, freedom: int) -> float:
