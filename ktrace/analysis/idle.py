@@ -230,9 +230,8 @@ class Idle:
 def _devices(work: Work, events: Events, labels: Labels) -> list[DeviceIdle]:
     """The answer for each device of a source."""
     which, places = events.places
-    gaps = gaps_of(events, which, len(places))
-    launching = launching_of(work, events)
-    cause, meanwhile = causes_of(gaps, work, events, launching)
+    gaps, launching = gaps_of(events), launching_of(events)
+    cause, meanwhile = causes_of(events)
     host, queued = _host(gaps, cause, meanwhile), _queued(work, events, gaps, cause)
     end = events.ts + events.dur
     found = []
@@ -325,9 +324,8 @@ def slices(work: Work) -> Iterator[pa.RecordBatch]:
 
 
 def _of_source(work: Work, events: Events) -> Iterator[pa.RecordBatch]:
-    which, places = events.places
-    gaps = gaps_of(events, which, len(places))
-    cause, meanwhile = causes_of(gaps, work, events, launching_of(work, events))
+    places, gaps = events.places[1], gaps_of(events)
+    cause, meanwhile = causes_of(events)
     names, labels = [shape.get("short_name") or shape["name"] for shape in work.shapes], meanwhile.labels
     host, call = _mostly(meanwhile), names_of_calls(gaps.call, events, work.gathered)
     tracks = [track_of_device(work, events.source, place, TRACK) for place in places.tolist()]

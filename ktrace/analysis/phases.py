@@ -230,7 +230,7 @@ def _all_steps(work: Work, known: dict[Phase, int]) -> Iterator[tuple[Events, St
     for source in dict.fromkeys([*occurrences.sources, *work.rows.sources]):
         ranges = _outermost(occurrences.ranges(source, number), occurrences, list(known))
         if len(ranges.label):
-            events = Events(work, source)
+            events = work.of(source)
             yield events, _steps(work, events, ranges, occurrences, is_kernel)
 
 
@@ -251,7 +251,7 @@ def _steps(work: Work, events: Events, ranges: MarkedRanges, occurrences: Occurr
     device, devices = events.places
     since, span, busy = np.zeros((3, len(devices), count), np.int64)
     cut = np.zeros(count, np.bool_)
-    end, unseen = events.ts + events.dur, launching_of(work, events).unseen
+    end, unseen = events.ts + events.dur, launching_of(events).unseen
     for place in range(len(devices)):
         mine = (device == place) & (occurrence >= 0)
         own, begins, ends, roles = occurrence[mine].astype(np.int64), events.ts[mine], end[mine], events.roles[mine]

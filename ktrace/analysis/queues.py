@@ -26,7 +26,7 @@ import numpy as np
 from ktrace.analysis.work.device_work import Events, Work, natural
 from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.analysis.work.gaps import SYNCHRONISED, causes_of, gaps_of, latest, waits_among
-from ktrace.analysis.work.launching import launching_of, stream_of
+from ktrace.analysis.work.launching import stream_of
 from ktrace.analysis.work.question import Answer, Labels, Question
 from ktrace.analysis.work.spans import KINDS, generic, innermost
 from ktrace.model.arrays import Bools, Int64
@@ -209,10 +209,9 @@ def answer_of_waits(work: Work) -> WaitsAnswer | None:
     for events in work.each():
         if not len(events):
             continue
-        which, places = events.places
-        gaps = gaps_of(events, which, len(places))
+        gaps = gaps_of(events)
         idle += int(gaps.length.sum())
-        cause, meanwhile = causes_of(gaps, work, events, launching_of(work, events))
+        cause, meanwhile = causes_of(events)
         ended = np.flatnonzero(cause == SYNCHRONISED)
         spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
         waits = waits_among(spans, names)

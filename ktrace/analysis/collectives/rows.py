@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
@@ -232,7 +232,7 @@ class NamedCalls:
 
     def of_launches(self, work: Work, source: str, ids: Int64, names: Sequence[str]) -> list[NamedCall | None]:
         """The range of each kernel, by its id and name."""
-        events = Events(work, source)
+        events = work.of(source)
         order = np.argsort(events.ids)
         place = order[np.minimum(np.searchsorted(events.ids, ids, sorter=order), len(order) - 1)]
         known = np.flatnonzero((events.ids[place] == ids) & (events.call[place] >= 0))

@@ -103,12 +103,11 @@ class Device:
 
     def _know_causes(self, work: Work, events: Events, order: Int64) -> None:
         """Takes over the causes of gaps."""
-        place, places = events.places
-        launching, gaps = launching_of(work, events), gaps_of(events, place, len(places))
+        launching, gaps = launching_of(events), gaps_of(events)
         gap, cause = events.ts.copy(), np.full(len(order), NO_GAP, np.int8)
         gap[gaps.after] = gaps.begin
-        cause[gaps.after] = causes_of(gaps, work, events, launching)[0]
-        self.place: Int32 = place[order]
+        cause[gaps.after] = causes_of(events)[0]
+        self.place: Int32 = events.places[0][order]
         self.gap: Int64 = gap[order]
         self.cause: Int8 = cause[order]
         self.usual: Int64 = launching.usual[self.place]

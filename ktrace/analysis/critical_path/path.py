@@ -22,7 +22,7 @@ from ktrace.analysis.critical_path.device import Device, Syncs
 from ktrace.analysis.critical_path.host_threads import Threads, covered
 from ktrace.analysis.critical_path.walk import Course, courses
 from ktrace.analysis.work import gaps
-from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.durations import COMMUNICATION, COPY
 from ktrace.analysis.work.gaps import CAUSES, NO_GAP, ON_ITS_WAY
 from ktrace.analysis.work.question import Labels
@@ -123,7 +123,7 @@ def paths(work: Work) -> Iterator[Path]:
     kinds[np.array(collective, np.bool_)] = COLLECTIVE
     sources = dict.fromkeys([*work.rows.sources, *(thread["source"] for thread in gathered.threads.all())])
     for source in sources:
-        device, threads = Device(work, Events(work, source)), Threads(gathered, source)
+        device, threads = Device(work, work.of(source)), Threads(gathered, source)
         syncs = Syncs(gathered, source, threads, device)
         device.connect(syncs.waiting, syncs.awaited)
         found = courses(gathered, source, threads, device)

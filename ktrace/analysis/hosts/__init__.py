@@ -164,7 +164,7 @@ class HostQuestion:
         calls = CallCosts(self._spill, gathered.spans.names) if self._calls else None
         passes = PassCosts(gathered.spans.names) if self._passes and has_device else None
         for source in dict.fromkeys([*gathered.spans.sources, *gathered.work.sources]):
-            events = Events(work, source) if has_device else None
+            events = work.of(source) if has_device else None
             spans = gathered.spans.of(source)
             if calls:
                 calls.add(source, spans, events)

@@ -333,8 +333,7 @@ class LongestRows:
         self._launches += [_row(work, events, row, int(events.dur[row])) for row in rows.tolist()]
         if not work.is_on_devices:
             return
-        which, places = events.places
-        gaps = gaps_of(events, which, len(places))
+        gaps = gaps_of(events)
         for gap in longest(np.where(mine[gaps.after], gaps.length, 0)):
             begin, end = int(gaps.begin[gap]), int(gaps.end[gap])
             after = _row(work, events, int(gaps.after[gap]), end - begin)

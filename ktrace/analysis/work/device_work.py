@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,8 @@ from ktrace.store.joins import Correlated, find_launches
 from ktrace.store.vocabulary import Shapes
 
 Shape = dict[str, Any]
+
+Found = TypeVar("Found")
 
 #: An id that no arrow leads to.
 _NOTHING = -1
@@ -43,6 +45,7 @@ class Work:
         numbers: dict[Any, int] = {}
         self.thread_places = _Places.of(self.threads, numbers)
         self.work_places = _Places.of(self.shapes, numbers).completed(self.thread_places)
+        self._last: Events | None = None
 
     @classmethod
     def of_devices(cls, gathered: SummaryInput) -> Work:
@@ -64,7 +67,13 @@ class Work:
 
     def each(self) -> Iterator[Events]:
         """The work of each source."""
-        return (Events(self, source) for source in self.rows.sources)
+        return map(self.of, self.rows.sources)
+
+    def of(self, source: str) -> Events:
+        """The work of a source. That of the last one is kept, with what was found of it, for the next question."""
+        if self._last is None or self._last.source != source:
+            self._last = Events(self, source)
+        return self._last
 
     def by_shape(self, value: Callable[[Shape], Any]) -> tuple[Int32, list[Any]]:
         """A number for each shape, and the values with these numbers."""
@@ -113,9 +122,17 @@ class Events:
         self.shape: Int32 = columns["shape"]
         self._columns = columns
         self.unlikely: list[str] = []  # devices whose work begins later after its calls than the device worked at all
+        self._found: dict[Any, Any] = {}
 
     def __len__(self) -> int:
         return len(self.ts)
+
+    def once(self, find: Callable[[Work, Events], Found]) -> Found:
+        """What a function finds of the work of this source, which several questions want to know."""
+        if find not in self._found:
+            self._found[find] = find(self._all, self)
+        found: Found = self._found[find]
+        return found
 
     @cached_property
     def roles(self) -> UInt8:

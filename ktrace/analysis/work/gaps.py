@@ -24,7 +24,7 @@ import numpy as np
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.analysis.work.gather import SummaryInput
-from ktrace.analysis.work.launching import Launching
+from ktrace.analysis.work.launching import Launching, launching_of
 from ktrace.analysis.work.spans import KINDS, generic, innermost
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.stages.order.nesting import around
@@ -210,15 +210,20 @@ class Gaps(NamedTuple):
         return self.end - self.begin
 
 
-def gaps_of(events: Events, group: Int32, groups: int) -> Gaps:
-    """The gaps between the work of each group, such as a device.
+def gaps_of(events: Events) -> Gaps:
+    """The gaps between the work of each device of a source.
 
     They add up to the time from the start of its first to the end of its last work in which nothing runs. Work without
     a duration divides no gap.
     """
-    rows_of = by_group(group, groups) if groups > 1 else lambda number: np.arange(len(events))
-    found = [_gaps(events, rows_of(number)) for number in range(groups)]
-    place = np.repeat(np.arange(groups, dtype=np.int32), [len(begin) for begin, *_ in found])
+    return events.once(_of_devices)
+
+
+def _of_devices(_: Work, events: Events) -> Gaps:
+    group, places = events.places
+    rows_of = by_group(group, len(places)) if len(places) > 1 else lambda number: np.arange(len(events))
+    found = [_gaps(events, rows_of(number)) for number in range(len(places))]
+    place = np.repeat(np.arange(len(places), dtype=np.int32), [len(begin) for begin, *_ in found])
     columns = [np.concatenate([np.zeros(0, np.int64), *parts]) for parts in zip(*found, strict=True)]
     begin, end, before, after = columns if columns else [np.zeros(0, np.int64)] * 4
     call = events.call[after]
@@ -247,8 +252,13 @@ def _gaps(events: Events, rows: Int64) -> tuple[Int64, Int64, Int64, Int64]:
     return reached[after - 1], ts[after], rows[longest[after - 1]], rows[after]
 
 
-def causes_of(gaps: Gaps, work: Work, events: Events, launching: Launching) -> tuple[Int8, HostActivity]:
-    """The cause of each gap, an index of CAUSES, and what the host did in those that it decided."""
+def causes_of(events: Events) -> tuple[Int8, HostActivity]:
+    """The cause of each gap of `gaps_of`, an index of CAUSES, and what the host did in those that it decided."""
+    return events.once(_causes)
+
+
+def _causes(work: Work, events: Events) -> tuple[Int8, HostActivity]:
+    gaps, launching = gaps_of(events), launching_of(events)
     cause = np.full(len(gaps.begin), UNKNOWN, np.int8)
     known = np.flatnonzero(gaps.call >= 0)
     began = events.calls["ts"][gaps.call[known]] <= gaps.begin[known]

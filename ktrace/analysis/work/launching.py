@@ -61,8 +61,12 @@ class Launching(NamedTuple):
     unseen: Bools
 
 
-def launching_of(work: Work, events: Events) -> Launching:
+def launching_of(events: Events) -> Launching:
     """How the work of a source came to begin."""
+    return events.once(_launching)
+
+
+def _launching(work: Work, events: Events) -> Launching:
     place, places = events.places
     pieces = _Pieces(work, events)
     latency, samples = np.full(len(places), ASSUMED, np.int64), np.zeros(len(places), np.int64)
