@@ -79,6 +79,7 @@ MODULES = (
     # Programs that watch devices.
     "smi",
     "prometheus",
+    "ingero",
     # CPU profilers.
     *("tracy_csv", "cpuprofile", "pprof"),
     # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.

@@ -88,6 +88,10 @@ KINDS: dict[str, Kind] = {
         "Nothing relates the clock of a source to the clock of the first one; as a guess, both sources begin together.",
     ),
     "local-time": Kind(Severity.NOTE, "Times of an unknown zone were read as UTC; merge --offset corrects that."),
+    "not-stored": Kind(
+        Severity.NOTE,
+        "The tool counted more events than it stored: statistics are of all, the timeline has the stored.",
+    ),
     "no-times": Kind(
         Severity.NOTE, "Readings without times became their number, mean and range; with times they lie beside kernels."
     ),
