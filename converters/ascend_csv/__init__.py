@@ -1,12 +1,15 @@
-"""CSV files of Huawei Ascend's profilers: torch_npu, MindSpore, msprof; one file, or a folder of them as one trace.
+"""CSV files of Huawei Ascend's profilers: torch_npu, MindSpore, msprof, msprof op; one file, or a folder as one trace.
 
 kernel_details.csv    Step Id,Device_id,Task ID,Stream ID,Name,Type,Accelerator Core,Start Time(us),Duration(us),...
                       1,0,1259,16,ZerosLike46,ZerosLike,AI_VECTOR_CORE,"1699529622790614.812	",607.98,...
 op_summary_*.csv      Device_id,Model ID,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us),...
 op_statistic_*.csv    Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)
+OpBasicInfo.csv       Op Name,Op Type,Task Duration(us),Block Dim,Mix Block Dim,Device Id,Pid,Current Freq,Rated Freq,
+PipeUtilization.csv   block_id,sub_block_id,aic_time(us),aic_total_cycles,aic_cube_ratio,...,aiv_time(us),...
 
 Tables are recognised by their headings without units, in lower case. Facts: the headings in msprof
-(csrc/application/summary, msconfig) and torch_npu (profiler/analysis), 2023 to 2026.
+(csrc/application/summary, msconfig) and torch_npu (profiler/analysis), 2023 to 2026; in msopprof
+(profiling/device/data_parse/metric_csv_header.h), 2026.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.ascend_folder import CSV, chosen
+from ktrace.kit.ascend_folder import CSV, OP, chosen
 
 #: The headings are the first line; a few lines may be before them.
 _LINES = 8
@@ -38,6 +41,7 @@ class Table:
 TASKS, UNTIMED, TASK_TIME, OP_STATISTIC, COMMUNICATION = "tasks", "op_summary", "task_time", "op_statistic", "comm"
 API, STEP_TIME, ITERATIONS, MEMORY, NPU_MEMORY = "api", "step_trace_time", "step_trace", "memory", "npu_mem"
 ALLOCATIONS, OPERATORS, MARKS, AICPU, CACHE = "operator_memory", "operator_details", "msprof_tx", "aicpu", "l2_cache"
+OPERATOR, CORES = "OpBasicInfo", "cores"
 
 #: The first one that matches wins.
 TABLES = (
@@ -51,6 +55,7 @@ TABLES = (
             "duration|task duration",
         ),
     ),
+    Table(OPERATOR, ("op name", "op type", "task duration", "block dim", "pid|current freq")),
     Table(UNTIMED, ("op name", "op type|task type", "task duration")),
     Table(TASK_TIME, ("kernel_name", "kernel_type", "task_time", "task_start", "task_stop")),
     Table(OP_STATISTIC, ("op type", "core type", "count", "total time")),
@@ -65,13 +70,16 @@ TABLES = (
     Table(MARKS, ("pid", "tid", "event_type", "start_time", "end_time", "message")),
     Table(AICPU, ("node", "compute_time", "memcpy_time", "task_time", "dispatch_time")),
     Table(CACHE, ("stream id", "task id", "hit rate", "victim rate", "op name")),
+    Table(CORES, ("block_id", "sub_block_id", "aic_total_cycles|aiv_total_cycles")),
+    Table(CORES, ("aic_time", "aic_total_cycles")),
+    Table(CORES, ("aic_l2_cache_hit_rate",)),
 )
 
 #: Words of which each table has at least one, as its file spells them.
 _WORDS = (
     *("Accelerator Core", "Task Type", "Task Duration", "kernel_type", "Core Type", "OP Type", "API Name", "Computing"),
     *("Iteration Time", "Total Reserved", "timestamp(us)", "Allocation Time", "Host Self Duration", "event_type"),
-    *("Compute_time", "Victim Rate"),
+    *("Compute_time", "Victim Rate", "_total_cycles", "aic_l2_cache_hit_rate"),
 )
 
 
@@ -79,7 +87,7 @@ def probe(sample: Sample) -> Match | None:
     """DIALECT for the headings of one of the tables, and for a folder of such files."""
     if sample.listing is not None:
         files = chosen(sample.listing)
-        if files is None or files.what != CSV:
+        if files is None or files.what not in (CSV, OP):
             return None
         return Match(Score.DIALECT, f"contains files of Ascend's profiler, such as {files.read[0]}")
     start = sample.head[:4096]
@@ -113,8 +121,11 @@ def plain(heading: str) -> str:
 
 FORMAT = Format(
     "ascend-csv",
-    "Huawei Ascend tables (torch_npu, MindSpore, msprof) as CSV, a file or a folder",
-    patterns=("kernel_details*.csv", "op_summary*.csv", "op_statistic*.csv", "task_time*.csv", "step_trace*.csv"),
+    "Huawei Ascend tables (torch_npu, MindSpore, msprof, msprof op) as CSV, a file or a folder",
+    patterns=(
+        *("kernel_details*.csv", "op_summary*.csv", "op_statistic*.csv", "task_time*.csv", "step_trace*.csv"),
+        *("OpBasicInfo*.csv", "PipeUtilization*.csv"),
+    ),
     probe=probe,
     read="ktrace.converters.ascend_csv.reader:read",
     words=(
@@ -134,6 +145,8 @@ FORMAT = Format(
         "event_type",
         "compute_time",
         "victim rate",
+        "_total_cycles",
+        "aic_l2_cache_hit_rate",
     ),
     prose=True,
     reads_folders=True,

@@ -1,14 +1,10 @@
 """Reads Ascend's CSV files: rows with times as events, statistics as summaries; a folder of them is one trace.
 
-Of memory over time, each figure of a row is a counter:
-
-Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type      PTA Total Allocated, PTA Total Reserved
-Device_id,event,ddr(KB),hbm(KB),memory(KB),timestamp(us)                        Device ddr, Device hbm, Device memory
-
 Of statistics, a row is a summary, or one for each figure of a step:
 
 0,MatMulV2,AI_CORE,332,17945.3,1.28,54.052,329.68,8.212       kernel MatMulV2: count, total, min, avg, max, percent
 0,1,85704.02,3873.52,630.54,...                               metric Computing of step 1, metric Free of step 1, ...
+MatMul_mix_aic,mix,9.25,2,4,0,7001,1650,1800,                 kernel MatMul_mix_aic, that the metrics of cores are of
 """
 
 from __future__ import annotations
@@ -17,38 +13,31 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from ktrace.conversion import Conversion
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source
-from ktrace.kit.ascend_folder import CSV, own_files
+from ktrace.kit.ascend_folder import CSV, OP, operator_run, own_files
 from ktrace.kit.ascend_tasks import DEVICE, task_kind
-from ktrace.kit.columnar.blocks import Batches, timed
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows
-from ktrace.kit.columnar.text_cells import only
-from ktrace.kit.columnar.typed_cells import Field, Number, Time, Whole, Word, typed
 from ktrace.kit.text.headings import STATISTICS, Columns, heading, plain, read_figures
 from ktrace.kit.text.numbers import number
 from ktrace.model.batch import Batch
-from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
 from . import (
     API,
     CACHE,
     COMMUNICATION,
-    MEMORY,
-    NPU_MEMORY,
+    CORES,
     OP_STATISTIC,
+    OPERATOR,
     OPERATORS,
     STEP_TIME,
     UNTIMED,
     table_kind,
 )
-from .events import EVENTS, IDS, EventRows, Listed, device_of
+from .events import EVENTS, IDS, EventRows, Listed
+from .figures import COUNTERS, Kernel, counters, metrics
 
 _PLACE = {"device": ("device id",)}
 
@@ -63,8 +52,15 @@ _COLUMNS = {
     UNTIMED: Columns(
         {"name": ("op name",), "type": ("task type",), "total": ("task duration",), **_PLACE}, ("name", "total")
     ),
+    OPERATOR: Columns(
+        {
+            **{"name": ("op name",), "type": ("op type",), "total": ("task duration",), **_PLACE},
+            **{"grid_x": ("block dim",), "pid": ("pid",)},
+        },
+        ("name", "total"),
+    ),
 }
-_KINDS = {COMMUNICATION: "kernel", API: "api", OPERATORS: "op"}
+_KINDS = {COMMUNICATION: "kernel", API: "api", OPERATORS: "op", OPERATOR: "kernel"}
 
 #: Columns of a step that aren't durations.
 _NOT_DURATIONS = frozenset({"device id", "step", "type", "index"})
@@ -73,24 +69,31 @@ _NOT_DURATIONS = frozenset({"device id", "step", "type", "index"})
 _RATES = ("Hit Rate", "Victim Rate")
 
 #: Cells without a figure.
-_NONE = ("", "N/A")
+_NONE = ("", "N/A", "NA")
 
 
-def add_statistics(item: CsvRows, rows: RowBuilder, conversion: Conversion, first_id: int) -> None:
-    """Adds the summaries of some rows; reports those without a name or a figure, and figures that aren't numbers."""
-    headings = item.table.headings
+def add_statistics(
+    item: CsvRows, rows: RowBuilder, conversion: Conversion, first_id: int, run: str | None = None
+) -> int:
+    """Adds the summaries of some rows; reports those without a name or a figure, and figures that aren't numbers.
+
+    Returns the number of rows that have summaries.
+    """
+    headings, added = item.table.headings, 0
     cells = [item.block.take(name).to_pylist() for name in headings]  # type: ignore[union-attr]
     for line, *values in zip(item.block.numbers.to_pylist(), *cells, strict=True):
         texts = [value or "" for value in values]
-        place = {"id": first_id + line * IDS, "table": item.table.ordinal}
+        place = {"id": first_id + line * IDS, "table": item.table.ordinal, "run": run}
         add = {STEP_TIME: _add_step, CACHE: _add_cache}.get(item.table.what, _add_row)
         where, odd = f"{item.block.place} {line}", dict[str, str]()
         if problem := add(item, texts, rows, place, odd):
             conversion.report.issue("bad-record", where, problem)
             continue
         conversion.report.used()
+        added += 1
         for name, cell in odd.items():
             conversion.report.issue("misfit", where, f"{name}: {cell[:40]}")
+    return added
 
 
 def _add_row(
@@ -104,24 +107,31 @@ def _add_row(
     if not name or not figures or "total" not in figures.columns:
         return "no figure" if name else "no name"
     core = _cell(cells, fields, "type")
-    device = _cell(cells, fields, "device")
     scope = _cell(cells, fields, "scope")
-    number_of = int(device) if device.isascii() and device.isdecimal() and len(device) < 19 else None
-    once: dict[str, Any] = {"count": 1} if what == UNTIMED else {}
+    once: dict[str, Any] = {"count": 1} if what in (UNTIMED, OPERATOR) else {}
     args = dict(figures.args)
-    if number_of is None and device:
-        args["Device_id"] = device
+    ids: dict[str, Any] = {}
+    for field in fields.keys() & {"device", "grid_x", "pid"}:
+        ids[field] = _whole(cell := _cell(cells, fields, field))
+        if ids[field] is None and cell not in _NONE:
+            args[item.table.headings[fields[field]]] = cell
+    if ids.get("device") is None and what not in (API, OPERATORS):
+        ids["device"] = 0
     rows.summary(
         _KINDS.get(what) or task_kind(core),
         name,
         cat=core or None,
-        device=number_of if number_of is not None or what in (API, OPERATORS) else 0,
         scope=[scope] if scope else None,
         args=args,
         **place,
+        **ids,
         **once | figures.columns,
     )
     return None
+
+
+def _whole(cell: str) -> int | None:
+    return int(cell) if cell.isascii() and cell.isdecimal() and len(cell) < 19 else None
 
 
 def _cell(cells: list[str], fields: dict[str, int], field: str) -> str:
@@ -148,7 +158,7 @@ def _add_step(
         rows.summary(
             "metric",
             name,
-            device=int(device) if device.isascii() and device.isdecimal() and len(device) < 19 else None,
+            device=_whole(device),
             scope=[f"step {step}"] if step else None,
             value=float(value * 1000),
             unit="ns",
@@ -176,70 +186,6 @@ def _add_cache(
     return None
 
 
-COUNTERS = frozenset({MEMORY, NPU_MEMORY})
-
-#: Heading -> the factor of its unit, which is written as if it were 1000: msprof and torch_npu divide by 1024.
-_FACTORS = {"KB": 1024.0, "MB": 1024.0**2}
-_FIGURES = ("Total Allocated", "Total Reserved", "Total Active", "ddr", "hbm", "memory", "allocated", "active")
-
-_FIELDS: dict[str, Field] = {
-    "ts": Time("Timestamp"),
-    "of": Word("Component", "event"),
-    "device": Whole("Device_id"),
-    "type": Word("Device Type", "Device"),
-}
-
-
-def counters(item: CsvRows, conversion: Conversion, first_id: int) -> Iterator[Batch]:
-    """Yields the counters of some rows. The first one of a row has the cells that are no figures."""
-    table = {name: name for name in item.table.headings}
-    figures = {
-        f"figure {name}": (own, unit)
-        for name in _FIGURES
-        for own in table
-        for unit in ("KB", "MB", "")
-        if own.casefold() == (f"{name}({unit})" if unit else name).casefold()
-    }
-    fields = _FIELDS | {key: Number(own.partition("(")[0]) for key, (own, _) in figures.items()}
-    block = timed(typed(item, fields, conversion.report, {"ts": "us"}), conversion, "<ts>")
-    if not len(block):
-        return
-    device = device_of(block)
-    ts: pa.Array = block.take("<ts>")
-    component, kind = block.take("<of>"), block.take("<type>")
-    ids = first_id + block.numbers.to_numpy() * IDS
-    values = {key: column for key in figures if (column := block.take(f"<{key}>")) is not None}
-    known = np.stack([present(column) for column in values.values()], 1)
-    for own in (figures[key][0] for key in values):
-        if (odd := block.get(own)) is not None and odd.null_count < len(odd):  # what isn't a number is left there
-            first = pc.index(odd.is_valid(), True).as_py()
-            conversion.report.issue("misfit", block.where(first), f"{own}: {odd[first]}", len(odd) - odd.null_count)
-    row, figure = np.nonzero(known)
-    first = np.diff(row, prepend=-1) != 0
-    names = pa.array([figures[key][0].partition("(")[0] for key in values]).take(figure)
-    factors = np.array([_FACTORS.get(figures[key][1], 1.0) for key in values])
-    units = pa.array(["B" if figures[key][1] else None for key in values], pa.string())
-    numbers = np.stack([column.fill_null(0).to_numpy() for column in values.values()], 1)
-    of = pa.nulls(len(row), pa.string()) if component is None else component.take(row)
-    rest = block.rest() | ({} if kind is None else {"args.Device Type": kind})
-    if len(row):
-        yield Batches(conversion).batch(
-            "events",
-            ids[row] + figure,
-            kind="counter",
-            timing="measured",
-            ts=ts.take(row),
-            device=device.take(row),
-            name=pc.utf8_ltrim_whitespace(pc.binary_join_element_wise(pc.fill_null(of, ""), names, " ")),
-            value=pa.array(numbers[row, figure] * factors[figure]),
-            unit=units.take(figure),
-            **{name: only(column.take(row), first) for name, column in rest.items()},
-        )
-    conversion.report.used(int(first.sum()))
-    for lacking in np.flatnonzero(~known.any(1)).tolist():
-        conversion.report.issue("bad-record", block.where(lacking), "no figure")
-
-
 #: The ids of a file in a folder begin at this times its number: enough for 2^40 lines.
 _IDS_OF_FILE = 1 << 44
 
@@ -250,7 +196,10 @@ _SINCE_1970 = 10**18
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields tasks, calls, markers, allocations, counters; summaries from statistics."""
     rows = RowBuilder(conversion)
-    files = own_files(source, CSV, conversion) if source.is_folder else [("", source)]
+    files = own_files(source, CSV, conversion, OP) if source.is_folder else [("", source)]
+    files.sort(key=lambda file: not PurePath(file[0]).name.startswith(OPERATOR))
+    kernels: dict[str, Kernel] = {}
+    several = len({operator_run(path) for path, _ in files}) > 1
     devices: set[int] = set()
     listed = Listed()
     latest: list[int] = []
@@ -262,7 +211,13 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         for item in bad.left_out(file.path, iter(blocks)):
             if not isinstance(item, CsvRows):
                 continue
-            for batch in _batches(item, events, rows, conversion, place * _IDS_OF_FILE):
+            run, first_id = operator_run(path), place * _IDS_OF_FILE
+            if item.table.what == OPERATOR:
+                folder = str(PurePath(path).parent) if several else None
+                if add_statistics(item, rows, conversion, first_id, folder) == len(item.block) == 1:
+                    kernels[run] = _kernel(item, first_id, folder)
+                yield from rows.rest()  # before its metrics, in batches of any size
+            for batch in _batches(item, events, rows, conversion, first_id, kernels.get(run, Kernel())):
                 _note(batch, devices, latest)
                 yield batch
             yield from rows.ready()
@@ -275,15 +230,26 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _batches(
-    item: CsvRows, events: EventRows, rows: RowBuilder, conversion: Conversion, first_id: int
+    item: CsvRows, events: EventRows, rows: RowBuilder, conversion: Conversion, first_id: int, kernel: Kernel
 ) -> Iterator[Batch]:
     what = item.table.what
     if what in EVENTS:
         yield from events.rows(item)
     elif what in COUNTERS:
         yield from counters(item, conversion, first_id)
-    else:
+    elif what == CORES:
+        yield from metrics(item, kernel, conversion, first_id)
+    elif what != OPERATOR:
         add_statistics(item, rows, conversion, first_id)
+
+
+def _kernel(item: CsvRows, first_id: int, run: str | None) -> Kernel:
+    """The kernel of OpBasicInfo, which has one row."""
+    fields = _COLUMNS[OPERATOR].match([heading(name) for name in item.table.headings]) or {}
+    own = {field: item.block.get(item.table.headings[index]) for field, index in fields.items()}
+    texts = {field: cells[0].as_py() or "" for field, cells in own.items() if cells is not None}
+    device = _whole(texts.get("device", "").strip())
+    return Kernel(first_id + item.block.numbers[0].as_py() * IDS, texts["name"].strip(), device or 0, run)
 
 
 def _note(batch: Batch, devices: set[int], latest: list[int]) -> None:

@@ -4,6 +4,7 @@ ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_0.db     all of it: read if it is
 ASCEND_PROFILER_OUTPUT/trace_view.json                  without shapes and counters: read if there is no database
 ASCEND_PROFILER_OUTPUT/kernel_details.csv, ...          tables: read if there is no timeline
 PROF_000001_.../mindstudio_profiler_output/             msprof's own files of the same run
+OPPROF_.../OpBasicInfo.csv, PipeUtilization.csv, ...    tables of msprof op: one kernel, a profile of its own
 
 The files that a reader opens of a folder; the others are reported.
 """
@@ -21,7 +22,7 @@ from ktrace.errors import DamagedInput, InputError
 from ktrace.input.boundary import input_faults
 from ktrace.input.source import Source, file_in
 
-DB, JSON, CSV = "db", "json", "csv"
+DB, JSON, CSV, OP = "db", "json", "csv", "op"
 
 _STAMP = r"(?:_slice)?(?:_\d{1,20}){0,4}"
 _PACKED = r"(?:\.gz|\.zst)?"
@@ -34,6 +35,12 @@ _TABLES = (
     rf"(?P<table>kernel_details|op_summary|task_time|op_statistic|communication_statistic|api_statistic|step_trace_time"
     rf"|step_trace|(?:ge_)?memory_record|(?:ge_)?operator_memory|npu_module_mem|npu_mem|operator_details|msprof_tx|aicpu"
     rf"|l2_cache){_STAMP}\.csv{_PACKED}"
+)
+
+#: Tables of msprof op: those of one folder, with one stamp, are about one kernel.
+_OF_OPERATOR = (
+    r"(?P<table>OpBasicInfo|ArithmeticUtilization|PipeUtilization|ResourceConflictRatio|L2Cache|Memory(?:L0|UB)?)"
+    r"(?:_\d{1,20})?\.csv"
 )
 
 #: Table -> those that have the same operations with more about them.
@@ -51,9 +58,12 @@ _REPEATS = {
 _OTHER = (
     r"(?s)(?:.*/)?(?:FRAMEWORK|logs|PROF_\d+_\w+|host|device_\d+|data|analyze|sqlite|mindstudio_profiler_log)/.+"
     r"|(?:.*/)?(?:profiler_(?:info|metadata)\w*\.json|communication(?:_matrix)?\.json|analysis\.db|analyse\.done|\w+\.csv"
-    r"|communication_analyzer\.db|(?:task_time|step_trace|hccl|msprof_tx|api_statistic)\w*\.json|README\.txt)"
+    r"|communication_analyzer\.db|(?:task_time|step_trace|hccl|msprof_tx|api_statistic)\w*\.json|README\.txt"
+    r"|dump/.+|visualize_data\.bin|op_basic_info\.txt)"
 )
 _MOST_LEVELS = 4
+
+_NOT_OURS = "not a file of Ascend's profiler"
 
 
 @dataclass(frozen=True)
@@ -69,10 +79,11 @@ class Files:
 def chosen(listing: Iterable[str]) -> Files | None:
     """Returns the files of one profile in a folder; None for a folder with other content, or several profiles.
 
-    There must be one database, else one timeline, else tables in one folder, at the level closest to the top.
+    There must be one database, else one timeline, else tables in one folder, at the level closest to the top; or
+    tables of msprof op alone, of any number of kernels.
     """
     paths = sorted(listing, key=lambda path: (path.count("/"), path))
-    found: dict[str, list[str]] = {DB: [], JSON: [], CSV: []}
+    found: dict[str, list[str]] = {DB: [], JSON: [], CSV: [], OP: []}
     for path in paths:
         if path.count("/") <= _MOST_LEVELS and (what := form_of(path)):
             found[what].append(path)
@@ -80,15 +91,15 @@ def chosen(listing: Iterable[str]) -> Files | None:
     strange = [path for path in paths if form_of(path) is None and not re.fullmatch(_OTHER, path)]
     if not own or len(strange) > own // 2 or not _is_profile(found):
         return None
-    for what, files in found.items():
-        if files:
-            read = _nearest(files)
-            if len({path.rpartition("/")[0] for path in read}) > 1 or (what != CSV and len(read) > 1):
-                return None  # several profiles, or parts of one: each is an input of its own
-            read = _tables(read) if what == CSV else read
-            same = tuple(path for path in paths if path not in read and path not in strange)
-            return Files(what, tuple(read), same, tuple(strange))
-    return None
+    what, files = next(form for form in found.items() if form[1])
+    read = files if what == OP else _nearest(files)
+    several = len({path.rpartition("/")[0] for path in read}) > 1
+    if what != OP and (several or (what != CSV and len(read) > 1)):
+        return None  # several profiles, or parts of one: each is an input of its own
+    read = _tables(read) if what == CSV else read
+    strange += [path for path in found[OP] if what != OP]
+    same = tuple(path for path in paths if path not in read and path not in strange)
+    return Files(what, tuple(read), same, tuple(strange))
 
 
 def form_of(path: str) -> str | None:
@@ -98,7 +109,16 @@ def form_of(path: str) -> str | None:
         return DB
     if re.fullmatch(_TIMELINE, name):
         return JSON
+    if re.fullmatch(_OF_OPERATOR, name):
+        return OP
     return CSV if re.fullmatch(_TABLES, name) else None
+
+
+def operator_run(path: str) -> str:
+    """Returns what the files of one run of msprof op have in common: their folder, and what follows their table."""
+    folder, _, name = path.rpartition("/")
+    found = re.fullmatch(_OF_OPERATOR, name)
+    return f"{folder}/{name.removeprefix(found['table']).removesuffix('.csv')}" if found else path
 
 
 def _is_profile(found: dict[str, list[str]]) -> bool:
@@ -112,10 +132,15 @@ def _is_profile(found: dict[str, list[str]]) -> bool:
         "npu_m",
         "operator_mem",
     )
+    unsure = ("L2Cache", "Memory.", "Memory_")
     tables = [path.rsplit("/", 1)[-1] for path in found[CSV]]
     names = [path.rsplit("/", 1)[-1] for path in found[JSON]]
+    of_operator = [path.rsplit("/", 1)[-1] for path in found[OP]]
     return (
-        bool(found[DB]) or any(name.startswith(sure) for name in tables) or any("trace_view" in name for name in names)
+        bool(found[DB])
+        or any(name.startswith(sure) for name in tables)
+        or any("trace_view" in name for name in names)
+        or not all(name.startswith(unsure) for name in of_operator)
     )
 
 
@@ -131,17 +156,17 @@ def _tables(files: list[str]) -> list[str]:
     return [path for path in files if there.isdisjoint(_REPEATS.get(kinds[path], ()))]
 
 
-def own_files(folder: Source, what: str, conversion: Conversion) -> list[tuple[str, Source]]:
+def own_files(folder: Source, what: str, conversion: Conversion, *others: str) -> list[tuple[str, Source]]:
     """Returns path and source of each file to read, and reports those that repeat them, and other files.
 
-    Raises DamagedInput for a folder without one profile in the form `what`.
+    Raises DamagedInput for a folder without one profile in the form `what`, or in one of `others`.
     """
     files = chosen(folder.sample().listing or ())
-    if files is None or files.what != what:
+    if files is None or files.what not in (what, *others):
         raise DamagedInput(
             f"is no folder of one profile in the form {what}",
             path=folder.path,
-            expected="ASCEND_PROFILER_OUTPUT or mindstudio_profiler_output",
+            expected="ASCEND_PROFILER_OUTPUT, mindstudio_profiler_output or OPPROF_*",
             remedy="name the file, or leave out --from",
         )
     report = conversion.report
@@ -151,7 +176,8 @@ def own_files(folder: Source, what: str, conversion: Conversion) -> list[tuple[s
         report.issue("same-run", path)
     for path in files.strange:
         report.record()
-        report.issue("unrecognised", path, "not a file of Ascend's profiler")
+        other = "tables of msprof op, a profile of their own: name them" if form_of(path) == OP else _NOT_OURS
+        report.issue("unrecognised", path, other)
     return [(path, file_in(folder, path)) for path in files.read]
 
 

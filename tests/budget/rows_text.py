@@ -136,6 +136,10 @@ TEXT = (
         '1,«name»,AI_CORE,«track»,5,10.5,"«start»\t","«end»\t"',
     ),
     _line(
+        "ascend-csv/two-kernels-of-msprof-op/gemm_mix_aic/0/PipeUtilization_20260102030405678.csv",
+        "«id»,«name»,2.500000,4125,0.625000,0.250000,0.500000,NA,NA,NA,",
+    ),
+    _line(
         "ort-web/webgpu-jsep-of-several-versions.log",
         '[profiling] kernel "7001|Conv|«name»|Conv2DMatMul" input[0]: [1,3,64,64] | float32, input[1]:'
         " [16,3,3,3] | float32,"

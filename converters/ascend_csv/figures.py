@@ -1,0 +1,205 @@
+"""Rows with several figures of their own: memory over time, and the cores that ran a kernel.
+
+Of memory, each figure of a row is a counter:
+
+Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type      PTA Total Allocated, PTA Total Reserved
+Device_id,event,ddr(KB),hbm(KB),memory(KB),timestamp(us)                        Device ddr, Device hbm, Device memory
+
+Of msprof op, each figure is a metric of the kernel, in the scope of a block and a core of it:
+
+block_id,sub_block_id,aic_time(us),aic_cube_ratio,aic_main_mem_read_bw(GB/s)    block 0, cube0: aic_time in ns, ...
+
+K is 1024, also in GB/s: msprof and torch_npu divide by 1024, msopprof by BIT_CONVERSION (data_parse/pmu_calculate.h).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.csv_blocks import CsvRows
+from ktrace.kit.columnar.text_cells import only
+from ktrace.kit.columnar.typed_cells import Field, Number, Time, Whole, Word, typed
+from ktrace.model.arrays import Bools, Float64, Int64
+from ktrace.model.batch import Batch
+from ktrace.model.masks import present
+from ktrace.report import Report
+
+from . import MEMORY, NPU_MEMORY
+from .events import IDS, device_of
+
+COUNTERS = frozenset({MEMORY, NPU_MEMORY})
+
+_FIGURES = ("Total Allocated", "Total Reserved", "Total Active", "ddr", "hbm", "memory", "allocated", "active")
+
+_FIELDS: dict[str, Field] = {
+    "ts": Time("Timestamp"),
+    "of": Word("Component", "event"),
+    "device": Whole("Device_id"),
+    "type": Word("Device Type", "Device"),
+}
+
+#: Unit in a heading -> the unit of its figures, and their factor.
+_UNITS = {
+    "": (None, 1.0),
+    "%": ("%", 1.0),
+    "us": ("ns", 1000.0),
+    "KB": ("B", 1024.0),
+    "MB": ("B", 1024.0**2),
+    "GB/s": ("B/s", 1024.0**3),
+}
+
+#: A heading of msprof op: L1_to_GM_datas(KB)(estimate).
+_HEADING = re.compile(r"(?P<name>[^()]+)(?:\((?P<unit>us|KB|GB/s|%)\))?(?P<rest>\(estimate\))?")
+
+#: Headings of msprof op that aren't figures; a blank heading, after the last comma, is a number.
+_NO_FIGURE = re.compile(r"block_id|sub_block_id|device[ _]id|#.*", re.IGNORECASE)
+
+#: The ids of the metrics of a line begin at this times its number.
+_IDS_OF_CORES = 1 << 12
+
+
+class Measure(NamedTuple):
+    """What a column measures: its heading, a name and a unit of the model, and the factor of its figures."""
+
+    heading: str
+    name: str
+    unit: str | None
+    factor: float
+
+
+class _Found(NamedTuple):
+    """The figures of a block: for each the row and the measure, and whether it is the row's first one."""
+
+    row: Int64
+    measure: Int64
+    value: Float64
+    first: Bools
+
+
+def counters(item: CsvRows, conversion: Conversion, first_id: int) -> Iterator[Batch]:
+    """Yields the counters of some rows. The first one of a row has the cells that are no figures."""
+    measures = [
+        Measure(own, own.partition("(")[0], *_UNITS[unit])
+        for name in _FIGURES
+        for own in item.table.headings
+        for unit in ("KB", "MB", "")
+        if own.casefold() == (f"{name}({unit})" if unit else name).casefold()
+    ]
+    block = timed(_typed(item, _FIELDS, measures, conversion.report), conversion, "<ts>")
+    if not len(block):
+        return
+    device = device_of(block)
+    ts: pa.Array = block.take("<ts>")
+    component, kind = block.take("<of>"), block.take("<type>")
+    found = _found(block, measures, conversion.report)
+    of = pa.nulls(len(found.row), pa.string()) if component is None else component.take(found.row)
+    names = _each(found, (measure.name for measure in measures))
+    rest = block.rest() | ({} if kind is None else {"args.Device Type": kind})
+    if len(found.row):
+        yield Batches(conversion).batch(
+            "events",
+            _ids(block, found, first_id, IDS),
+            kind="counter",
+            timing="measured",
+            ts=ts.take(found.row),
+            device=device.take(found.row),
+            name=pc.utf8_ltrim_whitespace(pc.binary_join_element_wise(pc.fill_null(of, ""), names, " ")),
+            value=found.value,
+            unit=_each(found, (measure.unit for measure in measures)),
+            **_of_first(rest, found),
+        )
+
+
+class Kernel(NamedTuple):
+    """The kernel that msprof op measured, from OpBasicInfo: the id of its row, its name, its device."""
+
+    id: int | None = None
+    name: str | None = None
+    device: int | None = None
+    run: str | None = None
+
+
+def metrics(item: CsvRows, kernel: Kernel, conversion: Conversion, first_id: int) -> Iterator[Batch]:
+    """Yields the metrics of a kernel on some cores. The first one of a row has the cells that are no figures."""
+    measures = []
+    for own in item.table.headings[:_IDS_OF_CORES]:
+        if not _NO_FIGURE.fullmatch(own):
+            parts = _HEADING.fullmatch(own)
+            name, unit = (parts["name"] + (parts["rest"] or ""), parts["unit"] or "") if parts else (own, "")
+            measures.append(Measure(own, name, *_UNITS[unit]))
+    fields = {"block": Word("block_id"), "core": Word("sub_block_id"), "device": Whole("Device Id", "Device_id")}
+    block = _typed(item, fields, measures, conversion.report)
+    places = [block.take("<block>"), block.take("<core>")]
+    device = block.take("<device>")
+    found = _found(block, measures, conversion.report)
+    if not len(found.row):
+        return
+    yield Batches(conversion).batch(
+        "summaries",
+        _ids(block, found, first_id, _IDS_OF_CORES),
+        kind="kernel",
+        name=kernel.name or "[no name]",
+        parent=kernel.id,
+        run=kernel.run,
+        device=kernel.device if device is None else device.take(found.row),
+        table=item.table.ordinal,
+        scope=_scope(*places).take(found.row) if None not in places else None,
+        metric=_each(found, (measure.name for measure in measures)),
+        value=found.value,
+        unit=_each(found, (measure.unit for measure in measures)),
+        **_of_first(block.rest(), found),
+    )
+
+
+def _scope(block: pa.Array, core: pa.Array) -> pa.ListArray:
+    """The place of each row: ["block 0", "cube0"]."""
+    blocks = pc.binary_join_element_wise("block", pc.fill_null(block, "?"), " ").to_pylist()
+    return pa.array(
+        list(map(list, zip(blocks, pc.fill_null(core, "?").to_pylist(), strict=True))), pa.list_(pa.string())
+    )
+
+
+def _typed(item: CsvRows, fields: Mapping[str, Field], measures: Iterable[Measure], report: Report) -> Block:
+    numbers = {f"figure {own}": Number(own) for own, *_ in measures}
+    return typed(item, {**fields, **numbers}, report, {"ts": "us"})
+
+
+def _found(block: Block, measures: list[Measure], report: Report) -> _Found:
+    """The figures of the rows. Reports cells that aren't numbers, and rows without a figure; counts the others."""
+    columns: list[Any] = [block.take(f"<figure {own}>") for own, *_ in measures]
+    known = np.stack([present(column) for column in columns], 1)
+    values = np.stack([column.fill_null(0).to_numpy() for column in columns], 1)
+    for own, *_ in measures:
+        if (odd := block.get(own)) is not None and odd.null_count < len(odd):  # what isn't a number is left there
+            first = pc.index(odd.is_valid(), True).as_py()
+            report.issue("misfit", block.where(first), f"{own}: {odd[first]}", len(odd) - odd.null_count)
+    row, measure = np.nonzero(known)
+    starts = np.diff(row, prepend=-1) != 0
+    report.used(int(starts.sum()))
+    for lacking in np.flatnonzero(~known.any(1)).tolist():
+        report.issue("bad-record", block.where(lacking), "no figure")
+    factors = np.array([factor for *_, factor in measures])
+    return _Found(row, measure, values[row, measure] * factors[measure], starts)
+
+
+def _each(found: _Found, texts: Iterable[str | None]) -> pa.StringArray:
+    """The text of each figure's measure."""
+    return pa.array(list(texts), pa.string()).take(pa.array(found.measure))
+
+
+def _ids(block: Block, found: _Found, first_id: int, each: int) -> Int64:
+    ids: Int64 = first_id + block.numbers.to_numpy()[found.row] * each + found.measure
+    return ids
+
+
+def _of_first(rest: Mapping[str, pa.Array], found: _Found) -> dict[str, Any]:
+    """Arguments of rows, at the first figure of each row."""
+    return {name: only(column.take(found.row), found.first) for name, column in rest.items()}
