@@ -184,7 +184,7 @@ KINDS: dict[str, Kind] = {
 
 #: The stages between a reader and a writer, in the order in which rows pass through them.
 CHAIN = (
-    *("captures", "align", "metrics", "execution-trace", "classify", "pair", "explain"),
+    *("own-captures", "align", "metrics", "execution-trace", "captures", "classify", "pair", "explain"),
     *("crop", "filter", "coarsen", "layout", "order", "--table"),
 )
 

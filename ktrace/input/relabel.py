@@ -9,6 +9,7 @@ Everything is keyed by source (ids, links, correlation), so that equal numbers o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,11 @@ class Labels:
     def free(self, label: str) -> str:
         """Returns the label, with '#2' and so on if another input's rows have it."""
         return unique_name(label, self.inputs.__contains__)
+
+    def label_of(self, path: str) -> str | None:
+        """Returns the label of the rows of an input; None if it isn't read, or has several."""
+        found = [label for label, input in self.inputs.items() if Path(input) == Path(path)]
+        return found[0] if len(found) == 1 else None
 
     def apart(self, batches: Iterable[Batch], path: str, report: Report) -> Iterator[Batch]:
         """Yields the batches of one input, with new labels where an earlier input has the same; each is noted.

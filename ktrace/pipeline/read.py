@@ -91,7 +91,7 @@ def read_batches(
         yield from bad.left_out(one.path, batches, waiting=True) if one.found else batches
     bad.end()
     report.path = None
-    yield from own.arrows.rows(report) if own.arrows else ()
+    yield from own.arrows.rows(report, "own-captures", report.rows_read) if own.arrows else ()
 
 
 def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None) -> Iterator[Batch]:
@@ -221,7 +221,7 @@ def _stages(selection: Selection, report: Report, labelled: Labels) -> dict[str,
     if selection.execution_trace is not None:
         stages["nodes"] = lambda batches: _with_nodes(batches, str(selection.execution_trace), report)
     if selection.capture:
-        stages["capture"] = lambda batches: _with_captures(batches, selection, report)
+        stages["capture"] = lambda batches: _with_captures(batches, selection, report, labelled)
     if selection.classify:
         stages["classify"] = lambda batches: _classified(batches, selection, report)
     if selection.explain or selection.budget or crop or filter:  # a slice stays or goes as a whole
@@ -297,13 +297,13 @@ def _with_nodes(batches: Iterator[Batch], path: str, report: Report) -> Iterator
     return with_nodes(batches, nodes, report)
 
 
-def _with_captures(batches: Iterator[Batch], selection: Selection, report: Report) -> Iterator[Batch]:
+def _with_captures(batches: Iterator[Batch], selection: Selection, report: Report, labelled: Labels) -> Iterator[Batch]:
     """Adds the operators of the calls in traces of captures to the kernels that graphs replay."""
-    from ktrace.stages.replays import captures_of, with_captures
+    from ktrace.stages.replays import Arrows, captures_of, with_captures
 
-    account = Report(strict=report.strict)
+    account, theirs = Report(strict=report.strict), Labels()
     paths = paths_of(selection.capture)
-    captures = captures_of(read_batches(paths, account, jobs=selection.jobs or cores()))
+    captures = captures_of(read_batches(paths, account, jobs=selection.jobs or cores(), labelled=theirs))
     if not captures:
         raise InputError(
             "has no capture of a graph",
@@ -313,7 +313,7 @@ def _with_captures(batches: Iterator[Batch], selection: Selection, report: Repor
         )
     report.merge(account)
     report.inputs += account.inputs
-    return with_captures(batches, captures, report)
+    return with_captures(batches, captures, report, Arrows(lambda capture: labelled.label_of(theirs.inputs[capture])))
 
 
 def _classified(batches: Iterator[Batch], selection: Selection, report: Report) -> Iterator[Batch]:

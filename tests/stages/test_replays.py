@@ -410,7 +410,7 @@ def test_arrows_lead_from_captured_calls_of_the_same_input_to_what_replays_them(
     assert len(pairs) == 10, "all but the copy, whose call names no kernel"
     assert all(call == work for call, work in pairs)
     assert trace.report.balanced()
-    (ledger,) = [one for one in trace.report.stages if one.stage == "captures"]
+    (ledger,) = [one for one in trace.report.stages if one.stage == "own-captures"]
     assert ledger.added == {"arrows from captured calls": len(ends)}
     for out in ("x.perfetto", "x.parquet"):
         report = ktrace.convert(both, tmp_path / out)
@@ -419,6 +419,35 @@ def test_arrows_lead_from_captured_calls_of_the_same_input_to_what_replays_them(
     assert sum(row["name"] == "captured call" for row in again) == len(ends)
 
 
-def test_a_capture_in_another_file_has_no_arrows() -> None:
+def test_a_capture_that_is_not_read_has_no_arrows() -> None:
     trace = ktrace.read(REPLAYS, capture=CAPTURE)
     assert "captured call" not in {row["name"] for row in trace.to_arrow()["links"].to_pylist()}
+
+
+def test_arrows_lead_from_a_capture_among_the_inputs_to_what_replays_it(tmp_path: Path) -> None:
+    trace = ktrace.read([REPLAYS, CAPTURE], capture=CAPTURE)
+    rows = {(row["source"], row["id"]): row for row in trace.to_arrow()["events"].to_pylist()}
+    ends = [row for row in trace.to_arrow()["links"].to_pylist() if row["link"] == "capture"]
+    calls = {row["key"]: rows[row["source"], row["event"]] for row in ends if row["role"] == "out"}
+    arrows = [(calls[row["key"]], rows[row["source"], row["event"]]) for row in ends if row["role"] == "in"]
+    assert len(arrows) == 12, "six calls, two replays"
+    assert {(call["source"], work["source"]) for call, work in arrows} == {
+        ("graph-capture-of-rocm.pt.trace", "graph-replays-of-rocm.pt.trace")
+    }
+    kernels = [(json.loads(call["args"] or "{}").get("kernel"), work["name"]) for call, work in arrows]
+    assert [demangled(kernel) for kernel, _ in kernels if kernel] == [name for kernel, name in kernels if kernel]
+    assert trace.report.balanced()
+
+    out = tmp_path / "both.json"
+    ktrace.merge([REPLAYS, CAPTURE], out, to="chrome", capture=CAPTURE)
+    drawn = [event for event in json.loads(out.read_text())["traceEvents"] if event.get("cat") == "capture"]
+    assert [sum(event["ph"] == phase for event in drawn) for phase in "stf"] == [6, 6, 6]
+
+
+def test_a_stage_of_perfetto_has_one_arrow_from_the_host_that_of_its_launch(tmp_path: Path) -> None:
+    lost = {
+        gpu: ktrace.merge([REPLAYS, CAPTURE], tmp_path / f"{gpu}.perfetto", capture=CAPTURE, gpu=gpu).issues
+        for gpu in ("stages", "slices")
+    }
+    assert lost["stages"]["not-representable"].rows == 18, "six ends on calls, twelve on kernels"
+    assert "not-representable" not in lost["slices"]

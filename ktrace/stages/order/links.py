@@ -24,7 +24,7 @@ from ktrace.store.joins import Correlated, find, find_launches, group_start_mask
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
 #: What an arrow means; "launch" leads from a call to the device work that it launched.
-ARROW_KINDS = ("launch", "flow", "fwdbwd", "wait", "event", "async")
+ARROW_KINDS = ("launch", "flow", "fwdbwd", "wait", "event", "async", "capture")
 
 
 def new_ends(spill: Spill) -> Runs:
@@ -189,8 +189,12 @@ class LinkStore:
         return kinds
 
     def _digests(self, columns: pa.RecordBatch) -> Int64:
-        """A hash of (source, link, key) for each row; with 128 bits two arrows never share one in practice."""
+        """A hash of (source, link, key) for each row; with 128 bits two arrows never share one in practice.
+
+        Arrows from captured calls may lead to another source.
+        """
         source, link = (self._words[name].decode(columns.column(name)).cast(pa.string()) for name in ("source", "link"))
+        source = pc.if_else(pc.equal(link, "capture"), "", source)
         joined = pc.binary_join_element_wise(source, link, columns.column("key"), "\0").dictionary_encode()
         digests = b"".join(blake2b(text.encode(), digest_size=16).digest() for text in joined.dictionary.to_pylist())
         found: Int64 = np.frombuffer(digests, np.int64).reshape(-1, 2)[joined.indices.to_numpy()]

@@ -18,8 +18,8 @@ What is known of captured calls becomes arguments:
     captured_dims     the shapes of their inputs, if others than the innermost operator have some
     operator_matched  "position", where nothing but the order tells which call it is
 
-The grid and the block of the captured call become those of the kernel, where it has none of its own. Where the call is
-in the same input, an arrow leads from it to all work that replays it.
+The grid and the block of the captured call become those of the kernel, where it has none of its own. An arrow leads
+from the call to all work that replays it, where its input is among those that are read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.arrays import Bools, Int64
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import NameTest, each_source, rows_where, words_in
@@ -55,7 +55,7 @@ from ktrace.store.events import BATCH_ROWS
 from ktrace.store.joins import positions
 
 _STAGE = "captures"
-_LINK = "flow"
+_LINK = "capture"
 _COLUMNS: dict[str, pa.DataType] = {
     "operator": pa.string(),
     "operator_id": pa.int64(),
@@ -70,11 +70,12 @@ _COLUMNS: dict[str, pa.DataType] = {
 
 def captures_of(batches: Iterable[Batch]) -> list[Capture]:
     """The captures in the traces of some sources."""
-    return [capture for one in gathered(batches, captures=True).values() for capture in one.captures()]
+    found = gathered(batches, captures=True)
+    return [capture for source, one in found.items() for capture in one.captures(source)]
 
 
-def with_captures(batches: Iterable[Batch], captures: list[Capture], report: Report) -> Iterator[Batch]:
-    """Yields all batches, replayed kernels with what the captured calls tell.
+def with_captures(batches: Iterable[Batch], captures: list[Capture], report: Report, arrows: Arrows) -> Iterator[Batch]:
+    """Yields all batches, replayed kernels with what the captured calls tell, and the arrows from these calls.
 
     Reports how many kernels have a captured call ("captured"), and how many have none and why ("uncaptured").
     """
@@ -82,8 +83,11 @@ def with_captures(batches: Iterable[Batch], captures: list[Capture], report: Rep
     try:
         waiting, records = Batches(spill, "replays"), []
         found: dict[str, Gathered] = {}
+        taken = 0
         for batch in batches:
             see(batch, found, captures=False)
+            arrows.see(batch)
+            taken += 0 if batch.record == "catalog" else len(batch)
             if len(batch):
                 waiting.append(batch.columns)
                 records.append(batch.record)
@@ -92,51 +96,63 @@ def with_captures(batches: Iterable[Batch], captures: list[Capture], report: Rep
             report.issue("uncaptured", _STAGE, "the input has no replay of a graph whose kernels lack operators", 0)
         for number, record in enumerate(records):
             yield from _attached(Batch(record, waiting.get(number)), facts)
+        for source, one_of in facts.items():
+            if one_of is not None:
+                arrows.add(source, one_of)
+        yield from arrows.rows(report, _STAGE, taken)
     finally:
         spill.close()
 
 
 class Arrows:
-    """Arrows from captured calls to the work that replays them."""
+    """Arrows from captured calls to the work that replays them.
 
-    def __init__(self) -> None:
+    `label` returns the label under which the source of a capture is read, too; None if it isn't.
+    """
+
+    def __init__(self, label: Callable[[str], str | None] = str) -> None:
         self._ids = NewIds()
-        self._ends: list[tuple[str, Int64, Int64]] = []  # of a source: the ids of the work, that of the call of each
+        self._label = label
+        # The source of work and that of the calls; the ids of the work, and the id of the call of each.
+        self._ends: list[tuple[str, str, Int64, Int64]] = []
 
     def see(self, batch: Batch) -> None:
         """Looks at the ids of rows that are there."""
         if batch.record != "catalog" and len(batch):
             self._ids.see(batch)
 
-    def add(self, source: str, work: Int64, calls: Int64) -> None:
-        """Adds the arrows of a source, by the ids of its rows; -1 for no call."""
-        known = calls >= 0
-        self._ends.append((source, work[known], calls[known]))
+    def add(self, source: str, facts: _Facts) -> None:
+        """Adds the arrows to the work of a source."""
+        self._ends += [(source, caller, work, calls) for caller, (work, calls) in facts.calls().items()]
 
-    def rows(self, report: Report) -> Iterator[Batch]:
-        """Yields the ends of all arrows, once all rows have passed; reports how many they are."""
-        if not any(len(work) for _, work, _ in self._ends):
+    def rows(self, report: Report, stage: str, taken: int) -> Iterator[Batch]:
+        """Yields the ends of all arrows, once all rows (`taken`) have passed a stage, and gives its account."""
+        ends: list[tuple[str, str, Int64, Int64, str]] = []
+        for source, capture, work, calls in self._ends:
+            caller = self._label(capture)
+            if caller is not None:
+                leaving = np.unique(calls)
+                ends += [(caller, caller, leaving, leaving, "out"), (source, caller, work, calls, "in")]
+        if not ends:
             return
-        ledger = report.stage(_STAGE)
-        ledger.taken = ledger.given = report.rows_read
-        for source, work, calls in self._ends:
-            leaving = np.unique(calls)
-            events, keys = np.concatenate((leaving, work)), np.concatenate((leaving, calls))
+        ledger = report.stage(stage)
+        ledger.taken = ledger.given = taken
+        for source, caller, events, calls, role in ends:
             for start in range(0, len(events), BATCH_ROWS):
                 part = slice(start, start + BATCH_ROWS)
-                rows = self._links(source, events[part], keys[part], np.arange(len(events))[part] < len(leaving))
+                rows = self._links(source, caller, events[part], calls[part], role)
                 ledger.added["arrows from captured calls"] += len(rows)
                 ledger.given += len(rows)
                 yield rows
 
-    def _links(self, source: str, events: Int64, keys: Int64, leaves: Bools) -> Batch:
+    def _links(self, source: str, caller: str, events: Int64, calls: Int64, role: str) -> Batch:
         sources = pa.repeat(source, len(events))
         columns = {
             "source": sources,
             "id": self._ids.take(sources),
             "link": pa.repeat(_LINK, len(events)),
-            "key": pc.binary_join_element_wise("captured", pa.array(keys).cast(pa.string()), "/"),
-            "role": pc.if_else(pa.array(leaves), "out", "in"),
+            "key": pc.binary_join_element_wise(caller, pa.array(calls).cast(pa.string()), "/"),
+            "role": pa.repeat(role, len(events)),
             "event": pa.array(events),
             "name": pa.repeat("captured call", len(events)),
         }
@@ -183,9 +199,9 @@ class _Own:
         if words_in(kind, ("api",)).any() and self._begins(batch.column("name")).any():
             source = decoded(batch.column("source"))[0].as_py()
             one = next(iter(gathered(self._again(), captures=True).values()))
-            self._facts[source] = facts = _facts(source, one, one.captures(), self._report, self._passed)
+            self._facts[source] = facts = _facts(source, one, one.captures(source), self._report, self._passed)
             if facts is not None:
-                self._arrows.add(source, facts.ids, facts.calls)
+                self._arrows.add(source, facts)
             return -1
         work = words_in(kind, DEVICE_KINDS)
         return int(ids[work].max()) if work.any() else -1
@@ -201,21 +217,30 @@ class _Own:
 
 
 class _Facts:
-    """The facts of rows by id: `ids` rise, `calls` are the ids of the captured calls (-1: not known)."""
+    """The facts of rows by id, which rise."""
 
     def __init__(self, found: Matched) -> None:
         order = np.argsort(found.ids)
-        self.ids, self._numbers = found.ids[order], found.numbers[order]
-        self.calls = np.array([one.get(CALL, -1) for one in found.facts], np.int64)[self._numbers]
+        self._ids, self._numbers = found.ids[order], found.numbers[order]
+        self._calls: list[tuple[str, int] | None] = [one.get(CALL) for one in found.facts]
         self._columns = {
             key: pa.array([one.get(key) for one in found.facts], type_)
             for key, type_ in _COLUMNS.items()
             if any(key in one for one in found.facts)
         }
 
+    def calls(self) -> dict[str, tuple[Int64, Int64]]:
+        """The ids of rows whose call is known, and the id of the call of each, by the source of the calls."""
+        found = {}
+        for source in dict.fromkeys(call[0] for call in self._calls if call):
+            ids = np.array([call[1] if call and call[0] == source else -1 for call in self._calls], np.int64)
+            calls = ids[self._numbers]
+            found[source] = self._ids[calls >= 0], calls[calls >= 0]
+        return found
+
     def attached(self, batch: Batch) -> Iterator[Batch]:
         """The rows of a batch, those with facts in one of their own."""
-        place = positions(batch.column("id").to_numpy(), self.ids)
+        place = positions(batch.column("id").to_numpy(), self._ids)
         place[~words_in(batch.column("kind"), DEVICE_KINDS)] = -1
         mine = place >= 0
         if not mine.any():

@@ -158,8 +158,8 @@ class Gathered:
         """Correlation, time, id, node and shape of all device work."""
         return tuple(map(np.concatenate, zip(*self._work, strict=True))) if self._work else (np.zeros(0, np.int64),) * 5
 
-    def captures(self) -> list[Capture]:
-        """The captures in the order of their beginnings."""
+    def captures(self, source: str) -> list[Capture]:
+        """The captures in the order of their beginnings. `CALL` is the source and the id of each call."""
         working = set(np.unique(self._columns()[0]).tolist()) - {0}
         opened: dict[Thread, tuple[Row, list[Row]]] = {}
         closed: list[tuple[Row, list[Row]]] = []
@@ -177,7 +177,7 @@ class Gathered:
         return [
             Capture(
                 tuple(_launched(row) for row in calls),
-                tuple(_facts(around[row["id"]], facts) | _geometry(row) | {CALL: row["id"]} for row in calls),
+                tuple(_facts(around[row["id"]], facts) | _geometry(row) | {CALL: (source, row["id"])} for row in calls),
                 _size(around[begin["id"]]),
                 Run(begin.get("pid"), self._base()),
             )
