@@ -68,6 +68,7 @@ MODULES = (
         "llama",
         "llama_bench",
         "tflite",
+        "ncnn",
         "ggml_opencl",
         "webllm",
         "mlc",
