@@ -67,6 +67,12 @@ UNREAD = (
         re.compile(rb"B00P"),
     ),
     Unread(
+        "an ETDump of ExecuTorch",
+        'export it: python -c "from executorch.devtools import Inspector; '
+        "Inspector('run.etdp').to_dataframe().to_csv('run.csv')\"",
+        re.compile(rb".{4}(?:.{4})?ED00", re.DOTALL),
+    ),
+    Unread(
         "a recording of Linux perf",
         "record the device with its own profiler; perf records only the CPU",
         re.compile(rb"PERFILE2"),

@@ -68,6 +68,7 @@ MODULES = (
         "llama",
         "llama_bench",
         "tflite",
+        "executorch",
         "ncnn",
         "ggml_opencl",
         "webllm",
