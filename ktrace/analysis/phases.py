@@ -8,7 +8,8 @@ for `--explain phase`:
     time                      mixed, 32 requests                           decode, 32 requests
 
 Where annotations are nested, as SGLang's within those of a profiler, the outermost counts; one that says nothing but
-"decode" doesn't count beside others that state requests. The answer, in ns:
+"decode" doesn't count beside others that state requests. Where there are none, the passes of Hugging Face's generate()
+are steps, if the trace has Python stacks. The answer, in ns:
 
 PhasesAnswer
   phases    PhaseUse("decode", steps 28, time 312 ms, busy 301 ms, tokens 896, ...)
@@ -28,12 +29,12 @@ from ktrace.analysis.work.device_work import Events, Work, track_of_device
 from ktrace.analysis.work.durations import COMPUTE, parts_of, spread
 from ktrace.analysis.work.groups import Spread
 from ktrace.analysis.work.launching import launching_of
-from ktrace.analysis.work.occurrences import OF_STEP, MarkedRanges, Occurrences, spans_on_device
+from ktrace.analysis.work.occurrences import OF_STEP, MarkedRanges, Occurrences, passes_of_generate, spans_on_device
 from ktrace.analysis.work.question import Answer, Explanation, Labels
 from ktrace.analysis.work.spans import innermost
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch, arrow_schema
-from ktrace.naming.phases import PHASES, Phase
+from ktrace.naming.phases import DECODE, LOOP, PHASES, PREFILL, Phase
 from ktrace.store import Spill
 from ktrace.tables.figures import Cell, Column, Table, percent
 
@@ -214,9 +215,15 @@ class Phases:
 
 
 def _phases(work: Work) -> dict[Phase, int]:
-    """The phases that annotations state, numbered."""
-    phases = (meaning.phase for meaning in work.gathered.meanings)
-    return {phase: number for number, phase in enumerate(dict.fromkeys(one for one in phases if one is not None))}
+    """The phases that annotations state, or that generate() has, numbered."""
+    meanings = work.gathered.meanings
+    found = dict.fromkeys(meaning.phase for meaning in meanings if meaning.phase is not None)
+    found |= dict.fromkeys(_GENERATED if any(meaning.generate == LOOP for meaning in meanings) else ())
+    return {phase: number for number, phase in enumerate(found)}
+
+
+#: The phases of generate(), by the label of a pass.
+_GENERATED = (Phase(PREFILL), Phase(DECODE))
 
 
 def _all_steps(work: Work, known: dict[Phase, int]) -> Iterator[tuple[Events, Steps]]:
@@ -224,11 +231,16 @@ def _all_steps(work: Work, known: dict[Phase, int]) -> Iterator[tuple[Events, St
     if not known:
         return
     number = np.array([known[one.phase] if one.phase is not None else -1 for one in work.gathered.meanings], np.int32)
+    part = [-1 if one.generate is None else one.generate for one in work.gathered.meanings]
+    generated = np.array([known.get(phase, -1) for phase in _GENERATED], np.int32)
     occurrences = Occurrences(work)
     kernel = work.by_shape(lambda shape: shape["kind"] == "kernel")
     is_kernel = np.array(kernel[1], np.bool_)[kernel[0]]
     for source in dict.fromkeys([*occurrences.sources, *work.rows.sources]):
         ranges = _outermost(occurrences.ranges(source, number), occurrences, list(known))
+        if not len(ranges.label) and LOOP in part:
+            ranges = passes_of_generate(occurrences.ranges(source, np.array(part, np.int32)))
+            ranges = ranges._replace(label=generated[ranges.label])
         if len(ranges.label):
             events = work.of(source)
             yield events, _steps(work, events, ranges, occurrences, is_kernel)

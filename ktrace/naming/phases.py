@@ -8,6 +8,8 @@ ATOM            prefill[bs=2 tok=14721 ctx=[7803, 6918]], decode[bs=117/128 tok=
 TensorRT-LLM    [Executor] _forward_step 9: 1 ctx reqs, 512 ctx tokens, 32 gen reqs
 any             prefill, decode_12                                       ranges that are called so and no more
 
+Hugging Face's generate() annotates nothing; its Python functions tell the passes (`part_of_generate`).
+
 Requests whose prompt is read are "context", those that get their next tokens "generation"; "sq" is the number of tokens
 that are computed, "sk" that of the tokens that these attend to, "sqsq" and "sqsk" are the sums of their products.
 """
@@ -120,6 +122,30 @@ def phase_of(name: str) -> Phase | None:
         return _of_requests(context, 0 if context == 0 else tokens, generation, generation)
     found = _PLAIN.fullmatch(text)
     return Phase(PREFILL if found[1].lower() == "prefill" else DECODE) if found else None
+
+
+#: Parts of generate() of Hugging Face's transformers (4.38, 4.46, 5.24): a loop in which each pass through the model
+#: yields a token, what reads the prompt (in older versions the first pass of the loop), what begins a pass, and loops
+#: whose passes yield several tokens.
+LOOP, PROMPT, PASS, SEVERAL = range(4)
+_GENERATE = {
+    **{f"{private}{name}": LOOP for private in ("", "_") for name in ("greedy_search", "sample", "beam_search")},
+    **{f"{private}{name}": LOOP for private in ("", "_") for name in ("beam_sample", "group_beam_search")},
+    **dict.fromkeys(("_prefill", "_prefill_chunking"), PROMPT),
+    "prepare_inputs_for_generation": PASS,
+    **dict.fromkeys(("assisted_decoding", "_assisted_decoding"), SEVERAL),
+}
+
+
+def part_of_generate(name: str) -> int | None:
+    """The part of generate() that a Python function is, as generation/utils.py(3123): _sample; None for others.
+
+    Models may have a function of their own that begins a pass.
+    """
+    place, _, function = name.rpartition("): ")
+    part = _GENERATE.get(function)
+    own = "transformers/generation/utils.py(" in place.replace("\\", "/")
+    return part if own or part == PASS else None
 
 
 def phase_test(wanted: str) -> Callable[[str], bool]:

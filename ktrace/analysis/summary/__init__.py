@@ -61,7 +61,7 @@ RECORDING = {
     **dict.fromkeys(
         ("phase", "batch"),
         "Phases: vLLM, SGLang, ATOM and TensorRT-LLM name the range of each batch in traces of torch.profiler and "
-        "nsys --trace=nvtx.",
+        "nsys --trace=nvtx; Hugging Face's generate() has them in traces with with_stack=True.",
     ),
 }
 

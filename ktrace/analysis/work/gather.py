@@ -29,7 +29,7 @@ from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import each_source, truth, words_in
-from ktrace.naming.phases import Attended, Phase, attended, phase_of
+from ktrace.naming.phases import Attended, Phase, attended, part_of_generate, phase_of
 from ktrace.naming.taxonomy import Taxonomy
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.wanted import step_of
@@ -137,12 +137,15 @@ _STATISTICS = (
 
 
 class Meaning(NamedTuple):
-    """What the name of a range says: the step, the layer, the phase and batch of inference, and what that reads."""
+    """What the name of a range says: the step, the layer, the phase and batch of inference, and what that reads; of
+    a Python function the part of generate() that it is.
+    """
 
     step: str | None = None
     layer: str | None = None
     phase: Phase | None = None
     attended: Attended | None = None
+    generate: int | None = None
 
 
 _NO_MEANING = Meaning()
@@ -217,7 +220,7 @@ class SummaryInput:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             step = name.strip() if step_of(name) is not None else None
-            meaning = Meaning(step, self._taxonomy.layer(name), phase_of(name), attended(name))
+            meaning = Meaning(step, self._taxonomy.layer(name), phase_of(name), attended(name), part_of_generate(name))
             known = meaning != _NO_MEANING
             self._known[name] = self.meanings.setdefault(meaning, len(self.meanings)) if known else -1
         return self._known[name]

@@ -18,9 +18,10 @@ import numpy as np
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMPUTE
 from ktrace.analysis.work.launching import stream_of
-from ktrace.analysis.work.spans import Ranges
+from ktrace.analysis.work.spans import Ranges, innermost
 from ktrace.analysis.work.stored_columns import BLOCK
 from ktrace.model.arrays import Bools, Int32, Int64, UInt8
+from ktrace.naming.phases import LOOP, PASS, PROMPT, SEVERAL
 from ktrace.stages.select.dependents import queued_until
 
 Shape = dict[str, Any]
@@ -137,6 +138,33 @@ class Occurrences:
         until = queued_until(lambda: [(stream, events.ts, launched)], int(self._streams.max(initial=-1)) + 1)
         queued: Bools = ~launched & (events.ts < until[stream])
         return queued
+
+
+def passes_of_generate(parts: MarkedRanges) -> MarkedRanges:
+    """The passes through the model in Hugging Face's generate(), labelled 0 if they read the prompt, else 1.
+
+        _sample  [ _prefill [ prepare_inputs [ forward          ]] [ prepare_inputs [ forward ] ...            ]
+        pass       [ 0                                            ][ 1                         ][ 1           ]
+
+    `parts` are labelled by the part of generate() (`naming.phases`). A pass lasts until the next one in its loop.
+    """
+    loops, prompts, passes, several = (parts.where(parts.label == part) for part in (LOOP, PROMPT, PASS, SEVERAL))
+    loops = loops.where(_around(several, loops) < 0)
+    passes = passes.where(innermost(passes.track, passes.begin, passes.end) < 0)  # a model's own one calls the general
+    passes = passes.where(np.lexsort((passes.begin, passes.track)))
+    loop = _around(loops, passes)
+    passes, loop = passes.where(loop >= 0), loop[loop >= 0]
+    changes = loop[1:] != loop[:-1]
+    first, last = np.append(True, changes)[: len(loop)], np.append(changes, True)[: len(loop)]
+    end = np.where(last, loops.end[loop], np.append(passes.begin[1:], 0)[: len(loop)])
+    reads = _around(prompts, passes) >= 0
+    reads |= first & ~np.isin(loop, loop[reads])
+    return passes._replace(end=end, label=np.where(reads, 0, 1).astype(np.int32))
+
+
+def _around(outer: MarkedRanges, inner: MarkedRanges) -> Int64:
+    """The innermost of some ranges around the start of each of others on its track, -1 for none."""
+    return Ranges(outer.track, outer.begin, outer.end).around(inner.track, inner.begin)
 
 
 def spans_on_device(

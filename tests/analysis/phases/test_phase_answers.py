@@ -222,3 +222,63 @@ def test_the_sample_in_a_terminal() -> None:
     (line,) = [line.split() for line in result.output.splitlines() if line.startswith("decode ")]
     assert line[1] == str(answer(SAMPLE).phases[0].steps)
     assert CliRunner().invoke(cli, ["summary", str(SAMPLE), "--by", "batch"]).output.count("decode ") == 3
+
+
+GENERATE = "transformers/generation/utils.py({}): {}"
+
+
+def generated(path: Path, loop: str, *, prompt: str | None, passes: int, around: str = "generate") -> Path:
+    """A trace of a call of generate() whose passes each take 100 us and launch a kernel of 10 us."""
+    frames = [(GENERATE.format(2581, around), 0, 100 * passes + 20), (GENERATE.format(3123, loop), 10, 100 * passes)]
+    frames += [(GENERATE.format(4283, prompt), 10, 90)] if prompt else []
+    events = []
+    for number in range(passes):
+        begin = 10 + 100 * number
+        frames += [
+            ("transformers/models/llama/modeling_llama.py(9): prepare_inputs_for_generation", begin, 8),
+            (GENERATE.format(666, "prepare_inputs_for_generation"), begin + 1, 5),
+            ("nn.Module: LlamaForCausalLM_0", begin + 10, 70),
+        ]
+        launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 70, "tid": 70, "ts": begin + 20, "dur": 5}
+        kernel = {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": begin + 30, "dur": 10}
+        for row, more in ((launch, {}), (kernel, {"device": 0, "stream": 7})):
+            events.append({"ph": "X", **row, "args": {"correlation": number + 1, **more}})
+    events += [
+        {"ph": "X", "cat": "python_function", "name": name, "pid": 70, "tid": 70, "ts": ts, "dur": dur, "args": {}}
+        for name, ts, dur in frames
+    ]
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": events}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("loop", "prompt"),
+    [("_sample", "_prefill"), ("_beam_search", "_prefill"), ("_sample", None), ("greedy_search", None)],
+)
+def test_passes_of_generate_are_steps(tmp_path: Path, loop: str, prompt: str | None) -> None:
+    path = generated(tmp_path / "run.json", loop, prompt=prompt, passes=5)
+    uses = {use.phase: use for use in answer(path).phases}
+    assert {name: (use.steps, use.kernels, use.busy) for name, use in uses.items()} == {
+        "prefill": (1, 1, 10_000),
+        "decode": (4, 4, 40_000),
+    }
+    assert uses["decode"].time == 4 * 100_000
+    assert uses["decode"].batch is uses["decode"].per_token is None, "nothing states how many requests there are"
+
+
+def test_nothing_is_said_of_passes_that_no_loop_of_generate_surrounds(tmp_path: Path) -> None:
+    for number, case in enumerate(
+        ({"loop": "forward", "prompt": None}, {"loop": "_sample", "prompt": "_prefill", "around": "_assisted_decoding"})
+    ):
+        path = generated(tmp_path / f"{number}.json", passes=3, **case)
+        assert "phase" not in ktrace.summary(path, by=["phase"]).answers
+
+
+def test_annotations_count_rather_than_the_passes_around_them(tmp_path: Path) -> None:
+    path = generated(tmp_path / "run.json", "_sample", prompt="_prefill", passes=2)
+    document = json.loads(path.read_text())
+    document["traceEvents"].append(
+        {"ph": "X", "cat": "user_annotation", "name": "decode_7", "pid": 70, "tid": 70, "ts": 110, "dur": 60}
+    )
+    path.write_text(json.dumps(document))
+    assert [(use.phase, use.steps) for use in answer(path).phases] == [("decode", 1)]
