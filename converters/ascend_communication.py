@@ -1,4 +1,6 @@
-"""Collectives of Huawei Ascend's profiler: communication.json of a rank, and cluster_communication.json of all ranks.
+"""Collectives of Huawei Ascend's profiler and the links that carried them, of a rank or of all ranks.
+
+communication.json, cluster_communication.json: the collectives of steps as kernels, with transit, wait and idle time.
 
     {"step1": {"p2p": {}, "collective": {"hcom_allReduce__501_0@6297232067196334501":
       {"Communication Time Info": {"Start Timestamp(us)": 1695054582608213.0, "Elapse Time(ms)": 121.73694384375,
@@ -8,9 +10,17 @@
 
     {"(0, 1)": {"step1": {"hcom_allReduce__501_0@6297232067196334501": {"0": {...}, "1": {...}}}}}     of ranks 0, 1
 
-Fields: torch_npu's communication parser (profiler/analysis), msprof-analyze's cluster analysis, 2023 to 2026.
+communication_matrix.json, cluster_communication_matrix.json: transit time, size and bandwidth of each link, as metrics.
 
-Reads the collectives of steps as kernels: their time on the device, with what of it was transit, wait and idle.
+    {"step1": {"p2p": {}, "collective": {"allreduce-top1@6297232067196334501":
+      {"0-1": {"Transport Type": "HCCS", "Transit Size(MB)": 4.194304, "Transit Time(ms)": 0.25,
+        "Bandwidth(GB/s)": 16.7772, "Op Name": "hcom_allReduce__501_0_1"}}, "allreduce-total@...": {...}}}}
+
+    {"(0, 1)": {"step1": {"allreduce-total@6297232067196334501": {"0-1": {...}}, "Total Op Info@...": {...}}}}
+    {"hcom_allReduce__501_0_1@6297232067196334501": {"0-1": {...}}}                                    of msprof
+
+Fields: torch_npu's communication parser (profiler/analysis), msprof (analysis/analyzer, msparser/cluster) and
+msprof-analyze's cluster analysis, 2023 to 2026. MB is 1000**2 bytes there (COMMUNICATION_B_to_MB), GB/s is MB a ms.
 """
 
 from __future__ import annotations
@@ -36,14 +46,16 @@ from ktrace.report import Report
 
 #: The first members: a step or a group, and in it the kinds or the operators.
 _HEAD = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"[^"]{1,200}"\s*:\s*\{')
-_WORDS = (b'"Communication Time Info"', b'"Elapse Time(ms)"')
+_WORDS = ((b'"Communication Time Info"', b'"Elapse Time(ms)"'), (b'"Transport Type"', b'"Transit Size(MB)"'))
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for an object with the times of collectives."""
-    if not _HEAD.match(sample.head[:4096]) or not all(word in sample.head for word in _WORDS):
-        return None
-    return Match(Score.DIALECT, 'has "Communication Time Info" of Ascend\'s profiler')
+    """DIALECT for an object with the times of collectives, or with their links."""
+    if _HEAD.match(sample.head[:4096]):
+        for words in _WORDS:
+            if all(word in sample.head for word in words):
+                return Match(Score.DIALECT, f"has {words[0].decode()} of Ascend's profiler")
+    return None
 
 
 _TIMES, _BANDWIDTH = "Communication Time Info", "Communication Bandwidth Info"
@@ -55,40 +67,54 @@ _TOTAL = "Total Op Info"
 #: The kinds of operators in the document of one rank.
 _KINDS = ("collective", "p2p")
 
+#: Figure of a link -> the metric, its unit, and the factor to it.
+_FIGURES = {
+    "Transit Time(ms)": ("Transit Time", "ns", 1_000_000),
+    "Transit Size(MB)": ("Transit Size", "B", 1_000_000),
+    "Bandwidth(GB/s)": ("Bandwidth", "B/s", 1_000_000_000),
+}
+
 _RANK = re.compile(r"[0-9]{1,9}")
+_LINK = re.compile(r"[0-9]{1,9}-[0-9]{1,9}")
 _LIMIT = 1 << 62
+
+#: The levels of a document: group of ranks, step, operator, and its rank or link.
+_LEVELS = 4
 
 
 class _Operator(NamedTuple):
-    """An operator of a rank: where it stands in the document, and what the document has of it."""
+    """An operator of a rank, or one of its links: where it stands in the document, and what the document has of it."""
 
     place: str
     name: str
-    step: str
+    step: str | None
     rank: int | None
     ranks: str | None
+    link: str | None
     info: Any
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields a kernel for each operator of each rank. Raises DamagedInput if the document isn't of this form."""
+    """Yields a kernel for each operator of each rank, or metrics of links. Raises DamagedInput for another document."""
     rows, report = RowBuilder(conversion), conversion.report
     ranks: dict[int, None] = {}
     for operator in _operators(_decoded(source, report)):
         report.record()
-        if operator.name == _TOTAL:
+        if operator.name.partition("@")[0] == _TOTAL:
             report.used(outcome="structure")
             continue
-        problem = _kernel(operator, rows, conversion)
+        problem = _metrics(operator, rows, report) if operator.link else _kernel(operator, rows, conversion)
         if problem:
             report.issue("bad-record", operator.place, problem)
-        else:
-            report.used()
+            continue
+        report.used()
+        if not operator.link:
             ranks[operator.rank or 0] = None
         yield from rows.ready()
     for rank in sorted(ranks):
         rows.fact("device", device=rank, facts={"vendor": "Huawei"})
-    rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+    if ranks:
+        rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
     yield from rows.rest()
 
 
@@ -115,22 +141,52 @@ def _damaged(source: Source, what: str) -> DamagedInput:
     )
 
 
-def _operators(document: dict[str, Any]) -> Iterator[_Operator]:
-    """The operators of a document: step, kind, operator; or group, step, operator, rank."""
-    for first, inside in document.items():
-        if not isinstance(inside, dict):
-            yield _Operator(first, first, first, None, None, inside)
-            continue
-        for second, operators in inside.items():
-            of_rank = second in _KINDS
-            for name, info in operators.items() if isinstance(operators, dict) else ((second, operators),):
-                place = f"{first} / {second} / {name}"
-                if of_rank or not isinstance(info, dict):
-                    yield _Operator(place, name, first if of_rank else second, None, None, info)
-                    continue
-                for rank, own in info.items():
-                    number = int(rank) if _RANK.fullmatch(rank) else None
-                    yield _Operator(f"{place} / {rank}", name, second, number, first, own)
+def _operators(value: Any, *path: str) -> Iterator[_Operator]:
+    """The operators of a document, and the links of those that have links."""
+    is_object = isinstance(value, dict)
+    if not is_object or _TIMES in value or len(path) == _LEVELS or (not value and len(path) == _LEVELS - 1):
+        yield _operator(path, value, None)
+    elif value and all(map(_LINK.fullmatch, value)):
+        yield from (_operator((*path, link), info, link) for link, info in value.items())
+    else:
+        for key, inside in value.items():
+            yield from _operators(inside, *path, key)
+
+
+def _operator(path: tuple[str, ...], info: Any, link: str | None) -> _Operator:
+    """The operator at a path: step, kind, operator; or group, step, operator, rank; or the operator."""
+    step = ranks = rank = None
+    if len(path) < _LEVELS - 1:
+        name = path[0] if path else ""
+    elif path[1] in _KINDS:
+        step, _, name, *_ = path
+    else:
+        ranks, step, name, *rest = path
+        rank = int(rest[0]) if rest and _RANK.fullmatch(rest[0]) else None
+    return _Operator(" / ".join(path), name, step, rank, ranks, link, info)
+
+
+def _metrics(operator: _Operator, rows: RowBuilder, report: Report) -> str | None:
+    """Adds a row for each figure of a link; returns why it can't. The first row has the rest of the link's members."""
+    if not isinstance(operator.info, dict):
+        return "isn't an object"
+    stated = {name: _number(operator.info.get(name)) for name in _FIGURES}
+    figures = {name: number for name, number in stated.items() if number is not None and abs(number) < _LIMIT}
+    if not figures:
+        return f"has none of {', '.join(_FIGURES)}"
+    args = {name: plain_value(value) for name, value in operator.info.items() if name not in figures}
+    for heading in args.keys() & _FIGURES.keys():
+        report.issue("misfit", operator.place, f"{heading}: {str(args[heading])[:40]}")
+    if operator.ranks:
+        args["ranks"] = operator.ranks
+    scope = [part for part in (operator.step, operator.link) if part]
+    name, _, group = operator.name.partition("@")
+    for heading, number in figures.items():
+        metric, unit, factor = _FIGURES[heading]
+        figure: dict[str, Any] = {"metric": metric, "value": float(number * factor), "unit": unit}
+        rows.summary("kernel", name, scope=scope, comm=group or None, cat="HCCL", args=args, **figure)
+        args = {}
+    return None
 
 
 def _kernel(operator: _Operator, rows: RowBuilder, conversion: Conversion) -> str | None:
@@ -144,7 +200,8 @@ def _kernel(operator: _Operator, rows: RowBuilder, conversion: Conversion) -> st
     if abs(start) >= _LIMIT // 1_000 or elapse >= _LIMIT // 1_000_000:
         return f"{_START} is {start}, {_ELAPSE} {elapse}"
     (ts, ts_exact), (dur, dur_exact) = to_ns(start, "us"), to_ns(elapse, "ms")
-    args: dict[str, Any] = {"step": operator.step} | ({"ranks": operator.ranks} if operator.ranks else {})
+    stated = {"step": operator.step, "ranks": operator.ranks}
+    args: dict[str, Any] = {name: text for name, text in stated.items() if text}
     args |= {name: plain_value(value) for name, value in times.items() if name not in (_START, _ELAPSE)}
     args |= {"$ts": str(start)} if not ts_exact else {}
     args |= {"$dur": str(elapse)} if not dur_exact else {}
@@ -178,9 +235,12 @@ def _number(value: object) -> Decimal | None:
 
 FORMAT = Format(
     "ascend-communication",
-    "Huawei Ascend collectives: communication.json, cluster_communication.json",
-    patterns=("communication.json", "cluster_communication.json"),
+    "Huawei Ascend collectives and their links: communication.json, communication_matrix.json, also of a cluster",
+    patterns=(
+        *("communication.json", "cluster_communication.json"),
+        *("communication_matrix.json", "cluster_communication_matrix.json"),
+    ),
     probe=probe,
     read=read,
-    words=("communication time info",),
+    words=("communication time info", "transport type"),
 )

@@ -17,6 +17,8 @@ from ktrace.input.detection import detect
 
 CLUSTER = SAMPLES / "ascend-communication/cluster-of-two-ranks.json"
 RANK = SAMPLES / "ascend-communication/one-rank-two-steps.json"
+LINKS = SAMPLES / "ascend-communication/links-of-one-rank.json"
+CLUSTER_LINKS = SAMPLES / "ascend-communication/links-of-a-cluster.json"
 REAL = SHARED / "hunt/ascend/mstt/cluster_communication.json"
 
 
@@ -107,3 +109,65 @@ def test_the_size_is_limited() -> None:
     with pytest.raises(DamagedInput, match="has more than 1 KiB") as caught:
         ktrace.read(CLUSTER, limits="value=1KiB")
     assert "--limits value=4KiB" in str(caught.value.remedy)
+
+
+def links(value: Any) -> Iterator[tuple[str, Decimal]]:
+    """The figures of all links below a value, in base units, but for sums of steps and for what isn't a number."""
+    bases = {"Transit Time(ms)": ("ns", 10**6), "Transit Size(MB)": ("B", 10**6), "Bandwidth(GB/s)": ("B/s", 10**9)}
+    for key, inside in value.items():
+        if key in bases and isinstance(inside, (int, Decimal)):
+            yield bases[key][0], inside * bases[key][1]
+        elif isinstance(inside, dict) and not key.startswith("Total Op Info"):
+            yield from links(inside)
+
+
+@pytest.mark.parametrize("path", [LINKS, CLUSTER_LINKS], ids=lambda path: path.name)
+def test_figures_of_links_are_those_of_the_text(path: Path) -> None:
+    trace = ktrace.read(path)
+    stated = sorted((unit, float(value)) for unit, value in links(json.loads(path.read_text(), parse_float=Decimal)))
+    rows = trace.to_arrow()["summaries"].to_pylist()
+    assert sorted((row["unit"], row["value"]) for row in rows) == stated
+    assert not len(trace.events)
+    assert not [fact for fact in trace.to_arrow()["catalog"].to_pylist() if fact["entity"] in ("clock", "device")]
+    assert detect(path)[0].format == "ascend-communication"
+
+
+def test_a_link_has_its_operator_group_step_and_transport() -> None:
+    rows = ktrace.read(LINKS).to_arrow()["summaries"].to_pylist()
+    first = next(row for row in rows if row["name"] == "allreduce-top1" and row["scope"] == ["step4", "0-1"])
+    assert (first["metric"], first["value"], first["comm"]) == ("Transit Time", 250_000.0, "5210")
+    assert json.loads(first["args"]) == {"Transport Type": "HCCS", "Op Name": "hcom_allReduce__210_3_1"}
+    assert [row["metric"] for row in rows[:3]] == ["Transit Time", "Transit Size", "Bandwidth"]
+    (cluster, *_) = ktrace.read(CLUSTER_LINKS).to_arrow()["summaries"].to_pylist()
+    assert (cluster["scope"], json.loads(cluster["args"])["ranks"]) == (["step", "4-5"], "(4, 5)")
+
+
+def test_links_are_no_time_of_devices() -> None:
+    assert "kernel" not in ktrace.summary(LINKS, by=["kernel"]).groups
+
+
+def test_links_of_msprof_have_no_step(tmp_path: Path) -> None:
+    path = tmp_path / "communication_matrix.json"
+    path.write_text('{"hcom_allReduce__1_2@9": {"0-1": {"Transport Type": "HCCS", "Transit Size(MB)": 1.5}}}')
+    (row,) = ktrace.read(path).to_arrow()["summaries"].to_pylist()
+    assert (row["name"], row["comm"], row["scope"], row["value"]) == ("hcom_allReduce__1_2", "9", ["0-1"], 1_500_000.0)
+
+
+@pytest.mark.parametrize(
+    ("link", "kind", "why"),
+    [
+        ({"Transit Size(MB)": "much", "Transit Time(ms)": 1}, "misfit", "Transit Size(MB): much"),
+        ({"Bandwidth(GB/s)": 1e300, "Transit Time(ms)": 1}, "misfit", "Bandwidth(GB/s): 1e+300"),
+        ({"Transport Type": "HCCS"}, "bad-record", "has none of Transit Time(ms), Transit Size(MB), Bandwidth(GB/s)"),
+        (7, "bad-record", "isn't an object"),
+    ],
+)
+def test_a_figure_of_a_link_that_is_none(tmp_path: Path, link: Any, kind: str, why: str) -> None:
+    document = json.loads(LINKS.read_text())
+    document["step4"]["p2p"] = {"send-total@1": {"0-1": link}}
+    path = tmp_path / "communication_matrix.json"
+    path.write_text(json.dumps(document))
+    trace = ktrace.read(path)
+    assert trace.report.issues[kind].places == [("step4 / p2p / send-total@1 / 0-1", why)]
+    rows = trace.to_arrow()["summaries"].to_pylist()
+    assert len([row for row in rows if row["name"] == "send-total"]) == (kind == "misfit")
