@@ -6,6 +6,7 @@ op_summary_*.csv      Device_id,Model ID,Task ID,Stream ID,Op Name,OP Type,Task 
 op_statistic_*.csv    Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)
 OpBasicInfo.csv       Op Name,Op Type,Task Duration(us),Block Dim,Mix Block Dim,Device Id,Pid,Current Freq,Rated Freq,
 PipeUtilization.csv   block_id,sub_block_id,aic_time(us),aic_total_cycles,aic_cube_ratio,...,aiv_time(us),...
+step_trace_raw_*.csv  step_num,start_point,end_point,total,fp_point,bp_point,iteration_interval,fp_and_bp,tail,...
 
 Tables are recognised by their headings without units, in lower case. Facts: the headings in msprof
 (csrc/application/summary, msconfig) and torch_npu (profiler/analysis), 2023 to 2026; in msopprof
@@ -41,7 +42,7 @@ class Table:
 TASKS, UNTIMED, TASK_TIME, OP_STATISTIC, COMMUNICATION = "tasks", "op_summary", "task_time", "op_statistic", "comm"
 API, STEP_TIME, ITERATIONS, MEMORY, NPU_MEMORY = "api", "step_trace_time", "step_trace", "memory", "npu_mem"
 ALLOCATIONS, OPERATORS, MARKS, AICPU, CACHE = "operator_memory", "operator_details", "msprof_tx", "aicpu", "l2_cache"
-OPERATOR, CORES = "OpBasicInfo", "cores"
+OPERATOR, CORES, STEPS = "OpBasicInfo", "cores", "step_trace_raw"
 
 #: The first one that matches wins.
 TABLES = (
@@ -70,6 +71,7 @@ TABLES = (
     Table(MARKS, ("pid", "tid", "event_type", "start_time", "end_time", "message")),
     Table(AICPU, ("node", "compute_time", "memcpy_time", "task_time", "dispatch_time")),
     Table(CACHE, ("stream id", "task id", "hit rate", "victim rate", "op name")),
+    Table(STEPS, ("step_num", "start_point", "end_point", "total", "fp_point")),
     Table(CORES, ("block_id", "sub_block_id", "aic_total_cycles|aiv_total_cycles")),
     Table(CORES, ("aic_time", "aic_total_cycles")),
     Table(CORES, ("aic_l2_cache_hit_rate",)),
@@ -79,7 +81,7 @@ TABLES = (
 _WORDS = (
     *("Accelerator Core", "Task Type", "Task Duration", "kernel_type", "Core Type", "OP Type", "API Name", "Computing"),
     *("Iteration Time", "Total Reserved", "timestamp(us)", "Allocation Time", "Host Self Duration", "event_type"),
-    *("Compute_time", "Victim Rate", "_total_cycles", "aic_l2_cache_hit_rate"),
+    *("Compute_time", "Victim Rate", "_total_cycles", "aic_l2_cache_hit_rate", "fp_point"),
 )
 
 
@@ -124,7 +126,7 @@ FORMAT = Format(
     "Huawei Ascend tables (torch_npu, MindSpore, msprof, msprof op) as CSV, a file or a folder",
     patterns=(
         *("kernel_details*.csv", "op_summary*.csv", "op_statistic*.csv", "task_time*.csv", "step_trace*.csv"),
-        *("OpBasicInfo*.csv", "PipeUtilization*.csv"),
+        *("OpBasicInfo*.csv", "PipeUtilization*.csv", "step_trace_raw_*.csv"),
     ),
     probe=probe,
     read="ktrace.converters.ascend_csv.reader:read",
@@ -147,6 +149,7 @@ FORMAT = Format(
         "victim rate",
         "_total_cycles",
         "aic_l2_cache_hit_rate",
+        "fp_point",
     ),
     prose=True,
     reads_folders=True,

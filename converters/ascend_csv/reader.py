@@ -33,11 +33,13 @@ from . import (
     OPERATOR,
     OPERATORS,
     STEP_TIME,
+    STEPS,
     UNTIMED,
     table_kind,
 )
 from .events import EVENTS, IDS, EventRows, Listed
 from .figures import COUNTERS, Kernel, counters, metrics
+from .step_trace import steps
 
 _PLACE = {"device": ("device id",)}
 
@@ -237,6 +239,8 @@ def _batches(
         yield from events.rows(item)
     elif what in COUNTERS:
         yield from counters(item, conversion, first_id)
+    elif what == STEPS:
+        yield from steps(item, conversion, first_id)
     elif what == CORES:
         yield from metrics(item, kernel, conversion, first_id)
     elif what != OPERATOR:
