@@ -73,6 +73,11 @@ UNREAD = (
         re.compile(rb".{4}(?:.{4})?ED00", re.DOTALL),
     ),
     Unread(
+        "a protobuf of Paddle's profiler",
+        "record it as JSON: on_trace_ready=paddle.profiler.export_chrome_tracing('FOLDER')",
+        re.compile(rb"\n[\x05-\x08]\d\.\d\.\d{1,4}\x10"),
+    ),
+    Unread(
         "a recording of Linux perf",
         "record the device with its own profiler; perf records only the CPU",
         re.compile(rb"PERFILE2"),

@@ -54,6 +54,7 @@ from ktrace.model.row_builder import to_batch
 
 from . import MEMORY_BY_CATEGORY, MEMORY_TIMELINE, NUMBERS
 from .memory_timeline import read_memory_by_category, read_memory_timeline
+from .paddle import exact, origin
 
 #: Arguments of all rows: the operator that started the work (lower case in 2021), and torch's fields of collectives.
 _COMMON: dict[str, Into] = {
@@ -342,12 +343,12 @@ def _read_trace(source: Source, conversion: Conversion, part: ByteRange | None) 
         facts.extend(_facts(member, conversion))
         return ()
 
-    first = None
+    first, paddle = None, origin(source)
     events = read_document(source, conversion, mapper(DIALECT), read_member, DIALECT.folded, part=part)
     for batch in in_blocks(events):
         if first is None and batch.record == "events":
             first = batch.columns.column("ts")[0].as_py()
-        yield batch
+        yield batch if paddle is None or batch.record != "events" else exact(batch, paddle)
     yield from facts
     if part and part.stop is not None:
         return  # only the worker of the last byte range has seen whether there is an anchor

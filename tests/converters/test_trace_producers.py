@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import ktrace
 
 Row = dict[str, Any]
@@ -58,6 +60,30 @@ def test_paddle(tmp_path: Path) -> None:
     assert copy["copy_kind"] == "HtoD"
     facts = [json.loads(row["facts"]) for row in rows(trace, "catalog") if row["entity"] == "device"]
     assert facts[0]["sm_count"] == 108
+
+
+@pytest.mark.parametrize(("own", "exact"), [({"span_index": "0"}, True), ({"span_indx": "0"}, True), ({}, False)])
+def test_paddles_names_and_starts(tmp_path: Path, own: dict[str, str], exact: bool) -> None:
+    """A name ends in the duration, and the exact start stands beside whole µs."""
+    ts = 1_795_708_689_736_342
+    trace = read(
+        tmp_path,
+        [
+            whole("step[1.445 ms]", cat="ProfileStep", ts=ts + 1, dur=0.9, args={"start_time": "1.250 us"}),
+            whole("relu[0]", cat="Operator", ts=ts + 55, dur=0.25, args={"start_time": "55.142 us"}),
+            whole("add[60.770 us]", cat="Operator", ts=ts + 900, args={"start_time": "55.142 us"}),
+            whole("mul[1.000 us]", cat="Operator", ts=ts + 80, args={"start_time": "soon"}),
+            {"ph": "i", "name": "[memory]", "cat": "Free", "pid": 1, "tid": 2, "ts": ts + 90, "args": {"place": "cpu"}},
+        ],
+        schemaVersion="1.0.2",
+        **own,
+    )
+    found = {row["name"]: row["ts"] - ts * 1000 for row in rows(trace)}
+    if exact:  # relu has no duration in its name; the start of add is of another time
+        assert found == {"step": 1_000, "relu[0]": 54_892, "add": 900_000, "mul": 80_000, "[memory]": 90_000}
+    else:
+        assert list(found.values()) == [1_000, 55_000, 900_000, 80_000, 90_000]
+        assert "add[60.770 us]" in found
 
 
 def test_counters_in_quotes(tmp_path: Path) -> None:
