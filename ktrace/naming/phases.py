@@ -26,6 +26,13 @@ from ktrace.errors import UsageError
 PREFILL, MIXED, DECODE, VERIFY, DRAFT = PHASES = ("prefill", "mixed", "decode", "verify", "draft")
 
 
+#: How to record phases.
+HOW = (
+    "Phases: vLLM, SGLang, ATOM and TensorRT-LLM name the range of each batch in traces of torch.profiler and "
+    "nsys --trace=nvtx; Hugging Face's generate() has them in traces with with_stack=True."
+)
+
+
 class Phase(NamedTuple):
     """What a batch does: the `phase`, requests and tokens. None where the annotation doesn't say.
 

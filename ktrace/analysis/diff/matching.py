@@ -36,7 +36,7 @@ from ktrace.analysis.collectives.answer import CollectivesAnswer
 from ktrace.analysis.critical_path import CriticalPathAnswer
 from ktrace.analysis.hosts.answer import ApiTable, HostCosts
 from ktrace.analysis.idle import IdleAnswer
-from ktrace.analysis.phases import PhasesAnswer, PhaseUse
+from ktrace.analysis.phases.answer import PhasesAnswer, PhaseUse
 from ktrace.analysis.summary.statistics import joined
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import BY, OTHER, Group

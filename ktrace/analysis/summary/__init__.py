@@ -19,6 +19,7 @@ from importlib import import_module
 
 from ktrace.analysis.work.question import Question
 from ktrace.errors import UsageError
+from ktrace.naming.phases import HOW
 from ktrace.store import Spill
 
 #: The name of a question, as `--by` takes it -> the package that answers it.
@@ -58,11 +59,7 @@ RECORDING = {
         "Memory: torch.profiler with profile_memory=True, torch.cuda.memory._record_memory_history() and "
         "_dump_snapshot(), nsys with --cuda-memory-usage=true."
     ),
-    **dict.fromkeys(
-        ("phase", "batch"),
-        "Phases: vLLM, SGLang, ATOM and TensorRT-LLM name the range of each batch in traces of torch.profiler and "
-        "nsys --trace=nvtx; Hugging Face's generate() has them in traces with with_stack=True.",
-    ),
+    **dict.fromkeys(("phase", "batch"), HOW),
 }
 
 _TREE_PACKAGE = "ktrace.analysis.hosts"

@@ -18,7 +18,7 @@ from phase_traces import Batch, kineto, served
 from real_traces import at_hand
 
 import ktrace
-from ktrace.analysis.phases import PhasesAnswer
+from ktrace.analysis.phases.answer import PhasesAnswer
 from ktrace.cli import cli
 from ktrace.errors import InputError
 
@@ -282,3 +282,52 @@ def test_annotations_count_rather_than_the_passes_around_them(tmp_path: Path) ->
     )
     path.write_text(json.dumps(document))
     assert [(use.phase, use.steps) for use in answer(path).phases] == [("decode", 1)]
+
+
+def looped(path: Path, names: list[str], *, times: int, others: int = 0) -> Path:
+    """A trace of kernels of 1 us that run in this order again and again, and of others."""
+    order = [*names * times, *(f"other {number}" for number in range(others))]
+    events = [
+        {
+            "ph": "X",
+            "cat": "kernel",
+            "name": name,
+            "pid": 0,
+            "tid": 7,
+            "ts": 2 * number,
+            "dur": 1,
+            "args": {"stream": 7},
+        }
+        for number, name in enumerate(order)
+    ]
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": events}))
+    return path
+
+
+LAYER = ["norm", "qkv", "attention", "out", "norm", "up", "act", "down"]
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (LAYER, "The same 8 kernels run in the same order 6 times in a row, 100.0%"),
+        ([*LAYER * 3, "head", "sample"], "The same 26 kernels run in the same order 6 times in a row, 100.0%"),
+    ],
+)
+def test_what_repeats_is_said_where_nothing_names_phases(tmp_path: Path, names: list[str], says: str) -> None:
+    found = answer(looped(tmp_path / "run.json", names, times=6))
+    assert found.phases == []
+    (note,) = found.notes
+    assert note.startswith(f"Nothing in this input names phases. {says}")
+    assert f"{2 * len(names)}.0 us from one to the next" in note
+
+
+def test_nothing_is_said_to_repeat_that_is_short_rare_or_a_small_part(tmp_path: Path) -> None:
+    for number, path in enumerate(
+        (
+            looped(tmp_path / "short.json", LAYER[:7], times=9),
+            looped(tmp_path / "twice.json", [f"kernel {one}" for one in range(20)], times=2),
+            looped(tmp_path / "part.json", LAYER, times=4, others=40),
+        )
+    ):
+        assert "phase" not in ktrace.summary(path, by=["phase"]).answers, number

@@ -14,29 +14,30 @@ are steps, if the trace has Python stacks. The answer, in ns:
 PhasesAnswer
   phases    PhaseUse("decode", steps 28, time 312 ms, busy 301 ms, tokens 896, ...)
   batches   PhaseUse("decode", batch 32, steps 28, ...)
+
+Where nothing states phases, only what repeats is said: the longest run of the same kernels in the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from ktrace.analysis.phases.answer import PhasesAnswer, PhaseUse
 from ktrace.analysis.work.device_work import Events, Work, track_of_device
-from ktrace.analysis.work.durations import COMPUTE, parts_of, spread
-from ktrace.analysis.work.groups import Spread
-from ktrace.analysis.work.launching import launching_of
+from ktrace.analysis.work.durations import COMPUTE, by_group, parts_of, spread
+from ktrace.analysis.work.launching import launching_of, stream_of
 from ktrace.analysis.work.occurrences import OF_STEP, MarkedRanges, Occurrences, passes_of_generate, spans_on_device
 from ktrace.analysis.work.question import Answer, Explanation, Labels
 from ktrace.analysis.work.spans import innermost
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch, arrow_schema
-from ktrace.naming.phases import DECODE, LOOP, PHASES, PREFILL, Phase
+from ktrace.naming.phases import DECODE, HOW, LOOP, PHASES, PREFILL, Phase
 from ktrace.store import Spill
-from ktrace.tables.figures import Cell, Column, Table, percent
+from ktrace.tables.figures import brief, percent
 
 #: The columns of the model that it looks at: those of any summary.
 COLUMNS: frozenset[str] = frozenset()
@@ -45,120 +46,6 @@ COLUMNS: frozenset[str] = frozenset()
 def questions(names: Sequence[str], spill: Spill) -> Explanation:
     """The questions where the time of the phases, and of batches, went: "phase", "batch"."""
     return Phases(names)
-
-
-@dataclass(frozen=True)
-class PhaseUse:
-    """The steps of a phase, or those with one batch size.
-
-    `time` adds up the `times` of the steps (rising): from where the devices come to a step to the end of its work, or
-    of its annotation; `span` and `busy` add up that of each device, and the part of it in which it does work of the
-    step. `kernels` counts the kernels. `context` and `generation` are requests whose prompts are read, and that
-    generate; `context_tokens` and `generation_tokens` are those that are computed for them; None if a step doesn't say.
-    `per_token` is how long a request that generates waits for each token: from the start of a step that generates to
-    that of the next one on its thread, whatever runs in between; None where steps yield several tokens, or none.
-    """
-
-    phase: str
-    batch: int | None
-    time: int
-    times: Int64 = field(repr=False, compare=False)
-    span: int
-    busy: int
-    kernels: int
-    step: Spread
-    per_token: Spread | None = None
-    context: int | None = None
-    context_tokens: int | None = None
-    generation: int | None = None
-    generation_tokens: int | None = None
-    tokens: int | None = None
-
-    @property
-    def steps(self) -> int:
-        """The number of steps."""
-        return len(self.times)
-
-    @property
-    def idle(self) -> int:
-        """The time of all devices in steps without work of the step."""
-        return self.span - self.busy
-
-    @property
-    def tokens_per_s(self) -> float | None:
-        """Tokens that are computed in a second of these steps."""
-        return None if self.tokens is None or not self.time else self.tokens / self.time * 1e9
-
-
-_Figure = Callable[[PhaseUse, int], Cell]
-
-#: The columns, and the figure of each; those that are brief are shown in a terminal.
-_COMMON: tuple[tuple[Column, _Figure], ...] = (
-    (Column("steps", "count"), lambda use, _: use.steps),
-    (Column("time", "ns"), lambda use, _: use.time),
-    (Column("share", "%"), lambda use, whole: percent(use.time, whole)),
-    (Column("busy", "%"), lambda use, _: percent(use.busy, use.span)),
-    (Column("kernels", "count"), lambda use, _: use.kernels),
-    (Column("tokens", "count"), lambda use, _: use.tokens),
-    (Column("tokens per s", "count"), lambda use, _: _rounded(use.tokens_per_s)),
-    (Column("step median", "ns"), lambda use, _: use.step.median),
-    (Column("step p95", "ns"), lambda use, _: use.step.p95),
-    (Column("step max", "ns"), lambda use, _: use.step.max),
-    (Column("per token", "ns"), lambda use, _: use.per_token.median if use.per_token else None),
-    (Column("per token p95", "ns"), lambda use, _: use.per_token.p95 if use.per_token else None),
-    (Column("idle", "ns"), lambda use, _: use.idle),
-    (Column("context requests", "count"), lambda use, _: use.context),
-    (Column("context tokens", "count"), lambda use, _: use.context_tokens),
-    (Column("generation requests", "count"), lambda use, _: use.generation),
-    (Column("generation tokens", "count"), lambda use, _: use.generation_tokens),
-)
-_BRIEF = ("steps", "time", "share", "busy", "kernels", "tokens per s", "step median", "per token")
-_BRIEF_BATCHES = ("steps", "step median", "step p95", "tokens per s", "per token", "per token p95")
-
-
-@dataclass
-class PhasesAnswer:
-    """Where the time of the phases of inference went: by `phases`, and by `batches` within each phase.
-
-    `by` is what was asked for: "phase", or "batch" for the batches alone.
-    """
-
-    by: str
-    phases: list[PhaseUse]
-    batches: list[PhaseUse]
-    notes: list[str] = field(default_factory=list)
-
-    def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
-        """The table of phases, or that of batches with at most `top` rows."""
-        names: Sequence[str] = _BRIEF if brief else [column.name for column, _ in _COMMON]
-        if self.by == "batch":
-            names = _BRIEF_BATCHES if brief else names
-            return [self._table("batch", "batches", ("batch",), names, self.batches, top, self.notes)]
-        return [self._table("phase", "phases", (), names, self.phases, None, self.notes)]
-
-    def _table(
-        self,
-        name: str,
-        title: str,
-        keys: Sequence[str],
-        names: Sequence[str],
-        uses: Sequence[PhaseUse],
-        top: int | None,
-        notes: list[str],
-    ) -> Table:
-        whole = sum(use.time for use in uses)
-        columns = [one for one in _COMMON if one[0].name in names]
-        heads = (Column("phase"), *(Column(key, "count") for key in keys), *(column for column, _ in columns))
-        rows: list[tuple[Cell, ...]] = [
-            (use.phase, *(getattr(use, key) for key in keys), *(figure(use, whole) for _, figure in columns))
-            for use in uses[:top]
-        ]
-        return Table(name, title, heads, rows, notes, len(uses) - len(rows))
-
-
-def _rounded(figure: float | None) -> float | None:
-    """A rate with as many digits as it deserves."""
-    return None if figure is None else round(figure) if figure >= 100 else round(figure, 2)
 
 
 #: The text key of the track of `--explain phase`.
@@ -204,11 +91,12 @@ class Phases:
         return slices(work)
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
-        """The answer, if annotations state phases."""
+        """The answer, if annotations state phases; else what repeats, if that is most of the work."""
         known = _phases(work)
         found = [steps for _, steps in _all_steps(work, known)]
         if not found:
-            return {}
+            notes = [f"{NOT_STATED} {says} {HOW}"] if work.is_on_devices and (says := repeated(work)) else []
+            return {name: PhasesAnswer(name, [], [], notes) for name in self._names if notes}
         phases, batches = _added_up(found, known)
         notes = _notes(found, known, work)
         return {name: PhasesAnswer(name, phases, batches, notes) for name in self._names}
@@ -380,6 +268,61 @@ def _notes(found: Sequence[Steps], known: dict[Phase, int], work: Work) -> list[
         if outside and (share := percent(outside, whole)) is not None:
             notes.append(f"{share:.1f}% of the device time is launched in no step of a phase.")
     return notes
+
+
+#: What an answer without phases begins with.
+NOT_STATED = "Nothing in this input names phases."
+
+#: Fewer kernels, and fewer times, are no repetition.
+_LEAST_KERNELS, _LEAST_TIMES = 8, 3
+
+#: So many kernels, the rarest ones, are asked how far apart they are.
+_CANDIDATES = 16
+
+
+def repeated(work: Work) -> str | None:
+    """Says which kernels run in the same order again and again, if these take most of the device time."""
+    kernel, names = work.by_shape(lambda shape: shape["name"] if shape["kind"] == "kernel" else None)
+    is_kernel = np.array([name is not None for name in names], np.bool_)
+    stream, streams = work.by_shape(stream_of)
+    whole, best = 0, (0, 0, 0, 0)
+    for events in work.each():
+        whole += int(events.dur.sum())
+        rows_of = by_group(stream[events.shape], len(streams))
+        for number in range(len(streams)):
+            rows = rows_of(number)
+            rows = rows[is_kernel[kernel[events.shape[rows]]]]
+            rows = rows[np.argsort(events.ts[rows], kind="stable")]
+            first, length, times = _repetition(kernel[events.shape[rows]])
+            mine = rows[first : first + length * times]
+            time = int(events.dur[mine].sum())
+            if time > best[0]:
+                best = time, length, times, int(np.median(np.diff(events.ts[mine[::length]])))
+    time, length, times, apart = best
+    if not time or 2 * time < whole:
+        return None
+    return (
+        f"The same {length:,} kernels run in the same order {times:,} times in a row, {100 * time / whole:.1f}% of the "
+        f"device time, {brief(apart)} from one to the next: steps look like that, and so do layers of one step."
+    )
+
+
+def _repetition(kernels: Int32) -> tuple[int, int, int]:
+    """Where the longest repetition in a sequence of kernels begins, the number of kernels, and how often they occur."""
+    best = 0, 0, 0
+    found, counts = np.unique(kernels, return_counts=True)
+    several = counts >= _LEAST_TIMES
+    rare = found[several][np.argsort(counts[several], kind="stable")][:_CANDIDATES]
+    apart = (np.diff(np.flatnonzero(kernels == one)) for one in rare.tolist())
+    for length in sorted({int(np.bincount(each).argmax()) for each in apart}):
+        same = np.concatenate([[False], kernels[:-length] == kernels[length:], [False]])
+        edges = np.flatnonzero(same[1:] != same[:-1])
+        begin, runs = edges[::2], edges[1::2] - edges[::2]
+        longest = int(runs.argmax()) if len(runs) else 0
+        times = 1 + int(runs[longest]) // length if len(runs) else 0
+        if length >= _LEAST_KERNELS and times >= _LEAST_TIMES and length * times > best[1] * best[2]:
+            best = int(begin[longest]), length, times
+    return best
 
 
 def slices(work: Work) -> Iterator[pa.RecordBatch]:
