@@ -51,6 +51,7 @@ MODULES = (
         "rocprof",
         "rocprof_json",
         "rocprof_db",
+        "roctracer",
         "rocprof_compute",
         "rpd",
         "rpd2tracing",

@@ -140,6 +140,10 @@ TEXT = (
         "«id»,«name»,2.500000,4125,0.625000,0.250000,0.500000,NA,NA,NA,",
     ),
     _line(
+        "roctracer/printed-amid-output-without-correlation-ids.txt",
+        "«start»:«end» 42:«track» «name»(ptr=0x7f6c121ff010, size=4194304)",
+    ),
+    _line(
         "ort-web/webgpu-jsep-of-several-versions.log",
         '[profiling] kernel "7001|Conv|«name»|Conv2DMatMul" input[0]: [1,3,64,64] | float32, input[1]:'
         " [16,3,3,3] | float32,"

@@ -171,8 +171,8 @@ class Lines(LineAccount):
     line and the two deferred before it.
     """
 
-    def __init__(self, source: Source, conversion: Conversion) -> None:
-        super().__init__(conversion.report)
+    def __init__(self, source: Source, conversion: Conversion, place: str = "") -> None:
+        super().__init__(conversion.report, place)
         self.path = source.path
         self._coming = _split(source, self._bad_bytes)
         self._unread = False
