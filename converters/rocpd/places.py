@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.input.limits import current
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block, nonzero
 from ktrace.kit.columnar.dictionaries import combinations
@@ -198,8 +199,17 @@ class Infos:
         return bool(pc.any(pc.not_equal(_numbers(self.streams["id"]), 0)).as_py())
 
 
+def unpacked_text(value: bytes | None) -> str | None:
+    """Text that is stored as bytes, compressed with LZ4 or not."""
+    if value and value.startswith(b"\x04\x22\x4d\x18"):
+        with pa.input_stream(pa.BufferReader(value), compression="lz4") as stream:
+            value = current().whole(stream)
+    return value.decode("utf-8", "replace") if value else None
+
+
 def json_object(text: Any) -> dict[str, Any]:
-    """The extdata of a row; empty if it isn't a JSON object."""
+    """The extdata of a row, which may be packed; empty if it isn't a JSON object."""
+    text = unpacked_text(text) if isinstance(text, bytes) else text
     try:
         value = load_json(text) if isinstance(text, str) else {}
     except ValueError:

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.input.limits import current
 from ktrace.kit.columnar.blocks import Batches, Block, timed
 from ktrace.kit.rocm.common import executed
 from ktrace.kit.sqlite import Database
@@ -26,7 +25,7 @@ from ktrace.kit.sqlite.lookup import Children, FirstId, Lookup, Texts
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded, load_json, quoted
 
-from .places import Columns, Infos, ProcessTables, RocpdTracks, filled_columns, linked
+from .places import Columns, Infos, ProcessTables, RocpdTracks, filled_columns, linked, unpacked_text
 
 
 class Arguments:
@@ -156,7 +155,7 @@ def unpacked(column: pa.Array) -> pa.Array:
     """A column of texts, which may be stored as bytes, compressed with LZ4 or not."""
     if not pa.types.is_large_binary(column.type):
         return column
-    return pa.array([_unpacked(value) for value in column.to_pylist()], pa.string())
+    return pa.array([unpacked_text(value) for value in column.to_pylist()], pa.string())
 
 
 def _json(text: Any) -> bytes | None:
@@ -170,14 +169,6 @@ def _json(text: Any) -> bytes | None:
     except ValueError:
         return json.dumps(text, ensure_ascii=False).encode()
     return text.encode()
-
-
-def _unpacked(value: bytes | None) -> str | None:
-    """Text that is stored as bytes, compressed with LZ4 or not."""
-    if value and value.startswith(b"\x04\x22\x4d\x18"):
-        with pa.input_stream(pa.BufferReader(value), compression="lz4") as stream:
-            value = current().whole(stream)
-    return value.decode("utf-8", "replace") if value else None
 
 
 class TableReader(ABC):

@@ -198,6 +198,20 @@ def test_json_compressed_by_lz4(tmp_path: Path) -> None:
     assert found['say "hi"'] == {"function": "roctxMarkA", "event_extdata": {"level": 2}}
 
 
+def test_a_database_with_all_json_compressed_says_the_same(tmp_path: Path) -> None:
+    """Also that of agents and kernel symbols, without which no mean of a counter is known."""
+    path = tmp_path / TWO.name
+    path.write_bytes(TWO.read_bytes())
+    with closing(sqlite3.connect(path)) as writer:
+        writer.create_function("packed", 1, lambda text: pa.compress(text.encode(), "lz4", asbytes=True))
+        for (table,) in writer.execute("SELECT name FROM sqlite_master WHERE sql LIKE '%extdata%'").fetchall():
+            own = {column for _, column, *_ in writer.execute(f"PRAGMA table_info({table})")}
+            for column in own & {"extdata", "call_stack", "line_info"}:
+                writer.execute(f"UPDATE {table} SET {column} = packed({column}) WHERE {column} IS NOT NULL")
+        writer.commit()
+    assert rows(ktrace.read(path)) == rows(ktrace.read(TWO))
+
+
 @pytest.mark.parametrize("name", ["rocpd", "rpd"])
 def test_a_database_of_others_is_an_error(tmp_path: Path, name: str) -> None:
     path = tmp_path / "a.db"
