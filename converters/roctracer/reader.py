@@ -49,7 +49,7 @@ _OTHER = re.compile(
 )
 
 #: Names of work that aren't names of kernels.
-_LABEL = re.compile(r"(?:hc(?:Command)?)?(?:Kernel\w*|Copy\w*|Mem\w*|Fill\w*|Task|\w*Barrier\w*|\w*Marker\w*)")
+_LABEL = re.compile(r"(?:hc(?:Command)?)?(?:(?:Kernel|Copy|Mem|Fill|Barrier|Marker)\w*|Task)")
 
 _PUSH, _POP, _START, _STOP = "1", "2", "3", "4"
 _LATEST = 1 << 63
