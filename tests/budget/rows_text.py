@@ -188,6 +188,16 @@ TEXT = (
         "|     32.29 ± 1.21 |",
     ),
     _line("qnn/onnxruntime-two-runs.csv", "UNKNOWN,NODE,6000,CYCLES,BACKEND,SUB-EVENT,«name»:OpId_12 (cycles)"),
+    _line(
+        "ncnn/layers-of-three-runs-on-the-cpu.log",
+        "Convolution              «name»                              1.26ms    |     [227, 227,   3 *1] -> [113, 113,"
+        "  16 *4]         kernel: 3 x 3     stride: 2 x 2",
+    ),
+    _line(
+        "executorch/three-runs-with-two-delegates.tsv",
+        "6\tExecute\t«name»\t0.002\t0.002\t0.002\t0.002\t0.002\t0.002\t['aten.topk.default']"
+        "\tFalse\t\t[2027000, 3024000, 4024000]",
+    ),
     _line("tflite/operators.csv", "«name», 0.412, 0.4, 50.44%, 50.44%, 0, 1, [net/conv0/Relu6]:0"),
     _line(
         "deepspeed/whole-log-of-0.17.log",

@@ -32,6 +32,7 @@ _NEEDED = {
     "latencyprism/strict-no-findings-virtual-gpu.md": "the number that shows which character is the decimal point",
     "tenstorrent/cpp_device_perf_report.csv": "a heading",
     "rocprof/counters-with-times-of-another-run.csv": "a heading",
+    "ascend-csv/l2-cache-of-a-310p.csv": "a heading",
 }
 
 
