@@ -7,6 +7,7 @@
       (0): Tanh(0 = 0% Params, 0 MACs = 0% MACs, 2.85 ms = 11.08% latency, 0 FLOPS)
 
     [2024-01-01 10:00:00,123] [INFO] [logging.py:96:log_dist] [Rank 0] time (ms) | fwd: 5.54 | bwd: 22.35
+    steps: 10 loss: 5.5508 lm loss: 5.5103 iter time (s): 0.936 samples/sec: 136.706
     Comm. Op            Message Size        Count               Total Latency(ms)   Avg Latency(ms)     tput_avg (Gbps)
     broadcast
                         2.0 KB              146                 11.12               0.08                0.43
@@ -48,12 +49,14 @@ _ENGINE = re.compile(r"(?:fwd|forward|bwd|backward|step)_microstep: |fwd: |optim
 _RANK = re.compile(r"(?:\[Rank |rank=)(?P<rank>[0-9]{1,9})\b")
 _STAMP = re.compile(r"\[([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}),([0-9]{3})\]")
 _SPEED = re.compile(
-    r"(?:epoch=)?(?P<epoch>[0-9]{1,12})/(?:micro_step=)?(?P<step>[0-9]{1,12})(?:/global_step=(?P<all>[0-9]{1,12}))?, "
-    r"(?P<figures>(?:\w{0,10}SamplesPerSec=|vm ).{1,400})"
+    r"(?:(?:epoch=)?([0-9]{1,12})/(?:micro_step=)?([0-9]{1,12})(?:/global_step=(?P<all>[0-9]{1,12}))?, "
+    r"(?=\w{0,10}SamplesPerSec=|vm )|steps: ([0-9]{1,12}) (?=loss: ))(?P<figures>.{1,400})"
 )
 _SPEED_FIGURE = re.compile(
-    rf"(?P<name>\w{{1,30}}|(?:vm|swap) (?:%|percent))(?:=|: )(?P<number>{_NUMBER})(?P<unit>GB)?(?=,|\s|$)"
+    r"(?P<name>iter time \(s\)|samples/sec|(?:\w{1,30} ){0,3}loss|\w{1,30}|(?:vm|swap) (?:%|percent))(?:=|: )"
+    rf"(?P<number>-?{_NUMBER})(?P<unit>GB)?(?=,|\s|$)"
 )
+_SPEED_UNITS = {"GB": "B", "PerSec": "samples/s", "/sec": "samples/s", "%": "%", "percent": "%", "(s)": "ns"}
 _STEP = re.compile(r"step=(?P<step>[0-9]{1,12}), skipped=(?P<skipped>[0-9]{1,12}), lr=(?P<rates>.{1,4000})")
 _VERSION = re.compile(r"DeepSpeed info: version=(?P<version>([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})[^,\s]{0,60}),")
 _COMM = re.compile(
@@ -68,7 +71,7 @@ _OF_ONE = ("Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)")
 _OF_RANKS = ("Total straggler(ms)", "Avg comm lat(ms)", "Avg straggler(ms)")
 _OPERATION = re.compile(r"[a-z]\w{0,80}(?: \| \[Caller Func: .{1,200}\])?\s*")
 _RULES = re.compile(r"_{20,40}|-{20,40}|Breakdown with straggler effect")
-_WORDS = ("deepspeed flops profiler -", _TIMERS, "comm. op ", "comm op: ", "samplespersec=", ", skipped=")
+_WORDS = ("deepspeed flops profiler -", _TIMERS, "comm. op ", "comm op: ", "samplespersec=", ", skipped=", "iter time ")
 
 
 def probe(sample: Sample) -> Match | None:
@@ -131,16 +134,14 @@ class _Log:
             if is_row or is_report or any(word in text.lower() for word in _WORDS):
                 self.lines.skip("cut", "the last line breaks off")
 
-    # Lines of the log
-
     def _take_line(self, text: str) -> bool:
         """Reads a line of timers, of an operation, or of steps; returns False for any other line."""
         before, timers, after = text.partition(_TIMERS)
         if timers:
             return self._take_timers(after, before)
         if found := _COMM.search(text):
-            size, algbw, busbw = found["size"], float(found["algbw"]), float(found["busbw"])
-            args = {"Message Size": size, "algbw (Gbps)": algbw, "busbw (Gbps)": busbw}
+            args: _Columns = {"Message Size": found["size"]}
+            args |= {f"{name} (Gbps)": float(found[name]) for name in ("algbw", "busbw")}
             self._add_operation(found["name"], "latency", found["ms"], 1, args, self._place(text))
         elif found := _SPEED.search(text):
             return self._take_speed(found, self._place(text))
@@ -172,13 +173,14 @@ class _Log:
 
     def _take_speed(self, found: re.Match[str], place: _Columns) -> bool:
         """Adds the figures of the throughput timer: counters where the line has a time."""
-        names = ("epoch", "micro_step", "global_step") if found["all"] else ("epoch", "step")
-        args = {name: int(step) for name, step in zip(names, found.groups(), strict=False)}
+        names = ("epoch", "micro_step" if found["all"] else "step", "global_step", "step")
+        args = {name: int(count) for name, count in zip(names, found.groups(), strict=False) if count}
         figures = list(_SPEED_FIGURE.finditer(found["figures"]))
         for one in figures:
             name, number = one["name"], Decimal(one["number"])
-            unit = "B" if one["unit"] else "samples/s" if name.endswith("PerSec") else "%"
-            columns = {"unit": unit, "value": float(number * (1 << 30 if one["unit"] else 1)), "args": args, **place}
+            unit = next((unit for end, unit in _SPEED_UNITS.items() if (one["unit"] or name).endswith(end)), None)
+            value = float(number * {"B": 1 << 30, "ns": 10**9}.get(unit or "", 1))
+            columns = {"unit": unit, "value": value, "args": args, **place}
             if "ts" in place:
                 self.rows.event("counter", name, **columns)
             else:
@@ -212,8 +214,6 @@ class _Log:
                 self.rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
                 self._issue("local-time", self.lines.at(), stamp[1])
         return place
-
-    # Operations
 
     def _take_table(self, text: str) -> bool:
         """Reads a line of a table of operations; returns False for any other line."""

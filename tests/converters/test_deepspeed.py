@@ -202,6 +202,20 @@ def test_steps_and_throughput() -> None:
     assert "RunningAvgSamplesPerSec" not in without  # -inf
 
 
+def test_steps_of_a_pipeline() -> None:
+    rows = [row for row in rows_in(NO_TIMES, "summaries") if row.get("args", {}).get("step") in (10, 20)]
+    assert [(row["name"], row["value"], row.get("unit")) for row in rows] == [
+        ("loss", 5.5508, None),
+        ("lm loss", -0.5103, None),  # the third loss is nan
+        ("iter time (s)", 936_000_000, "ns"),
+        ("samples/sec", 136.706, "samples/s"),
+        ("loss", 4.25, None),
+        ("iter time (s)", 500_000_000, "ns"),
+        ("samples/sec", 256, "samples/s"),
+    ]
+    assert {row["kind"] for row in rows} == {"metric"}
+
+
 def test_operations_are_time_where_the_version_measures_it(tmp_path: Path) -> None:
     one = rows_of(WHOLE, "op")
     assert [(row["name"], row["total"], row["count"]) for row in one] == [
