@@ -71,6 +71,7 @@ MODULES = (
         "tflite",
         "executorch",
         "ncnn",
+        "mnn",
         "ggml_opencl",
         "webllm",
         "mlc",
