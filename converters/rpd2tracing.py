@@ -1,4 +1,6 @@
-"""The output of rocmProfileData's `rpd2tracing.py`: Trace Event JSON whose list begins with an empty object.
+"""RPD as Trace Event JSON, by rocmProfileData's `rpd2tracing.py` or by `rtl` of rocm-trace-lite.
+
+The list of rpd2tracing begins with an empty object:
 
     [ {}
     ,{"name": "process_name", "ph": "M", "pid":"2","args":{"name":"GPU2"}}
@@ -6,6 +8,14 @@
 
 pid, tid, ts and dur are texts, times are whole µs, rounded down. The pid of a GPU is its number.
 `desc` is the kind of device work, and the arguments of a call.
+
+rtl (trace, convert) writes an object; the pid of a GPU is its number, the tids of its hardware queues are counted:
+
+    {"traceEvents": [{"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "GPU 0"}},
+      {"name": "scale.kd", "cat": "KernelExecution", "ph": "X", "pid": 0, "tid": 1, "ts": 0.1, "dur": 1.0, "args":
+        {"full_name": "scale.kd", "gpu": 0, "queue": 94, "hwq": "0x7f", "workgroup": "256,1,1", "grid": "4096,1,1"}},
+
+Its times are µs with ns after the point, since the first work (rocm_trace_lite/cmd_convert.py, July 2026).
 """
 
 from __future__ import annotations
@@ -28,8 +38,23 @@ _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*\}\s*,\s*\{\s*"(?:name|pid)
 _OWN = re.compile(rb'"ph"\s*:\s*"X"\s*,\s*"args"\s*:\s*\{\s*"desc"\s*:|"cat"\s*:\s*"api_op"')
 
 
+_BEGIN_OF_RTL = re.compile(
+    rb'\s*\{\s*"traceEvents"\s*:\s*\[\s*\{\s*"name"\s*:\s*"process_name"\s*,\s*"ph"\s*:\s*"M"\s*,\s*"pid"\s*:\s*\d+\s*,'
+    rb'\s*"tid"\s*:\s*0\s*,\s*"args"\s*:\s*\{\s*"name"\s*:\s*"GPU \d+"'
+)
+_OF_RTL = re.compile(rb'"args"\s*:\s*\{\s*"full_name"\s*:')
+
+
+def _is_of_rtl(head: bytes) -> bool:
+    return _BEGIN_OF_RTL.match(head) is not None and _OF_RTL.search(head) is not None
+
+
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for a list that begins so, with slices or flows of rpd2tracing."""
+    """DIALECT for a list that begins so, with slices or flows of rpd2tracing, and for rtl's object."""
+    if _is_of_rtl(sample.head):
+        return Match(
+            Score.DIALECT, "begins with GPUs as processes, and its slices have a `full_name` of rocm-trace-lite"
+        )
     if _BEGIN.match(sample.head) and _OWN.search(sample.head):
         return Match(Score.DIALECT, "begins with an empty object, and its slices have a `desc`")
     return None
@@ -52,6 +77,14 @@ DIALECT = Dialect(
 )
 
 
+RTL = Dialect(
+    cats={"UserMarker": Rule("range"), "hip_api": Rule("api")},
+    patterns=(
+        (re.compile(r"^KernelExecution$"), Rule("kernel", place="device")),
+        (re.compile(r"^Copy(Host|Device)To(Host|Device)$"), Rule("memcpy", place="device")),
+    ),
+)
+
 _GPU = re.compile(
     rb'"process_name"\s*,\s*"ph"\s*:\s*"M"\s*,\s*"pid"\s*:\s*"?(\d{1,18})"?\s*,'
     rb'\s*"args"\s*:\s*\{\s*"name"\s*:\s*"GPU'
@@ -61,33 +94,34 @@ _GPU = re.compile(
 _HEAD = 1 << 20
 
 
-def gpus_of(source: Source) -> dict[int, int]:
+def gpus_of(head: bytes) -> dict[int, int]:
     """Returns pid -> GPU; a GPU has the number of its process."""
-    with source.open(quiet=True) as stream:
-        head = stream.read(_HEAD)
     return {int(pid): int(pid) for pid in _GPU.findall(head)}
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields work, calls, counters and launches. Raises DamagedInput if it isn't Trace Event JSON at all."""
-    gpus, rows_of = gpus_of(source), mapper(DIALECT)
+    with source.open(quiet=True) as stream:
+        head = stream.read(_HEAD)
+    dialect, tool = (RTL, "rocm-trace-lite") if _is_of_rtl(head) else (DIALECT, "rpd2tracing")
+    gpus, rows_of = gpus_of(head) if dialect is DIALECT else {}, mapper(dialect)
 
     def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:
         for batch in rows_of(events, conversion):
             yield on_devices(batch, gpus)
 
-    yield from read_document(source, conversion, placed, lambda found, conversion: (), quoted=DIALECT.quoted)
+    yield from read_document(source, conversion, placed, lambda found, conversion: (), quoted=dialect.quoted)
     rows = RowBuilder(conversion, first_id=0)
-    rows.fact("source", facts={"tool": "rpd2tracing"})
-    rows.fact("clock", facts={"kind": "monotonic"})
+    rows.fact("source", facts={"tool": tool})
+    rows.fact("clock", facts={"kind": "session" if dialect is RTL else "monotonic"})
     yield from rows.rest()
 
 
 FORMAT = Format(
     "rpd2tracing",
-    "ROCm rocmProfileData (RPD) as Trace Event JSON",
+    "ROCm rocmProfileData (RPD) and rocm-trace-lite as Trace Event JSON",
     patterns=("*.json",),
     probe=probe,
     read=read,
-    words=('"desc"', '"api_op"'),
+    words=('"desc"', '"api_op"', '"full_name"'),
 )

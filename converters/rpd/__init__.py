@@ -7,6 +7,9 @@
     rocpd_monitor  deviceType, deviceId, monitorType, start, end, value   sclk 1700
     rocpd_string   id, string
 
+rocm-trace-lite writes these tables, too (src/trace_db.cpp, July 2026): rocpd_op has a column roctxId, its
+completionSignal is the launch in words, and markers are ops of GPU -1.
+
 rocpd, the database of rocprofiler-sdk, has the same prefix but other tables.
 """
 
@@ -31,7 +34,7 @@ def probe(sample: Sample) -> Match | None:
 
 FORMAT = Format(
     "rpd",
-    "ROCm rocmProfileData (RPD) database",
+    "ROCm rocmProfileData (RPD) and rocm-trace-lite database",
     patterns=("*.rpd",),
     probe=probe,
     read="ktrace.converters.rpd.reader:read",

@@ -2,6 +2,7 @@
 
 rocpd_api_ops      api_id 29, op_id 3           both get correlation 29
 rocpd_kernelapi    api_ptr_id 29, grid 1792 x 782 x 1, workgroup 256 x 1 x 1: blocks, or work-items for some calls
+completionSignal   hwq=0x7f.. wg=256,1,1 grid=4096,1,1 in rocpd_op: of rocm-trace-lite, in work-items as in the packet
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ _OF_COPY = ("width", "height", "dst", "src", "dstDevice", "srcDevice", "sync", "
 _DIMENSIONS = {
     f"{of}{axis.upper()}": f"{to}_{axis}" for of, to in (("grid", "grid"), ("workgroup", "block")) for axis in "xyz"
 }
+
+#: The launch of an op in the words of rocm-trace-lite (src/hsa_intercept.cpp).
+_PACKET = (
+    r"^hwq=(?P<hwq>0x[0-9a-f]{1,16}) wg=(?P<block_x>\d{1,10}),(?P<block_y>\d{1,10}),(?P<block_z>\d{1,10})"
+    r" grid=(?P<grid_x>\d{1,10}),(?P<grid_y>\d{1,10}),(?P<grid_z>\d{1,10})$"
+)
 
 #: Spelling in schema version 1 -> in version 2.
 _SPELLED = {"gridz": "gridZ"}
@@ -152,6 +159,23 @@ class Details:
             if left.null_count < len(left):
                 known[f"args.grid{axis.upper()}"] = left
         return known
+
+
+def packets(signal: pa.Array | None) -> dict[str, pa.Array]:
+    """Returns the launches in the signals of ops, as columns and `args.<key>`. Other signals are arguments."""
+    if signal is None or not pa.types.is_string(signal.type):
+        return arguments({"completionSignal": signal})
+    found = pc.extract_regex(signal, _PACKET)
+    if found.null_count == len(found):
+        return arguments({"completionSignal": signal})
+    parts = {name: pc.struct_field(found, name) for name in ("hwq", *_DIMENSIONS.values())}
+    args = {"hwq": parts.pop("hwq"), "completionSignal": pc.if_else(found.is_valid(), None, signal)}
+    sizes = {name: numbers(column) for name, column in parts.items()}
+    for axis in "xyz":
+        made = blocks_of(sizes[f"grid_{axis}"], sizes[f"block_{axis}"])
+        if made is not None:
+            sizes[f"grid_{axis}"], args[f"grid{axis.upper()}"] = made
+    return {name: column for name, column in sizes.items() if column is not None} | arguments(args)
 
 
 def arguments(columns: dict[str, pa.Array | None]) -> dict[str, pa.Array]:

@@ -16,6 +16,7 @@ description "Cijk_Ailk..."  opType KernelExecution      kernel Cijk_Ailk...
 description ""              opType CopyHostToDevice     memcpy CopyHostToDevice, HtoD
 description ""              opType FillBuffer           memset
 description "Cijk_Ailk..."  opType Task                 kernel: of a HIP graph
+description "forward"       opType UserMarker           range forward, of the host (gpuId -1): of rocm-trace-lite
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, dump_json, encoded, load_json
 from ktrace.model.row_builder import RowBuilder
 
-from .launches import Details, Launches, arguments, links, lookup, nonempty, numbered, numbers, strings
+from .launches import Details, Launches, arguments, links, lookup, nonempty, numbered, numbers, packets, strings
 
 
 class _Table:
@@ -96,7 +97,8 @@ class Ops(_Table):
         names = self._names(block, types, kernel)
         words = types.dictionary.to_pylist()
         ways = pa.array([copy_kind(word) for word in words], pa.string()).take(types.indices)
-        kinds = pa.array([work_kind(word) or "range" for word in words], pa.string()).take(types.indices)
+        of_words = [_MARKER_OP if word == _MARKER else work_kind(word) or "range" for word in words]
+        kinds = pa.array(of_words, pa.string()).take(types.indices)
         described = copy_kinds(names)
         if described is not None:
             ways = pc.if_else(pc.equal(kinds, "memcpy"), pc.coalesce(ways, described), ways)
@@ -104,8 +106,16 @@ class Ops(_Table):
             ways = pc.coalesce(ways, details["copy_kind"])
         details["copy_kind"] = ways
         more = self._barriers.get(op) if self._barriers else {}
-        for key, column in arguments({**more, "completionSignal": block.take("completionSignal")}).items():
+        for key, column in (arguments(more) | packets(block.take("completionSignal"))).items():
             details[key] = pc.coalesce(details[key], column) if key in details else column
+        device, stream, dur = block.take("gpuId"), block.take("queueId"), pc.subtract(end, start)
+        marks = pc.equal(kinds, _MARKER_OP)
+        if marks.true_count:  # on no device; one without a duration is a mark
+            at_once = pc.and_(marks, pc.equal(dur, 0))
+            kinds = pc.if_else(at_once, "instant", pc.if_else(marks, "range", kinds))
+            dur = pc.if_else(at_once, None, dur)
+            device, stream = (None if ids is None else pc.if_else(marks, None, ids) for ids in (device, stream))
+            details["track"] = pc.if_else(marks, "markers", None)
         return batches.events(
             block,
             self._ids.of(block.numbers),
@@ -114,10 +124,10 @@ class Ops(_Table):
             short_name=short_names(names),
             cat=types,
             ts=start,
-            dur=pc.subtract(end, start),
+            dur=dur,
             pid=called.get("pid"),
-            device=block.take("gpuId"),
-            stream=block.take("queueId"),
+            device=device,
+            stream=stream,
             correlation=call,
             **{name: details[name] for name in sorted(details) if details[name].null_count < len(block)},
         )
@@ -155,6 +165,9 @@ def read_waits(
 
 
 _MARKER = "UserMarker"
+
+#: What the table of ops has of the host, until it is known whether it is a range or an instant.
+_MARKER_OP = "marker"
 
 #: The table of operators that `python -m rocpd.autograd` makes of the ranges of PyTorch's emit_nvtx, and its columns as
 #: arguments, under the names that PyTorch's own traces have (rocpd/autograd.py).
@@ -375,7 +388,8 @@ def _catalog(database: Database, ops: str | None, conversion: Conversion) -> Ite
     """Yields facts: the tool, the clock, the GPUs."""
     rows = RowBuilder(conversion, first_id=0)
     facts = {str(tag): str(value) for tag, value in database.rows("rocpd_metadata", "tag", "value") if tag and value}
-    rows.fact("source", facts={"tool": "rocmProfileData", **facts})
+    tool = "rocm-trace-lite" if ops and database.has(ops, "roctxId") else "rocmProfileData"
+    rows.fact("source", facts={"tool": tool, **facts})
     rows.fact("clock", facts={"kind": "monotonic"})
     devices = (
         database.query(ops, f"SELECT DISTINCT gpuId FROM {quoted_name(ops)} ORDER BY 1")
@@ -383,6 +397,6 @@ def _catalog(database: Database, ops: str | None, conversion: Conversion) -> Ite
         else []
     )
     for (device,) in devices:
-        if isinstance(device, int):
+        if isinstance(device, int) and device >= 0:
             rows.fact("device", device=device, name=f"GPU {device}", facts={"api": "hip", "vendor": "AMD"})
     yield from rows.rest()

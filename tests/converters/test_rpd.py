@@ -19,6 +19,7 @@ from ktrace.trace.trace import Trace
 
 REAL = SHARED / "corpus" / "rpd" / "matmul_result.rpd"
 ODD = SAMPLES / "rpd" / "two-calls-a-kernel-never-run-and-nulls.rpd"
+LITE = SAMPLES / "rpd" / "rocm-trace-lite-with-markers.db"
 AT = 8_306_017_000_000_000
 
 
@@ -310,3 +311,42 @@ def test_operators_without_a_sequence_number(tmp_path: Path) -> None:
     (operator,) = [row for row in rows(ktrace.read(path)) if row["kind"] == "op"]
     assert operator["args"].get("op_id") == 345
     assert "Sequence number" not in operator["args"]
+
+
+def test_rocm_trace_lite_has_its_launches_in_the_signal() -> None:
+    """Grids are those of the packet, in work-items: 4096 by 256 are 16 blocks, 1000 by 64 are 16, the last one part."""
+    kernels = [row for row in rows(ktrace.read(LITE)) if row["kind"] == "kernel"]
+    sizes = ("device", "stream", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+    assert [tuple(row.get(name) for name in sizes) for row in kernels] == [
+        (0, 140_000_000, 16, 2, 1, 256, 1, 1),
+        (1, 140_000_064, 16, 1, 1, 64, 4, 1),
+        (1, 140_000_064, None, None, None, None, None, None),
+    ]
+    assert [row["args"].get("hwq") for row in kernels] == ["0x7f00", "0x7f40", None]
+    assert [row["args"].get("gridX") for row in kernels] == [None, 1000, None]
+    assert not any("completionSignal" in row["args"] for row in kernels)
+    assert [row["ts"] - AT for row in kernels] == [1_000, 2_000, 4_000]
+
+
+def test_markers_among_the_ops_are_of_no_device() -> None:
+    trace = ktrace.read(LITE)
+    marks = [row for row in rows(trace) if row.get("cat") == "UserMarker"]
+    assert [(row["kind"], row["name"], row["ts"] - AT, row.get("dur"), row["track"]) for row in marks] == [
+        ("range", "step 1", 0, 5_000, "markers"),
+        ("instant", "here", 100, None, "markers"),
+    ]
+    assert not any("device" in row or "stream" in row for row in marks)
+    facts = trace.to_arrow()["catalog"].to_pylist()
+    assert [row["device"] for row in facts if row["entity"] == "device"] == [0, 1]
+    assert any(json.loads(row["facts"] or "{}").get("tool") == "rocm-trace-lite" for row in facts)
+    assert trace.device_time() == 2_000 + 500 + 250
+
+
+def test_a_signal_in_other_words_is_an_argument(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    path.write_bytes(LITE.read_bytes())
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("UPDATE rocpd_op SET completionSignal = 'hwq=1 wg=2' WHERE id = 1")
+        writer.commit()
+    first = rows(ktrace.read(path))[1]
+    assert (first["args"]["completionSignal"], first.get("grid_x")) == ("hwq=1 wg=2", None)

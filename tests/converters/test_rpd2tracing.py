@@ -11,6 +11,7 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
+from ktrace.input.detection import detect
 from ktrace.model.json_text import decoded
 from ktrace.trace.trace import Trace
 
@@ -98,3 +99,33 @@ def test_the_sample() -> None:
     facts = [(row["entity"], row.get("device"), row.get("name")) for row in rows(trace, "catalog")]
     assert ("device", 2, "GPU2") in facts
     assert "cut" in trace.report.issues
+
+
+def test_the_json_of_rocm_trace_lite() -> None:
+    """By rtl convert; the times are the text's, in ns."""
+    path = SAMPLES / "rpd2tracing" / "rtl-with-a-marker-among-the-gpus.json"
+    stated = [
+        (event["name"], round(event["ts"] * 1000), round(event["dur"] * 1000))
+        for event in json.loads(path.read_text())["traceEvents"]
+        if event["ph"] == "X"
+    ]
+    trace = ktrace.read(path)
+    found = rows(trace)
+    assert sorted((row["name"], row["ts"], row["dur"]) for row in found) == sorted(stated)
+    assert {row["name"]: (row["kind"], row.get("device"), row.get("stream"), row.get("pid")) for row in found} == {
+        "step 1": ("range", None, None, 0),
+        "Cijk_Ailk": ("kernel", 0, 0, None),
+        "fill": ("kernel", 1, 1, None),
+        "CopyDeviceToDevice:4096": ("memcpy", 1, 1, None),
+        "hipLaunchKernel": ("api", None, None, 1_004_242),
+    }
+    match = detect(path)[0]
+    assert match.format == "rpd2tracing"
+
+
+@pytest.mark.parametrize(("old", "new"), [('"GPU 0"', '"CPU 0"'), ('"full_name"', '"whole_name"')])
+def test_other_objects_are_not_of_rocm_trace_lite(tmp_path: Path, old: str, new: str) -> None:
+    text = (SAMPLES / "rpd2tracing" / "rtl-with-a-marker-among-the-gpus.json").read_text()
+    path = tmp_path / "a.json"
+    path.write_text(text.replace(old, new))
+    assert detect(path)[0].format == "chrome"

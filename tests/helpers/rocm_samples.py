@@ -93,6 +93,35 @@ RPD_ROWS: Tables = {
 }
 
 
+#: Columns of the tables of rocm-trace-lite (src/trace_db.cpp), without those that it never fills.
+RTL = {
+    **{name: RPD[name] for name in ("rocpd_metadata", "rocpd_string", "rocpd_api", "rocpd_api_ops")},
+    "rocpd_op": RPD["rocpd_op"] + ", roctxId INT",
+}
+_STRINGS = (
+    "KernelExecution",
+    "gemm_f16.kd",
+    "UserMarker",
+    "step 1",
+    "here",
+    "hipLaunchKernel",
+    "size=64 kind=1",
+    "fill",
+)
+
+RTL_ROWS: Tables = {
+    "rocpd_metadata": [(1, "pid", "4242")],
+    "rocpd_string": list(enumerate(_STRINGS, 1)),
+    "rocpd_api": [(1, 4242, 4243, _AT + 500, _AT + 900, 6, 7)],
+    "rocpd_op": [
+        (1, 0, 140_000_000, 0, "hwq=0x7f00 wg=256,1,1 grid=4096,2,1", _AT + 1_000, _AT + 3_000, 2, 1, 7),
+        (2, 1, 140_000_064, 0, "hwq=0x7f40 wg=64,4,1 grid=1000,4,1", _AT + 2_000, _AT + 2_500, 8, 1, 0),
+        (3, 1, 140_000_064, 0, None, _AT + 4_000, _AT + 4_250, 8, 1, 0),
+        (4, -1, 0, 0, None, _AT, _AT + 5_000, 4, 3, 7),
+        (5, -1, 0, 0, None, _AT + 100, _AT + 100, 5, 3, 8),
+    ],
+}
+
 #: Columns of the tables of rocpd that both schemas have alike.
 _ROCPD = {
     "rocpd_metadata": "id INTEGER PRIMARY KEY, tag TEXT, value TEXT",
@@ -341,6 +370,7 @@ def main() -> None:
     """Writes the samples."""
     samples = Path(__file__).parents[2] / "samples"
     make(samples / "rpd" / "two-calls-a-kernel-never-run-and-nulls.rpd", RPD, RPD_ROWS)
+    make(samples / "rpd" / "rocm-trace-lite-with-markers.db", RTL, RTL_ROWS)
     few = {**RPD_ROWS, "rocpd_op": RPD_ROWS["rocpd_op"][:3], "rocpd_api": RPD_ROWS["rocpd_api"][:5]}
     tables = {name: RPD[name] for name in ("rocpd_string", "rocpd_api", "rocpd_op")}
     small = make(samples / "rpd" / "few.rpd", tables, few)
