@@ -32,6 +32,7 @@ MODULES = (
     *(
         "kineto",
         "torch_table",
+        "paddle",
         "torch_flops",
         "execution_trace",
         "torch_memory",

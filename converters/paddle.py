@@ -1,0 +1,193 @@
+"""The tables that Paddle's profiler prints: `paddle.profiler.Profiler.summary()`.
+
+    ----------------------------Operator Summary----------------------------
+    Time unit: ms
+    Name                     Calls   CPU Total / Avg / Max / Min / Ratio(%)    GPU Total / Avg / Max / Min / Ratio(%)
+    -----------------------Thread: All threads merged-----------------------
+    matmul dygraph           6       0.28 / 0.05 / 0.14 / 0.02 / 17.98         1.20 / 0.20 / 0.30 / 0.10 / 62.50
+      matmul kernel launch   6       0.21 / 0.03 / 0.12 / 0.01 / 75.81         1.20 / 0.20 / 0.30 / 0.10 / 100.00
+        ampere_sgemm_...     6       - / - / - / - / -                         1.20 / 0.20 / 0.30 / 0.10 / 100.00
+
+    ----------------------------Overview Summary----------------------------
+    Event Type               Calls                      CPU Time                   Ratio (%)
+    ProfileStep              3                          3.07                       100.00
+
+python/paddle/profiler/profiler_statistic.py writes them. The GPU time of an operator is that of its kernels, which the
+kernel summary has by name. Phases, users' ranges and event types are other views of the same time.
+
+Reads operators and kernels as time that adds up, the rest as metrics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.input.source import Source
+from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.numbers import TIME_NS
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+_TITLE = re.compile(
+    r"-{3,400}(?P<title>[A-Z][A-Za-z]{1,20}(?: [A-Z][a-z]{1,20})? Summary)(?: - (?P<place>[^-]{1,60}))?-{3,400}"
+)
+_UNIT = re.compile(r"Time unit: (s|ms|us|ns)")
+_PART = r"(?:[0-9]{1,18}\.[0-9]{2}|-)"
+_CELL = rf"{_PART}(?: / {_PART}){{4}}"
+_ROW = re.compile(
+    rf"(?P<indent> *)(?P<name>\S.{{0,500}}?) {{2,}}(?P<calls>[0-9]{{1,18}}|-) {{2,}}(?P<first>{_CELL})"
+    rf"(?: {{2,}}(?P<second>{_CELL}))?(?: {{2,}}(?P<flops>[0-9]{{1,30}}|-))?"
+)
+_PLAIN = re.compile(
+    r" *(?P<name>\S.{0,200}?) {2,}(?:(?P<calls>[0-9]{1,18}) {2,})?(?P<time>[0-9]{1,18}\.[0-9]{2}) {2,}"
+    r"(?P<share>[0-9]{1,9}\.[0-9]{2})"
+)
+_MEMORY = re.compile(
+    r" *(?P<name>\S.{0,200}?) {2,}(?P<type>Allocated|Reserved) {2,}(?P<count>\d{1,18}) {2,}(?P<frees>\d{1,18}) {2,}"
+    r"(?P<size>\d{1,18}) {2,}(?P<freed>\d{1,18}) {2,}(?P<more>-?\d{1,18})"
+)
+_PEAK = re.compile(r" *(Peak (?:Allocated|Reserved) Memory): ([0-9]{1,18})")
+_DEVICE = re.compile(r" *(CPU\((?:Process|System)\)|GPU[0-9]{1,4}) {2,}([0-9]{1,9}\.[0-9]{2})")
+_HEADING = re.compile(
+    r"(?:Name|Event Type|Device|Calls)  .{0,300}(?:Ratio ?\(%\)|Utilization \(%\)|Increased Size).{0,300}"
+)
+_STRUCTURE = re.compile(
+    r"[- ]+$|-+(?:Thread: .{1,60}| Flops Profiler (?:Begin|End) )-+$|Note:|In this table, |The time of events |Example:"
+    r"|Events with different |Thread \d:|(?:Operator|Result): +\||After merged:|CPU\((?:Process|System)\) Utilization ="
+    r"|GPU Utilization =|Unlike overview |(?:Communication|Computation|Overlap)[A-Za-z ]{0,60}[:=]"
+)
+_FIGURES = ("total", "avg", "max", "min")
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for the headings of a table."""
+    for number, text in enumerate(sample.lines, 1):
+        if "PU Total / Avg / Max / Min / Ratio(%)" in text:
+            return Match(Score.DIALECT, f"has a table of Paddle's profiler (line {number})")
+    return None
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields summaries for each row of each table."""
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    text = _Text(lines, rows)
+    for line in lines:
+        text.read(line)
+        yield from rows.ready()
+    rows.fact("source", facts={"tool": "PaddlePaddle"})
+    yield from rows.rest()
+
+
+class _Text:
+    """The table that a line is in: its title, its unit, whether its first figures are of the GPU, the rows around."""
+
+    def __init__(self, lines: Lines, rows: RowBuilder) -> None:
+        self._lines, self._rows = lines, rows
+        self._title, self._device, self._table = "", "", -1
+        self._factor = TIME_NS["ms"]
+        self._of_gpu = False
+        self._open: list[tuple[int, int]] = []  # indentation and id
+
+    def read(self, line: Line) -> None:
+        """Accounts for a line and adds its rows."""
+        text, words = line.text.rstrip(), line.text.strip()
+        if found := _TITLE.fullmatch(words):
+            self._title, self._device, self._table = found["title"], found["place"] or "", self._table + 1
+            self._of_gpu, self._open = False, []
+            self._lines.structure()
+        elif not self._title:
+            if not text:
+                self._lines.structure()
+        elif found := _UNIT.fullmatch(words):
+            self._factor = TIME_NS[found[1]]
+            self._lines.structure()
+        elif found := _ROW.fullmatch(text):
+            self._add(found)
+        elif found := _PLAIN.fullmatch(text):
+            figures = {"total": float(Decimal(found["time"]) * self._factor), "percent": float(found["share"])}
+            self._metric(found["name"], found["calls"] or "-", figures, gpu=self._of_gpu)
+            self._lines.used()
+        elif found := _MEMORY.fullmatch(text):
+            self._memory(found)
+        elif found := _PEAK.fullmatch(text):
+            columns = {"unit": "B", "value": float(found[2]), "args": {"place": self._device}, **self._place()}
+            self._rows.summary("metric", found[1], metric="memory", **columns)
+            self._lines.used()
+        elif found := _DEVICE.fullmatch(text):
+            self._rows.summary(
+                "metric", found[1], metric="utilization", unit="%", value=float(found[2]), **self._place()
+            )
+            self._lines.used()
+        elif _HEADING.fullmatch(words):
+            self._of_gpu = "GPU" in text and "CPU" not in text
+            self._open = []
+            self._lines.structure()
+        elif not text or _STRUCTURE.match(words):
+            self._lines.structure()
+
+    def _add(self, found: re.Match[str]) -> None:
+        """Adds a row: an operator or a kernel, or the metrics of another view."""
+        name, calls, first, second = found["name"], found["calls"], found["first"], found["second"]
+        mine, more = self._figures(first), self._figures(second or "")
+        indent = len(found["indent"])
+        while self._open and self._open[-1][0] >= indent:
+            self._open.pop()
+        around = self._open[-1][1] if self._open else None
+        kind = {"Operator Summary": "op", "Kernel Summary": "kernel"}.get(self._title)
+        parent = around
+        if kind and mine:
+            flops = {"FLOPs": int(found["flops"])} if (found["flops"] or "-") not in ("-", "0") else {}
+            columns: dict[str, Any] = {"count": _count(calls), "args": flops, "parent": around, **self._place(), **mine}
+            parent = self._rows.summary(kind, name, unit="ns", **columns)
+        elif mine:
+            parent = self._metric(name, calls, mine, gpu=self._of_gpu, parent=around)
+        if more.get("total"):
+            gpu = self._metric(name, calls, more, gpu=True, parent=parent)
+            parent = gpu if parent is None else parent
+        if parent is not None:
+            self._open.append((indent, parent))
+        self._lines.used()
+
+    def _figures(self, cell: str) -> dict[str, Any]:
+        """The figures of a cell that are there, in ns, and the share."""
+        *times, share = cell.split(" / ") if cell else [""]
+        named = zip(_FIGURES, times, strict=False)
+        found: dict[str, Any] = {name: float(Decimal(time) * self._factor) for name, time in named if time != "-"}
+        return found | ({"percent": float(share)} if found and share != "-" else {})
+
+    def _metric(self, name: str, calls: str, figures: dict[str, Any], *, gpu: bool, parent: int | None = None) -> int:
+        """Adds the time of the CPU or the GPU of what isn't added up."""
+        metric = "GPU time" if gpu else "time" if self._title == "Distribution Summary" else "CPU time"
+        columns: dict[str, Any] = {"count": _count(calls), "parent": parent, **self._place(), **figures}
+        return self._rows.summary("metric", name, metric=metric, unit="ns", **columns)
+
+    def _memory(self, found: re.Match[str]) -> None:
+        """Adds what a name allocated, in B."""
+        args: dict[str, Any] = {"place": self._device, "Type": found["type"], "Free Count": int(found["frees"])}
+        args |= {"Free Size": int(found["freed"]), "Increased Size": int(found["more"])}
+        columns: dict[str, Any] = {"total": float(found["size"]), "count": int(found["count"]), **self._place()}
+        self._rows.summary("alloc", found["name"], metric="memory", unit="B", args=args, **columns)
+        self._lines.used()
+
+    def _place(self) -> dict[str, Any]:
+        return {"scope": [self._title], "table": self._table}
+
+
+def _count(calls: str) -> int | None:
+    return int(calls) if calls != "-" else None
+
+
+FORMAT = Format(
+    "paddle",
+    "PaddlePaddle profiler tables: operators, kernels, phases",
+    patterns=("*.txt", "*.log"),
+    probe=probe,
+    read=read,
+    words=("pu total / avg / max / min / ratio(%)",),
+    prose=True,
+)
