@@ -29,6 +29,7 @@ MESSAGES = (
     *("GpuCounterEvent", "GpuCounterEvent.GpuCounter", "GpuCounterDescriptor", "GpuCounterDescriptor.GpuCounterSpec"),
     "GpuCounterDescriptor.GpuCounterGroupSpec",
     *("GpuInfo", "GpuInfo.Gpu", "GpuMemTotalEvent", "GpuLog", "TracingServiceEvent"),
+    *("InternedString", "Frame", "Callstack"),
 )
 
 ENUMS = (

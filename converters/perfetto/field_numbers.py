@@ -247,6 +247,19 @@ TRACING_SERVICE_EVENT = {
     "slow_starting_data_sources": 7, "last_flush_slow_data_sources": 8, "clone_started": 10, "buffer_cloned": 11
 }
 
+INTERNED_STRING = {
+    "iid": 1, "str": 2
+}
+
+FRAME = {
+    "iid": 1, "function_name_id": 2, "mapping_id": 3, "rel_pc": 4, "source_path_iid": 5, "line_number": 6,
+    "kind": 7, "kind_str": 8
+}
+
+CALLSTACK = {
+    "iid": 1, "frame_ids": 2
+}
+
 COUNTER_UNIT = {
     "UNIT_UNSPECIFIED": 0, "UNIT_TIME_NS": 1, "UNIT_COUNT": 2, "UNIT_SIZE_BYTES": 3
 }

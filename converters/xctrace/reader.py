@@ -13,6 +13,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat, DamagedInput
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source, file_in
+from ktrace.kit.stacks import Stacks
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -41,18 +42,18 @@ _FIRST = ("gpu-counter-info", "metal-application-encoders-list", INTERVALS)
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the rows of all tables. Raises ClosedFormat for a table of contents, DamagedInput for other XML."""
-    gpu = Gpu()
-    tables = Tables(conversion, gpu)
+    gpu, rows = Gpu(), RowBuilder(conversion, first_id=0)
+    tables = Tables(conversion, gpu, Stacks(rows))
     bad = BadFiles(conversion.report)
     for file, place in _files(source, conversion):
         reading = _File(file, conversion, tables, gpu, place, alone=not source.is_folder).read()
         yield from bad.left_out(file.path, reading)
+        yield from rows.ready()
     bad.end()
     if gpu.unjoined:
         conversion.report.issue(
             "capture-warning", source.path, f"{gpu.unjoined:,} labels of encoders weren't joined", 0
         )
-    rows = RowBuilder(conversion, first_id=0)
     gpu.facts(rows)
     yield from rows.rest()
 

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.kit.columnar.dictionaries import constant
+from ktrace.kit.stacks import Stacks
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import dump_json
 from ktrace.model.masks import present
 
 from .recording import Gpu, mapped, process_number, process_of_thread, texts, thread
@@ -44,10 +44,11 @@ _SAMPLED = frozenset({"time-profile", "time-sample", "cpu-profile", "counters-pr
 
 
 class Tables:
-    """Turns the blocks of one input into batches. Devices, streams and labels are those of all its files."""
+    """Turns the blocks of one input into batches. Devices, streams, labels and stacks are those of all its files."""
 
-    def __init__(self, conversion: Conversion, gpu: Gpu) -> None:
+    def __init__(self, conversion: Conversion, gpu: Gpu, stacks: Stacks) -> None:
         self._conversion = conversion
+        self._stacks = stacks
         self._batches = Batches(conversion)
         self._gpu = gpu
         self._readers: dict[str, Callable[[Block], Batch | None]] = {
@@ -236,10 +237,10 @@ class Tables:
             track=table,
             **place,
         )
-        frames = mapped(stacks, rows, lambda text: dump_json(text.split("\n")).encode(), pa.binary())
+        keys = mapped(stacks, rows, lambda text: self._stacks.key(tuple(text.split("\n")[::-1])), pa.string())
         names = mapped(threads, rows, lambda text: None if thread(text) is not None else text, pa.string())
         columns = batch.columns
-        for name, column in (("args.stack", frames), ("args.thread", names)):
+        for name, column in (("args.stack", keys), ("args.thread", names)):
             columns = columns if column.null_count == rows else columns.append_column(name, column)
         return Batch("events", columns)
 

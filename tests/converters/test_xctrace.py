@@ -416,9 +416,11 @@ def test_tables_of_the_host_are_ranges_samples_and_instants() -> None:
     assert events.groupby("kind").size().to_dict() == {"instant": 1, "range": 2, "sample": 3}
     samples = events[events["kind"] == "sample"]
     assert samples["name"].tolist() == ["quantised_matmul(Block const&, int)", "softmax", "time-profile"]
-    assert [json.loads(args).get("stack") for args in samples["args"]] == [
-        ["quantised_matmul(Block const&, int)", "step", "main"],
-        ["softmax", "step", "main"],
+    stacks = trace.catalog[trace.catalog["entity"] == "stack"]
+    frames = {name: json.loads(facts)["frames"] for name, facts in zip(stacks["name"], stacks["facts"], strict=True)}
+    assert [frames.get(json.loads(args).get("stack")) for args in samples["args"]] == [
+        ["main", "step", "quantised_matmul(Block const&, int)"],
+        ["main", "step", "softmax"],
         None,
     ]
     assert sum(json.loads(args)["weight"] for args in samples["args"]) == 3_000_000

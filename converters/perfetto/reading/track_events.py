@@ -35,6 +35,9 @@ from .rows import as_args, event_batches, restore_event
 _T = f.TRACK_EVENT
 _KINDS = ["range", "range", "range", "instant", "counter", "range", "range", "instant"]
 
+#: Fields that ktrace writes for viewers: the API of the device, and what the stack in the arguments means.
+_DERIVED = frozenset({_T["gpu_api"], _T["callstack_iid"], _T["callstack_weight"]})
+
 #: Fields with a column; all other fields become arguments with a "$".
 _KNOWN = {
     _T[name] << 3 | wire
@@ -223,7 +226,7 @@ def _arguments(chunk: Chunk, parsed: Parsed, index: Int64) -> Values:
     owner, start, size = column.owner[mine], column.start[mine], signed(column.value)[mine]
     parts = [read_values(chunk, index[owner], events.state[owner], start, size, ANNOTATION)]
     for tag in found.tags:
-        if tag in _KNOWN or (chunk.by_ktrace and tag >> 3 == _T["gpu_api"]):  # ktrace derives it from the device
+        if tag in _KNOWN or (chunk.by_ktrace and tag >> 3 in _DERIVED):
             continue
         column = found.get(tag >> 3, tag & 7)
         mine = index[column.owner] >= 0

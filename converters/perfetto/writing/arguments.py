@@ -22,7 +22,7 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -83,11 +83,15 @@ class InternedTexts:
         return field
 
 
-def fresh(*texts: InternedTexts) -> bytes:
+class _Interning(Protocol):
+    fresh: list[bytes]
+
+
+def fresh(*tables: _Interning) -> bytes:
     """Returns the entries of InternedData that are new since the last call."""
-    entries = b"".join(entry for interned in texts for entry in interned.fresh)
-    for interned in texts:
-        interned.fresh.clear()
+    entries = b"".join(entry for table in tables for entry in table.fresh)
+    for table in tables:
+        table.fresh.clear()
     return entries
 
 

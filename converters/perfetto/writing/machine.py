@@ -73,7 +73,8 @@ class Machine:
         self._devices = DeviceProcesses(machine, gpus, output.tracks)
         self._stages = RenderStages(gpus)
         self._texts = ArgumentTexts()
-        self._events = TrackEvents()
+        self._events = TrackEvents(output.timeline.catalog)
+        self._source = np.array([track.source for track in output.timeline.tracks], np.object_)
         self._arrows = ArrowBook()
         self._counters = counters
         self._queues_defined = 0
@@ -138,7 +139,8 @@ class Machine:
         place = self._placed_edges(batch, at)
         position = np.empty(len(batch), np.int64)
         position[edges.row[at[begins]]] = begins
-        host = HostRows(_select(batch, rows), CodedField(place.table, place.codes[position[rows]]), arrows.of(rows))
+        placed = CodedField(place.table, place.codes[position[rows]])
+        host = HostRows(_select(batch, rows), placed, arrows.of(rows), self._source[batch.track[rows]])
         fields = self._events.fields(host)
         self._write_definitions()
         begin = Events(fields, position[rows], host.batch.column("id").to_numpy())

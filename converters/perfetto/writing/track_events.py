@@ -11,14 +11,16 @@ import pyarrow.compute as pc
 
 from ktrace.kit import timelines
 from ktrace.kit.timelines import masked, plain, word_numbers
-from ktrace.model.arrays import Bools
+from ktrace.model.arrays import AnyArray, Bools
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
+from ktrace.model.catalog import Catalog
 from ktrace.model.masks import present, words_in
 
 from .. import field_numbers as f
 from ..sidecar import CATEGORY_KINDS, RESERVED, argument_name
 from ..wire import bytes_tag, double_tag, int_tag
 from .arguments import ArgumentTexts, HostArguments, InternedTexts, fresh
+from .callstacks import Callstacks
 from .extra_fields import HostArrows, argument_field, coded, is_integral, source_argument_field, validity, whole
 from .fields import CodedField, Field, FixedField, MessageField, NumberField, VarintField
 
@@ -67,11 +69,12 @@ _OTHER = 100
 
 @dataclass(frozen=True)
 class HostRows:
-    """Rows of a batch that become TrackEvents. `place` has the fields of type and track of each."""
+    """Rows of a batch that become TrackEvents: the fields of type and track of each, its arrows, and its source."""
 
     batch: Batch
     place: CodedField
     arrows: HostArrows
+    source: AnyArray
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -80,7 +83,8 @@ class HostRows:
 class TrackEvents:
     """Encodes TrackEvents of one sequence."""
 
-    def __init__(self) -> None:
+    def __init__(self, catalog: Catalog) -> None:
+        self._stacks = Callstacks(catalog)
         self._arguments = HostArguments()
         self._texts = ArgumentTexts()
         self._names = InternedTexts(f.INTERNED_DATA["event_names"], f.TRACK_EVENT["name_iid"], f.TRACK_EVENT["name"])
@@ -90,7 +94,7 @@ class TrackEvents:
 
     def fresh(self) -> bytes:
         """Returns the entries of InternedData that are new since the last call."""
-        return fresh(self._categories, self._names, self._arguments.names, self._arguments.texts)
+        return fresh(self._stacks, self._categories, self._names, self._arguments.names, self._arguments.texts)
 
     def fields(self, rows: HostRows) -> list[Field]:
         """Returns the fields of the TrackEvents of rows."""
@@ -102,6 +106,7 @@ class TrackEvents:
             self._category(batch),
             *_counter_values(batch, counter),
             *rows.arrows.fields(),
+            *self._stacks.fields(batch, rows.source),
             *(coded(names, lambda name, many: self._names.field(name, often=many)),),
         ]
         columns = argument_columns(batch)
