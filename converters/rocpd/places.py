@@ -45,9 +45,9 @@ EVENT_TABLES = ("region", "sample", "kernel_dispatch", "memory_copy", "memory_al
 #: Tables that other tables refer to.
 LOOKED_UP = frozenset(
     {
-        *("metadata", "string", "event", "track", "timestamp", "line_info", "call_stack"),
+        *("metadata", "string", "event", "track", "timestamp"),
         *(f"info_{word}" for word in ("node", "process", "thread", "category", "agent", "queue", "stream", "pmc")),
-        *(f"info_{word}" for word in ("code_object", "kernel_symbol", "address_range", "source_code", "pc")),
+        *(f"info_{word}" for word in ("code_object", "kernel_symbol")),
     }
 )
 

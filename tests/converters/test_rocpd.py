@@ -212,6 +212,24 @@ def test_a_database_with_all_json_compressed_says_the_same(tmp_path: Path) -> No
     assert rows(ktrace.read(path)) == rows(ktrace.read(TWO))
 
 
+@pytest.mark.parametrize("filled", [True, False])
+@pytest.mark.parametrize("name", ["call_stack", "line_info", "info_pc", "info_source_code", "info_address_range"])
+def test_tables_that_are_not_read_are_said_if_they_have_rows(tmp_path: Path, name: str, filled: bool) -> None:
+    """Those of schema 4.1, and of others in development."""
+    path = tmp_path / "a.db"
+    path.write_bytes(FOUR.read_bytes())
+    table = f"rocpd_{name}_{UUIDS[1]}"
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, guid TEXT, event_id INT, pc_id INT, depth INT)")
+        if filled:
+            writer.execute(f"INSERT INTO {table} VALUES (1, 'g', 1, 1, 0)")
+        writer.commit()
+    issues = ktrace.read(path).report.issues
+    assert [place for kind in issues if kind == "unrecognised" for place in issues[kind].places] == (
+        [(table, "a table of 1 rows")] if filled else []
+    )
+
+
 @pytest.mark.parametrize("name", ["rocpd", "rpd"])
 def test_a_database_of_others_is_an_error(tmp_path: Path, name: str) -> None:
     path = tmp_path / "a.db"
