@@ -28,6 +28,7 @@ LINES = _lines()
 #: Files that the list calls unread, or no profile, whose formats ktrace has learned since.
 LEARNED = frozenset(
     {
+        "ascend/mi/hccl_raw_0.csv",
         "ascend/mi/step_trace_raw_0_detail_time.csv",
         "ascend/mstt/cluster_communication.json",
         "llama/llama-bench.md",

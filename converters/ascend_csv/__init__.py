@@ -42,7 +42,7 @@ class Table:
 TASKS, UNTIMED, TASK_TIME, OP_STATISTIC, COMMUNICATION = "tasks", "op_summary", "task_time", "op_statistic", "comm"
 API, STEP_TIME, ITERATIONS, MEMORY, NPU_MEMORY = "api", "step_trace_time", "step_trace", "memory", "npu_mem"
 ALLOCATIONS, OPERATORS, MARKS, AICPU, CACHE = "operator_memory", "operator_details", "msprof_tx", "aicpu", "l2_cache"
-OPERATOR, CORES, STEPS = "OpBasicInfo", "cores", "step_trace_raw"
+OPERATOR, CORES, STEPS, LINKS = "OpBasicInfo", "cores", "step_trace_raw", "hccl_raw"
 
 #: The first one that matches wins.
 TABLES = (
@@ -72,6 +72,7 @@ TABLES = (
     Table(AICPU, ("node", "compute_time", "memcpy_time", "task_time", "dispatch_time")),
     Table(CACHE, ("stream id", "task id", "hit rate", "victim rate", "op name")),
     Table(STEPS, ("step_num", "start_point", "end_point", "total", "fp_point")),
+    Table(LINKS, ("step_num", "communication_cost", "wait_cost", "communication_operator_cost")),
     Table(CORES, ("block_id", "sub_block_id", "aic_total_cycles|aiv_total_cycles")),
     Table(CORES, ("aic_time", "aic_total_cycles")),
     Table(CORES, ("aic_l2_cache_hit_rate",)),
@@ -82,6 +83,7 @@ _WORDS = (
     *("Accelerator Core", "Task Type", "Task Duration", "kernel_type", "Core Type", "OP Type", "API Name", "Computing"),
     *("Iteration Time", "Total Reserved", "timestamp(us)", "Allocation Time", "Host Self Duration", "event_type"),
     *("Compute_time", "Victim Rate", "_total_cycles", "aic_l2_cache_hit_rate", "fp_point"),
+    "communication_operator_cost",
 )
 
 
@@ -126,7 +128,7 @@ FORMAT = Format(
     "Huawei Ascend tables (torch_npu, MindSpore, msprof, msprof op) as CSV, a file or a folder",
     patterns=(
         *("kernel_details*.csv", "op_summary*.csv", "op_statistic*.csv", "task_time*.csv", "step_trace*.csv"),
-        *("OpBasicInfo*.csv", "PipeUtilization*.csv", "step_trace_raw_*.csv"),
+        *("OpBasicInfo*.csv", "PipeUtilization*.csv", "step_trace_raw_*.csv", "hccl_raw_*.csv"),
     ),
     probe=probe,
     read="ktrace.converters.ascend_csv.reader:read",
@@ -150,6 +152,7 @@ FORMAT = Format(
         "_total_cycles",
         "aic_l2_cache_hit_rate",
         "fp_point",
+        "communication_operator_cost",
     ),
     prose=True,
     reads_folders=True,

@@ -29,6 +29,7 @@ from . import (
     CACHE,
     COMMUNICATION,
     CORES,
+    LINKS,
     OP_STATISTIC,
     OPERATOR,
     OPERATORS,
@@ -39,6 +40,7 @@ from . import (
 )
 from .events import EVENTS, IDS, EventRows, Listed
 from .figures import COUNTERS, Kernel, counters, metrics
+from .links import add_links
 from .step_trace import steps
 
 _PLACE = {"device": ("device id",)}
@@ -241,6 +243,8 @@ def _batches(
         yield from counters(item, conversion, first_id)
     elif what == STEPS:
         yield from steps(item, conversion, first_id)
+    elif what == LINKS:
+        add_links(item, rows, conversion.report, first_id)
     elif what == CORES:
         yield from metrics(item, kernel, conversion, first_id)
     elif what != OPERATOR:

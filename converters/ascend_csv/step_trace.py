@@ -37,7 +37,9 @@ _GREATEST = ((1 << 63) - 1) // _UNIT
 _IDS = 1 << 12
 
 _POINT = "_start_point", "_end_point"
-_COLLECTIVE = re.compile(r"(?:stream_(?P<stream>[0-9]{1,9}|ops)_[0-9]+_)?(?P<name>.+)")
+
+#: The name of a collective: stream_48_0_Receive-op663.
+COLLECTIVE = re.compile(r"(?:stream_(?P<stream>[0-9]{1,9}|ops)_[0-9]+_)?(?P<name>.+)", re.DOTALL)
 
 
 class _Span(NamedTuple):
@@ -107,11 +109,15 @@ def _spans(headings: tuple[str, ...]) -> list[_Span]:
     ]
     for name in headings:
         start, end = (name + point for point in _POINT)
-        if start in headings and end in headings and (found := _COLLECTIVE.fullmatch(name)):
-            stream = found["stream"]
-            number = int(stream) if stream and stream.isdecimal() else None
-            own.append(_Span(found["name"], number, start, end, name, "kernel"))
+        if start in headings and end in headings and (found := COLLECTIVE.fullmatch(name)):
+            own.append(_Span(found["name"], stream_of(found), start, end, name, "kernel"))
     return [span for span in own if span.start in headings and span.end in headings][:_IDS]
+
+
+def stream_of(collective: re.Match[str]) -> int | None:
+    """The stream in a collective's name."""
+    stream = collective["stream"]
+    return int(stream) if stream and stream.isdecimal() else None
 
 
 def _of_collectives(spans: list[_Span], text: str) -> pa.StringArray:

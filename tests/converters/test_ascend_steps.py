@@ -1,8 +1,9 @@
-"""step_trace_raw of MindSpore: steps, their parts and collectives, against the module csv."""
+"""step_trace_raw and hccl_raw of MindSpore: steps, their parts, collectives and links, against the module csv."""
 
 from __future__ import annotations
 
 import csv
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import ktrace
 
 STEPS = SAMPLES / "ascend-csv" / "steps-of-mindspore.csv"
 REAL = SHARED / "hunt/ascend/mi/step_trace_raw_0_detail_time.csv"
+LINKS = SAMPLES / "ascend-csv" / "hccl-raw-two-links-and-an-average.csv"
+REAL_LINKS = SHARED / "hunt/ascend/mi/hccl_raw_0.csv"
 PARTS = {"iteration_interval": ("start", "fp"), "fp_and_bp": ("fp", "bp"), "tail": ("bp", "end")}
 
 
@@ -73,3 +76,48 @@ def test_times_that_cannot_be(tmp_path: Path, cells: str, kind: str, why: str, l
     trace = ktrace.read(path)
     assert [place[1] for place in trace.report.issues[kind].places] == [why]
     assert len(rows(trace)) == left
+
+
+@pytest.mark.parametrize("path", [LINKS, REAL_LINKS], ids=lambda path: path.name)
+def test_links_are_those_of_the_text(path: Path) -> None:
+    if not path.exists():
+        pytest.skip("the real files are not at hand (../shared/hunt)")
+    csv.field_size_limit(1 << 24)
+    stated: list[tuple[str, list[str], str, str]] = []
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            for name, parts in json.loads(row["communication_operator_cost"]).items() if row["step_num"] != "-" else ():
+                for link, transports in parts[3].items():
+                    for time, size, *_ in filter(None, transports.values()):
+                        place = (
+                            name.split("_", 3)[3] if name.startswith("stream_") else name,
+                            [f"step {row['step_num']}", link],
+                        )
+                        stated += [(*place, "Transit Time", f"{time * 1e6:.6g}")] if time != "n/a" else []
+                        stated.append((*place, "Transit Size", f"{size * 1e3:.6g}"))
+    found = rows(ktrace.read(path), "summaries")
+    assert [(row["name"], row["scope"], row["metric"], f"{row['value']:.6g}") for row in found] == stated
+    assert {(row["metric"], row["unit"]) for row in found} == {("Transit Time", "ns"), ("Transit Size", "B")}
+
+
+def test_what_a_link_has_besides() -> None:
+    trace = ktrace.read(LINKS)
+    first, second, *_ = rows(trace, "summaries")
+    assert (first["stream"], first["cat"], first["value"]) == (41, "HCCL", 500_000.0)
+    costs = {"communication_cost": 0.625, "wait_cost": 0.25}
+    of_step = {"$communication_cost": 2.5, "$wait_cost": 40.25}
+    assert first["args"] == of_step | costs | {"transport": "SDMA", "figures": [0.5, 4096.0, 8192000.0]}
+    assert "args" not in second
+    assert trace.report.issues["misfit"].places == [("line 3", "AllReduce-op458, 1-0: ['n/a', 2048, 0]")]
+    assert "kernel" not in ktrace.summary(LINKS, by=["kernel"]).groups
+
+
+@pytest.mark.parametrize(
+    "cell", ["", "no JSON", "[1]", '"{""a"": 1}"', '"{""a"": [1, 2, 3, {""0-1"": {""SDMA"": []}}]}"']
+)
+def test_a_step_without_links_is_reported(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "hccl_raw_0.csv"
+    path.write_text(f"{LINKS.read_text().splitlines()[0]}\n7,1,2,{{}},{cell}\n")
+    trace = ktrace.read(path)
+    assert not rows(trace, "summaries")
+    assert trace.report.issues["bad-record"].places == [("line 2", "communication_operator_cost has no links")]
