@@ -85,6 +85,7 @@ MODULES = (
     "smi",
     "prometheus",
     "ingero",
+    "ingero_json",
     # CPU profilers.
     *("tracy_csv", "cpuprofile", "pprof"),
     # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.

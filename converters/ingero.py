@@ -31,6 +31,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.ingero import BYTES, CALLS, COPIES, WAYS, frames
 from ktrace.kit.sqlite import Database, opened
 from ktrace.kit.sqlite.lookup import FirstId, Lookup, first_ids
 from ktrace.model.batch import Batch
@@ -50,7 +51,6 @@ def probe(sample: Sample) -> Match | None:
 
 _CUDA, _HOST, _DRIVER, _IO, _TCP, _NET, _GRAPH = 1, 3, 4, 5, 6, 7, 8
 _SOURCES = {_CUDA: "CUDA", _HOST: "HOST", _DRIVER: "DRIVER", _IO: "IO", _TCP: "TCP", _NET: "NET", _GRAPH: "CUDA_GRAPH"}
-_CALLS = (_CUDA, _DRIVER, _GRAPH)
 #: Names that the table of ops of no version has (pkg/events/types.go).
 _OPS = {
     (_CUDA, 9): "cudaMemcpy2D",
@@ -64,17 +64,7 @@ _OPS = {
     (_GRAPH, 3): "graphInstantiate",
     (_GRAPH, 4): "graphLaunch",
 }
-#: The argument that is a number of bytes, by source and op.
-_BYTES = {
-    **{(_CUDA, op): "arg0" for op in (1, 4, 7, 8, 9, 10, 11, 12)},
-    **{(_DRIVER, op): "arg0" for op in (2, 3, 5, 6)},
-    (_HOST, 3): "arg0",
-    (_NET, 1): "arg1",
-    (_NET, 2): "arg1",
-}
-#: Copies of the runtime: their arg1 is a cudaMemcpyKind.
-_COPIES = {(_CUDA, op) for op in (4, 7, 9, 10, 11, 12)}
-_WAYS = pa.array(["HtoH", "HtoD", "DtoH", "DtoD"])
+_WAYS = pa.array(WAYS)
 
 _WHOLE = (
     *("timestamp", "pid", "tid", "source", "op", "duration", "gpu_id", "arg0", "arg1", "ret_code", "stack_hash"),
@@ -193,13 +183,13 @@ def _events(block: Block, ids: FirstId, names: _Names, conversion: Conversion) -
         return
     ops = _Ops(block, names)
     stamp, dur = block.or_nulls("timestamp"), pc.fill_null(block.or_nulls("duration"), 0)
-    calls = ops.where(lambda pair: pair[0] in _CALLS)
+    calls = ops.where(lambda pair: names.source(pair[0]).upper() in CALLS)
     ended = pc.and_(pc.invert(calls), pc.greater(dur, 0))
     kind = pc.if_else(calls, "api", pc.if_else(ended, "range", "instant"))
     first, second = block.or_nulls("arg0"), block.or_nulls("arg1")
-    copied = ops.where(lambda pair: pair in _COPIES)
+    copied = ops.where(lambda pair: names.of(*pair) in COPIES)
     way = pc.if_else(pc.and_(copied, pc.and_(pc.greater_equal(second, 0), pc.less(second, 4))), second, None)
-    in_first, in_second = (ops.where(lambda pair, name=name: _BYTES.get(pair) == name) for name in ("arg0", "arg1"))
+    in_first, in_second = (ops.where(lambda pair, at=at: BYTES.get(names.of(*pair)) == at) for at in (0, 1))
     size = pc.if_else(in_first, first, pc.if_else(in_second, second, None))
     cgroups = block.take("cgroup_id")
     columns: dict[str, Any] = {
@@ -240,7 +230,7 @@ def _aggregates(block: Block, ids: FirstId, names: _Names, conversion: Conversio
     if left := pc.sum(pc.subtract(count, block.or_nulls("stored"))).as_py():
         conversion.report.issue("not-stored", block.where(0), f"{left:,} in a block of {len(block):,} rows")
     has_times = pc.fill_null(pc.greater(total, 0), False)
-    calls = ops.where(lambda pair: pair[0] in _CALLS)
+    calls = ops.where(lambda pair: names.source(pair[0]).upper() in CALLS)
     own = {"total": "sum_dur", "min": "min_dur", "max": "max_dur"}
     figures: dict[str, Any] = {
         name: pc.if_else(has_times, block.or_nulls(column), None) for name, column in own.items()
@@ -359,22 +349,11 @@ def _add_facts(block: Block, rows: RowBuilder) -> None:
 
 
 def _frames(row: dict[str, Any]) -> dict[str, Any]:
-    """The frames of a stack, outermost first: symbols or addresses, and the files that they are in.
-
-    The agent has the innermost first, and the calls of Python before those of libpython; without these it has them
-    before all others, which they called (internal/symtab/resolver.go).
-    """
+    """The frames of a stack; none if they aren't JSON."""
     try:
-        found = load_json(row.get("frames") or row.get("ips") or "[]")
+        return frames(load_json(row.get("frames") or row.get("ips") or "[]"))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list):
         return {}
-    frames = [one if isinstance(one, dict) else {"i": one} for one in found]
-    before = next((at for at, one in enumerate(frames) if "pfn" not in one), len(frames))
-    frames = [*reversed(frames[:before]), *reversed(frames[before:])]
-    names = [str(next((one[key] for key in ("pfn", "s", "i") if one.get(key)), "[no name]")) for one in frames]
-    return {"frames": names, "modules": [str(one.get("pf") or one.get("f") or "") for one in frames]}
 
 
 _READERS = {

@@ -23,6 +23,7 @@ canonical/              ktrace's own records and tables: written, and read back
 rocm/                   ROCm: its CSV tables, dispatches with counters, agents
 ncu_launches            Nsight Compute: kernel launches with their metrics, as rows
 ncu_cells               Nsight Compute: many cells of numbers at once, printed units and their base units
+ingero                  Ingero: what its events mean, by their names
 intel                   Intel's tracers: names of device work, rows of queues
 ascend_folder           Huawei Ascend: which files of a folder are read; the others repeat them
 ascend_tasks            Huawei Ascend: kernel, copy, synchronisation by the type of a task; tasks that repeat others
