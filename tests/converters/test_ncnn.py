@@ -86,7 +86,6 @@ def test_layers_in_us_ran_on_the_gpu_that_was_asked_for() -> None:
         "squeezenet  min =    2.35  max =    2.61",
         "squeezenet  min = fast  max =    2.61  avg =    2.48",
         "Convolution              conv1                              1.25ms",
-        "[ - ] resnet-v2-50.mnn            max =   19.063 ms  min =   19.063 ms  avg =   19.063 ms",
     ],
 )
 def test_other_lines_are_none(tmp_path: Path, line: str) -> None:
@@ -96,6 +95,13 @@ def test_other_lines_are_none(tmp_path: Path, line: str) -> None:
     assert dict(trace.report.reader.removed) == {"unrecognised": 1}
     with pytest.raises(KtraceError, match="no format knows"):
         read(written(tmp_path, f"{line}\n"))
+
+
+def test_lines_of_mnn_are_none(tmp_path: Path) -> None:
+    sound = "          squeezenet  min =    2.35  max =    2.61  avg =    2.48\n"
+    path = written(tmp_path, f"{sound}[ - ] resnet.mnn  max =   19.063 ms  min =   19.063 ms  avg =   19.063 ms\n")
+    assert read(path, "ncnn").summaries.name.tolist() == ["squeezenet"]
+    assert read(path, "mnn").summaries.name.tolist() == ["resnet.mnn"]
 
 
 def test_a_network_without_a_number_of_runs(tmp_path: Path) -> None:
