@@ -25,6 +25,7 @@ from contextlib import closing, contextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -249,6 +250,10 @@ class TableReading:
 
     def _block(self, rowids: pa.Array, columns: list[pa.Array]) -> Block:
         numbers = rowids if self._rowid else pa.array(range(self._read + 1, self._read + 1 + len(rowids)), pa.int64())
+        if self._rowid:
+            order = rowids.to_numpy()
+            if order[0] <= self.last or np.any(order[1:] <= order[:-1]):
+                raise _out_of_order()
         self._read += len(rowids)
         self.last = numbers[-1].as_py()
         self._report.record(len(rowids))
@@ -265,7 +270,7 @@ class TableReading:
         if not rows:
             return
         if self._rowid and any(one >= other for (one, *_), (other, *_) in pairwise([(self.last,), *rows])):
-            raise sqlite3.DatabaseError("rows are there twice, or not in the order of their rowids")
+            raise _out_of_order()
         fields = list(self._types.items())
         whole: list[tuple[Any, ...]] = []
         for number, row in enumerate(rows, self._read + 1):
@@ -300,6 +305,10 @@ def _kept(column: pa.Array) -> pa.Array:
 
 class _Refused(OSError):
     """Rows that must be read one by one."""
+
+
+def _out_of_order() -> sqlite3.DatabaseError:
+    return sqlite3.DatabaseError("rows are there twice, or not in the order of their rowids")
 
 
 def _is_refusal(error: OSError) -> bool:
