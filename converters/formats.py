@@ -57,10 +57,10 @@ MODULES = (
         "rpd",
         "rpd2tracing",
     ),
-    # Intel, Apple, Huawei, Tenstorrent.
+    # Intel, Apple, Huawei, Tenstorrent, AWS.
     *("unitrace", "unitrace_json", "onetrace_json", "clintercept", "clintercept_json", "openvino", "xctrace"),
     *("ascend_json", "ascend_csv", "ascend_db", "ascend_communication"),
-    "tenstorrent",
+    *("tenstorrent", "neuron"),
     # Inference engines, on servers and in browsers.
     *(
         "onnxruntime",

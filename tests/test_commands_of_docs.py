@@ -32,6 +32,7 @@ _TESTS = "runs tests"
 ELSEWHERE = {
     **dict.fromkeys(("nsys", "ncu", "nvprof", "trtexec"), "NVIDIA's, needs a GPU"),
     **dict.fromkeys(("rocprof", "rocprofv2", "rocprofv3"), "AMD's, needs a GPU"),
+    **dict.fromkeys(("msprof", "neuron-explorer"), "Huawei's and AWS', need an accelerator"),
     **dict.fromkeys(("benchmark_app", "torchrun", "./app", "proton"), "the profiled program"),
     **dict.fromkeys(("pip", "python3", "cd", ".venv/bin/pip", ".venv/bin/ktrace"), _INSTALLS),
     **dict.fromkeys((".venv/bin/python", ".venv/bin/ruff", "tox", "python"), _TESTS),

@@ -18,7 +18,8 @@ LEFT_OUT = {
     "perfetto-text": "the protobuf library parses the whole text, up to a limit",
     "trace2html": "a page around a trace, which is read as its own format",
     "cpuprofile": "a sample and its time are in lists of their own; it is decoded whole up to a limit",
-    "ingero": "its events are named by the numbers of a fixed table of operations",
+    **dict.fromkeys(("ingero", "ingero-json"), "its events are named by the numbers of a fixed table of operations"),
+    "neuron": "members of one object, decoded whole up to a limit; tables in Parquet",
     "ascend-communication": "its rows are members of one object, which is decoded whole up to a limit",
 }
 

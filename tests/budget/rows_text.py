@@ -189,6 +189,15 @@ TEXT = (
     ),
     _line("qnn/onnxruntime-two-runs.csv", "UNKNOWN,NODE,6000,CYCLES,BACKEND,SUB-EVENT,«name»:OpId_12 (cycles)"),
     _line(
+        "mnn/benchmark-of-two-backends.txt",
+        "[ - ] «name»             max =   19.063 ms  min =    0.000 ms  avg =   18.500 ms",
+    ),
+    _line(
+        "paddle/operators-in-us-indented-cut.txt",
+        "  «name»           296     53700.25 / 181.42 / 400.10 / 140.00 / 4.34  679110.00 / 2294.29 / 5750.00 / 240.00"
+        " / 24.11  ",
+    ),
+    _line(
         "ncnn/layers-of-three-runs-on-the-cpu.log",
         "Convolution              «name»                              1.26ms    |     [227, 227,   3 *1] -> [113, 113,"
         "  16 *4]         kernel: 3 x 3     stride: 2 x 2",
