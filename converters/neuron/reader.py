@@ -327,21 +327,37 @@ def _blocks(file: Source, table: str, conversion: Conversion) -> Iterator[Block]
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """A column of integers as int64; of lists and objects as JSON texts."""
-    kind = column.type
+    """A column of a type that rows have: integers, doubles, bools, and texts of anything else."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(kind)
     if pa.types.is_integer(kind):
-        return column.cast(pa.int64(), safe=False) if kind != pa.uint64() else column
-    if pa.types.is_nested(kind):
-        return pa.array([None if value is None else _json(value) for value in column.to_pylist()], pa.string())
-    return column
+        return column if kind == pa.uint64() else column.cast(pa.int64())
+    if pa.types.is_floating(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_boolean(kind):
+        return column
+    try:
+        return column.cast(pa.large_binary()).cast(pa.string())  # Arrow believes texts that claim to be UTF-8
+    except _FAULTS:
+        return pa.array([None if value is None else _text(value) for value in _values(column)], pa.string())
+
+
+def _values(column: pa.Array) -> list[Any]:
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    found: list[Any] = (column.cast(pa.large_binary()) if is_text else column).to_pylist()
+    return found
+
+
+def _text(value: Any) -> str:
+    """A value as text: bytes as far as they are UTF-8, lists and objects as JSON."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return msgspec.json.encode(value, enc_hook=str).decode() if isinstance(value, (list, dict)) else str(value)
 
 
 def _is_numeric(column: pa.Array) -> bool:
     return bool(pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _left_out(file: Source, table: str, conversion: Conversion) -> Iterator[Batch]:
