@@ -77,9 +77,8 @@ def add_metrics(metrics: Mapping[str, Any], rows: RowBuilder, columns: Mapping[s
     for name, value in numbers.items():
         unit, factor = next((found for end, found in _UNITS.items() if name.endswith(end)), (None, 1))
         scaled = float(Decimal(str(value)) * factor)
-        rows.summary(
-            "metric", name or "[no name]", metric=name or None, unit=unit, value=scaled, args=args or None, **columns
-        )
+        shown = name or "[no name]"
+        rows.summary("metric", shown, metric=shown, unit=unit, value=scaled, args=args or None, **columns)
         args = {}
 
 
