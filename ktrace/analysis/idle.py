@@ -37,8 +37,8 @@ from ktrace.model.arrays import Int8, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.store import Spill
 from ktrace.store.joins import group_start_mask
-from ktrace.tables.figures import Cell, Column, Table, percent
-from ktrace.tables.figures import brief as short
+from ktrace.tables import Cell, Column, Table, percent
+from ktrace.tables import brief as short
 
 #: The columns of the model that it looks at: those of any summary.
 COLUMNS: frozenset[str] = frozenset()

@@ -33,7 +33,7 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
-from ktrace.tables.figures import Cell, Column, Table, percent
+from ktrace.tables import Cell, Column, Table, percent
 
 #: The columns of the model that they look at: those of any summary.
 COLUMNS: frozenset[str] = frozenset()

@@ -31,7 +31,7 @@ from ktrace.model.masks import truth, words_in
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
 from ktrace.store.events import values
-from ktrace.tables.figures import Cell, Column, Table, percent
+from ktrace.tables import Cell, Column, Table, percent
 
 #: The columns of the model that it looks at, besides those of any summary.
 COLUMNS = frozenset({"args"})

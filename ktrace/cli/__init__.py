@@ -76,7 +76,7 @@ def _no_command(word: str) -> str:
     from glob import glob
     from shlex import quote
 
-    from ktrace.tables.figures import escape_controls
+    from ktrace.tables import escape_controls
 
     if os.path.lexists(word) or "://" in word or glob(word):  # noqa: PTH207 (pathlib refuses absolute patterns)
         name = quote(escape_controls(word))
@@ -190,7 +190,7 @@ def _explain(error: BaseException) -> int:
         tell_json(error_line(error, code))
         return code
     if isinstance(error, click.UsageError):
-        from ktrace.tables.figures import escape_controls
+        from ktrace.tables import escape_controls
 
         text = error.format_message()
         if isinstance(error, click.NoSuchOption):  # older versions of click show its name as it is

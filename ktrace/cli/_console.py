@@ -25,7 +25,7 @@ import click
 from ktrace.cli._programs import note_line, told_as_json
 from ktrace.errors import OutputError, UsageError
 from ktrace.page.render import WRITTEN, rendered
-from ktrace.tables.figures import Limits, escape_controls, fitted, time_text
+from ktrace.tables import Limits, escape_controls, fitted, time_text
 from ktrace.tables.text import answer
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ktrace.analysis.summary.summary import Summary
     from ktrace.fleet.batch import BatchReport
     from ktrace.report import Report
-    from ktrace.tables.figures import Table
+    from ktrace.tables import Table
 
 
 def tell(line: str = "", *, err: bool = False, **facts: object) -> None:

@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from ktrace.input.options import Option, options_of
 from ktrace.pipeline.selection import Selection
 from ktrace.stages.select.wanted import Crop, Filter
-from ktrace.tables.figures import Limits
+from ktrace.tables import Limits
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -24,7 +24,7 @@ def command(format_: str, clear: bool) -> None:
     from datetime import datetime, timezone
 
     from ktrace.analysis.overview import cache
-    from ktrace.tables.figures import escape_controls, size
+    from ktrace.tables import escape_controls, size
 
     folder = cache.cache_folder()
     found = cache.clear(folder) if clear else cache.entries(folder)

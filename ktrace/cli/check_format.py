@@ -10,7 +10,7 @@ import click
 from ktrace.cli._console import put
 from ktrace.cli._start import import_pyarrow
 from ktrace.errors import UsageError
-from ktrace.tables.figures import escape_controls
+from ktrace.tables import escape_controls
 
 if TYPE_CHECKING:
     from ktrace.input.format import Format

@@ -29,7 +29,7 @@ from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.pipeline.selection import AskOptions, Selection
 
 if TYPE_CHECKING:
-    from ktrace.tables.figures import Limits
+    from ktrace.tables import Limits
 
 #: The exit code where --fail-over finds a regression.
 REGRESSION = 3

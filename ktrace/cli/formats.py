@@ -6,7 +6,7 @@ import click
 
 from ktrace.cli._console import print_table, put_answer, tell
 from ktrace.cli._programs import json_option
-from ktrace.tables.figures import escape_controls
+from ktrace.tables import escape_controls
 
 
 @click.command("formats")

@@ -13,7 +13,7 @@ from ktrace.cli._options import selection_options
 from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow
 from ktrace.pipeline.selection import Selection
-from ktrace.tables.figures import duration, escape_controls, shortened_apart
+from ktrace.tables import duration, escape_controls, shortened_apart
 
 if TYPE_CHECKING:
     from ktrace.model.catalog import Entry

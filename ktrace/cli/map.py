@@ -13,7 +13,7 @@ from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow
 from ktrace.errors import KtraceError, UsageError
 from ktrace.pipeline.selection import Selection
-from ktrace.tables.figures import duration, escape_controls, shortened
+from ktrace.tables import duration, escape_controls, shortened
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,11 +32,11 @@ from ktrace.cli._options import (
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import UsageError
 from ktrace.pipeline.selection import AskOptions, Selection
-from ktrace.tables.figures import escape_controls
+from ktrace.tables import escape_controls
 
 if TYPE_CHECKING:
     from ktrace.analysis.query.output import Rows
-    from ktrace.tables.figures import Limits
+    from ktrace.tables import Limits
 
 #: The columns of an overview where there is no terminal.
 _WIDTH = 100

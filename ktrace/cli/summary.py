@@ -31,7 +31,7 @@ from ktrace.pipeline.selection import AskOptions, Selection
 
 if TYPE_CHECKING:
     from ktrace.analysis.summary.summary import Summary
-    from ktrace.tables.figures import Limits, Table
+    from ktrace.tables import Limits, Table
 
 #: The tables shown without --by, and those of inputs that may be several; a page shows all.
 _BY = ("idle", "limits", "operation", "kernel")

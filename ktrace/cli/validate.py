@@ -10,7 +10,7 @@ import click
 from ktrace.cli._console import put, put_answer, tell, tell_issues
 from ktrace.cli._options import limits_option
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
-from ktrace.tables.figures import escape_controls
+from ktrace.tables import escape_controls
 
 if TYPE_CHECKING:
     from ktrace.model.json_text import Fault

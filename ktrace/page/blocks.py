@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from markupsafe import Markup, escape
 
-from ktrace.tables.figures import Cell, Column, Table, escape_controls, plain, shown
+from ktrace.tables import Cell, Column, Table, escape_controls, plain, shown
 
 #: The longest text on a page, in characters.
 LONGEST = 2000

@@ -27,7 +27,7 @@ from markupsafe import Markup
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group, Spread
 from ktrace.model.arrays import Float64, Int64
 from ktrace.page.blocks import BarRow, Bars, Legend, Lists, Plot, Section, named, share, tag
-from ktrace.tables.figures import TIMES, brief, duration, escape_controls
+from ktrace.tables import TIMES, brief, duration, escape_controls
 
 if TYPE_CHECKING:
     from ktrace.analysis.summary.summary import Summary

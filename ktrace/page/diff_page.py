@@ -18,7 +18,7 @@ from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.work.groups import heading_of
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Legend, Section, named
 from ktrace.page.charts import device_legend, device_row, diverging, pair
-from ktrace.tables.figures import brief, escape_controls, exact
+from ktrace.tables import brief, escape_controls, exact
 
 #: The most that is drawn: changes of each table, operations, devices.
 _CHANGES, _OPERATIONS, _DEVICES = 20, 14, 16

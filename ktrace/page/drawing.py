@@ -23,7 +23,7 @@ from ktrace.analysis.summary.summary import Summary
 from ktrace.errors import OutputError, UsageError
 from ktrace.page import diff_page, summary_page
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Legend, Lists, Plot, Section, bounded, tag
-from ktrace.tables.figures import escape_controls, shortened
+from ktrace.tables import escape_controls, shortened
 
 #: Sizes in pixels: the whole, the space of names, of figures, of a second chart, between columns, of a line.
 WIDTH, _NAME, _FIGURE, _SECOND, _GAP, _LINE = 760, 230, 130, 170, 12, 20

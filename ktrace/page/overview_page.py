@@ -21,7 +21,7 @@ from ktrace.analysis.work.groups import OTHER
 from ktrace.page.charts import operation_colours
 from ktrace.page.page import hashed, read_part
 from ktrace.pipeline.overview import idle_causes
-from ktrace.tables.figures import escape_controls
+from ktrace.tables import escape_controls
 
 #: The most buckets and sums in one file: some 2 MB.
 BUCKETS, CELLS = 4_096, 300_000

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from ktrace.page.blocks import KeyFigure, Section, bounded, figure_table
-from ktrace.tables.figures import Table, escape_controls
+from ktrace.tables import Table, escape_controls
 
 if TYPE_CHECKING:
     from jinja2 import Environment

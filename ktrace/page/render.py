@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ktrace.tables.figures import Table
+from ktrace.tables import Table
 from ktrace.tables.text import as_csv, as_json, as_markdown, as_text
 
 if TYPE_CHECKING:

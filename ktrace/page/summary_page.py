@@ -46,7 +46,7 @@ from ktrace.page.charts import (
     steps,
     waits,
 )
-from ktrace.tables.figures import brief, duration, escape_controls, exact, size
+from ktrace.tables import brief, duration, escape_controls, exact, size
 
 #: The most that is drawn: operations, groups of other kinds, kernels, runs.
 _OPERATIONS, _GROUPS, _KERNELS, _RUNS = 14, 8, 25, 6

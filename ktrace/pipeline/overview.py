@@ -33,7 +33,7 @@ from ktrace.stages.select.crop import cropped
 from ktrace.stages.select.intervals import Intervals
 from ktrace.stages.select.wanted import Crop
 from ktrace.store.events import values
-from ktrace.tables.figures import brief
+from ktrace.tables import brief
 
 #: The most rows of which the causes of gaps are found while somebody waits.
 MOST_EXPLAINED = 1_000_000

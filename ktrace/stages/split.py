@@ -43,7 +43,7 @@ from ktrace.stages.select.wanted import step_of
 from ktrace.store import RANGE_ROWS, SPILL_BYTES, Batches, Spill
 from ktrace.store.events import EventStore, values
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
-from ktrace.tables.figures import parse_time
+from ktrace.tables import parse_time
 
 #: A step: how many times its number occurred before, and the number.
 Step = tuple[int, int]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import pyarrow as pa
 
 from ktrace.errors import UsageError
-from ktrace.tables.figures import Cell, Table, plain
+from ktrace.tables import Cell, Table, plain
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -47,7 +47,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from unicodedata import combining, east_asian_width
 
-from ktrace.tables.figures import (
+from ktrace.tables import (
     UNSEEN,
     Cell,
     Column,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ktrace.errors import OutputError, import_extra
-from ktrace.tables.figures import Cell, Column, Table, escape_controls, plain, shortened
+from ktrace.tables import Cell, Column, Table, escape_controls, plain, shortened
 
 #: Limits of the format: characters of a cell and of a sheet's name, rows of a sheet.
 _TEXT, _NAME, _ROWS = 32_000, 31, 1_048_576

@@ -29,7 +29,7 @@ from ktrace.page.blocks import Legend, tag
 from ktrace.page.charts import operation_colours
 from ktrace.page.drawing import WIDTH, Drawing, Picture, legend
 from ktrace.store.joins import coded, combined, distinct
-from ktrace.tables.figures import duration, shortened
+from ktrace.tables import duration, shortened
 from ktrace.trace.arrow_tables import device_time_of, span_of
 
 if TYPE_CHECKING:

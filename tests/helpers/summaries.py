@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ktrace.analysis.summary.summary import StepUse, Summary
 from ktrace.analysis.work.groups import DeviceUse, Group, Spread
-from ktrace.tables.figures import Column, Table
+from ktrace.tables import Column, Table
 
 #: Operation, kernel, launches a step, typical ns.
 WORK = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktrace.errors import UsageError
-from ktrace.tables.figures import parse_interval, parse_time, time_text
+from ktrace.tables import parse_interval, parse_time, time_text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import re
 import pytest
 from conftest import ROOT
 
-from ktrace.tables.figures import shortened_apart
+from ktrace.tables import shortened_apart
 from naming.labelled import COLUMNS, Score, measured, names
 
 #: Least precision and recall in percent, as measured.

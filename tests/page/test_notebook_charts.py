@@ -15,7 +15,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.errors import OutputError, UsageError
-from ktrace.tables.figures import Column, Table
+from ktrace.tables import Column, Table
 from ktrace.tables.frames import arrow_of
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"

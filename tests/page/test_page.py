@@ -22,7 +22,7 @@ from ktrace.analysis.work.groups import DeviceUse, Group
 from ktrace.page.charts import LogAxis, device_parts
 from ktrace.page.page import _environment
 from ktrace.page.render import rendered
-from ktrace.tables.figures import Column, Table, escape_controls
+from ktrace.tables import Column, Table, escape_controls
 
 #: Names that would have an effect without escapes.
 HOSTILE = [

@@ -13,7 +13,7 @@ from ktrace.errors import InputError
 from ktrace.report import Report
 from ktrace.stages.align import Align, aligned
 from ktrace.stages.align.collectives import Collectives, Fit
-from ktrace.tables.figures import time_text
+from ktrace.tables import time_text
 
 
 def fits(ranks: dict[str, list[dict[str, object]]]) -> dict[str, Fit]:

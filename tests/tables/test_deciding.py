@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktrace.tables.figures import Column, Table
+from ktrace.tables import Column, Table
 from ktrace.tables.text import as_text
 
 COLUMNS = (

@@ -16,7 +16,7 @@ from conftest import ROOT
 from markdown_it import MarkdownIt
 
 from ktrace.page.render import FORMATS, rendered
-from ktrace.tables.figures import (
+from ktrace.tables import (
     UNSEEN,
     Cell,
     Column,

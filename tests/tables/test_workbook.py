@@ -16,7 +16,7 @@ from conftest import SAMPLES
 from fork_server import program
 from test_tables import BIG, HOSTILE, named, sample
 
-from ktrace.tables.figures import Column, Table
+from ktrace.tables import Column, Table
 from ktrace.tables.workbook import as_workbook
 
 openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")

@@ -29,7 +29,7 @@ import ktrace
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.noise import RUNS
 from ktrace.naming.short_names import short_name
-from ktrace.tables.figures import shortened
+from ktrace.tables import shortened
 
 from .comparisons import findings, is_calm
 from .questions import Answered

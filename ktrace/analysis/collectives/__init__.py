@@ -26,7 +26,7 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.store import Spill
 from ktrace.store.joins import combined, distinct
-from ktrace.tables.figures import brief
+from ktrace.tables import brief
 
 
 def questions(names: Sequence[str], spill: Spill) -> Question:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ktrace.analysis.work.findings import Evidence
 from ktrace.analysis.work.groups import Spread
-from ktrace.tables.figures import Cell, Column, Table, percent, size
+from ktrace.tables import Cell, Column, Table, percent, size
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from ktrace.model.arrays import Int64, Integers
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.store import Spill
 from ktrace.store.joins import distinct
-from ktrace.tables.figures import Cell, Column, Table, percent
+from ktrace.tables import Cell, Column, Table, percent
 
 #: The columns of the model that it looks at, in addition to those of any summary.
 COLUMNS = frozenset({"args"})

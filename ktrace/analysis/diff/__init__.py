@@ -24,7 +24,7 @@ import numpy as np
 
 from ktrace.analysis.work.findings import Evidence as Shown
 from ktrace.analysis.work.findings import Finding
-from ktrace.tables.figures import Cell, rounded
+from ktrace.tables import Cell, rounded
 
 if TYPE_CHECKING:
     from ktrace.analysis.work.groups import DeviceUse, Group

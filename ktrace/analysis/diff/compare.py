@@ -22,7 +22,7 @@ from ktrace.analysis.summary.summary import StepUse, Summary
 from ktrace.analysis.work.groups import BY, GRID, OF_GRID, OTHER, DeviceUse, Group
 from ktrace.errors import UsageError
 from ktrace.model.arrays import Float64
-from ktrace.tables.figures import percent
+from ktrace.tables import percent
 
 #: Without `by`, kernels are compared if both sides spend at least this part of their time in shared kernels.
 SHARED = 0.5

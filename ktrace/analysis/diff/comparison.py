@@ -26,7 +26,7 @@ from ktrace.analysis.work.durations import percentiles
 from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.groups import GRID, OF_GRID, heading_of
 from ktrace.errors import UsageError
-from ktrace.tables.figures import Cell, Column, Table, escape_controls, percent, prose
+from ktrace.tables import Cell, Column, Table, escape_controls, percent, prose
 from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:

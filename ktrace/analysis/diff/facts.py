@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
 from ktrace.analysis.diff.comparison import Diff, shown
 from ktrace.analysis.work.findings import Finding
-from ktrace.tables.figures import Cell, percent
+from ktrace.tables import Cell, percent
 
 #: Changes of the whole below this are "the same", in percent.
 SAME = 0.05

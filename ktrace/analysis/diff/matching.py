@@ -43,7 +43,7 @@ from ktrace.analysis.work.groups import BY, OTHER, Group
 from ktrace.analysis.work.question import Answer
 from ktrace.model.arrays import AnyArray
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
-from ktrace.tables.figures import size
+from ktrace.tables import size
 
 #: Names that end in a number or hash of a graph compiler: Inductor's, XLA's, names with a digest.
 _NUMBERED = re.compile(r"^(triton_\w+?)_\d+$|^(\w*fusion)[._]\d+$|^(.*\D)[._](?=[0-9a-f]*[0-9])[0-9a-f]{8,64}$")

@@ -33,7 +33,7 @@ from ktrace.analysis.diff.facts import (
     shared,
 )
 from ktrace.analysis.work.groups import OTHER, heading_of
-from ktrace.tables.figures import brief, percent, shortened
+from ktrace.tables import brief, percent, shortened
 
 #: How many characters of a name are shown.
 _WIDTH = 48

@@ -31,7 +31,7 @@ from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, OPPOSITE, UNKNOWN, Cha
 from ktrace.analysis.diff.noise import FEWEST, RUNS, discoveries, evidence, evidence_of_steps, students
 from ktrace.analysis.work.groups import Group
 from ktrace.model.arrays import Float64, Int64
-from ktrace.tables.figures import percent
+from ktrace.tables import percent
 
 #: The launches of a step are compared in so many parts with those at the same places: neighbours may err alike.
 _PARTS = 6

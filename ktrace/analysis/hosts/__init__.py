@@ -36,7 +36,7 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.store import Spill
 from ktrace.store.joins import positions
-from ktrace.tables.figures import duration
+from ktrace.tables import duration
 
 #: A path of attributes; that of a module if a part of it is a number.
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+")

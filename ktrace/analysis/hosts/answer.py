@@ -15,7 +15,7 @@ from ktrace.analysis.work.spans import KINDS
 from ktrace.model.arrays import AnyArray
 from ktrace.store import Spill
 from ktrace.store.joins import positions
-from ktrace.tables.figures import Cell, Column, Table, percent
+from ktrace.tables import Cell, Column, Table, percent
 
 #: Between the names of a path.
 _INSIDE = " › "

@@ -30,7 +30,7 @@ from ktrace.model.masks import present, words_in
 from ktrace.store import Spill
 from ktrace.store.joins import find
 from ktrace.store.vocabulary import Shapes
-from ktrace.tables.figures import Cell, Column, Table, percent
+from ktrace.tables import Cell, Column, Table, percent
 
 #: The columns of an end: attached to an event, or by its place.
 _ENDS = pa.schema(

@@ -52,7 +52,7 @@ from ktrace.model.masks import NameTest, rows_where, truth, words_in
 from ktrace.model.row_builder import to_rows
 from ktrace.store import Spill
 from ktrace.store.events import values
-from ktrace.tables.figures import Cell, Column, Table, percent
+from ktrace.tables import Cell, Column, Table, percent
 
 #: The columns of the model that it looks at, besides those of any summary.
 COLUMNS = frozenset(

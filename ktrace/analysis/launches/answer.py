@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ktrace.tables.figures import Cell, Column, Table, brief, percent
+from ktrace.tables import Cell, Column, Table, brief, percent
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,7 +5,7 @@
     {"tables": [{"name": "kernel", "columns": ["kernel", "time_ns"], "rows": [["gemm", 1200], ["norm", 300]],
                  "more": 11, "next": "kernel:2"}], "notes": []}
 
-Figures have the digits that they deserve (`ktrace.tables.figures.rounded`); long texts are cut in the middle. JSON
+Figures have the digits that they deserve (`ktrace.tables.rounded`); long texts are cut in the middle. JSON
 Schemas describe what tools take and answer.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ktrace.tables.figures import Cell, Limits, Table, fitted, plain, rounded, shortened
+from ktrace.tables import Cell, Limits, Table, fitted, plain, rounded, shortened
 
 #: Rows of a table and bytes of an answer without a limit, and at most.
 ROWS, MOST_ROWS = 20, 1_000

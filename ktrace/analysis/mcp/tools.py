@@ -28,7 +28,7 @@ from ktrace.analysis.query.output import as_table
 from ktrace.analysis.summary import QUESTIONS, RECORDING
 from ktrace.analysis.work.groups import BY, NOT_KNOWN
 from ktrace.errors import UsageError
-from ktrace.tables.figures import Table
+from ktrace.tables import Table
 
 Answer = dict[str, Any]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ktrace.model.arrays import Int64
-from ktrace.tables.figures import Cell, Column, Table, percent
+from ktrace.tables import Cell, Column, Table, percent
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.naming.phases import DECODE, HOW, LOOP, PHASES, PREFILL, Phase
 from ktrace.store import Spill
-from ktrace.tables.figures import brief, percent
+from ktrace.tables import brief, percent
 
 #: The columns of the model that it looks at: those of any summary.
 COLUMNS: frozenset[str] = frozenset()

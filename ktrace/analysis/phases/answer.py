@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ktrace.analysis.work.groups import Spread
 from ktrace.model.arrays import Int64
-from ktrace.tables.figures import Cell, Column, Table, percent
+from ktrace.tables import Cell, Column, Table, percent
 
 
 @dataclass(frozen=True)

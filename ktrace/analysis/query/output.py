@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ktrace.errors import UsageError
-from ktrace.tables.figures import UNSEEN, Cell, Column, Limits, Table, fitted
+from ktrace.tables import UNSEEN, Cell, Column, Limits, Table, fitted
 from ktrace.tables.text import answer, as_markdown, as_text, csv_cell
 
 #: The values of `--format`.

@@ -9,7 +9,7 @@ from math import fsum
 
 from ktrace.analysis.roofline.peaks import Peak, Peaks, published
 from ktrace.analysis.work.question import Answer
-from ktrace.tables.figures import Cell, Column, Table, percent
+from ktrace.tables import Cell, Column, Table, percent
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ktrace.analysis.roofline.answer import Item
 from ktrace.analysis.roofline.tensors import BYTES, NUMBERED, Cost, Formula, Operator, Tensor
 from ktrace.naming.phases import Attended
-from ktrace.tables.figures import brief
+from ktrace.tables import brief
 
 
 def product(

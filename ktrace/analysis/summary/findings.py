@@ -25,7 +25,7 @@ from ktrace.analysis.work.question import Answer, Labels
 from ktrace.model.arrays import Bools, Int64
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store.joins import group_start_mask
-from ktrace.tables.figures import Cell
+from ktrace.tables import Cell
 
 #: What the heaviest is found of, and the questions whose answers findings rest on.
 HEAVIEST = ("operation", "kernel")

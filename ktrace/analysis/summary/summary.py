@@ -15,7 +15,7 @@ from ktrace.analysis.summary.findings import findings
 from ktrace.analysis.summary.verdict import verdict
 from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group, heading_of
-from ktrace.tables.figures import Cell, Column, Table, duration, escape_controls, exact, percent, prose, shortened
+from ktrace.tables import Cell, Column, Table, duration, escape_controls, exact, percent, prose, shortened
 from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktrace.analysis.work.findings import Finding
-from ktrace.tables.figures import brief, percent, shortened
+from ktrace.tables import brief, percent, shortened
 
 #: How many characters of a name are shown.
 _WIDTH = 48

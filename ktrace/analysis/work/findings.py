@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ktrace.model.arrays import Int64
-from ktrace.tables.figures import Cell, percent, rounded
+from ktrace.tables import Cell, percent, rounded
 
 #: How many rows show a finding.
 SHOWN = 3

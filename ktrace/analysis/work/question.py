@@ -19,7 +19,7 @@ from ktrace.analysis.work.groups import CLASSIFIED, GRID, OF_GRID, OTHER, UNCLAS
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.store import Spill
-from ktrace.tables.figures import Table
+from ktrace.tables import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -34,7 +34,7 @@ from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.crop_bounds import Marks, called, no_such
 from ktrace.store import SPILL_BYTES, Batches, Spill
 from ktrace.store.events import LIMIT
-from ktrace.tables.figures import parse_time, time_text
+from ktrace.tables import parse_time, time_text
 
 #: The rules, and how each is written.
 RULES = ("auto", "unix", "collective", "marker", "none")

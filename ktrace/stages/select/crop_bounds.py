@@ -38,7 +38,7 @@ from ktrace.report import Report
 from ktrace.stages.select.intervals import ALWAYS, NEVER, Intervals
 from ktrace.stages.select.wanted import Crop, step_head, step_of, steps_of
 from ktrace.store.events import LIMIT, values
-from ktrace.tables.figures import parse_interval, time_text
+from ktrace.tables import parse_interval, time_text
 
 Test = Callable[[str], bool]
 

@@ -34,7 +34,7 @@ from ktrace.report import Ledger, Report
 from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.wanted import Filter
 from ktrace.store import SPILL_BYTES, Batches, Spill
-from ktrace.tables.figures import time_text
+from ktrace.tables import time_text
 
 #: How many names are remembered, and how many of them a message lists.
 _REMEMBERED, _SHOWN = 20_000, 8

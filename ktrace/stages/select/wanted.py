@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ktrace.errors import UsageError
 from ktrace.input.options import documented, option
 from ktrace.naming.phases import phase_test
-from ktrace.tables.figures import parse_interval, parse_time
+from ktrace.tables import parse_interval, parse_time
 
 #: The margin around a row, in ns.
 _MARGIN = 1_000_000

@@ -23,7 +23,7 @@ from ktrace.errors import DamagedInput, UnknownFormat
 from ktrace.input.detection import choose
 from ktrace.input.format import builtin_formats
 from ktrace.input.source import Source
-from ktrace.tables.figures import Table
+from ktrace.tables import Table
 
 CORPUS = SHARED / "corpus" / "nsys_sqlite"
 FILES = sorted(CORPUS.glob("*.sqlite"))
