@@ -29,7 +29,7 @@ from ktrace.proto.extensions import load
 from ktrace.report import Report
 from ktrace.scratch import scratch_folder
 
-_PACKET = re.compile(r"(?:\s|#[^\n]*(?:\n|\Z))*packet\s*:?\s*[{<]")
+_PACKET = re.compile(r"(?:\s|#[^\n]*(?:\n|\Z))*packet\s*(?::\s*)?[{<]")
 
 #: Members of packets, of which a trace has some.
 _MEMBERS = re.compile(

@@ -144,8 +144,8 @@ def _pair(found: _Samples, series: Series, pair: Any) -> str | None:
     """Adds a time in s with a value in text; returns why it can't."""
     if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], (int, float)):
         return "not a time and a value"
-    value = _number(pair[1])
-    if value is None or not math.isfinite(pair[0]):
+    at, value = _number(pair[0]), _number(pair[1])
+    if value is None or at is None or not math.isfinite(at):
         return "not a number"
     return found.add(series, round(pair[0] * 1000) * 10**6, value)  # the server's times are in ms
 

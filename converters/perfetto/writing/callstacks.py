@@ -34,6 +34,9 @@ from .fields import Field, FixedField
 #: The text of a frame with its place: step (run.py:4).
 _PLACED = re.compile(r"([^\n]+) \(([^()\n]+?)(?::([0-9]{1,9}))?\)")
 
+#: The arguments that name a stack; the second is that of Trace Event JSON.
+_NAMES = ("stack", "$sf")
+
 _WEIGHT = double_tag(f.TRACK_EVENT["callstack_weight"])
 
 
@@ -100,9 +103,14 @@ class Callstacks:
 
 def _keys(batch: Batch) -> pa.Array | None:
     """The key of the stack that each row names in its arguments; None if none does."""
-    if batch.has("args.stack"):
-        column = decoded(batch.column("args.stack"))
-        return column if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) else None
+    for name in _NAMES:
+        if batch.has(f"args.{name}"):
+            column = decoded(batch.column(f"args.{name}"))
+            return (
+                column.cast(pa.string())
+                if pa.types.is_string(column.type) or pa.types.is_integer(column.type)
+                else None
+            )
     if not batch.has("args"):
         return None
     texts = decoded(batch.column("args")).dictionary_encode()
@@ -111,5 +119,8 @@ def _keys(batch: Batch) -> pa.Array | None:
 
 
 def _key(args: str) -> str | None:
-    key = load_object(args).get("stack") if '"stack"' in args else None
-    return key if isinstance(key, str) else None
+    if not any(f'"{name}"' in args for name in _NAMES):
+        return None
+    found = load_object(args)
+    key = next((found[name] for name in _NAMES if name in found), None)
+    return str(key) if isinstance(key, (str, int)) else None

@@ -36,7 +36,7 @@ from .decode import MOST_EVENTS, Decoder
 from .events import LARGEST_MEMBER, Events, Member, RowsOf
 from .grammar import Nest
 from .lists import List, begin, is_event, seek
-from .repair import mend, mend_value
+from .repair import mend, mend_document, mend_value
 from .salvage import is_json, resume
 
 _TRACE_EVENTS = re.compile(rb'"traceEvents"\s*:\s*(?=\[)')
@@ -204,7 +204,7 @@ class Document:
         """The JSON text of a member, repaired if necessary; if that fails it is reported, and None."""
         if not value:
             return None
-        for whole, repairs in chain([(value, [])], mend_value(value)):
+        for whole, repairs in chain([(value, [])], mend_value(value), [mend_document(value)]):
             if is_json(whole):
                 for repair in repairs:
                     self._report.issue(repair.kind, f"byte {start + repair.place}", repair.detail)

@@ -16,6 +16,7 @@ import ktrace
 
 PY_SPY = SAMPLES / "speedscope" / "py-spy-two-threads-and-an-unknown-frame.speedscope.json"
 NODE = SAMPLES / "cpuprofile" / "node-collects-garbage-a-step-back-and-an-unknown-node.cpuprofile"
+HERMES = SAMPLES / "chrome" / "hermes-samples-with-numbers-as-texts.json"
 INSTRUMENTS = SAMPLES / "xctrace" / "tables-of-the-host-hangs-signposts-samples.xml"
 
 
@@ -47,7 +48,7 @@ def known(trace: ktrace.Trace) -> dict[tuple[str, str], list[str]]:
     return {(source, name): json.loads(facts)["frames"] for source, name, facts in zip(*columns, strict=True)}
 
 
-@pytest.mark.parametrize("sample", [PY_SPY, NODE, INSTRUMENTS], ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("sample", [PY_SPY, NODE, HERMES, INSTRUMENTS], ids=lambda path: path.parent.name)
 def test_frames_are_those_of_the_catalog(tmp_path: Path, sample: Path) -> None:
     trace, out = ktrace.read(sample), tmp_path / "out.perfetto"
     ktrace.convert(sample, out)
@@ -57,7 +58,8 @@ def test_frames_are_those_of_the_catalog(tmp_path: Path, sample: Path) -> None:
     decoded = decode(out.read_bytes())
     for (_, _, event), number in zip(decoded.events, decoded.rows, strict=True):
         row = rows.get(number, {})
-        stack = frames.get((row.get("source"), json.loads(row.get("args") or "{}").get("stack")))
+        args = json.loads(row.get("args") or "{}")
+        stack = frames.get((row.get("source"), str(args.get("stack", args.get("$sf")))))
         assert event.HasField("callstack_iid") == (stack is not None)
         if stack is not None:
             callstack = entries[event.callstack_iid]
@@ -65,7 +67,7 @@ def test_frames_are_those_of_the_catalog(tmp_path: Path, sample: Path) -> None:
             assert event.HasField("callstack_weight") == (row["value"] is not None)
             assert event.callstack_weight == (row["value"] or 0)
             shown += 1
-    assert shown == sum("stack" in (row["args"] or "") for row in rows.values()) > 0
+    assert shown == sum("stack" in (row["args"] or "") or "$sf" in (row["args"] or "") for row in rows.values()) > 0
 
 
 def test_what_has_no_known_stack_has_no_callstack(tmp_path: Path) -> None:
@@ -78,7 +80,7 @@ def test_what_has_no_known_stack_has_no_callstack(tmp_path: Path) -> None:
         {**place, "source": "b", "id": 1, "ts": 2, "args": {"stack": "0"}},
         {**place, "source": "c", "id": 1, "ts": 3, "args": {"stack": "0"}},
         {**place, "source": "a", "id": 2, "ts": 4, "args": {"stack": "7"}},
-        {**place, "source": "a", "id": 3, "ts": 5, "args": {"stack": 0}},
+        {**place, "source": "a", "id": 3, "ts": 5, "args": {"stack": ["main"]}},
         {**place, "source": "a", "id": 4, "ts": 6},
         {**stack, "source": "a", "facts": {"frames": ["main", "void step (int)"]}},
         {**stack, "source": "b", "facts": {"frames": ["serve (app/main.py)"]}},
