@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
-
-import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.kit.trace_json.repair import decode_mended, whole_document
+from ktrace.kit.trace_json.repair import decode_whole
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 
 #: The end of the name of a metric -> its unit, and the factor to it.
@@ -38,14 +36,7 @@ _UNITS = {
 def summaries(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the metrics of each profile in a summary."""
     rows, report = RowBuilder(conversion), conversion.report
-    data = whole_document(source, report)
-    try:
-        found = msgspec.json.Decoder(float_hook=Decimal).decode(data)
-    except NOT_JSON:
-        try:
-            found = decode_mended(data, report)
-        except NOT_JSON as error:
-            raise _damaged(source, f"can't be read: {error}") from None
+    found = decode_whole(source, report, partial(_damaged, source), "can't be read")
     profiles = found if isinstance(found, dict) else {}
     if not any(isinstance(one, dict) for one in profiles.values()):
         raise _damaged(source, "has no metrics of a profile")
