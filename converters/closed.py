@@ -78,11 +78,6 @@ UNREAD = (
         re.compile(rb"\n[\x05-\x08]\d\.\d\.\d{1,4}\x10"),
     ),
     Unread(
-        "an OTF2 trace, as Score-P writes them",
-        "record the program with the profiler of its device; otf2-print shows what is in the trace",
-        re.compile(rb".BOTF2", re.DOTALL),
-    ),
-    Unread(
         "a recording of Linux perf",
         "record the device with its own profiler; perf records only the CPU",
         re.compile(rb"PERFILE2"),

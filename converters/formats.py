@@ -86,6 +86,8 @@ MODULES = (
     "prometheus",
     "ingero",
     "ingero_json",
+    # HPC: many processes on many nodes.
+    "otf2",
     # CPU profilers.
     *("tracy_csv", "cpuprofile", "pprof"),
     # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.

@@ -54,7 +54,9 @@ _NAME = re.compile(
     r"|domain_stats|(?:counter_collection|pc_sampling\w*|streaming_performance_monitor|spm)(?:_stats)?|agent_info)"
     r"\.csv(?:\.gz|\.zst)?"
 )
-_OTHER = re.compile(r"(?:(?P<folder>.*)/)?(?P<prefix>[^/]*)_(?:results\.(?:json|db|pftrace|otf2)|config\.json)")
+_OTHER = re.compile(
+    r"(?:(?P<folder>.*)/)?(?P<prefix>[^/]*)_(?:results(?:\.(?:json|db|pftrace|otf2|def)|/\d+\.(?:def|evt))|config\.json)"
+)
 _PID = re.compile(r"(?:.*[_.-])?(\d{1,18})")
 
 #: The title of a table in the summary that rocprofv3 prints, or writes to a file of any name.

@@ -163,7 +163,7 @@ KINDS: dict[str, Kind] = {
     "unrecognised": Kind(Severity.SKIP, "Text, a table or a file that isn't part of the format was left out."),
     "bad-file": Kind(Severity.SKIP, "A file of the folder can't be read, or not to its end; the rest was read."),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),
-    "unread-packet": Kind(Severity.SKIP, "Packets of types that ktrace doesn't read were left out."),
+    "unread-packet": Kind(Severity.SKIP, "Packets or events of types that ktrace doesn't read were left out."),
     "negative-duration": Kind(Severity.SKIP, "A record that ends before it begins was left out."),
     "time-range": Kind(Severity.SKIP, "A time beyond 2^62 ns was left out."),
     "not-executed": Kind(Severity.SKIP, "A record of work that never ran (begin and end are 0) was left out."),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import getpass
+import importlib.util
 import os
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import nightly
 import pytest
@@ -58,6 +59,22 @@ def seed_path(number: int) -> Path | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of readers that fork come first: they fork no more once a test has left a thread in the process."""
     items.sort(key=lambda item: item.get_closest_marker("forks") is None)
+    if importlib.util.find_spec("otf2") is None:
+        reason = "otf2 isn't installed: it has wheels for Linux on x86 and Python up to 3.11"
+        for item in items:
+            if "otf2" in map(_format_of, getattr(item, "callspec", _NoCall).params.values()):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+class _NoCall:
+    """What stands for the parameters of a test without any."""
+
+    params: ClassVar[dict[str, Any]] = {}
+
+
+def _format_of(value: object) -> object:
+    """The format that a parameter of a test is about: its name, that of a sample's folder."""
+    return value.parent.name if isinstance(value, Path) else value
 
 
 def pytest_collection_finish() -> None:

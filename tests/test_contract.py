@@ -88,6 +88,7 @@ NOT_GROWN = {
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
     "proton": _TREE,
     "neuron": _LIMITED,
+    "otf2": "a folder of files of a binary format; its own tests measure a long one",
     "perfetto-text": _LIMITED,
     "trace2html": _PAGE,
     "otlp": "spans at the same time get a track each, as those of a grown sample; its own tests measure a big one",

@@ -36,6 +36,7 @@ SPELT = {
     "Apache Software License": "Apache-2.0",
     "apache-2.0": "Apache-2.0",
     "BSD License": "BSD",
+    "BSD-3": "BSD-3-Clause",
     "MIT License": "MIT",
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "Python Software Foundation License": "PSF-2.0",

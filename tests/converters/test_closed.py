@@ -89,7 +89,6 @@ def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
         ("\x80\x04\x95abcdefgh}", "a pickle of Python"),
         ("B00P\0\0", "Radeon"),
         ("PERFILE2\0", "perf"),
-        ("\x03BOTF2\0\x03", "OTF2"),
         ("\n\x051.0.2\x10\0", "Paddle"),
     ],
 )

@@ -92,7 +92,7 @@ def warm() -> None:
     for module in walk_packages(ktrace.__path__, "ktrace."):
         if not any(part in module.name for part in ("__main__", "_templates", "closed")):
             import_module(module.name)
-    for name in ("jsonschema_rs", "h5py", "pandas", "fsspec"):
+    for name in ("jsonschema_rs", "h5py", "otf2", "pandas", "fsspec"):
         try:
             import_module(name)
         except ImportError:
