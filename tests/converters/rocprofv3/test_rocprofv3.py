@@ -259,6 +259,12 @@ def test_another_format_of_the_same_run_is_left_out_with_a_note(tmp_path: Path) 
         (tmp_path / name).write_text("{}")
     report = read(tmp_path).report
     assert [where for where, _ in report.issues["same-run"].places] == ["4242_results.db", "4242_results.json"]
+    (tmp_path / "4242_results").mkdir()
+    otf2 = {"4242_results.def", "4242_results.otf2", "4242_results/1.evt"}
+    for name in otf2:
+        (tmp_path / name).write_bytes(b"\x03BOTF2\0")
+    places = read(tmp_path).report.issues["same-run"].places
+    assert {where for where, _ in places} == {"4242_results.db", "4242_results.json", *otf2}
     assert [where for where, _ in report.issues["unrecognised"].places] == ["9_results.pftrace"]
     assert report.balanced()
 
