@@ -191,9 +191,10 @@ def test_parquet(path: Path, wanted: Reading, tmp_path: Path) -> None:
 def test_csv(path: Path, wanted: Reading, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     ktrace.convert(path, out, table="events")
-    csv.field_size_limit(sys.maxsize)
+    before = csv.field_size_limit(sys.maxsize)
     with out.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
+    csv.field_size_limit(before)
     found = from_rows([{name: plain(name, cell) for name, cell in row.items()} for row in rows])
     check(wanted, found)
 

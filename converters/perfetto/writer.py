@@ -80,9 +80,10 @@ class Writer:
             descriptors.add_devices(mine, one)
         self._output = TraceOutput(self._stream, self._report, timeline, origin, descriptors, machines[0])
         self._machines = {}
+        stacks = Catalog() if self._gpu == "slices" else catalog  # viewers before v53 count callstacks as errors
         for one, mine in zip(machines, gpus, strict=True):
             counters = KernelCounters() if len(machines) == 1 else KernelCounters(max(MOST // len(machines), 1))
-            self._machines[one] = Machine(self._output, mine, one, counters)
+            self._machines[one] = Machine(self._output, mine, one, counters, stacks)
         self._output.write_sidecar([begin_text(origin, self._gpu)])
         rows: Iterable[dict[str, Any]] = to_rows(catalog.to_batch())
         self._output.write_sidecar(catalog_texts(map(_fact, rows)))

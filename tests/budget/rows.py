@@ -19,6 +19,7 @@ LEFT_OUT = {
     "trace2html": "a page around a trace, which is read as its own format",
     "cpuprofile": "a sample and its time are in lists of their own; it is decoded whole up to a limit",
     **dict.fromkeys(("ingero", "ingero-json"), "its events are named by the numbers of a fixed table of operations"),
+    "otf2": "only its own library, an extra, reads and writes the format",
     "neuron": "members of one object, decoded whole up to a limit; tables in Parquet",
     "ascend-communication": "its rows are members of one object, which is decoded whole up to a limit",
 }

@@ -82,7 +82,7 @@ def test_times_that_cannot_be(tmp_path: Path, cells: str, kind: str, why: str, l
 def test_links_are_those_of_the_text(path: Path) -> None:
     if not path.exists():
         pytest.skip("the real files are not at hand (../shared/hunt)")
-    csv.field_size_limit(1 << 24)
+    before = csv.field_size_limit(1 << 24)
     stated: list[tuple[str, list[str], str, str]] = []
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
@@ -95,6 +95,7 @@ def test_links_are_those_of_the_text(path: Path) -> None:
                         )
                         stated += [(*place, "Transit Time", f"{time * 1e6:.6g}")] if time != "n/a" else []
                         stated.append((*place, "Transit Size", f"{size * 1e3:.6g}"))
+    csv.field_size_limit(before)
     found = rows(ktrace.read(path), "summaries")
     assert [(row["name"], row["scope"], row["metric"], f"{row['value']:.6g}") for row in found] == stated
     assert {(row["metric"], row["unit"]) for row in found} == {("Transit Time", "ns"), ("Transit Size", "B")}

@@ -57,9 +57,12 @@ def _rows(fmt: str, path: Path) -> int | None:
         case "json":
             return sum(row["record"] in _ROWS for row in _json(path.read_text("utf-8"))["records"])
         case "csv":
-            csv.field_size_limit(1 << 30)  # a damaged text may be as long as the file
-            with path.open(encoding="utf-8", newline="") as file:
-                return sum(row["record"] in _ROWS for row in csv.DictReader(file))
+            before = csv.field_size_limit(1 << 30)  # a damaged text may be as long as the file
+            try:
+                with path.open(encoding="utf-8", newline="") as file:
+                    return sum(row["record"] in _ROWS for row in csv.DictReader(file))
+            finally:
+                csv.field_size_limit(before)
         case "parquet":
             return sum(value in _ROWS for value in pq.read_table(path).column("record").to_pylist())
         case "arrow":

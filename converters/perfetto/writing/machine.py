@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from ktrace.kit.timelines import PLAIN, plain
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
+from ktrace.model.catalog import Catalog
 from ktrace.model.masks import present, slice_rows, words_in
 from ktrace.parallel.threads import meanwhile
 from ktrace.stages.order import TimelineBatch
@@ -61,10 +62,12 @@ _MANY = 1 << 16
 class Machine:
     """Writes the events of one machine.
 
-    `output` is shared by all machines of a trace; `gpus` are those of this one.
+    `output` is shared by all machines of a trace; `gpus` are those of this one; events name stacks in `stacks`.
     """
 
-    def __init__(self, output: TraceOutput, gpus: Gpus, machine: int, counters: KernelCounters) -> None:
+    def __init__(
+        self, output: TraceOutput, gpus: Gpus, machine: int, counters: KernelCounters, stacks: Catalog
+    ) -> None:
         self._output = output
         self._timeline, self._tracks, self._origin = output.timeline, output.tracks, output.origin
         self._host, self._gpu = host_and_gpu(machine)
@@ -73,7 +76,7 @@ class Machine:
         self._devices = DeviceProcesses(machine, gpus, output.tracks)
         self._stages = RenderStages(gpus)
         self._texts = ArgumentTexts()
-        self._events = TrackEvents(output.timeline.catalog)
+        self._events = TrackEvents(stacks)
         self._source = np.array([track.source for track in output.timeline.tracks], np.object_)
         self._arrows = ArrowBook()
         self._counters = counters

@@ -81,7 +81,7 @@ class HostRows:
 
 
 class TrackEvents:
-    """Encodes TrackEvents of one sequence."""
+    """Encodes TrackEvents of one sequence; `catalog` has the stacks that events name."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._stacks = Callstacks(catalog)
