@@ -79,14 +79,18 @@ UNREAD = (
     ),
     Unread(
         "a recording of Linux perf",
-        "record the device with its own profiler; perf records only the CPU",
+        "fold its stacks with FlameGraph's script: perf script -i perf.data | stackcollapse-perf.pl > run.folded",
         re.compile(rb"PERFILE2"),
     ),
 )
 
 #: Binary files that only their names identify.
 _ENDINGS = {
-    ".ntff": ("a profile of AWS Neuron", "ktrace can't read any output of neuron-profile yet"),
+    ".ntff": (
+        "a profile of AWS Neuron",
+        "have Neuron Explorer make tables of it: neuron-explorer view -n kernel.neff -s profile.ntff --data-path DIR "
+        "--ingest-only",
+    ),
     ".wpix": ("a capture of Microsoft PIX", "ktrace can't read any output of PIX yet"),
     ".tracy": ("a capture of Tracy", "export its zones as CSV: tracy-csvexport -u run.tracy > run.csv"),
 }

@@ -103,6 +103,21 @@ def test_tools_that_are_not_read_yet_are_known_by_content(tmp_path: Path, text: 
         assert caught.value.remedy == match.remedy and "some.txt" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "head", "command"),
+    [
+        ("mlp.ntff", b"\0\1\xff", "neuron-explorer view -n kernel.neff"),
+        ("run.tracy", b"\0\1\xff", "tracy-csvexport -u"),
+        ("perf.data", b"PERFILE2\0\xff", "stackcollapse-perf.pl"),
+        ("run.etdp", b"\x1c\0\0\0ED00\xff", "Inspector('run.etdp')"),
+    ],
+)
+def test_what_a_tool_exports_for_a_format_that_is_read_is_named(name: str, head: bytes, command: str) -> None:
+    match = probe(Sample(name, head * 20))
+    assert match
+    assert command in str(match.remedy)
+
+
 def test_what_is_read_is_none_of_them() -> None:
     for path in MADE_SAMPLES:
         if path.is_file():
