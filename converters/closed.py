@@ -3,7 +3,7 @@
 run.qdstrm       a stream of Nsight Systems         QdstrmImporter -i …
 kernel.ncu-repz                                     ncu --import … --csv --page raw
 run.trace/       a folder of Instruments            xcrun xctrace export --input …
-otlp.json        {"resourceSpans": [...             from a tool that ktrace can't read yet (`unread`): an alternative
+perf.data        PERFILE2                           from a tool that ktrace can't read yet (`unread`): an alternative
 """
 
 from __future__ import annotations
