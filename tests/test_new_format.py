@@ -90,7 +90,7 @@ def test_a_new_format_passes_the_contract_at_once(checkout: Path, like: str) -> 
     assert f"there is a format '{NAME}' already" in again.stderr
 
 
-@pytest.mark.parametrize("like", LIKES)
+@pytest.mark.parametrize("like", few(LIKES, 2))
 def test_a_package_of_its_own_passes_its_tests_at_once(tmp_path: Path, like: str) -> None:
     package = tmp_path / "package"
     done = run("-m", "ktrace", "new-format", NAME, "--like", like, "--package", package, folder=tmp_path, path=tmp_path)

@@ -552,6 +552,7 @@ def test_offline_the_engine_of_the_ui_s_version_loads_it(browser: Any, tmp_path:
         is_loaded(page)
 
 
+@pytest.mark.nightly
 def test_online_the_page_asks_once_for_a_flag_then_the_engine_loads_it(
     browser: Any, tmp_path: Path, wasm: None
 ) -> None:

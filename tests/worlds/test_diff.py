@@ -17,7 +17,7 @@ from worlds.comparisons import PLANTED, compared
 
 #: How many worlds each question is asked in, and the first seed. A few can show that nearly all are right, not 95 % or
 #: 2 %: those scores are in docs/figures.md, from `python -m tests.worlds`. `KTRACE_WORLDS=200` asks as many.
-WORLDS = int(os.environ.get("KTRACE_WORLDS", "11" if nightly.selected else "5"))
+WORLDS = int(os.environ.get("KTRACE_WORLDS", "11" if nightly.selected else "4"))
 FIRST = int(os.environ.get("KTRACE_FIRST_WORLD", "0"))
 SEEDS = range(FIRST, FIRST + WORLDS)
 
