@@ -16,7 +16,6 @@ within its call. Events of a delegate come before the DELEGATE_CALL that they ar
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
@@ -25,7 +24,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.lines import Line, Lines, quoted_cells
 from ktrace.kit.text.numbers import TIME_NS
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -50,15 +49,8 @@ def probe(sample: Sample) -> Match | None:
 
 def _headings(text: str) -> list[str] | None:
     """The headings in a line; None for another line."""
-    cells = _cells(text, "\t" if "\t" in text else ",") if _BLOCK in text else None
+    cells = quoted_cells(text, "\t" if "\t" in text else ",") if _BLOCK in text else None
     return cells if cells and cells[0] in ("", _BLOCK) and {_BLOCK, _NAME} <= set(cells) else None
-
-
-def _cells(text: str, separator: str) -> list[str] | None:
-    try:
-        return next(csv.reader([text], delimiter=separator), None)
-    except csv.Error:
-        return None
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -137,8 +129,8 @@ class _Table:
         """Adds a row, or holds it; returns the kind of the issue if it can't."""
         if not self._headings:
             return "unrecognised"
-        cells = _cells(line.text, self._separator)
-        if cells is None or len(cells) != len(self._headings):
+        cells = quoted_cells(line.text, self._separator)
+        if len(cells) != len(self._headings):
             return "bad-record"
         row = _Row(dict(zip(self._headings, cells, strict=True)), self._units)
         if not row.name or not (row.has_times or "avg" in row.figures):

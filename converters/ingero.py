@@ -34,6 +34,7 @@ from ktrace.kit.columnar.blocks import Batches, Block, timed
 from ktrace.kit.ingero import BYTES, CALLS, COPIES, WAYS, frames
 from ktrace.kit.sqlite import Database, opened
 from ktrace.kit.sqlite.lookup import FirstId, Lookup, first_ids
+from ktrace.model.arrays import is_number
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import load_json
 from ktrace.model.row_builder import RowBuilder
@@ -151,7 +152,9 @@ class _Names:
     def containers(self, cgroups: pa.Array) -> dict[str, pa.Array]:
         """The containers of cgroups, as arguments."""
         found = self._cgroups.get(cgroups) if self._cgroups else {}
-        return {f"args.{name}": column for name, texts in found.items() if (column := _filled(texts)) is not None}
+        return {
+            f"args.{name}": column for name, texts in found.items() if (column := _other_than("", texts)) is not None
+        }
 
 
 class _Ops:
@@ -198,7 +201,7 @@ def _events(block: Block, ids: FirstId, names: _Names, conversion: Conversion) -
         "args.stack": _texts(_other_than(0, block.take("stack_hash"))),
         **{f"args.{name}": _other_than(0, block.take(name)) for name in ("gpu_id", "ret_code")},
         "args.cgroup_id": _other_than(1, _other_than(0, cgroups)),
-        "args.comm": _filled(block.take("comm")),
+        "args.comm": _other_than("", block.take("comm")),
         **(names.containers(cgroups) if cgroups is not None else {}),
     }
     block.drop("id", "stack_ips", "timestamp", "duration", "arg0", "arg1")
@@ -213,7 +216,7 @@ def _events(block: Block, ids: FirstId, names: _Names, conversion: Conversion) -
         dur=pc.if_else(pc.equal(kind, "instant"), None, dur),
         timing=pc.if_else(ended, "derived", "measured"),
         track=pc.if_else(calls, None, ops.sources.dictionary_decode()),
-        host=_filled(block.take("node")),
+        host=_other_than("", block.take("node")),
         pid=block.take("pid"),
         tid=block.take("tid"),
         bytes=size,
@@ -257,11 +260,7 @@ def _snapshots(block: Block, ids: FirstId, _: _Names, conversion: Conversion) ->
     block = timed(block, conversion, "timestamp")
     conversion.report.used(len(block))
     values = {name: block.or_nulls(name) for name in _COUNTERS}
-    numbers = {
-        name: value
-        for name, value in values.items()
-        if pa.types.is_floating(value.type) or pa.types.is_integer(value.type)
-    }
+    numbers = {name: value for name, value in values.items() if is_number(value.type)}
     if not numbers:
         return
     rows = pa.table(
@@ -291,7 +290,7 @@ def _chains(block: Block, ids: FirstId, _: _Names, conversion: Conversion) -> It
             cat=block.take("severity"),
             name=block.take("summary"),
             ts=block.take("detected_at"),
-            host=_filled(block.take("node")),
+            host=_other_than("", block.take("node")),
             track="causal chains",
         )
 
@@ -371,15 +370,9 @@ def _numbers(column: pa.Array | None, rows: int) -> np.ndarray[Any, np.dtype[np.
     return np.full(rows, -1, np.int64) if column is None else pc.fill_null(column, -1).to_numpy(zero_copy_only=False)
 
 
-def _other_than(value: int, column: pa.Array | None) -> pa.Array | None:
+def _other_than(value: int | str, column: pa.Array | None) -> pa.Array | None:
     """The column with nulls for a value that means nothing; None if nothing is left."""
     kept = None if column is None else pc.if_else(pc.equal(column, value), None, column)
-    return None if kept is None or kept.null_count == len(kept) else kept
-
-
-def _filled(column: pa.Array | None) -> pa.Array | None:
-    """The texts that aren't empty; None if there are none."""
-    kept = None if column is None else pc.if_else(pc.equal(column, ""), None, column)
     return None if kept is None or kept.null_count == len(kept) else kept
 
 

@@ -27,6 +27,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source, file_in
 from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.model.arrays import is_number
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
@@ -192,7 +193,7 @@ class _Reading:
             "track": block.take("cpu_id"),
         }
         block.drop("ultraserver_id", "ultraserver_instance_index")
-        values = {name: block.or_nulls(name) for name in block.left() if _is_numeric(block.or_nulls(name))}
+        values = {name: block.or_nulls(name) for name in block.left() if is_number(block.or_nulls(name).type)}
         if not len(block) or not values:
             return
         ids = self._batches.ids(len(block), each=len(values))
@@ -267,12 +268,8 @@ class _Reading:
 
     def _core(self, block: Block) -> pa.Array:
         """The physical core within the logical one: 0 where only one is meant."""
-        core = (
-            pc.fill_null(pc.cast(block.take("pcore_idx"), pa.int64()), 0)
-            if block.get("pcore_idx") is not None
-            else None
-        )
-        core = pa.array([0] * len(block), pa.int64()) if core is None else core
+        stated = block.take("pcore_idx")
+        core = pa.array([0] * len(block), pa.int64()) if stated is None else pc.fill_null(stated.cast(pa.int64()), 0)
         self._cores.update(core.unique().to_pylist())
         return core
 
@@ -354,10 +351,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return msgspec.json.encode(value, enc_hook=str).decode() if isinstance(value, (list, dict)) else str(value)
-
-
-def _is_numeric(column: pa.Array) -> bool:
-    return bool(pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
 
 
 def _left_out(file: Source, table: str, conversion: Conversion) -> Iterator[Batch]:

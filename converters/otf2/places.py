@@ -34,7 +34,7 @@ class Open:
 
 @dataclass
 class Place:
-    """Where the events of a location lie. `ordinal` is that of its device's stream, of its process' thread."""
+    """Where the events of a location lie, as columns; and what began there and waits for its end."""
 
     location: Any
     columns: dict[str, Any]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.rocm.common import MEANS, mean_counter
 from ktrace.kit.sqlite.lookup import Children, Lookup, aligned
-from ktrace.model.arrays import Float64, Int64
+from ktrace.model.arrays import Float64, Int64, is_number
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
 
@@ -94,7 +94,7 @@ class Counters:
         columns = {name: block.get(name) for name in ("event_id", "pmc_id", "value", "sample_id", *_MORE)}
         rows = pa.table({name: nothing if column is None else column for name, column in columns.items()})
         value = plain(rows["value"])
-        number = value.cast(pa.float64(), safe=False) if _is_number(value.type) else pa.nulls(len(block), pa.float64())
+        number = value.cast(pa.float64(), safe=False) if is_number(value.type) else pa.nulls(len(block), pa.float64())
         rows = rows.set_column(rows.schema.get_field_index("value"), "value", number)
         rows = rows.append_column("_rowid_", block.numbers)
         good = pc.and_(rows["value"].is_valid(), pc.and_(rows["pmc_id"].is_valid(), rows["event_id"].is_valid()))
@@ -251,10 +251,6 @@ class Counters:
             for field in _OWNER
         ]
         return pa.Table.from_arrays(arrays, schema=_OWNER).filter(_has_valid_times(begin, last, at_zero=sample))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _has_valid_times(begin: pa.Array, end: pa.Array, *, at_zero: bool) -> pa.Array:

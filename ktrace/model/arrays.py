@@ -1,4 +1,4 @@
-"""Names for the types of numpy arrays, for annotations."""
+"""Names for the types of numpy arrays, for annotations; and which types of Arrow are numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Bools = npt.NDArray[np.bool_]
 Int8 = npt.NDArray[np.int8]
@@ -25,3 +26,8 @@ Floats = npt.NDArray[np.floating]
 #: Values of any one numpy type.
 Scalars = npt.NDArray[np.generic]
 AnyArray = npt.NDArray[Any]
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type has integers or floats."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ktrace.errors import UsageError
+from ktrace.model.arrays import is_number
 from ktrace.tables import UNSEEN, Cell, Column, Limits, Table, fitted
 from ktrace.tables.text import answer, as_markdown, as_text, csv_cell
 
@@ -157,7 +158,7 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    return is_number(kind) or bool(pa.types.is_decimal(kind))
 
 
 def _values(rows: Rows) -> Iterator[list[list[Any]]]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ktrace.analysis.roofline.answer import Item
 from ktrace.analysis.work.groups import OTHER
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
-from ktrace.model.arrays import Bools, Float64, Int64
+from ktrace.model.arrays import Bools, Float64, Int64, is_number
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import NameTest, truth, words_in
@@ -199,7 +199,7 @@ def _column(batch: Batch, names: tuple[str, ...], rows: Int64) -> Float64:
         if not batch.has(f"args.{name}"):
             continue
         column = batch.column(f"args.{name}").take(pa.array(rows))
-        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        if is_number(column.type):
             values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
             found = np.where(values >= 0, values, found)
     return found

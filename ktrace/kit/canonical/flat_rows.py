@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.kit.canonical import RECORD, is_json, kinds
-from ktrace.model.arrays import Int64
+from ktrace.model.arrays import Int64, is_number
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, fields, is_required
 from ktrace.model.json_text import NOT_JSON, decoded, dump_json, load_json, refuse_deep
 
@@ -312,7 +312,7 @@ def _argument(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_dictionary(kind) or pa.types.is_boolean(kind) or pa.types.is_string(kind):
         return column
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    if is_number(kind):
         with suppress(pa.ArrowInvalid):  # beyond 64 bits
             return column.cast(pa.int64() if pa.types.is_integer(kind) else pa.float64())
     texts = [None if value is None else dump_json(value).encode() for value in column.to_pylist()]

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.model.arrays import Int64
+from ktrace.model.arrays import Int64, is_number
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.report import Report
 
@@ -191,7 +191,7 @@ def _beyond(column: pa.Array) -> pa.Array:
 
 def nonzero(column: pa.Array | None) -> pa.Array | None:
     """Makes zeros null, for ids whose 0 means "none". Columns that aren't numbers are unchanged."""
-    if column is None or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+    if column is None or not is_number(column.type):
         return column
     zero = pc.equal(column, 0)
     return pc.if_else(zero, pa.scalar(None, column.type), column) if zero.true_count else column

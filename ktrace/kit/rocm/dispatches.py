@@ -23,7 +23,7 @@ from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
 from ktrace.kit.columnar.typed_cells import joined, own_heading, typed
-from ktrace.model.arrays import Int64
+from ktrace.model.arrays import Int64, is_number
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, json_cells
 
@@ -366,11 +366,7 @@ def _of_one_type(parts: list[dict[str, pa.Array]]) -> list[dict[str, pa.Array]]:
 def _differ(types: set[pa.DataType]) -> bool:
     """Whether values of these types have no type in common but that of JSON text."""
     plain = {one for one in types if not pa.types.is_null(one)}
-    return pa.binary() in plain or (len(plain) > 1 and not all(map(_is_number, plain)))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    return pa.binary() in plain or (len(plain) > 1 and not all(map(is_number, plain)))
 
 
 def _plain(columns: pa.RecordBatch) -> dict[str, pa.Array]:

@@ -237,9 +237,9 @@ def _split(source: Source, on_bad: Callable[[int], None]) -> Iterator[tuple[int,
             yield number, (line.removeprefix("\ufeff") if number == 1 else line).rstrip("\r\n"), len(raw)
 
 
-def quoted_cells(line: str) -> list[str]:
+def quoted_cells(line: str, delimiter: str = ",") -> list[str]:
     """Returns the cells of a line of CSV whose cells may be in quotes; none if it can't be split."""
     try:
-        return next(csv.reader([line]), [])
+        return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:
         return []
