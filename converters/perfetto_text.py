@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from google.protobuf import message_factory, text_format
+from google.protobuf import text_format
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import EncodeError
 
@@ -25,7 +25,7 @@ from ktrace.input.compression import utf8
 from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.proto.extensions import load
+from ktrace.proto.extensions import load, message_class
 from ktrace.report import Report
 from ktrace.scratch import scratch_folder
 
@@ -60,9 +60,7 @@ def exported(source: Source, conversion: Conversion) -> Iterator[Source]:
     """
     with source.open() as stream:
         text = current().whole(utf8(stream), source.path).decode("utf-8", "replace").removeprefix("\ufeff")
-    pool, file = load()
-    names = [file.name, *(dependency.name for dependency in file.dependencies)]
-    trace = message_factory.GetMessageClassesForFiles(names, pool)["perfetto.protos.Trace"]()
+    pool, trace = load()[0], message_class("Trace")()
     text = _API.sub(r"\1", _EXTENSION.sub(r"[ktrace.protos.\1]", text))
     _note_unknown(text, pool, conversion.report)
     try:

@@ -2,9 +2,10 @@
 
     pool, file = load()
     file.extensions_by_name["gpu_correlation"].number
+    message_class("Trace").FromString(data)
 
-It parses the small part of the language that our file uses: messages of plain fields, and `extend`. The generator of
-field numbers and tests use it; the converter itself uses neither descriptors nor message classes.
+It parses the small part of the language that our file uses: messages of plain fields, and `extend`. The reader of
+textproto, the generator of field numbers and tests use it, and the writer where nothing is compiled.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as trace
 
 SOURCE = Path(__file__).with_name("gpu_extensions.proto")
@@ -33,6 +34,15 @@ def load() -> tuple[descriptor_pool.DescriptorPool, Any]:
     pool.Add(base)
     pool.Add(_parsed(SOURCE.read_text("utf-8")))
     return pool, pool.FindFileByName(SOURCE.name)
+
+
+@cache
+def message_class(name: str) -> Any:
+    """Returns the class of a message of Perfetto or of our file, such as `Trace`, which knows our extensions."""
+    pool, file = load()
+    names = [file.name, *(dependency.name for dependency in file.dependencies)]
+    classes = message_factory.GetMessageClassesForFiles(names, pool)
+    return next(found for full_name, found in classes.items() if full_name.endswith(f".protos.{name}"))
 
 
 def _parsed(text: str) -> descriptor_pb2.FileDescriptorProto:

@@ -12,7 +12,7 @@ from ktrace.native import compiled
 
 pytestmark = pytest.mark.skipif(compiled is None, reason="ktrace.native isn't built here")
 
-CONSTANT, VARINT, NUMBER, FIXED, CODED, TEXT, MESSAGE = range(7)
+CONSTANT, VARINT, FIXED, CODED, TEXT, MESSAGE = range(6)
 ROWS = 3
 
 
@@ -143,8 +143,12 @@ def texts() -> dict[str, Any]:
     return {"offsets": int64(0, 1, 1, 3), "data": b"abc"}
 
 
+def ends() -> Any:
+    return np.empty(ROWS, np.int64)
+
+
 def encode(*fields: Any) -> bytes:
-    return bytes(compiled.encode([(ROWS, list(fields))], int64(*range(ROWS))))
+    return bytes(compiled.encode([(ROWS, list(fields))], int64(*range(ROWS)), ends()))
 
 
 def test_fields_that_are_right() -> None:
@@ -158,7 +162,7 @@ def test_fields_that_are_right() -> None:
 
 
 @pytest.mark.parametrize("what", bad_arrays("u8", ROWS))
-@pytest.mark.parametrize("kind", [VARINT, NUMBER, FIXED])
+@pytest.mark.parametrize("kind", [VARINT, FIXED])
 def test_numbers_refuse_other_arrays(kind: int, what: str) -> None:
     wrong(encode, field(kind, bad_arrays("u8", ROWS)[what]), name="values")
 
@@ -215,27 +219,45 @@ def test_texts_lie_within_their_data(part: str, value: Any, name: str) -> None:
 @pytest.mark.parametrize("what", bad_arrays("i8", ROWS))
 def test_the_order_refuses_other_arrays(what: str) -> None:
     order = bad_arrays("i8", ROWS)[what]
-    wrong(compiled.encode, [(ROWS, [numbers()])], order, name="rows" if what == "too short" else "order")
+    wrong(
+        compiled.encode, [(ROWS, [numbers()])], order, ends(), name="rows|ends" if what == "too short" else "order|ends"
+    )
 
 
 @pytest.mark.parametrize("order", [(0, 1, 1), (0, 1, 3), (0, 1, -1), (0, 1, 1 << 32), (0, 1, -1 << 63)])
 def test_the_order_has_each_row_once(order: tuple[int, ...]) -> None:
     """A row that came twice would be written beyond the end."""
-    wrong(compiled.encode, [(ROWS, [numbers()])], int64(*order), name="order")
+    wrong(compiled.encode, [(ROWS, [numbers()])], int64(*order), ends(), name="order")
 
 
 @pytest.mark.parametrize("rows", [-1, ROWS + 1, 1 << 62])
 def test_there_are_as_many_rows_as_in_the_order(rows: int) -> None:
-    wrong(compiled.encode, [(rows, [field(CONSTANT)])], int64(*range(ROWS)), name="rows")
+    wrong(compiled.encode, [(rows, [field(CONSTANT)])], int64(*range(ROWS)), ends(), name="rows")
+
+
+@pytest.mark.parametrize("what", bad_arrays("i8", ROWS))
+def test_ends_refuse_other_arrays(what: str) -> None:
+    rows = int64(*range(ROWS))
+    wrong(compiled.encode, [(ROWS, [numbers()])], rows, bad_arrays("i8", ROWS)[what], name="ends")
+
+
+def test_ends_are_those_of_messages() -> None:
+    found = ends()
+    compiled.encode([(ROWS, [field(VARINT, np.array([1, 300, 1], np.uint64))])], int64(1, 0, 2), found)
+    assert found.tolist() == [3, 5, 7]
+    found.flags.writeable = False
+    wrong(compiled.encode, [(ROWS, [numbers()])], int64(*range(ROWS)), found, name="ends")
 
 
 def test_what_is_beyond_all_memory_is_refused() -> None:
     """Sizes are added with care: an overflow would allocate a few bytes."""
     with pytest.raises((TypeError, ValueError, MemoryError)):
-        compiled.encode([(1 << 40, [(CONSTANT, b"x" * (1 << 24), b"", None, None, None, None, [])])], int64(0))
+        compiled.encode(
+            [(1 << 40, [(CONSTANT, b"x" * (1 << 24), b"", None, None, None, None, [])])], int64(0), int64(0)
+        )
 
 
-@pytest.mark.parametrize("kind", [-1, 7, 1 << 30])
+@pytest.mark.parametrize("kind", [-1, 6, 1 << 30])
 def test_an_unknown_kind_is_refused(kind: int) -> None:
     wrong(encode, field(kind), name="kind")
 
@@ -243,7 +265,7 @@ def test_an_unknown_kind_is_refused(kind: int) -> None:
 def test_messages_end_somewhere() -> None:
     fields: list[Any] = []
     fields.append((MESSAGE, b"\x0a", b"", None, None, None, None, fields))  # a message that contains itself
-    wrong(compiled.encode, [(0, fields)], int64(), name="fields")
+    wrong(compiled.encode, [(0, fields)], int64(), int64(), name="fields")
 
 
 @pytest.mark.parametrize(
@@ -252,7 +274,7 @@ def test_messages_end_somewhere() -> None:
 )
 def test_parts_are_described_in_tuples(parts: Any) -> None:
     with pytest.raises(TypeError):
-        compiled.encode(parts, int64(0))
+        compiled.encode(parts, int64(0), int64(0))
 
 
 # ---- Events ----

@@ -18,6 +18,7 @@ from ktrace.model.json_text import load_json
 from ktrace.model.masks import slice_rows
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import Track, host_of
+from ktrace.native import compiled
 from ktrace.output import Sink
 from ktrace.parallel.threads import InOrder
 from ktrace.stages.order import Arrows, Edges, Timeline, TimelineBatch
@@ -36,6 +37,9 @@ from .writing.sequences import TraceOutput, clock, packet
 
 #: A viewer shows the whole trace at first if slices of threads and devices take this share of its time.
 _NEARLY_ALL = 0.98
+
+#: How to get what makes packets fast.
+_GET_COMPILED = "install a wheel, or install from source with a C compiler and without KTRACE_NATIVE=0"
 
 #: The most busy pieces of a trace that is one of several.
 MOST_IN_AN_ARCHIVE = 1000
@@ -61,6 +65,8 @@ class Writer:
 
     def start(self, timeline: Timeline) -> None:
         """Writes the packets that open the sequences, and a clock snapshot if the time of day is known."""
+        if compiled is None:
+            self._report.issue("uncompiled", "output", _GET_COMPILED)
         origin = min(timeline.start, self._least, 0)
         note = ""
         if origin:

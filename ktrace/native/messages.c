@@ -1,4 +1,4 @@
-/* Encodes protobuf messages, a row after the other: `row_bytes` of converters/perfetto/writing/fields.py does the same. */
+/* Encodes protobuf messages, a row after the other: converters/perfetto/writing/fields.py describes their fields. */
 
 #include "module.h"
 
@@ -10,7 +10,7 @@
 /* Messages in messages. */
 #define MOST_DEEP 16
 
-enum { CONSTANT, VARINT, NUMBER, FIXED, CODED, TEXT, MESSAGE, KINDS };
+enum { CONSTANT, VARINT, FIXED, CODED, TEXT, MESSAGE, KINDS };
 
 /* Bytes that all rows have; short ones are in `start`, too. */
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
 
 typedef struct Field {
     int kind;
-    Constant first, second; /* the tag or prefix, and what begins the field's content */
+    Constant first, second; /* the tag, and what a message begins with */
     const uint64_t *values;  /* of numbers */
     const int32_t *codes;    /* of coded pieces; negative is none */
     const int64_t *offsets;  /* of pieces by code, of texts by row */
@@ -114,7 +114,6 @@ static int read_field(PyObject *tuple, Py_ssize_t rows, int depth, Field *field)
     case CONSTANT:
         return 1;
     case VARINT:
-    case NUMBER:
     case FIXED:
         return read_values(values, "values", UNSIGNED, sizeof(uint64_t), rows, (const void **)&field->values);
     case CODED:
@@ -166,7 +165,7 @@ static int add_bytes(Py_ssize_t *most, Py_ssize_t times, Py_ssize_t size) {
 
 /* Adds at least as many bytes as the fields take in all rows together. Returns 0 if that is beyond all memory. */
 static int add_most(const Field *fields, Py_ssize_t count, Py_ssize_t rows, Py_ssize_t *most) {
-    static const Py_ssize_t of_numbers[KINDS] = {[VARINT] = 10, [NUMBER] = 20, [FIXED] = 8, [MESSAGE] = 10};
+    static const Py_ssize_t of_numbers[KINDS] = {[VARINT] = 10, [FIXED] = 8, [MESSAGE] = 10};
     for (const Field *field = fields; field < fields + count; field++) {
         Py_ssize_t times = rows_with(field, rows);
         if (!add_bytes(most, times, field->first.size) || !add_bytes(most, times, field->second.size) ||
@@ -249,11 +248,6 @@ static unsigned char *put_row(const Field *fields, Py_ssize_t count, Py_ssize_t 
         case VARINT:
             at = put_varint(at, field->values[row]);
             break;
-        case NUMBER:
-            at = put_varint(at, (uint64_t)(field->second.size + varint_size(field->values[row])));
-            at = put_constant(at, &field->second);
-            at = put_varint(at, field->values[row]);
-            break;
         case FIXED:
             at = put_bytes(at, &field->values[row], 8);
             break;
@@ -293,7 +287,7 @@ static int check_order(const Part *parts, Py_ssize_t count, const int64_t *order
     return 1;
 }
 
-static PyObject *encoded(const Part *parts, Py_ssize_t count, const int64_t *order, Py_ssize_t length) {
+static PyObject *encoded(const Part *parts, Py_ssize_t count, const int64_t *order, Py_ssize_t length, int64_t *ends) {
     Py_ssize_t most = SURPLUS;
     for (Py_ssize_t number = 0; number < count; number++)
         if (!add_most(parts[number].fields, parts[number].count, parts[number].rows, &most))
@@ -306,6 +300,7 @@ static PyObject *encoded(const Part *parts, Py_ssize_t count, const int64_t *ord
     for (Py_ssize_t number = 0; number < length; number++) {
         const Part *part = &parts[order[number] >> 32];
         at = put_row(part->fields, part->count, (Py_ssize_t)(order[number] & 0xFFFFFFFF), at);
+        ends[number] = at - start;
     }
     Py_END_ALLOW_THREADS
     if (PyByteArray_Resize(bytes, at - start) < 0)
@@ -334,13 +329,17 @@ static int read_part(PyObject *tuple, Part *part, Py_ssize_t *left) {
     return read_fields(fields, part->rows, 0, &part->fields, &part->count);
 }
 
-/* encode([(rows, [field])], order: array of int64) -> bytearray: the bytes of all messages. */
+/* encode([(rows, [field])], order: array of int64, ends: the same, which is filled) -> bytearray: the bytes of all messages;
+   `ends` has where each ends. */
 PyObject *encode(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *list, *entries, *bytes = NULL;
-    Array order;
-    if (!PyArg_ParseTuple(args, "O!O:encode", &PyList_Type, &list, &entries) ||
-        !read_array(entries, "order", SIGNED, sizeof(int64_t), &order))
+    PyObject *list, *entries, *results, *bytes = NULL;
+    Array order, ends;
+    if (!PyArg_ParseTuple(args, "O!OO:encode", &PyList_Type, &list, &entries, &results) ||
+        !read_array(entries, "order", SIGNED, sizeof(int64_t), &order) ||
+        !read_results(results, "ends", SIGNED, sizeof(int64_t), &ends))
         return NULL;
+    if (ends.count != order.count)
+        return PyErr_Format(PyExc_ValueError, "ends: %zd values for %zd rows", ends.count, order.count);
     Py_ssize_t count = PyList_Size(list), number = 0, left = order.count;
     Part *parts = PyMem_Calloc((size_t)count + 1, sizeof(Part));
     if (!parts)
@@ -350,7 +349,7 @@ PyObject *encode(PyObject *Py_UNUSED(module), PyObject *args) {
     if (number == count && left)
         PyErr_Format(PyExc_ValueError, "order: %zd rows more than the parts have", left);
     else if (number == count && check_order(parts, count, order.values, order.count))
-        bytes = encoded(parts, count, order.values, order.count);
+        bytes = encoded(parts, count, order.values, order.count, ends.values);
     for (number = 0; number < count; number++) {
         free_fields(parts[number].fields, parts[number].count);
         PyMem_Free(parts[number].seen);

@@ -1,4 +1,4 @@
-/* ktrace.native.compiled: what is too slow in Python, each with an equal in Python that runs where this isn't built. */
+/* ktrace.native.compiled: what is too slow in Python. Where it isn't built, Python gives the same, slowly. */
 
 #include "module.h"
 
@@ -49,8 +49,19 @@ int read_array(PyObject *object, const char *name, const char *formats, Py_ssize
         PyErr_Format(PyExc_TypeError, "%s: an array that may move", name);
         return 0;
     }
-    *array = (Array){bytes, size / width};
+    *array = (Array){(void *)(uintptr_t)bytes, size / width};
     return 1;
+}
+
+int read_results(PyObject *object, const char *name, const char *formats, Py_ssize_t width, Array *array) {
+    if (!read_array(object, name, formats, width, array))
+        return 0;
+    PyObject *view = PyMemoryView_FromObject(object), *readonly = view ? PyObject_GetAttrString(view, "readonly") : NULL;
+    if (readonly && PyObject_IsTrue(readonly))
+        PyErr_Format(PyExc_ValueError, "%s: an array that can't be written", name);
+    Py_XDECREF(readonly);
+    Py_XDECREF(view);
+    return !PyErr_Occurred();
 }
 
 static PyMethodDef methods[] = {

@@ -19,13 +19,16 @@ static inline int grow(void **items, size_t count, size_t size) {
 
 /* The values of an array of one dimension, which stay where they are while `object` lives. */
 typedef struct {
-    const void *values;
+    void *values; /* only of results is it written there */
     Py_ssize_t count;
 } Array;
 
 /* `formats` are the letters that the array's values may have in Python's `struct`, `width` their bytes. Returns 0 with a
    TypeError or ValueError that begins with `name`. */
 int read_array(PyObject *object, const char *name, const char *formats, Py_ssize_t width, Array *array);
+
+/* The same of an array that is filled: ValueError if it can't be written. */
+int read_results(PyObject *object, const char *name, const char *formats, Py_ssize_t width, Array *array);
 
 /* Whole numbers, signed or not: the letters of 64 bits differ between platforms. */
 #define SIGNED "lq"

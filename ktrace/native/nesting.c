@@ -118,14 +118,9 @@ static int fill(Lanes *all, const int64_t *begin, const int64_t *end, int32_t *l
     return 1;
 }
 
-/* Whether the arrays are of one length, and that of results can be written; else 0 with an exception. */
-static int check_slices(const Array *begin, const Array *end, const Array *results, PyObject *array, const char *name) {
-    PyObject *view = PyMemoryView_FromObject(array), *readonly = view ? PyObject_GetAttrString(view, "readonly") : NULL;
-    if (readonly && PyObject_IsTrue(readonly))
-        PyErr_Format(PyExc_ValueError, "%s: an array that can't be written", name);
-    Py_XDECREF(readonly);
-    Py_XDECREF(view);
-    if (!PyErr_Occurred() && (begin->count != results->count || end->count != results->count))
+/* Whether the arrays are of one length; else 0 with an exception. */
+static int check_slices(const Array *begin, const Array *end, const Array *results, const char *name) {
+    if (begin->count != results->count || end->count != results->count)
         PyErr_Format(PyExc_ValueError, "%s: %zd values for %zd of %s", begin->count != results->count ? "begin" : "end",
                      begin->count != results->count ? begin->count : end->count, results->count, name);
     return !PyErr_Occurred();
@@ -149,11 +144,11 @@ PyObject *lanes(PyObject *Py_UNUSED(module), PyObject *args) {
     if (!PyArg_ParseTuple(args, "OOOn:lanes", &starts, &stops, &numbers, &first) ||
         !read_array(starts, "begin", SIGNED, sizeof(int64_t), &begin) ||
         !read_array(stops, "end", SIGNED, sizeof(int64_t), &end) ||
-        !read_array(numbers, "lane", "il", sizeof(int32_t), &lane) ||
-        !check_slices(&begin, &end, &lane, numbers, "lane") || !check_open(&lane, first))
+        !read_results(numbers, "lane", "il", sizeof(int32_t), &lane) ||
+        !check_slices(&begin, &end, &lane, "lane") || !check_open(&lane, first))
         return NULL;
     Lanes all = {NULL, NULL, NULL, 0};
-    int filled = fill(&all, begin.values, end.values, (int32_t *)(uintptr_t)lane.values, first, lane.count);
+    int filled = fill(&all, begin.values, end.values, lane.values, first, lane.count);
     for (size_t number = 0; all.lanes && number < all.capacity; number++)
         PyMem_Free(all.lanes[number].ends);
     PyMem_Free(all.lanes);
@@ -173,14 +168,14 @@ PyObject *enclosing(PyObject *Py_UNUSED(module), PyObject *args) {
         !read_array(numbers, "track", "il", sizeof(int32_t), &tracks) ||
         !read_array(starts, "begin", SIGNED, sizeof(int64_t), &begins) ||
         !read_array(stops, "end", SIGNED, sizeof(int64_t), &ends) ||
-        !read_array(positions, "found", SIGNED, sizeof(int64_t), &found) ||
-        !check_slices(&begins, &ends, &found, positions, "found"))
+        !read_results(positions, "found", SIGNED, sizeof(int64_t), &found) ||
+        !check_slices(&begins, &ends, &found, "found"))
         return NULL;
     if (tracks.count != found.count)
         return PyErr_Format(PyExc_ValueError, "track: %zd values for %zd of found", tracks.count, found.count);
     const int32_t *track = tracks.values;
     const int64_t *begin = begins.values, *end = ends.values;
-    int64_t *around = (int64_t *)(uintptr_t)found.values;
+    int64_t *around = found.values;
     /* Open slices, those that end first last: a later one that outlasts others hides them. */
     int64_t *open = NULL;
     size_t count = 0, capacity = 0;

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from ktrace.converters.perfetto.writing import fields
 from ktrace.errors import KtraceError
 from ktrace.kit.trace_json import chunks, compiled_events, containers, document
 from ktrace.pipeline.convert import convert
@@ -69,7 +68,7 @@ def _outcome(path: Path, fmt: str, folder: Path, way: Way) -> Iterator[tuple[str
             (document, "LEAST_STORED", 500),
         ]
         if not way.compiled:
-            settings += [(module, "compiled", None) for module in (compiled_events, fields, nesting)]
+            settings += [(module, "compiled", None) for module in (compiled_events, nesting)]
         for module, name, value in settings:
             stack.enter_context(patch.object(module, name, value))
         for name in ("rows.jsonl", "rows.perfetto"):

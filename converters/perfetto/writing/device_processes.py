@@ -34,7 +34,7 @@ from ..sidecar import DERIVED_SEQUENCES
 from ..wire import bytes_field, bytes_tag, int_field, int_tag, text_field, varint
 from .arguments import TYPE_NAMES, HostArguments, InternedTexts, fresh
 from .descriptors import Descriptors
-from .fields import CodedField, ConstantField, Field, NumberField, PieceTable
+from .fields import CodedField, ConstantField, Field, PieceTable, number_field
 from .gpu_tracks import Gpu, Gpus
 from .sequences import Events, Packets, packet
 from .sequences import Sequence as PacketSequence
@@ -346,7 +346,7 @@ def _events(rows: Int64, pieces: Pieces, threads: dict[int, _Thread], found: Bus
         place(_BEGIN),
         ConstantField(category.field(CATEGORY.encode()) + arguments.text("derived", _NOTE.encode(), often=True)),
         *(
-            NumberField(HostArguments.tag, arguments.head(name) + arguments.int_tag, column[rows].view(np.uint64))
+            number_field(HostArguments.tag, arguments.head(name), arguments.int_tag, column[rows].view(np.uint64))
             for name, column in columns.items()
         ),
         CodedField(PieceTable(titles), np.arange(len(titles), dtype=np.int32)),

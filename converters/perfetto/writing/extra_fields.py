@@ -32,12 +32,12 @@ from .fields import (
     Field,
     FixedField,
     MessageField,
-    NumberField,
     Part,
     PieceTable,
     TextField,
     VarintField,
     encoder,
+    number_field,
 )
 
 #: Doubles represent every integer up to this.
@@ -55,15 +55,14 @@ def argument_field(name: str, column: pa.Array, into: HostArguments | StageArgum
     valid = validity(column)
     if pa.types.is_integer(kind):
         number = into.uint_tag if pa.types.is_unsigned_integer(kind) else into.int_tag
-        return NumberField(tag, into.head(name) + number, whole(column), valid)
+        return number_field(tag, into.head(name), number, whole(column), valid)
     if pa.types.is_floating(kind):
-        body = into.head(name) + into.double_tag
         values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
-        return FixedField(tag + varint(len(body) + 8) + body, values.view(np.uint64), valid)
+        return MessageField(tag, into.head(name), [FixedField(into.double_tag, values.view(np.uint64))], valid)
     if pa.types.is_boolean(kind):
         values = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
         if into.bool_tag is not None:
-            return NumberField(tag, into.head(name) + into.bool_tag, values.astype(np.uint64), valid)
+            return number_field(tag, into.head(name), into.bool_tag, values.astype(np.uint64), valid)
         words = [_whole_text(tag, into.json(name, word)) for word in (b"false", b"true")]
         codes = values.astype(np.int32)
         return CodedField(PieceTable(words), codes if valid is None else np.where(valid, codes, np.int32(-1)))
@@ -155,9 +154,6 @@ _SUBMISSION = int_tag(f.GPU_CORRELATION["render_stage_submission_event_ids"])
 _HOST_WAIT = int_tag(f.GPU_CORRELATION["render_stage_wait_event_ids"])
 _STAGE_WAIT = int_tag(f.GPU_RENDER_STAGE_EVENT["event_wait_ids"])
 
-#: A varint has a byte more from each of these numbers on.
-_LONGER = np.array([1 << bits for bits in range(7, 64, 7)], np.uint64)
-
 _LAUNCH = ARROW_KINDS.index("launch")
 
 
@@ -207,7 +203,7 @@ class HostArrows:
             single, value, several = _alone(self.count, rows, flow)
             found.append(FixedField(_FLOW, value, single))
             if len(several[0]):
-                found.append(TextField(_joined([_flows(*several)], self.count)))
+                found.append(TextField(_joined("TrackEvent", [_flows(*several)], self.count)))
         found += self._correlations()
         return found
 
@@ -220,11 +216,11 @@ class HostArrows:
         crossed[self.waits[0]] = True
         moved = single & crossed  # has both, so it is encoded with the waits
         single &= ~crossed
-        found: list[Field] = [NumberField(_CORRELATION, _SUBMISSION, value, single)]
+        found: list[Field] = [number_field(_CORRELATION, b"", _SUBMISSION, value, single)]
         at, more = np.flatnonzero(moved), value[moved].view(np.int64)
         parts = [_ids(*several, _SUBMISSION), _ids(at, more, _SUBMISSION), _ids(*self.waits, _HOST_WAIT)]
         if any(len(part[0]) for part in parts):
-            text = TextField(_joined(parts, self.count))
+            text = TextField(_joined("GpuCorrelation", parts, self.count))
             found.append(MessageField(_CORRELATION, b"", [text], text.valid))
         return found
 
@@ -256,7 +252,9 @@ class ArrowBook:
             (row[starting], peer[starting]),
             (row[~on_stage & ~out & work], peer[~on_stage & ~out & work]),
         )
-        waits = _joined([_ids(row[waiting], peer[waiting], _STAGE_WAIT)], len(batch)) if waiting.any() else None
+        waits = None
+        if waiting.any():
+            waits = _joined("GpuRenderStageEvent", [_ids(row[waiting], peer[waiting], _STAGE_WAIT)], len(batch))
         return host, waits, int(np.count_nonzero(~kept))
 
     def _starting(self, arrow: Int64, peer: Int64, possible: Bools, launch: Bools) -> Bools:
@@ -285,30 +283,30 @@ def _alone(count: int, rows: Int64, values: Int64) -> tuple[Bools, UInt64, tuple
     return single, value, (rows[several], values[several])
 
 
-#: Rows, a field of each, and the size of each field in bytes.
-_Fields = tuple[Int64, Field, Int64]
+#: Rows, and a field of each.
+_Fields = tuple[Int64, Field]
 
 
 def _flows(rows: Int64, flows: Int64) -> _Fields:
-    return rows, FixedField(_FLOW, flows.astype(np.uint64)), np.full(len(rows), len(_FLOW) + 8)
+    return rows, FixedField(_FLOW, flows.astype(np.uint64))
 
 
 def _ids(rows: Int64, ids: Int64, tag: bytes) -> _Fields:
     """Ids of stages, as varints after a tag."""
-    words = ids.astype(np.uint64)
-    return rows, VarintField(tag, words), len(tag) + 1 + np.searchsorted(_LONGER, words, "right")
+    return rows, VarintField(tag, ids.astype(np.uint64))
 
 
-def _joined(parts: list[_Fields], count: int) -> pa.LargeBinaryArray:
-    """The fields of all parts, joined by row; null for a row without any."""
+def _joined(kind: str, parts: list[_Fields], count: int) -> pa.LargeBinaryArray:
+    """The fields of all parts, which are of one kind of message, joined by row; null for a row without any."""
     rows = np.concatenate([part[0] for part in parts])
     order = np.argsort(rows, kind="stable")
     place = np.empty(len(rows), np.int64)
     place[order] = np.arange(len(rows))
     places = np.split(place, np.cumsum([len(part[0]) for part in parts])[:-1])
-    data = encoder([Part([part[1]], mine) for part, mine in zip(parts, places, strict=True)], len(rows))()
-    ends = np.concatenate([[0], np.cumsum(np.concatenate([part[2] for part in parts])[order])])
-    offsets = np.ascontiguousarray(ends[np.searchsorted(rows[order], np.arange(count + 1))])
+    fields = [Part([field], mine) for (_, field), mine in zip(parts, places, strict=True)]
+    data, ends = encoder(kind, fields, len(rows))()
+    bounds = np.concatenate([[0], ends])
+    offsets = np.ascontiguousarray(bounds[np.searchsorted(rows[order], np.arange(count + 1))])
     joined = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )

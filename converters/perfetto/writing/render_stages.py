@@ -25,7 +25,7 @@ from ..sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_na
 from ..wire import bytes_field, bytes_tag, int_field, int_tag, varint
 from .arguments import StageArguments, fresh
 from .extra_fields import any_of, argument_field, coded, is_integral, validity, whole
-from .fields import CodedField, Field, MessageField, PieceTable, TextField, VarintField, in_order, row_bytes
+from .fields import CodedField, Field, MessageField, Part, PieceTable, TextField, VarintField, encoder
 from .gpu_tracks import Gpus, Queue, specification
 from .kernel_counters import REACHABLE
 
@@ -235,19 +235,19 @@ class RenderStages:
         """Returns the fields that many launches share: place, stage and interned kernel."""
         names, kinds = encoded(rows.columns.column("name")), encoded(rows.columns.column("kind"))
         codes, first = number_combinations([rows.track, _codes(names), _codes(kinds)], list(keyed.values()))
-        fields = in_order(
-            [
-                field
-                for name, column in keyed.items()
-                for field in self._fields(name, column.take(pa.array(first)), _KERNEL_ARGS)
-            ]
-        )
+        fields = [
+            field
+            for name, column in keyed.items()
+            for field in self._fields(name, column.take(pa.array(first)), _KERNEL_ARGS)
+        ]
+        data, ends = encoder("InternedComputeKernel", [Part(fields, np.arange(len(first)))], len(first))()
         tracks = rows.track[first].tolist()
-        pieces = []
+        start, pieces = 0, []
         named = names.take(pa.array(first)).cast(pa.large_binary()).to_pylist()
         kinded = decoded(kinds.take(pa.array(first))).to_pylist()
-        for at, (name, kind, track) in enumerate(zip(named, kinded, tracks, strict=True)):
-            place, arguments = self._gpus.queues[track].place, row_bytes(fields, at) + self._queue_arguments(track)
+        for name, kind, track, end in zip(named, kinded, tracks, ends.tolist(), strict=True):
+            place, arguments = self._gpus.queues[track].place, bytes(data[start:end]) + self._queue_arguments(track)
+            start = end
             pieces.append(place + self._stage(kind, name) + self._kernel(name, arguments))
         return CodedField(PieceTable(pieces, short=40), codes)
 

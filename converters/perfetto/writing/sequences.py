@@ -103,7 +103,8 @@ class Packets:
 
     def of(self, events: Several[Events], ts: Int64) -> Callable[[], memoryview]:
         """Returns what makes the bytes of packets in order. `ts` has the timestamps by position."""
-        return encoder([Part([self._packet(part, ts)], part.positions) for part in events], len(ts))
+        make = encoder("Trace", [Part([self._packet(part, ts)], part.positions) for part in events], len(ts))
+        return lambda: make()[0]
 
     def _packet(self, events: Events, ts: Int64) -> Field:
         fields: list[Field] = [VarintField(_TIME, ts[events.positions].view(np.uint64)), self._later]

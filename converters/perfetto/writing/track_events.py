@@ -22,7 +22,7 @@ from ..wire import bytes_tag, double_tag, int_tag
 from .arguments import ArgumentTexts, HostArguments, InternedTexts, fresh
 from .callstacks import Callstacks
 from .extra_fields import HostArrows, argument_field, coded, is_integral, source_argument_field, validity, whole
-from .fields import CodedField, Field, FixedField, MessageField, NumberField, VarintField
+from .fields import CodedField, Field, FixedField, MessageField, VarintField, number_field
 
 _TAG = HostArguments.tag
 _ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])
@@ -154,10 +154,10 @@ def _dimensions(batch: Batch, name: str, into: HostArguments) -> list[Field]:
         return []
     head = into.head(name)
     parts: list[Field] = [
-        NumberField(_ENTRY, into.head(axis) + into.int_tag, whole(column), validity(column))
+        number_field(_ENTRY, into.head(axis), into.int_tag, whole(column), validity(column))
         for axis, column in axes.items()
     ]
     return [
-        NumberField(_TAG, head + into.int_tag, whole(axes["x"]), alone),
+        number_field(_TAG, head, into.int_tag, whole(axes["x"]), alone),
         MessageField(_TAG, head, parts, several),
     ]

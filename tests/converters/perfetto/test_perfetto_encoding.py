@@ -26,7 +26,9 @@ from perfetto_reference import (
 )
 from scene import EPOCH, write
 
-from ktrace.converters.perfetto.writing.fields import CodedField, ConstantField, PieceTable, row_bytes
+from ktrace.converters.perfetto.field_numbers import TRACK_EVENT
+from ktrace.converters.perfetto.wire import int_field, text_field
+from ktrace.converters.perfetto.writing.fields import CodedField, ConstantField, Part, PieceTable, encoder
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 
@@ -347,8 +349,11 @@ def _some(kind: str, chance: np.random.Generator) -> Any:
 
 def test_tables_of_short_and_long_pieces() -> None:
     codes = np.array([0, -1, 1, 1], np.int32)
-    for pieces in ([b"a", b"12345678"], [b"a", b"x" * 100], [b"", b""]):
-        fields = [ConstantField(b"<"), CodedField(PieceTable(pieces), codes)]
-        assert [row_bytes(fields, at) for at in range(4)] == [
-            b"<" + piece for piece in (pieces[0], b"", pieces[1], pieces[1])
-        ]
+    for first, second in ("a", "1234567"), ("a", "x" * 100), ("", ""):
+        pieces = [text_field(TRACK_EVENT["name"], text) for text in (first, second)]
+        constant = int_field(TRACK_EVENT["type"], 1)
+        fields = [ConstantField(constant), CodedField(PieceTable(pieces), codes)]
+        data, ends = encoder("TrackEvent", [Part(fields, np.arange(4))], 4)()
+        expected = [constant + piece for piece in (pieces[0], b"", pieces[1], pieces[1])]
+        assert bytes(data) == b"".join(expected)
+        assert ends.tolist() == np.cumsum([len(each) for each in expected]).tolist()
