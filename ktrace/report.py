@@ -122,7 +122,7 @@ KINDS: dict[str, Kind] = {
     "lane": Kind(Severity.NOTE, "Slices that overlap without nesting were put on a separate lane of their track."),
     "unfinished": Kind(Severity.NOTE, "A slice has no end; it is drawn to the end of the trace, marked as unfinished."),
     "uncompiled": Kind(
-        Severity.NOTE, "ktrace isn't compiled here, so packets are made one by one: the same, but slowly."
+        Severity.NOTE, "Packets are made one by one, slowly, since the compiled part of ktrace is missing."
     ),
     "counters-capped": Kind(
         Severity.NOTE, "Only the longest kernels keep their counters, since many counters slow viewers down."

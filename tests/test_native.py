@@ -95,7 +95,7 @@ def test_it_is_said_where_it_is_left_out(native: str, count: int, tmp_path: Path
     done = subprocess.run(
         command, check=True, env=os.environ | {"KTRACE_NATIVE": native}, capture_output=True, text=True
     )
-    said = "packets are made one by one: the same, but slowly. First: install a wheel"
+    said = "Packets are made one by one, slowly, since the compiled part of ktrace is missing. First: install a wheel"
     assert done.stderr.count(said) == count
 
 
