@@ -20,8 +20,7 @@ import ktrace.input.format as formats
 from ktrace import __version__
 from ktrace.errors import KtraceError, StrictFailure
 from ktrace.input.detection import detect
-from ktrace.input.entry_points import may_have_entry_points
-from ktrace.input.format import Format, Plugins
+from ktrace.input.format import Format, Plugins, may_have_entry_points
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.info import inspect
 

@@ -72,7 +72,7 @@ def _declared(folder: Path) -> list[str]:
         import tomllib
     else:
         import tomli as tomllib
-    from ktrace.input.entry_points import GROUP
+    from ktrace.input.format import GROUP
 
     try:
         project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))

@@ -7,8 +7,7 @@ limits             what an input may make ktrace hold, and copies in the tempora
 snapshot           files that may change while they are read
 compression        gzip, zstd and zip archives, and text in another encoding
 detection          detects the format from the content
-format             formats: name, file patterns, probe, reader, writer
-entry_points       whether a package may add formats
+format             formats: name, file patterns, probe, reader, writer, and those that other packages add
 mapping            which column of a table is which field of a row
 boundary           errors of readers become errors of their input
 capabilities       what only some formats can do, such as to convert an input to another format before reading

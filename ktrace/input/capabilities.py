@@ -7,7 +7,8 @@ export        a file of another format with the same content, which lives as lon
 
     run.nsys-rep  ──► nsys export ──► /tmp/ktrace.x/run.sqlite ──► the reader of `nsys`
 
-A format without `read_part` is read whole: then more comes back than was asked for.
+A format without `read_part` is read whole: then more comes back than was asked for. And what `read` of another package
+must keep.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ktrace.errors import KtraceError
+
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion
     from ktrace.input.source import Source
     from ktrace.model.arrays import Int64
+    from ktrace.model.batch import Batch
 
     Make = Callable[[Source, Conversion], AbstractContextManager[Source]]
 
@@ -107,3 +111,29 @@ def exported_source(make: Make, source: Source, conversion: Conversion) -> Itera
     if source.path not in known:
         known[source.path] = stack.enter_context(make(source, conversion))
     yield known[source.path]
+
+
+def guarded(
+    reader: str,
+    read: Callable[[Source, Conversion], Iterator[Batch]],
+    source: Source,
+    conversion: Conversion,
+) -> Iterator[Batch]:
+    """Yields the batches that the reader of a plug-in yields.
+
+    Raises what it raises, TypeError for anything but a batch, and KtraceError if it doesn't account for every record.
+    """
+    from ktrace.model.batch import Batch
+
+    for batch in iter(read(source, conversion)):
+        if not isinstance(batch, Batch):
+            raise TypeError(f"it yields a {type(batch).__name__}, not a Batch")
+        yield batch
+    if not conversion.report.reader.balanced():
+        ledger = conversion.report.reader
+        accounted = ledger.given + ledger.removed.total() - ledger.added.total()
+        raise KtraceError(
+            f"{reader} counted {ledger.taken:,} records, but accounted for {accounted:,}",
+            path=source.path,
+            remedy="report it to the authors of that package, or name another format",
+        )
