@@ -21,9 +21,7 @@ Reads what was measured as summaries, the throughput of steps as counters where 
 from __future__ import annotations
 
 import re
-from calendar import timegm
 from collections.abc import Iterator
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -31,6 +29,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.numbers import unix_ns
 from ktrace.kit.text.titles import likely_lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -203,12 +202,9 @@ class _Log:
         """The time and the rank that a line begins with, as columns. The first time states the clock."""
         rank, stamp = _RANK.search(text), _STAMP.search(text)
         place: _Columns = {"track": f"rank {int(rank['rank'])}"} if rank else {}
-        try:
-            moment = datetime.strptime(stamp[1], "%Y-%m-%d %H:%M:%S") if stamp else None
-        except ValueError:
-            moment = None
-        if stamp and moment:
-            place["ts"] = timegm(moment.timetuple()) * 10**9 + int(stamp[2]) * 10**6
+        ts = unix_ns(stamp[1], stamp[2]) if stamp else None
+        if stamp and ts is not None:
+            place["ts"] = ts
             if not self._has_times:
                 self._has_times = True
                 self.rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})

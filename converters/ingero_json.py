@@ -10,10 +10,7 @@ Facts: runJSONMode in internal/cli/trace.go. What its times mean: `ktrace.kit.in
 from __future__ import annotations
 
 import re
-from calendar import timegm
 from collections.abc import Iterator
-from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -23,12 +20,13 @@ from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.ingero import BYTES, CALLS, COPIES, WAYS, frames
 from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.numbers import unix_ns
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 _LINE = re.compile(rb'\s*\{"timestamp":"[^"]{1,60}","pid":\d{1,10},"tid":\d{1,10},')
 _OWN = (b'"source":"', b'"op":"', b'"duration_ns":', b'"return_code":')
-_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
 def probe(sample: Sample) -> Match | None:
@@ -138,19 +136,7 @@ def _stack(found: list[dict[str, Any]], rows: RowBuilder, stacks: dict[str, str]
 def _ns(text: str) -> int | None:
     """A time of RFC 3339 in ns since 1970; None for another text."""
     found = _TIME.fullmatch(text)
-    whole = _seconds(found[1]) if found else None
-    if found is None or whole is None:
-        return None
-    offset = 0 if found[3] is None else (3600 * int(found[4]) + 60 * int(found[5])) * (1 if found[3] == "+" else -1)
-    return (whole - offset) * 10**9 + int((found[2] or "0").ljust(9, "0"))
-
-
-@lru_cache(maxsize=64)
-def _seconds(text: str) -> int | None:
-    try:
-        return timegm(datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").timetuple())
-    except ValueError:
-        return None
+    return unix_ns(*found.groups()) if found else None
 
 
 FORMAT = Format(

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -28,7 +27,7 @@ from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.text.headings import Columns, Heading
 from ktrace.kit.text.json_items import beginning, json_items, plain_value
 from ktrace.kit.text.lines import Lines
-from ktrace.kit.text.numbers import number
+from ktrace.kit.text.numbers import number, unix_ns
 from ktrace.kit.text.tables import Row, Text, find_tables, read_tables
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import as_int64
@@ -231,13 +230,10 @@ def _finite(value: Any) -> float | None:
 
 def _time(text: Any) -> int | None:
     """The unix time in ns of a text such as 2025-04-24T11:57:09Z."""
-    try:
-        moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
-    except (TypeError, ValueError):
-        return None
-    return int(moment.timestamp()) * 1_000_000_000
+    return unix_ns(text[:-1]) if isinstance(text, str) and _TIME.fullmatch(text) else None
 
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _INSERT = re.compile(r"\s*INSERT INTO (?:llama_bench|test) \((?P<fields>[\w, ]+)\) VALUES \('(?P<values>.*)'\);\s*")
 _CREATE = re.compile(r"CREATE TABLE IF NOT EXISTS (?:llama_bench|test) \(|  \w+ (?:TEXT|INTEGER|REAL),?|\);")
 _LINE = re.compile(

@@ -12,18 +12,17 @@ Reads each line's record as an event; times are ns since 1970, and starts are de
 
 from __future__ import annotations
 
-import datetime
 import json
 import re
 from collections.abc import Callable, Iterator
 from decimal import ROUND_HALF_EVEN, Decimal
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.text.lines import Line, Lines
+from ktrace.kit.text.numbers import unix_seconds
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.model.row_builder import RowBuilder
@@ -164,24 +163,12 @@ def _parse(text: str, line: Line, report: Report) -> _Record:
 def _unix_ns(text: str) -> tuple[int | None, bool]:
     """Returns the ns since 1970 of an RFC 3339 time, and whether they are exact. A leap second is read as second 59."""
     found = _TIME.fullmatch(text.strip())
-    minute = _minute(found["minute"], found["zone"]) if found else None
-    if not found or minute is None:
+    second = unix_seconds(f"{found['minute']}:{min(int(found['second']), 59):02}", found["zone"]) if found else None
+    if not found or second is None:
         return None, True
     part = Decimal("0." + (found["part"] or "0")) * 10**9
     whole = part.quantize(Decimal(1), ROUND_HALF_EVEN)
-    return minute + min(int(found["second"]), 59) * 10**9 + int(whole), whole == part
-
-
-@lru_cache(maxsize=1024)
-def _minute(text: str, zone: str) -> int | None:
-    """Returns the ns since 1970 at the start of a minute."""
-    offset = "+00:00" if zone in "Zz" else zone if ":" in zone else f"{zone[:3]}:{zone[3:]}"
-    try:
-        minute = datetime.datetime.fromisoformat(f"{text.upper().replace('T', ' ')}:00{offset}")
-    except ValueError:
-        return None
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-    return round((minute - epoch) / datetime.timedelta(minutes=1)) * 60 * 10**9
+    return second * 10**9 + int(whole), whole == part
 
 
 def _add(record: _Record, rows: RowBuilder, line: Line, report: Report) -> None:

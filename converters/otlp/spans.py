@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import datetime
 import re
 from dataclasses import dataclass, field
 from functools import cache
@@ -26,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ktrace.kit.text.numbers import unix_ns
 from ktrace.model.batch import TRACK_COLUMNS, arrow_schema
 
 #: Greatest time in ns.
@@ -324,7 +324,6 @@ _KINDS = frozenset(
 )
 
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)")
 
 
@@ -381,10 +380,5 @@ def _context(found: object) -> dict[str, Any]:
 def _ns(value: object) -> object:
     """The ns since 1970 of a time as text; the value itself where it isn't such a text."""
     found = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if not found:
-        return value
-    try:
-        second = datetime.datetime.fromisoformat(f"{found[1]}+00:00")
-    except ValueError:
-        return value
-    return (second - _EPOCH) // datetime.timedelta(seconds=1) * 10**9 + int((found[2] or "0").ljust(9, "0"))
+    time = unix_ns(*found.groups()) if found else None
+    return value if time is None else time

@@ -13,11 +13,11 @@ Before the lines of a program that writes none, moreutils' ts and loops with dat
 from __future__ import annotations
 
 import re
-from calendar import timegm
-from datetime import datetime
 from functools import lru_cache
 
-_DATED = re.compile(r"(\d{4})[/-]?(\d\d)[/-]?(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
+from ktrace.kit.text.numbers import unix_ns
+
+_DATED = re.compile(r"(\d{4})[/-]?(\d\d)[/-]?(\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?")
 _DAYTIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
 _UNIX = re.compile(r"(\d{9,10})(?:\.(\d{1,9}))?")
 #: A time before a line, and the blank after it.
@@ -50,12 +50,8 @@ class Times:
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> tuple[str, int | None]:
     if found := _DATED.fullmatch(text):
-        *parts, fraction = found.groups()
-        try:
-            moment = datetime.strptime("".join(parts), "%Y%m%d%H%M%S")
-        except ValueError:
-            return "", None
-        return "dated", timegm(moment.timetuple()) * 10**9 + _fraction(fraction)
+        year, month, day, daytime, fraction = found.groups()
+        return "dated", unix_ns(f"{year}-{month}-{day} {daytime}", fraction)
     if found := _DAYTIME.fullmatch(text):
         *parts, fraction = found.groups()
         hours, minutes, seconds = (int(part) for part in parts)

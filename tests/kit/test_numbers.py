@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktrace.kit.text.numbers import TIME_NS, is_missing, nanoseconds, number, quantity, to_ns
+from ktrace.kit.text.numbers import TIME_NS, is_missing, nanoseconds, number, quantity, to_ns, unix_ns
 
 
 @pytest.mark.parametrize(
@@ -67,3 +68,22 @@ def test_a_time_in_ns_is_rounded_half_to_even_and_says_whether_it_is_exact(value
 
 def test_a_unit_of_something_else_is_no_time() -> None:
     assert nanoseconds(Decimal(1), "GB") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals", "zone"),
+    [
+        ("2026-03-24T13:48:44", "688205635", "Z"),
+        ("2026-03-24 13:48:44", "5", "z"),
+        ("2024-02-29t23:59:59", None, "+05:30"),
+        ("1969-12-31T23:59:59", "000000001", "-0800"),
+    ],
+)
+def test_a_time_of_day_is_that_of_pandas(text: str, decimals: str | None, zone: str) -> None:
+    expected = pd.Timestamp(f"{text.upper()}.{decimals or 0}{zone.upper()}")
+    assert unix_ns(text, decimals, zone) == expected.value
+
+
+@pytest.mark.parametrize("text", ["2026-02-29T00:00:00", "2026-13-01T00:00:00", "2026-01-01T24:00:01", "", "2026"])
+def test_there_is_no_such_time(text: str) -> None:
+    assert unix_ns(text) is None

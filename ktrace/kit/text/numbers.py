@@ -1,4 +1,4 @@
-"""Numbers and units as people and tools print them, converted exactly.
+"""Numbers, units and times as people and tools print them, converted exactly.
 
 64,892   1.024000e-03   57.0%   1.266 s   84.724 μs   2.04 GB   -   N/A   nan
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import NamedTuple
@@ -103,6 +104,25 @@ def to_ns(number: Decimal, unit: str) -> tuple[int, bool]:
     except ArithmeticError:
         raise ValueError(f"not a time: {number} {unit}") from None
     return int(whole), whole == exact
+
+
+@lru_cache(maxsize=4096)
+def unix_seconds(moment: str, zone: str = "Z") -> int | None:
+    """The seconds since 1970 of a date and time, with `T` or a blank between them; None if there is no such time.
+
+    It is 2026-03-24T13:48:44 in UTC, or in a zone such as +02:00 or +0200.
+    """
+    offset = "+00:00" if zone in "Zz" else zone if ":" in zone else f"{zone[:3]}:{zone[3:]}"
+    try:
+        return int(datetime.fromisoformat(f"{moment.upper()}{offset}").timestamp())
+    except ValueError:
+        return None
+
+
+def unix_ns(moment: str, decimals: str | None = None, zone: str = "Z") -> int | None:
+    """The same in ns, with up to nine decimals of the second."""
+    seconds = unix_seconds(moment, zone)
+    return None if seconds is None else seconds * 10**9 + int((decimals or "0").ljust(9, "0"))
 
 
 def is_missing(text: str) -> bool:
