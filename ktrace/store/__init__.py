@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.model.arrays import Int64, Structured
+from ktrace.model.arrays import AnyArray, Int64, Structured
 from ktrace.scratch import Held, new_folder
 
 #: Bytes of rows that wait in memory before they are spilled to disk.
@@ -64,6 +64,12 @@ class Spill:
     def folder(self) -> Path | None:
         """The folder, None as long as everything is kept in memory."""
         return self._folder.path if self._folder else None
+
+    def array(self, name: str, kind: str, count: int) -> AnyArray:
+        """An array of zeros, which is in a file if the folder was made already."""
+        if self.folder is None or not count:
+            return np.zeros(count, kind)
+        return np.asarray(np.memmap(self.folder / self.take(f"{name}.array"), kind, "w+", shape=(count,)))
 
     def close(self) -> None:
         """Removes the folder."""

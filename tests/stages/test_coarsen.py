@@ -112,6 +112,22 @@ def test_merged_slices_add_up(tmp_path: Path, seed: int, part: int) -> None:
     assert whole == sum(map(len, gone.values())) == report.issues["coarsened"].rows
 
 
+@pytest.mark.parametrize("at_once", [1, 3, 64])
+def test_it_makes_no_difference_how_much_is_kept_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """Runs of slices that go over the end of what is added up at once, tracks over ranges of time, columns on disk."""
+    rows = [row | {"tid": tid} for tid in (2, 3) for row in nested(random.Random(tid), 0, 100_000, 3)]
+    rows += [{"kind": "counter", "name": "c", "ts": at, "value": at % 7, "pid": 1} for at in range(0, 9_000, 9)]
+    path = written(tmp_path, sorted(rows, key=lambda row: row["ts"]))
+    whole, _ = coarse(path, 60)
+    for name, value in (("_MERGED", at_once), ("RANGE_ROWS", 5 * at_once), ("SPILL_BYTES", 0), ("_ROWS", at_once)):
+        monkeypatch.setattr(f"ktrace.stages.select.coarsen.{name}", value)
+    in_parts, _ = coarse(path, 60)
+    assert len(whole) > 60
+    assert in_parts == whole
+
+
 def test_long_slices_steps_and_ranges_stay(tmp_path: Path) -> None:
     host = {"pid": 1, "tid": 2}
     rows: list[Row] = [{"kind": "range", "name": "ProfilerStep#3", "ts": 0, "dur": 40, **host}]

@@ -16,14 +16,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.errors import UsageError
-from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
+from ktrace.model.arrays import Bools, Int32, Int64, UInt8
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, dump_json
@@ -34,7 +35,7 @@ from ktrace.report import Report
 from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW
 from ktrace.stages.select.wanted import step_of
-from ktrace.store import SPILL_BYTES, Batches, Spill
+from ktrace.store import RANGE_ROWS, SPILL_BYTES, Batches, Runs, Spill
 from ktrace.store.events import LIMIT, values
 from ktrace.store.joins import each_group, greatest_so_far, group_start_mask
 from ktrace.store.vocabulary import Shapes
@@ -55,27 +56,14 @@ _NAMES = 3
 _RECENT = 4
 
 #: Rows that are yielded at once.
-_ROWS = 65_536
+_ROWS = 8_192
 
+#: How many slices are added up at once.
+_MERGED = 65_536
 
-class _Rows(NamedTuple):
-    """The rows of one kind of change, by track and time: `place` is the number of the row among all."""
-
-    place: Int64
-    track: Int32
-    ts: Int64
-    end: Int64
-    name: Int32
-
-    @classmethod
-    def of(cls, place: Int64, track: Int32, ts: Int64, end: Int64, name: Int32) -> _Rows:
-        """Sorts rows; of slices that begin together the longest comes first."""
-        order = np.lexsort((-end, ts, track))
-        return cls(place[order], track[order], ts[order], end[order], name[order])
-
-    def where(self, mine: AnyArray | slice) -> _Rows:
-        """Some of the rows."""
-        return _Rows(self.place[mine], self.track[mine], self.ts[mine], self.end[mine], self.name[mine])
+#: What is kept of a slice and of a point: `place` is the number of the row among all.
+_SLICE_FIELDS = [("ts", "i8"), ("track", "i4"), ("end", "i8"), ("name", "i4"), ("place", "i8"), ("change", "u1")]
+_SHOWN_FIELDS = [("series", "i4"), ("ts", "i8"), ("value", "f8"), ("place", "i8")]
 
 
 def coarsened(batches: Iterable[Batch], budget: int, report: Report) -> Iterator[Batch]:
@@ -91,15 +79,16 @@ def coarsened(batches: Iterable[Batch], budget: int, report: Report) -> Iterator
 
 
 class _Coarsener:
-    """Keeps all rows until their number is known."""
+    """Keeps all rows until their number is known: on disk, where they are many."""
 
     def __init__(self, budget: int, spill: Spill) -> None:
-        self._budget = budget
+        self._budget, self._spill = budget, spill
         self._kept, self._dependents = Batches(spill, "whole"), Dependents(spill)
         self._tracks, self._series = Shapes(TRACK_COLUMNS), Shapes((*TRACK_COLUMNS, "name"))
         self._names = Shapes(("name", "kind"))
-        self._columns: list[tuple[UInt8, Int32, Int64, Int64, Int32]] = []
-        self._values: list[AnyArray] = [np.zeros(0)]  # of counters
+        self._slices = Runs(spill, "slices", _SLICE_FIELDS)
+        self._shown = {kind: Runs(spill, f"shown-{kind}", _SHOWN_FIELDS) for kind in (_COUNTER, _POINT)}
+        self._ranges = self._rows = 0
         self._points: defaultdict[str, list[Int64]] = defaultdict(list)
         self._ids = NewIds()
         self._is_mark = NameTest(lambda name: step_of(name) is not None or phase_of(name) is not None)
@@ -162,14 +151,29 @@ class _Coarsener:
         ts, _ = values(batch.columns, "ts")
         dur, known = values(batch.columns, "dur")
         change = self._change(batch, known & (dur >= 0) & (dur < LIMIT) & (abs(ts) < LIMIT))
-        every, counters = np.arange(len(batch)), np.flatnonzero(change == _COUNTER)
-        track = self._tracks.number(batch, every)
-        track[counters] = self._series.number(batch, counters)
-        self._values.append(values(batch.columns, "value")[0][counters])
+        for kind, series in (_COUNTER, self._series), (_POINT, self._tracks):
+            rows = np.flatnonzero(change == kind)
+            value = values(batch.columns, "value")[0][rows] if kind == _COUNTER else 0
+            place = rows + self._rows
+            self._shown[kind].append(series=series.number(batch, rows), ts=ts[rows], value=value, place=place)
+        self._remember_slices(batch, change, ts, ts + np.where(known, dur, 0))
+        self._kept.append(batch.columns)
+        self._rows += len(batch)
+
+    def _remember_slices(self, batch: Batch, change: UInt8, ts: Int64, end: Int64) -> None:
+        """Keeps what may merge, and the slices that keep others apart."""
+        self._ranges += int(np.count_nonzero(change == _RANGE))
+        rows = np.flatnonzero((change == _SLICE) | (change == _RANGE) | ((change == _STAYS) & (end > ts)))
         words = pc.coalesce(decoded(batch.column("short_name")), decoded(batch.column("name")))
         named = Batch("events", pa.record_batch({"name": words, "kind": batch.column("kind")}))
-        self._columns.append((change, track, ts, ts + np.where(known, dur, 0), self._names.number(named, every)))
-        self._kept.append(batch.columns)
+        self._slices.append(
+            track=self._tracks.number(batch, rows),
+            ts=ts[rows],
+            end=end[rows],
+            name=self._names.number(named, rows),
+            place=rows + self._rows,
+            change=change[rows],
+        )
 
     def _figures(self, batch: Batch) -> Bools:
         """Which rows are figures of a slice. Those of points, as of allocations, are counters like others."""
@@ -199,134 +203,204 @@ class _Coarsener:
 
     def _decide(self, removed: Counter[str]) -> tuple[Bools, Iterator[Batch]]:
         """Which of the kept rows stay, and what the others became."""
-        if not self._columns:
-            return np.zeros(0, np.bool_), iter(())
-        change, track, ts, end, name = (np.concatenate(parts) for parts in zip(*self._columns, strict=True))
-        self._columns.clear()
-        stays = np.ones(len(change), np.bool_)
-        for one in (_COUNTER, _POINT):
-            place = np.flatnonzero(change == one)
-            if len(place) > self._budget:
-                figure = np.concatenate(self._values) if one == _COUNTER else None
-                stays[place] = _thinned(track[place], ts[place], figure, self._budget)
-                removed["thinned"] += int(np.count_nonzero(~stays[place]))
-        merges = change == _SLICE
-        ranges = change == _RANGE
-        if 2 * np.count_nonzero(ranges) > self._budget:
-            merges |= ranges
-        place = np.flatnonzero(merges | ranges | ((change == _STAYS) & (end > ts)))
-        if len(place) <= self._budget:
+        stays = np.ones(self._rows, np.bool_)
+        for kind, shown in self._shown.items():
+            if len(shown) > self._budget:
+                for gone in _thinned(shown, kind == _COUNTER, self._budget):
+                    stays[gone] = False
+                    removed["thinned"] += len(gone)
+        if len(self._slices) <= self._budget:
             return stays, iter(())
-        rows = _Rows.of(place, track[place], ts[place], end[place], name[place])
-        free = merges[rows.place]
-        length = _length(rows, free, self._budget)
-        run = _runs(rows, free & (rows.end - rows.ts < length), length)
-        inside = np.flatnonzero(run >= 0)
-        alone = np.bincount(run[inside], minlength=1)[run[inside]] == 1
-        inside = inside[~alone]
-        if not len(inside):
-            return stays, iter(())
-        stays[rows.place[inside]] = False
-        removed["merged"] += len(inside)
-        return stays, self._merged(rows.where(inside), run[inside])
+        merging = [_SLICE, _RANGE] if 2 * self._ranges > self._budget else [_SLICE]
+        tracks = _Tracks(self._slices, len(self._tracks), self._spill, merging)
+        length = _length(tracks, self._budget)
+        for rows in tracks:
+            gone = rows.place[_together(rows, length)[0]]
+            stays[gone] = False
+            removed["merged"] += len(gone)
+        return stays, self._merged(tracks, length)
 
-    def _merged(self, rows: _Rows, run: Int64) -> Iterator[Batch]:
-        """What runs of short slices became."""
-        first = np.flatnonzero(group_start_mask((run,)))
-        count = np.diff([*first.tolist(), len(run)])
-        run = np.repeat(np.arange(len(first)), count)
-        ts, end = rows.ts[first], np.maximum.reduceat(rows.end, first)
-        columns = ts, end - ts, count, _busy(rows, run), rows.track[first]
-        heaviest = _heaviest(rows, run, len(self._names))
-        words, kinds = zip(*self._names, strict=True)
-        tracks = self._tracks.all()
-        for begin in range(0, len(first), _ROWS):
-            part = slice(begin, begin + _ROWS)
-            found = [
-                tracks[track]
-                | {"ts": ts, "dur": dur, "args.merged": count, "args.busy_ns": busy, "args.derived_by": "ktrace"}
-                | {"name": f"{words[told[0][0]]} +{count - 1:,}", "kind": kinds[told[0][0]], "timing": "derived"}
-                | {"args.heaviest": ", ".join(f"{words[number]} {time:,} ns" for number, time in told)}
-                for ts, dur, count, busy, track, told in zip(
-                    *(column[part].tolist() for column in columns), heaviest[part], strict=True
-                )
-            ]
-            batch = to_batch("events", found)
-            yield Batch("events", batch.columns.append_column("id", self._ids.take(batch.column("source"))))
+    def _merged(self, tracks: _Tracks, length: int) -> Iterator[Batch]:
+        """What runs of short slices became, track after track."""
+        found: list[dict[str, Any]] = []
+        places, words = self._tracks.all(), list(self._names)
+        for rows in tracks:
+            inside, run = _together(rows, length)
+            for figures in _became(rows, inside, run, words) if len(inside) else ():
+                found.append(places[rows.track] | figures)
+                if len(found) == _ROWS:
+                    yield self._with_ids(found)
+                    found.clear()
+        if found:
+            yield self._with_ids(found)
+
+    def _with_ids(self, rows: list[dict[str, Any]]) -> Batch:
+        batch = to_batch("events", rows)
+        return Batch("events", batch.columns.append_column("id", self._ids.take(batch.column("source"))))
 
 
-def _length(rows: _Rows, free: Bools, budget: int) -> int:
+class _Rows(NamedTuple):
+    """Slices of a track in the order of time, the longest of those that begin together first.
+
+    `place` is the number of the row among all, `free` are those that may merge.
+    """
+
+    track: int
+    ts: Int64
+    end: Int64
+    name: Int32
+    place: Int64
+    free: Bools
+
+    def where(self, mine: Int64) -> _Rows:
+        """Some of the rows."""
+        return _Rows(self.track, self.ts[mine], self.end[mine], self.name[mine], self.place[mine], self.free[mine])
+
+
+class _Tracks:
+    """The slices of each track in turn, as often as wanted: in columns on disk where they are many."""
+
+    def __init__(self, slices: Runs, tracks: int, spill: Spill, merging: list[int]) -> None:
+        self._merging = merging
+        counts = np.sum([np.bincount(rows["track"], minlength=tracks) for _, rows in slices.blocks(RANGE_ROWS)], axis=0)
+        ends = np.cumsum(counts)
+        self._bounds = [
+            (track, int(end - count), int(end))
+            for track, (count, end) in enumerate(zip(counts, ends, strict=True))
+            if count
+        ]
+        self._columns = {name: spill.array(f"ordered-{name}", kind, len(slices)) for name, kind in _SLICE_FIELDS}
+        free = ends - counts  # where the next slice of each track goes
+        for part in slices.parts(RANGE_ROWS):
+            rows = part[np.lexsort((-part["end"], part["ts"], part["track"]))]
+            for one in each_group((rows["track"],)):
+                track, count = rows["track"][one.start], one.stop - one.start
+                for name, column in self._columns.items():
+                    column[free[track] : free[track] + count] = rows[name][one]
+                free[track] += count
+
+    def __iter__(self) -> Iterator[_Rows]:
+        for track, start, stop in self._bounds:
+            ts, end, name, place, change = (
+                self._columns[one][start:stop] for one in ("ts", "end", "name", "place", "change")
+            )
+            yield _Rows(track, ts, end, name, place, np.isin(change, self._merging))
+
+
+def _length(tracks: _Tracks, budget: int) -> int:
     """The least length below which slices must merge, so that at most `budget` remain; the greatest if none is."""
     low, high = 0, len(_LENGTHS) - 1
     while low < high:
         middle = (low + high) // 2
-        short = free & (rows.end - rows.ts < _LENGTHS[middle])
-        run = _runs(rows, short, int(_LENGTHS[middle]))
-        remain = int(np.count_nonzero(~short)) + int(run.max(initial=-1)) + 1
+        remain = sum(_remain(rows, int(_LENGTHS[middle])) for rows in tracks)
         low, high = (low, middle) if remain <= budget else (middle + 1, high)
     return int(_LENGTHS[low])
 
 
-def _runs(rows: _Rows, short: Bools, length: int) -> Int64:
-    """The number of the run of each short slice, -1 for the others."""
-    found = np.full(len(short), -1, np.int64)
-    before = 0
-    for track in each_group((rows.track,)):
-        mine = short[track]
-        place = np.flatnonzero(mine)
-        if not len(place):
-            continue
-        ts, end = rows.ts[track], rows.end[track]
-        begun = np.cumsum(~mine)[place]
-        ended = np.searchsorted(np.sort(end[~mine]), ts[place], "right")
-        reached = np.maximum.accumulate(end[place])
-        far = np.zeros(len(place), np.bool_)
-        far[1:] = ts[place][1:] - reached[:-1] > length
-        number = np.cumsum(group_start_mask((begun, ended)) | far) - 1
-        found[track.start + place] = before + number
-        before += int(number[-1]) + 1
-    return found
+def _remain(rows: _Rows, length: int) -> int:
+    """How many slices of a track remain if those below this length merge."""
+    short, run = _runs(rows, length)
+    return len(rows.ts) - len(short) + int(run.max(initial=-1)) + 1
 
 
-def _busy(rows: _Rows, run: Int64) -> Int64:
-    """The time of each run in which at least one of its slices is open."""
-    reached = greatest_so_far(rows.end, (run,))
-    begins = group_start_mask((run,))
-    since = rows.ts.copy()
-    since[~begins] = np.maximum(since, np.roll(reached, 1))[~begins]
-    return np.add.reduceat(np.maximum(rows.end - since, 0), np.flatnonzero(begins))
+def _together(rows: _Rows, length: int) -> tuple[Int64, Int32]:
+    """The slices of a track that become one with others, and the number of the run of each."""
+    short, run = _runs(rows, length)
+    shared = (np.bincount(run, minlength=1) > 1)[run]
+    return short[shared], run[shared]
 
 
-def _heaviest(rows: _Rows, run: Int64, names: int) -> list[list[tuple[int, int]]]:
-    """The names that take most of each run, with their time; slices in each other count each."""
-    key = run * names + rows.name
+def _runs(rows: _Rows, length: int) -> tuple[Int64, Int32]:
+    """The slices below this length, and the number of the run of each."""
+    mine = rows.free & (rows.end - rows.ts < length)
+    short = np.flatnonzero(mine)
+    ts, end = rows.ts[short], rows.end[short]
+    starts = np.zeros(len(short), np.bool_)
+    starts[1:] = ts[1:] - np.maximum.accumulate(end)[:-1] > length
+    begun = np.cumsum(~mine, dtype=np.int32)[short]
+    ended = np.searchsorted(np.sort(rows.end[~mine]), ts, "right").astype(np.int32)
+    starts |= group_start_mask((begun, ended))
+    return short, np.cumsum(starts, dtype=np.int32) - np.int32(1)
+
+
+def _became(rows: _Rows, inside: Int64, run: Int32, words: list[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+    """What runs of slices of a track became: the columns that differ from one to the next."""
+    sums, times = zip(*_sums(rows, inside, run, len(words)), strict=True)
+    number, ts, end, count, busy = map(np.concatenate, zip(*sums, strict=True))
+    first = np.flatnonzero(group_start_mask((number,)))
+    ends = np.maximum.reduceat(end, first)
+    columns = ts[first], ends - ts[first], np.add.reduceat(count, first), np.add.reduceat(busy, first)
+    key, time = map(np.concatenate, zip(*times, strict=True))
+    heaviest = _heaviest(key, time, len(words))
+    for begin, dur, slices, busy_ns, told in zip(*(column.tolist() for column in columns), heaviest, strict=True):
+        name, kind = words[told[0][0]]
+        yield {
+            **{"ts": begin, "dur": dur, "args.merged": slices, "args.busy_ns": busy_ns, "args.derived_by": "ktrace"},
+            **{"name": f"{name} +{slices - 1:,}", "kind": kind, "timing": "derived"},
+            "args.heaviest": ", ".join(f"{words[one][0]} {time:,} ns" for one, time in told),
+        }
+
+
+#: Of runs: number, begin, end, count of slices, and time in which at least one is open.
+_Sums = tuple[Int64, Int64, Int64, Int64, Int64]
+
+
+def _sums(rows: _Rows, inside: Int64, run: Int32, names: int) -> Iterator[tuple[_Sums, tuple[Int64, Int64]]]:
+    """Yields the sums of runs, and of the names in them, some slices at a time: a run may come several times."""
+    last, reached = -1, -LIMIT  # of the run that may go on
+    for at in range(0, len(run), _MERGED):
+        part, number = rows.where(inside[at : at + _MERGED]), run[at : at + _MERGED].astype(np.int64)
+        first = np.flatnonzero(group_start_mask((number,)))
+        before = np.roll(greatest_so_far(part.end, (number,)), 1)
+        before[first] = -LIMIT
+        if number[0] == last:
+            goes_on = slice(0, first[1] if len(first) > 1 else None)
+            before[goes_on] = np.maximum(before[goes_on], reached)
+        busy = np.maximum(part.end - np.maximum(part.ts, before), 0)
+        ends = np.maximum.reduceat(part.end, first)
+        reached = max(int(ends[-1]), reached if number[-1] == last else -LIMIT)
+        last = int(number[-1])
+        count = np.diff([*first.tolist(), len(number)])
+        key, time = _summed(number * names + part.name, part.end - part.ts)
+        yield (number[first], part.ts[first], ends, count, np.add.reduceat(busy, first)), (key, time)
+
+
+def _summed(key: Int64, time: Int64) -> tuple[Int64, Int64]:
+    """Each key once, sorted, and the sum of its times."""
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(group_start_mask((key[order],)))
-    time = np.add.reduceat((rows.end - rows.ts)[order], first)
-    key = key[order][first]
+    return key[order][first], np.add.reduceat(time[order], first)
+
+
+def _heaviest(key: Int64, time: Int64, names: int) -> list[list[tuple[int, int]]]:
+    """The names that take most of each run, with their time; slices in each other count each."""
+    key, time = _summed(key, time)
     order = np.lexsort((key, -time, key // names))
     key, time = key[order], time[order]
     begin = np.flatnonzero(group_start_mask((key // names,)))
     rank = np.arange(len(key)) - np.repeat(begin, np.diff([*begin.tolist(), len(key)]))
-    found: list[list[tuple[int, int]]] = [[] for _ in begin]
     told = rank < _NAMES
-    for one, ns in zip(key[told].tolist(), time[told].tolist(), strict=True):
-        found[one // names].append((one % names, ns))
-    return found
+    parts = np.searchsorted((key // names)[told], (key // names)[begin])
+    pairs = list(zip((key[told] % names).tolist(), time[told].tolist(), strict=True))
+    return [pairs[one:other] for one, other in pairwise([*parts.tolist(), len(pairs)])]
 
 
-def _thinned(series: Int32, ts: Int64, figure: AnyArray | None, budget: int) -> Bools:
-    """Which points stay: of each piece of time those with the least and the greatest figure, else the first."""
-    known, which = np.unique(series, return_inverse=True)
-    count = len(known)
-    pieces = max(budget // (count * (1 if figure is None else 2)), 1)
-    width = (int(ts.max()) - int(ts.min())) // pieces + 1
-    piece = which * pieces + (ts - ts.min()) // width
-    stays = np.zeros(len(ts), np.bool_)
-    for key in (ts,) if figure is None else (figure, -figure):
-        order = np.lexsort((ts, key, piece))
-        stays[order[group_start_mask((piece[order],))]] = True
-    return stays
+def _thinned(shown: Runs, has_figures: bool, budget: int) -> Iterator[Int64]:
+    """Yields the places of points that go.
+
+    Of each piece of time those with the least and the greatest figure stay, else the first.
+    """
+    ts, series = shown.rows["ts"], shown.rows["series"]
+    pieces = max(budget // (len(np.unique(series)) * (2 if has_figures else 1)), 1)
+    origin = int(ts.min())
+    width = (int(ts.max()) - origin) // pieces + 1
+    for rows in shown.parts(RANGE_ROWS):
+        stays = np.zeros(len(rows), np.bool_)
+        piece = (rows["ts"] - origin) // width
+        for key in (rows["value"], -rows["value"]) if has_figures else (rows["ts"],):
+            order = np.lexsort((rows["ts"], key, piece, rows["series"]))
+            stays[order[group_start_mask((rows["series"][order], piece[order]))]] = True
+        yield rows["place"][~stays]
 
 
 def notes_of(catalog: Catalog) -> list[str]:
