@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -69,24 +69,6 @@ class ConstantField:
 
 
 @dataclass
-class FixedField:
-    """Eight bytes after their tag."""
-
-    tag: bytes
-    values: UInt64
-    valid: Bools | None = None
-    is_text: bool = False
-
-    def put(self, message: Any, at: int) -> None:
-        """Sets the field in the message of a row."""
-        _put_number(message, self.tag, int(self.values[at]))
-
-    def step(self) -> Step:
-        """Describes the field to compiled code."""
-        return _FIXED, self.tag, b"", _array(self.values, "<u8"), None, None, _array(self.valid, "?"), []
-
-
-@dataclass
 class VarintField:
     """A varint after its tag."""
 
@@ -94,6 +76,7 @@ class VarintField:
     values: UInt64
     valid: Bools | None = None
     is_text: bool = False
+    kind: ClassVar[int] = _VARINT
 
     def put(self, message: Any, at: int) -> None:
         """Sets the field in the message of a row."""
@@ -101,7 +84,13 @@ class VarintField:
 
     def step(self) -> Step:
         """Describes the field to compiled code."""
-        return _VARINT, self.tag, b"", _array(self.values, "<u8"), None, None, _array(self.valid, "?"), []
+        return self.kind, self.tag, b"", _array(self.values, "<u8"), None, None, _array(self.valid, "?"), []
+
+
+class FixedField(VarintField):
+    """Eight bytes after their tag."""
+
+    kind = _FIXED
 
 
 def number_field(tag: bytes, head: bytes, number: bytes, values: UInt64, valid: Bools | None = None) -> MessageField:
