@@ -22,6 +22,7 @@ from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ktrace import native
 from ktrace.converters.perfetto.field_numbers import DEBUG_ANNOTATION, TRACE_PACKET, TRACK_EVENT
 from ktrace.converters.perfetto.wire import bytes_tag, double_tag, int_tag, text_field
 from ktrace.converters.perfetto.writing import fields
@@ -88,12 +89,21 @@ def test_it_is_built_where_a_compiler_is() -> None:
     assert compiled is not None
 
 
-@pytest.mark.parametrize(("native", "count"), [("0", 1), pytest.param("1", 0, marks=built)])
-def test_it_is_said_where_it_is_left_out(native: str, count: int, tmp_path: Path) -> None:
+@built
+def test_a_build_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its functions may take other arguments: a checkout that was updated got an internal error."""
+    assert native._compiled() is compiled
+    for interface in (1, 99):
+        monkeypatch.setattr(compiled, "interface", interface)
+        assert native._compiled() is None
+
+
+@pytest.mark.parametrize(("wanted", "count"), [("0", 1), pytest.param("1", 0, marks=built)])
+def test_it_is_said_where_it_is_left_out(wanted: str, count: int, tmp_path: Path) -> None:
     sample = ROOT / "samples/kineto/one-step-of-training.pt.trace.json"
     command = [sys.executable, "-m", "ktrace", "convert", str(sample), "-o", str(tmp_path / "x.perfetto")]
     done = subprocess.run(
-        command, check=True, env=os.environ | {"KTRACE_NATIVE": native}, capture_output=True, text=True
+        command, check=True, env=os.environ | {"KTRACE_NATIVE": wanted}, capture_output=True, text=True
     )
     said = "Packets are made one by one, slowly, since the compiled part of ktrace is missing. First: install a wheel"
     assert done.stderr.count(said) == count

@@ -12,14 +12,18 @@ import os
 from importlib import import_module
 from typing import Any
 
+#: INTERFACE of module.h. A checkout that was updated and not installed again has an older build.
+_INTERFACE = 2
+
 
 def _compiled() -> Any:
     if os.environ.get("KTRACE_NATIVE", "1") == "0":
         return None
     try:
-        return import_module("ktrace.native.compiled")
+        found = import_module("ktrace.native.compiled")
     except ImportError:
         return None
+    return found if getattr(found, "interface", 1) == _INTERFACE else None
 
 
 compiled: Any = _compiled()

@@ -465,5 +465,5 @@ int add_events(PyObject *module) {
         return -1;
     int failed = PyModule_AddObjectRef(module, "Events", type);
     Py_DECREF(type);
-    return failed;
+    return failed ? failed : PyModule_AddIntConstant(module, "interface", INTERFACE);
 }
