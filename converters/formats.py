@@ -86,6 +86,7 @@ MODULES = (
     "prometheus",
     "ingero",
     "ingero_json",
+    "bpftrace",
     # HPC: many processes on many nodes.
     "otf2",
     # CPU profilers.

@@ -11,6 +11,7 @@ def _line(sample: str, row: str) -> Texts:
 
 
 TEXT = (
+    _line("bpftrace/newer-text-series-and-scalars.txt", "@waits[«name»«filling»]: -3"),
     _line(
         "csv/events-alone.csv",
         '"run",«id»,,,4321,«track»,,,,,,«start»,"cuda_runtime","{""cbid"":211}","api","«name»",,«dur»,"measured",77'
