@@ -11,6 +11,11 @@ def _line(sample: str, row: str) -> Texts:
 
 
 TEXT = (
+    _line(
+        "pyprof/all-cells-quoted-without-kernels.csv",
+        '"1","12","4711","torch.nn.functional","«name»«filling»","«dur»","524288.0","28672","0","«track»","16,2,1","256,1,1",'
+        '"M=32,N=64,K=128,float16,"',
+    ),
     _line("bpftrace/newer-text-series-and-scalars.txt", "@waits[«name»«filling»]: -3"),
     _line(
         "csv/events-alone.csv",

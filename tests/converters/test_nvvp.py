@@ -1,7 +1,8 @@
-"""nvprof's database. No real one is at hand: ours has the tables of its schema, version 9, and is compared with SQL."""
+"""nvprof's database: ours has the tables of its schema, version 9; a real one; both are compared with SQL."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import sqlite3
 import struct
@@ -300,3 +301,29 @@ def test_metrics_and_events_are_below_their_kernels(tmp_path: Path) -> None:
     } <= whole
     assert trace.report.balanced()
     convert([str(path)], str(tmp_path / "out.perfetto"))
+
+
+def test_a_real_database(tmp_path: Path) -> None:
+    """Numbers and sums of time of PyTorch on a V100, by SQL."""
+    path = tmp_path / "net.sql"
+    path.write_bytes(gzip.decompress((SAMPLES / "real/corpus/pyprof/net.sql.gz").read_bytes()))
+    events = read(path).events
+    tables = {
+        "kernel": "CONCURRENT_KERNEL",
+        "memcpy": "MEMCPY",
+        "memset": "MEMSET",
+        "api": "RUNTIME",
+        "sync": "SYNCHRONIZATION",
+    }
+    with closing(sqlite3.connect(path)) as base:
+        for kind, table in tables.items():
+            row = base.execute(f"SELECT count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_{table}").fetchone()
+            rows = events[events["kind"] == kind]
+            assert (len(rows), rows["dur"].sum()) == row
+        pairs = base.execute(
+            "SELECT count(*), sum(e.timestamp - b.timestamp) FROM CUPTI_ACTIVITY_KIND_MARKER b JOIN"
+            " CUPTI_ACTIVITY_KIND_MARKER e ON b.id = e.id WHERE b.flags = 2 AND e.flags = 4"
+        ).fetchone()
+    ranges = events[events["kind"] == "range"]
+    assert (len(ranges), ranges["dur"].sum()) == pairs
+    assert pairs[0] > 600

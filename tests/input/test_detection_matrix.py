@@ -71,6 +71,8 @@ CORPUS = {
     "corpus/perfetto_pb/": "perfetto",
     "corpus/perfetto_textproto/": "perfetto-text",
     "corpus/proton/": "proton",
+    "corpus/pyprof/": "pyprof",
+    "corpus/pyprof/net.sql.gz": "nvvp",
     "corpus/pytorch_kineto/": "kineto",
     "corpus/pytorch_table/": "torch-table",
     "corpus/rocprof_v1_v2/": "rocprof",
