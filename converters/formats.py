@@ -43,7 +43,7 @@ MODULES = (
     # JAX, TensorFlow, Triton.
     *("xplane", "xprof_json", "proton"),
     # NVIDIA.
-    *("nsys", "nsys_stats", "nsys_tables", "ncu", "ncu_rep", "nvprof", "nvvp", "pyprof", "tensorrt"),
+    *("nsys", "nsys_stats", "nsys_tables", "ncu", "ncu_rep", "nvprof", "nvvp", "pyprof", "dlprof_db", "tensorrt"),
     # AMD.
     *(
         "rocprofv3",

@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.columnar.dictionaries import constant
+from ktrace.kit.cuda import without_release
 from ktrace.kit.sqlite import Database
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
@@ -246,13 +247,6 @@ def _classify(rows: Int64) -> tuple[Int64, Int64, Int64]:
 _TIMES = ("start", "timestamp", "rawTimestamp")
 #: Tables whose correlationId links CUDA's calls with their work.
 _OF_CUDA = re.compile(r"CUDA_|CUPTI_ACTIVITY_KIND_(?!OPENACC)", re.IGNORECASE)
-
-_SUFFIX = re.compile(r"(?:_v\d+)?(?:_pt[sd][sz])?$")
-
-
-def without_release(name: str) -> str:
-    """Returns a call's name without its release: cudaMemcpyAsync for cudaMemcpyAsync_v3020_ptsz."""
-    return _SUFFIX.sub("", name) or name
 
 
 def runtime(reading: ExportReader, table: str, waits: Waits) -> Iterator[Batch]:

@@ -63,6 +63,13 @@ _STORES: tuple[Source, ...] = (
         id=("id",),
     ),
     Database(
+        *("dlprof-db/two-operators-no-string-and-a-kernel-that-ends-early.sqlite", "read_only_op_instances"),
+        start="cpu_start",
+        end="cpu_stop",
+        track="thread_id",
+        id=("id",),
+    ),
+    Database(
         *("rocprof-db/hip-trace-with-counters-and-a-kernel-named-copy.db", "OPS"),
         start="BeginNs",
         end="EndNs",
