@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,10 @@ _MEMCPY = Rule("memcpy", "device", _COPY)
 _MEMSET = Rule("memset", "device", _DEVICE)
 _API = Rule("api", columns=_LAUNCH, records=_RECORDS)
 _OP = Rule("op", columns=_COMMON)
+
+#: Engines of a Gaudi that aren't TPC or MME (those have kernels) share a category with calls of the host. Their pid is
+#: 0, which no process has (github HabanaAI/gaudi-pytorch-bridge, backend/profiling/trace_sources/trace_parser.cpp).
+_ENGINE = Rule("range", "device", _LAUNCH, named=((re.compile("dma|memcpy", re.IGNORECASE), "memcpy"),))
 _RANGE = Rule("range", columns=_COMMON)
 _SYNC = Rule("sync", "device", _LAUNCH, waits="wait_on_cuda_event_record_corr_id")
 _CCP = Rule(
@@ -127,7 +132,7 @@ CATS: Mapping[str, Rule] = {
     "privateuse1_driver": _API,
     "glow_runtime": _API,
     "cpu_op": _OP,
-    "hpu_op": _OP,
+    "hpu_op": replace(_OP, processes={0: _ENGINE}),
     "collective_comm": _OP,
     "user_annotation": _RANGE,
     "python_function": _RANGE,
@@ -138,7 +143,7 @@ CATS: Mapping[str, Rule] = {
     "Kernel": _KERNEL,
     "Memcpy": _MEMCPY,
     "Memset": _MEMSET,
-    "Runtime": _API,
+    "Runtime": replace(_API, processes={0: _ENGINE}),
     "Operator": _OP,
     "OperatorInner": _OP,
     "CudaRuntime": _API,

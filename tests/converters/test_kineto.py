@@ -294,6 +294,20 @@ def test_a_tid_that_is_not_the_stream_stays() -> None:
     assert all('"$tid":3774' in row["args"] for row in work)
 
 
+def test_engines_of_a_gaudi_without_kernels_are_on_the_device() -> None:
+    trace = ktrace.read(SAMPLES / "kineto" / "gaudi-engines-of-one-device.json")
+    found = [(row["name"], row["kind"], row["device"], row["stream"], row["dur"]) for row in rows(trace)]
+    assert sorted(found, key=lambda row: (row[4], row[0])) == [
+        ("DmaSpill", "memcpy", 0, 4001, 3_000),
+        ("DmaSpill", "memcpy", 0, 4001, 3_500),
+        ("memcpy", "memcpy", 0, 4001, 9_125),
+        ("relu_fwd_bf16", "kernel", 0, 7019, 12_000),
+        ("enqueueWithExternalEventsExt", "api", None, None, 22_000),
+        ("GEMM", "kernel", 0, 6002, 40_250),
+        ("aten::mm", "op", None, None, 60_000),
+    ]
+
+
 @pytest.mark.parametrize(
     ("head", "tail", "score"),
     [

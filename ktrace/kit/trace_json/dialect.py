@@ -44,7 +44,8 @@ class Rule:
     `columns` maps keys of `args` to columns of the model. `kinds` maps names to kinds other than `kind`, `named` does
     so for names with several spellings. `series` are arguments that become counters with the event as parent; with
     `metrics` every number becomes one. `waits` is the key of `args` with the correlation of the call that the event
-    waits for, `records` are the names of such calls. `track` is that of events without a place.
+    waits for, `records` are the names of such calls. `track` is that of events without a place. `processes` are other
+    rules for the slices of some pids.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Rule:
     waits: str | None = None
     records: frozenset[str] = frozenset()
     track: str | None = None
+    processes: Mapping[int, Rule] = field(default_factory=dict)
 
     def kind_of(self, name: str) -> str:
         """The kind of a slice with that name."""

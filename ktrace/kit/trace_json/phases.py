@@ -14,7 +14,7 @@ Metadata events (M): names, labels and order of processes and threads, for the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -203,8 +203,9 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
     if handlers & _SIGNED:
         for sign in dialect.signs:
             rule = np.where((rule == 0) & _has(sign, events, dialect), numbers.of(sign.rule), rule)
-        if dialect.processes:
-            rule = np.where(rule == 0, _by_process(events, dialect, numbers), rule)
+        of_cats = [(number, one.processes) for number, one in enumerate(numbers.rules) if one.processes]
+        for number, processes in [*of_cats, *([(0, dialect.processes)] if dialect.processes else [])]:
+            rule = np.where(rule == number, _by_process(events, processes, numbers, number), rule)
     if instants in handlers and dialect.names:
         named = by_word(
             columns.get("name"), rows, lambda word: numbers.of(dialect.names.get(word or "", dialect.other))
@@ -217,14 +218,14 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
         yield events_at(events, group == number), _ORDER[handler], numbers.rules[rule_number]
 
 
-def _by_process(events: Events, dialect: Dialect, numbers: _Numbers) -> Int64:
-    """The number of the rule for each event's process, 0 for none."""
-    found = np.zeros(len(events), np.int64)
+def _by_process(events: Events, processes: Mapping[int, Rule], numbers: _Numbers, other: int) -> Int64:
+    """The number of the rule for each event's process, `other` for none."""
+    found = np.full(len(events), other, np.int64)
     column = events.columns.get("pid")
     pids = None if column is None else numbered(column)[0]
     if pids is not None:
         own = pids.fill_null(-1).to_numpy(zero_copy_only=False)
-        for pid, rule in dialect.processes.items():
+        for pid, rule in processes.items():
             found[own == pid] = numbers.of(rule)
     return found
 
