@@ -7,10 +7,12 @@ op_statistic_*.csv    Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(
 OpBasicInfo.csv       Op Name,Op Type,Task Duration(us),Block Dim,Mix Block Dim,Device Id,Pid,Current Freq,Rated Freq,
 PipeUtilization.csv   block_id,sub_block_id,aic_time(us),aic_total_cycles,aic_cube_ratio,...,aiv_time(us),...
 step_trace_raw_*.csv  step_num,start_point,end_point,total,fp_point,bp_point,iteration_interval,fp_and_bp,tail,...
+core0.veccore0_instr_exe_*.csv    instr,addr,pipe,call_count,cycles,running_time(us),detail
+core0.veccore0_code_exe_*.csv     code,call_count,cycles,running_time(us)
 
 Tables are recognised by their headings without units, in lower case. Facts: the headings in msprof
 (csrc/application/summary, msconfig) and torch_npu (profiler/analysis), 2023 to 2026; in msopprof
-(profiling/device/data_parse/metric_csv_header.h), 2026.
+(profiling/device/data_parse/metric_csv_header.h; of the simulator sim_pc_to_code.cpp, sim_code_to_pc.cpp), 2026.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ TASKS, UNTIMED, TASK_TIME, OP_STATISTIC, COMMUNICATION = "tasks", "op_summary", 
 API, STEP_TIME, ITERATIONS, MEMORY, NPU_MEMORY = "api", "step_trace_time", "step_trace", "memory", "npu_mem"
 ALLOCATIONS, OPERATORS, MARKS, AICPU, CACHE = "operator_memory", "operator_details", "msprof_tx", "aicpu", "l2_cache"
 OPERATOR, CORES, STEPS, LINKS = "OpBasicInfo", "cores", "step_trace_raw", "hccl_raw"
+INSTRUCTIONS, CODE = "instr_exe", "code_exe"
 
 #: The first one that matches wins.
 TABLES = (
@@ -76,6 +79,8 @@ TABLES = (
     Table(CORES, ("block_id", "sub_block_id", "aic_total_cycles|aiv_total_cycles")),
     Table(CORES, ("aic_time", "aic_total_cycles")),
     Table(CORES, ("aic_l2_cache_hit_rate",)),
+    Table(INSTRUCTIONS, ("instr", "pipe", "call_count", "cycles", "running_time")),
+    Table(CODE, ("code", "call_count", "cycles", "running_time")),
 )
 
 #: Words of which each table has at least one, as its file spells them.
@@ -83,7 +88,7 @@ _WORDS = (
     *("Accelerator Core", "Task Type", "Task Duration", "kernel_type", "Core Type", "OP Type", "API Name", "Computing"),
     *("Iteration Time", "Total Reserved", "timestamp(us)", "Allocation Time", "Host Self Duration", "event_type"),
     *("Compute_time", "Victim Rate", "_total_cycles", "aic_l2_cache_hit_rate", "fp_point"),
-    "communication_operator_cost",
+    *("communication_operator_cost", "running_time(us)"),
 )
 
 
@@ -129,6 +134,7 @@ FORMAT = Format(
     patterns=(
         *("kernel_details*.csv", "op_summary*.csv", "op_statistic*.csv", "task_time*.csv", "step_trace*.csv"),
         *("OpBasicInfo*.csv", "PipeUtilization*.csv", "step_trace_raw_*.csv", "hccl_raw_*.csv"),
+        *("*_instr_exe*.csv", "*_code_exe*.csv"),
     ),
     probe=probe,
     read="ktrace.converters.ascend_csv.reader:read",

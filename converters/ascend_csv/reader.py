@@ -9,6 +9,7 @@ MatMul_mix_aic,mix,9.25,2,4,0,7001,1650,1800,                 kernel MatMul_mix_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
@@ -27,8 +28,10 @@ from ktrace.model.row_builder import RowBuilder
 from . import (
     API,
     CACHE,
+    CODE,
     COMMUNICATION,
     CORES,
+    INSTRUCTIONS,
     LINKS,
     OP_STATISTIC,
     OPERATOR,
@@ -63,8 +66,26 @@ _COLUMNS = {
         },
         ("name", "total"),
     ),
+    INSTRUCTIONS: Columns(
+        {"name": ("instr",), "scope": ("pipe",), "count": ("call count",), "total": ("running time",)},
+        ("name", "total"),
+    ),
+    CODE: Columns({"name": ("code",), "count": ("call count",), "total": ("running time",)}, ("name", "total")),
 }
-_KINDS = {COMMUNICATION: "kernel", API: "api", OPERATORS: "op", OPERATOR: "kernel"}
+_KINDS = {
+    COMMUNICATION: "kernel",
+    API: "api",
+    OPERATORS: "op",
+    OPERATOR: "kernel",
+    INSTRUCTIONS: "metric",
+    CODE: "metric",
+}
+
+#: Tables of no device: of the host, and of the simulator.
+_OF_NO_DEVICE = frozenset({API, OPERATORS, INSTRUCTIONS, CODE})
+
+#: The core whose table of the simulator it is.
+_CORE = re.compile(r"(core\d{1,9}(?:\.\w{1,40})?)_(?:instr|code)_exe.{0,40}\.csv")
 
 #: Columns of a step that aren't durations.
 _NOT_DURATIONS = frozenset({"device id", "step", "type", "index"})
@@ -77,17 +98,18 @@ _NONE = ("", "N/A", "NA")
 
 
 def add_statistics(
-    item: CsvRows, rows: RowBuilder, conversion: Conversion, first_id: int, run: str | None = None
+    item: CsvRows, rows: RowBuilder, conversion: Conversion, first_id: int, run: str | None = None, core: str = ""
 ) -> int:
     """Adds the summaries of some rows; reports those without a name or a figure, and figures that aren't numbers.
 
-    Returns the number of rows that have summaries.
+    `core` is that of a table of the simulator. Returns the number of rows that have summaries.
     """
     headings, added = item.table.headings, 0
     cells = [item.block.take(name).to_pylist() for name in headings]  # type: ignore[union-attr]
     for line, *values in zip(item.block.numbers.to_pylist(), *cells, strict=True):
         texts = [value or "" for value in values]
-        place = {"id": first_id + line * IDS, "table": item.table.ordinal, "run": run}
+        place: dict[str, Any] = {"id": first_id + line * IDS, "table": item.table.ordinal, "run": run}
+        place |= {"scope": [core]} if core else {}
         add = {STEP_TIME: _add_step, CACHE: _add_cache}.get(item.table.what, _add_row)
         where, odd = f"{item.block.place} {line}", dict[str, str]()
         if problem := add(item, texts, rows, place, odd):
@@ -111,7 +133,7 @@ def _add_row(
     if not name or not figures or "total" not in figures.columns:
         return "no figure" if name else "no name"
     core = _cell(cells, fields, "type")
-    scope = _cell(cells, fields, "scope")
+    scope = [*place.pop("scope", ()), *filter(None, [_cell(cells, fields, "scope")])]
     once: dict[str, Any] = {"count": 1} if what in (UNTIMED, OPERATOR) else {}
     args = dict(figures.args)
     ids: dict[str, Any] = {}
@@ -119,13 +141,13 @@ def _add_row(
         ids[field] = _whole(cell := _cell(cells, fields, field))
         if ids[field] is None and cell not in _NONE:
             args[item.table.headings[fields[field]]] = cell
-    if ids.get("device") is None and what not in (API, OPERATORS):
+    if ids.get("device") is None and what not in _OF_NO_DEVICE:
         ids["device"] = 0
     rows.summary(
         _KINDS.get(what) or task_kind(core),
         name,
         cat=core or None,
-        scope=[scope] if scope else None,
+        scope=scope or None,
         args=args,
         **place,
         **ids,
@@ -221,7 +243,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 if add_statistics(item, rows, conversion, first_id, folder) == len(item.block) == 1:
                     kernels[run] = _kernel(item, first_id, folder)
                 yield from rows.rest()  # before its metrics, in batches of any size
-            for batch in _batches(item, events, rows, conversion, first_id, kernels.get(run, Kernel())):
+            named = _CORE.fullmatch(PurePath(file.path).name)
+            core = named[1] if named and item.table.what in (INSTRUCTIONS, CODE) else ""
+            for batch in _batches(item, events, rows, conversion, first_id, kernels.get(run, Kernel()), core):
                 _note(batch, devices, latest)
                 yield batch
             yield from rows.ready()
@@ -234,7 +258,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _batches(
-    item: CsvRows, events: EventRows, rows: RowBuilder, conversion: Conversion, first_id: int, kernel: Kernel
+    item: CsvRows, events: EventRows, rows: RowBuilder, conversion: Conversion, first_id: int, kernel: Kernel, core: str
 ) -> Iterator[Batch]:
     what = item.table.what
     if what in EVENTS:
@@ -248,7 +272,7 @@ def _batches(
     elif what == CORES:
         yield from metrics(item, kernel, conversion, first_id)
     elif what != OPERATOR:
-        add_statistics(item, rows, conversion, first_id)
+        add_statistics(item, rows, conversion, first_id, core=core)
 
 
 def _kernel(item: CsvRows, first_id: int, run: str | None) -> Kernel:

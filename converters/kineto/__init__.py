@@ -28,6 +28,8 @@ _CATEGORY = re.compile(
 _OTHERS = re.compile(rb'"cat"\s*:\s*"(gpu_op"|(CL_)?Flow_[HD]2[HD]_)')
 #: The call stack of an event of Triton's Proton, which has "kernel" and "baseTimeNanoseconds" as well.
 _PROTON = re.compile(rb'"call_stack"\s*:\s*\[\s*"ROOT"')
+#: A member of timelines of msprof op, which have "schemaVersion" as well (Ascend/msopprof, core_timeline_visualizer.cpp).
+_OPERATOR = b'"profilingType"'
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
 #: The first bytes of both forms of `export_memory_timeline`, and a line of `export_stacks`.
@@ -57,7 +59,7 @@ def probe(sample: Sample) -> Match | None:
     if b'"otherData": {"ktrace"' in sample.head[:256] or b'"otherData":{"ktrace"' in sample.head[:256]:
         return None
     events = _EVENTS.search(sample.head)
-    if not events or _PROTON.search(sample.head, 0, 1 << 18):
+    if not events or _PROTON.search(sample.head, 0, 1 << 18) or _OPERATOR in sample.head[:1024]:
         return None
     found = _KEY.search(sample.head, 0, events.start()) or _KEY.search(sample.tail)
     if not found and sample.whole:

@@ -11,6 +11,8 @@ from conftest import SAMPLES
 from test_ascend_csv import rows
 
 import ktrace
+from ktrace.input.detection import choose
+from ktrace.input.source import Source
 from ktrace.kit.ascend_folder import CSV, OP, chosen
 
 KERNELS = SAMPLES / "ascend-csv" / "two-kernels-of-msprof-op"
@@ -131,3 +133,48 @@ def test_tables_beside_a_run_are_said_to_be_apart(tmp_path: Path) -> None:
     assert not rows(trace, "summaries")
     (place,) = trace.report.issues["unrecognised"].places
     assert place == ("OpBasicInfo.csv", "tables of msprof op, a profile of their own: name them")
+
+
+def test_instructions_and_lines_of_the_simulator() -> None:
+    folder = SAMPLES / "ascend-csv"
+    for name, first, core in (
+        ("core1.veccore0_instr_exe_20260301120000123.csv", "instr", "core1.veccore0"),
+        ("core1.cubecore0_code_exe.csv", "code", "core1.cubecore0"),
+    ):
+        cells = [row for row in csv.DictReader((folder / name).read_text().splitlines()) if row[first]]
+        trace = ktrace.read(folder / name)
+        found = [(row["name"], row["total"], row.get("count"), tuple(row["scope"])) for row in rows(trace, "summaries")]
+        assert found == [
+            (
+                row[first],
+                round(float(row["running_time(us)"]) * 1000),
+                int(row["call_count"]) if row["call_count"].isdecimal() else None,
+                (core, row["pipe"]) if "pipe" in row else (core,),
+            )
+            for row in cells
+        ]
+        assert {row["unit"] for row in rows(trace, "summaries")} == {"ns"}
+
+
+def test_rows_of_a_real_table_of_the_simulator(tmp_path: Path) -> None:
+    """Three rows that a skill for agents shows; the file has a name of its own."""
+    path = tmp_path / "hot.csv"
+    path.write_text(
+        "instr,addr,pipe,call_count,cycles,running_time(us),detail\n"
+        'VF,282121064,PUSHQ,1,564,0.300000,"addr:0x10d0da00,instr_num:0x8,"\n'
+        'SET_FLAG,282121124,VECTOR,1,555,0.300000,"PIPE:VEC,TRIGGERPIPE:SCALAR,FLAGID:0xffffffff,"\n'
+        'ST_XD_XN,282120960,SCALAR,1,546,0.300000,"dtype:B32,XD:X24=0,XN:X7=0x1b94d800,..."\n'
+    )
+    found = [(row["name"], row["total"], tuple(row["scope"])) for row in rows(ktrace.read(path), "summaries")]
+    assert found == [("VF", 300, ("PUSHQ",)), ("SET_FLAG", 300, ("VECTOR",)), ("ST_XD_XN", 300, ("SCALAR",))]
+
+
+def test_the_timeline_of_the_simulator_is_not_kinetos() -> None:
+    trace = ktrace.read(SAMPLES / "chrome" / "instructions-of-msprof-op-simulator.json")
+    found = [(row["name"], row["track"], row["ts"], row["dur"]) for row in rows(trace, "events")]
+    assert sorted(found, key=lambda row: row[2]) == [
+        ("MOV_OUT_TO_UB", "core0.veccore0/MTE2", 250, 750),
+        ("SET_FLAG", "core0.veccore0/MTE2", 1_000, 125),
+        ("VADD", "core0.veccore0/VECTOR", 1_250, 500),
+    ]
+    assert choose(Source(str(SAMPLES / "chrome" / "instructions-of-msprof-op-simulator.json"))).name == "chrome"
