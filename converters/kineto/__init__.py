@@ -28,7 +28,7 @@ _CATEGORY = re.compile(
 _OTHERS = re.compile(rb'"cat"\s*:\s*"(gpu_op"|(CL_)?Flow_[HD]2[HD]_)')
 #: The call stack of an event of Triton's Proton, which has "kernel" and "baseTimeNanoseconds" as well.
 _PROTON = re.compile(rb'"call_stack"\s*:\s*\[\s*"ROOT"')
-#: A member of timelines of msprof op, which have "schemaVersion" as well (Ascend/msopprof, core_timeline_visualizer.cpp).
+#: A member of timelines of msprof op, which have "schemaVersion" as well (msopprof, core_timeline_visualizer.cpp).
 _OPERATOR = b'"profilingType"'
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
