@@ -10,7 +10,7 @@
         main+42
     , trainer]: 120
 
-Facts: src/output.cpp of bpftrace 0.9 to 0.23, src/output/ from 0.24 on, where messages of the program go to stderr and
+Facts: src/output.cpp of bpftrace 0.9.2 to 0.23, src/output/ from 0.24, where messages of the program go to stderr and
 stats are printed as `{ .count = 360, .average = 112, .total = 40437 }`. K, M, G, T, P, E are powers of 1024. Buckets of
 JSON end with their last value, those of text before it. Until 0.9.2 JSON had `msg`, `probes` and `events` for `data`.
 Intervals of tseries() are times of CLOCK_TAI, which is ahead of unix time by leap seconds where the system knows them.

@@ -47,6 +47,15 @@ def test_work_and_the_calls_that_started_it() -> None:
         ("[CUDA memcpy]", 241_500, 1_500, "cudaMemcpyAsync", 240_000),
     ]
     assert work.keys() == calls.keys()
+    assert sorted((row["ts"], row["kind"], row["bytes"], row["device"], row["pid"]) for row in work.values()) == [
+        (4_500, "memcpy", 4096, 0, 70),
+        (15_000, "kernel", None, 0, 70),
+        (115_500, "kernel", None, 0, 70),
+        (122_000, "memset", 64, 0, 70),
+        (241_500, "memcpy", 512, 0, 70),
+    ]
+    assert {row["pid"] for row in calls.values()} == {70}
+    assert all(key in (work[key]["id"], None) for key in work)
     (gemm,) = (row for row in rows if row["short_name"] == "tile_gemm")
     assert [gemm[f"grid_{axis}"] for axis in "xyz"] + [gemm["block_x"]] == [8, 2, 1, 128]
     args = json.loads(gemm["args"])

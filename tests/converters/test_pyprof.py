@@ -66,6 +66,7 @@ def test_tables(name: str, names: list[str], bad: int) -> None:
     rows = rows_of(FOLDER / name)
     assert [row["total"] for row in rows] == TIMES
     assert [row["name"] for row in rows] == names
+    assert {(row["kind"], row["count"]) for row in rows} == {("kernel", 1)}
     issues = ktrace.read(FOLDER / name).report.issues
     assert sum(issue.rows for issue in issues.values()) == bad
     if "device" in rows[0]:
