@@ -29,9 +29,9 @@ from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.columnar.blocks import Batches, Block, timed
 from ktrace.kit.columnar.dictionaries import mapped_words
-from ktrace.kit.cuda import without_release
 from ktrace.kit.sqlite import Database, opened
 from ktrace.kit.sqlite.lookup import FirstId, Lookup, Texts, first_ids
+from ktrace.kit.text.device_names import without_release
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import as_int64

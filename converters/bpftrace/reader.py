@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from calendar import timegm
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.text.lines import Lines
+from ktrace.kit.text.numbers import unix_ns
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON, decode_document, dump_json
 from ktrace.model.row_builder import RowBuilder
@@ -21,7 +20,7 @@ from .printed import Text
 
 _LOST = re.compile(r"Lost (\d{1,19}) events")
 _LIMIT = 1 << 64
-_SPAN = "%Y-%m-%d %H:%M:%S"
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{1,9})")
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -163,7 +162,8 @@ def _whole(value: Any) -> int:
 
 def _stamp(text: Any) -> int:
     """A time like 2026-01-02 03:04:05.600000000 in ns since 1970. Raises ValueError for another."""
-    whole, _, part = str(text).partition(".")
-    if not (part.isdecimal() and part.isascii() and len(part) <= 9):
+    found = _TIME.fullmatch(str(text))
+    time = unix_ns(*found.groups()) if found else None
+    if time is None:
         raise ValueError(f"not a time: {str(text)[:40]}")
-    return timegm(datetime.strptime(whole, _SPAN).timetuple()) * 10**9 + int(part.ljust(9, "0"))
+    return time

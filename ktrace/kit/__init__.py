@@ -21,7 +21,6 @@ sqlite/                 tables of a database as blocks of columns, and joins bet
 trace_json/             Trace Event JSON in all dialects
 canonical/              ktrace's own records and tables: written, and read back
 rocm/                   ROCm: its CSV tables, dispatches with counters, agents
-cuda                    CUDA: names of calls
 ncu_launches            Nsight Compute: kernel launches with their metrics, as rows
 ncu_cells               Nsight Compute: many cells of numbers at once, printed units and their base units
 ingero                  Ingero: what its events mean, by their names

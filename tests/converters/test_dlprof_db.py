@@ -1,4 +1,4 @@
-"""DLProf's database: the figures of the sample, and real ones against those of Nsight Systems that they are made of."""
+"""DLProf's database: the figures of the sample, which a script writes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import dlprof_samples
-import pytest
-from conftest import SHARED
 
 import ktrace
-
-REAL = SHARED / "hunt/dlprof"
-DATABASES = sorted(REAL.glob("**/*dldb*.sqlite"))
 
 
 def events(path: Path) -> list[dict[str, Any]]:
@@ -104,45 +99,3 @@ def test_what_is_reported_and_the_facts() -> None:
     facts = {row["entity"]: row for row in trace.to_arrow()["catalog"].to_pylist()}
     assert facts["device"]["name"] == "NVIDIA GeForce RTX 2070"
     assert json.loads(facts["source"]["facts"])["version"] == "v1.8.0"
-
-
-@pytest.mark.skipif(not DATABASES, reason="the real databases are not at hand (../shared/hunt/dlprof)")
-@pytest.mark.parametrize("path", DATABASES, ids=lambda path: str(path.relative_to(REAL)))
-def test_real_databases_by_sql(path: Path) -> None:
-    trace = ktrace.read(path)
-    rows = trace.events
-    kinds = {"kernel": "kernels", "memcpy": "memcpys", "memset": "memsets"}
-    with closing(sqlite3.connect(path)) as base:
-        for kind, table in kinds.items():
-            sql = f"SELECT count(*), coalesce(sum(gpu_stop - gpu_start), 0) FROM read_only_{table}"
-            assert (sum(rows["kind"] == kind), rows["dur"][rows["kind"] == kind].sum()) == base.execute(sql).fetchone()
-        calls = [
-            base.execute(f"SELECT count(*), coalesce(sum(api_stop - api_start), 0) FROM read_only_{table}").fetchone()
-            for table in (*kinds.values(), "cuda_calls", "cuda_syncs")
-        ]
-        ops = base.execute("SELECT count(*), sum(cpu_stop - cpu_start) FROM read_only_op_instances").fetchone()
-        busy = base.execute("SELECT gpu_time FROM category_summary LIMIT 1").fetchone()[0]
-    of_kind = rows[rows["kind"] == "api"]
-    assert (len(of_kind), of_kind["dur"].sum()) == tuple(map(sum, zip(*calls, strict=True)))
-    assert (sum(rows["kind"] == "op"), rows["dur"][rows["kind"] == "op"].sum()) == ops
-    assert not trace.report.issues
-    work = rows[rows["kind"].isin(kinds)]
-    assert work["dur"].sum() >= busy  # DLProf counts once what overlaps
-
-
-@pytest.mark.skipif(not DATABASES, reason="the real databases are not at hand (../shared/hunt/dlprof)")
-def test_a_real_database_has_the_work_of_nsight_systems() -> None:
-    kinds = ["kernel", "memcpy", "memset"]
-    ours = ktrace.read(REAL / "w_Relu/dlprof_dldb_7.sqlite").events
-    found = sorted(ours[ours["kind"].isin(kinds)][["ts", "dur", "kind"]].itertuples(index=False, name=None))
-    tables = {"kernel": "KERNEL", "memcpy": "MEMCPY", "memset": "MEMSET"}
-    with closing(sqlite3.connect(REAL / "w_Relu/nsys_profile.sqlite")) as base:
-        theirs = [
-            (*row, kind)
-            for kind, table in tables.items()
-            for row in base.execute(f"SELECT start, end - start FROM CUPTI_ACTIVITY_KIND_{table}")
-        ]
-        calls = base.execute("SELECT count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_RUNTIME").fetchone()
-    assert found == sorted(theirs)
-    of_kind = ours[ours["kind"] == "api"]
-    assert (len(of_kind), of_kind["dur"].sum()) == calls
