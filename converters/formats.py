@@ -89,6 +89,7 @@ MODULES = (
     "bpftrace",
     # HPC: many processes on many nodes.
     "otf2",
+    "hpctoolkit",
     # CPU profilers.
     *("tracy_csv", "cpuprofile", "pprof"),
     # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.

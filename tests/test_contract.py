@@ -90,6 +90,7 @@ NOT_GROWN = {
     "proton": _TREE,
     "neuron": _LIMITED,
     "otf2": "a folder of files of a binary format; its own tests measure a long one",
+    "hpctoolkit": "a folder of files of a binary format; its own tests measure a long one",
     "perfetto-text": _LIMITED,
     "trace2html": _PAGE,
     "otlp": "spans at the same time get a track each, as those of a grown sample; its own tests measure a big one",

@@ -96,13 +96,19 @@ def _once(found: list[Statistic]) -> Iterator[Statistic]:
     for one in found:
         runs[one.row.get("run")].append(one)
     for mine in runs.values():
-        seen: dict[tuple[Any, ...], str] = {}
+        seen: dict[tuple[Any, ...], Statistic] = {}
         for one in _undivided(mine):
             row = one.row
             thing = (row["kind"], row["name"], row.get("device"), row.get("count"), one.total)
             alone = "ts" in row or row.get("count") is None
-            if alone or seen.setdefault(thing, _title(one)) == _title(one):
+            if alone or _are_of_one(seen.setdefault(thing, one), one):
                 yield one
+
+
+def _are_of_one(first: Statistic, second: Statistic) -> bool:
+    """Whether two statistics are of the same table, or of tables with the same title."""
+    table = first.row.get("table")
+    return (table is not None and table == second.row.get("table")) or _title(first) == _title(second)
 
 
 def _undivided(found: list[Statistic]) -> list[Statistic]:

@@ -45,10 +45,13 @@ _NS = "ns"
 
 
 class Samples:
-    """The samples of each source by name: those with a time have it added up, others are counted."""
+    """The samples of each source by name: those with a time have it added up, others are counted.
+
+    Of a source with samples and sums of the same run, the samples.
+    """
 
     def __init__(self) -> None:
-        self._sums: defaultdict[str, dict[tuple[str, str], list[float]]] = defaultdict(dict)
+        self._sums: defaultdict[tuple[str, str], dict[tuple[str, str], list[float]]] = defaultdict(dict)
 
     def add(self, source: str, batch: Batch) -> None:
         """Collects the samples among the events or summaries of one source."""
@@ -65,11 +68,11 @@ class Samples:
             count = np.where(counted, number, 0)
         unit = decoded(rows.column("unit")) if rows.has("unit") else pa.nulls(len(rows), pa.string())
         timed = known & (value >= 0) & pc.fill_null(pc.equal(unit, _NS), False).to_numpy(zero_copy_only=False)
-        self._sum(source, rows, timed, _NS, value, count)
+        self._sum((source, batch.record), rows, timed, _NS, value, count)
         plain = ~timed & pc.is_null(unit).to_numpy(zero_copy_only=False)
-        self._sum(source, rows, plain, "", np.where(known, value, count), count)
+        self._sum((source, batch.record), rows, plain, "", np.where(known, value, count), count)
 
-    def _sum(self, source: str, rows: Batch, mine: Any, unit: str, value: Any, count: Any) -> None:
+    def _sum(self, source: tuple[str, str], rows: Batch, mine: Any, unit: str, value: Any, count: Any) -> None:
         """Adds the values and counts of some rows to the sums of their names."""
         if not mine.any():
             return
@@ -77,7 +80,8 @@ class Samples:
         codes = names.indices.to_numpy()
         sums = [np.bincount(codes, column[mine], len(names.dictionary)) for column in (value, count)]
         known = self._sums[source]
-        for name, total, number in zip(names.dictionary.to_pylist(), *sums, strict=True):
+        for code in np.unique(codes).tolist():
+            name, total, number = names.dictionary[code].as_py(), sums[0][code], sums[1][code]
             own = known.setdefault((unit, name), [0.0, 0.0])
             own[0] += float(total)
             own[1] += float(number)
@@ -85,7 +89,9 @@ class Samples:
     def rows(self) -> list[dict[str, Any]]:
         """A row for each source and name, its `total` in the `unit`: ns for a source that has times, else count."""
         found: list[dict[str, Any]] = []
-        for source, sums in self._sums.items():
+        for (source, record), sums in self._sums.items():
+            if record == "summaries" and (source, "events") in self._sums:
+                continue
             unit = _NS if any(unit == _NS for unit, _ in sums) else ""
             for (own, name), (total, count) in sums.items():
                 if own == unit:
