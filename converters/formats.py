@@ -90,6 +90,7 @@ MODULES = (
     # HPC: many processes on many nodes.
     "otf2",
     "hpctoolkit",
+    "projections",
     # CPU profilers.
     *("tracy_csv", "cpuprofile", "pprof"),
     # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.

@@ -91,6 +91,7 @@ NOT_GROWN = {
     "neuron": _LIMITED,
     "otf2": "a folder of files of a binary format; its own tests measure a long one",
     "hpctoolkit": "a folder of files of a binary format; its own tests measure a long one",
+    "projections": "a folder of logs and their names; its own tests measure a long one",
     "perfetto-text": _LIMITED,
     "trace2html": _PAGE,
     "otlp": "spans at the same time get a track each, as those of a grown sample; its own tests measure a big one",
