@@ -91,6 +91,7 @@ MODULES = (
     "otf2",
     "hpctoolkit",
     "projections",
+    "legion_prof",
     # CPU profilers.
     *("tracy_csv", "cpuprofile", "pprof"),
     # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.

@@ -91,6 +91,7 @@ NOT_GROWN = {
     "neuron": _LIMITED,
     "otf2": "a folder of files of a binary format; its own tests measure a long one",
     "hpctoolkit": "a folder of files of a binary format; its own tests measure a long one",
+    "legion-prof": "a binary log that begins with its description, once; its own tests measure a long one",
     "projections": "a folder of logs and their names; its own tests measure a long one",
     "perfetto-text": _LIMITED,
     "trace2html": _PAGE,
@@ -103,6 +104,7 @@ _BINARY = "not a text: its records have lengths or pages, and a byte more makes 
 NO_BYTES = {
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _BINARY),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane", "pprof"), _BINARY),
+    "legion-prof": _BINARY,
     "trace2html": _PAGE,
     "perfetto-text": "its text becomes a trace in protobuf, which has no such account",
 }

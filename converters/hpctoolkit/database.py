@@ -37,6 +37,9 @@ _DEEPEST = 1_000
 
 _FUNCTION, _LOOP = 0, 1
 
+#: How many metrics can have a number of their own.
+_METRICS = 1 << 16
+
 
 class Database:
     """One file of a database. Raises DamagedInput for a place that isn't in it."""
@@ -70,10 +73,10 @@ class Database:
         """Where a section begins, counted from 0."""
         return int(self.fields("Q", 0x18 + 0x10 * number)[0])
 
-    def places(self, at: int, count: int, size: int) -> range:
-        """The places of the items of an array, of which each has the size that the file says."""
-        if count and not size:
-            raise self.damaged("has items of 0 bytes", at, "their size")
+    def places(self, at: int, count: int, size: int, least: int) -> range:
+        """The places of the items of an array, of which each has the size that the file says, at `least` that much."""
+        if count and size < least:
+            raise self.damaged(f"has items of {size} bytes", at, f"at least {least}")
         self.bytes(at, 0)
         if at + count * size > self.size:
             raise self.damaged(f"refers to {count:,} items that it doesn't have", at, f"at most {self.size:,} bytes")
@@ -144,7 +147,7 @@ class Meta:
         self.version = data.version
         self.title = self._text(data.fields("Q", data.section(0))[0])
         names, kinds = data.fields("QB", data.section(1))
-        self.kinds = [self._text(data.fields("Q", at)[0]) for at in data.places(names, kinds, 8)]
+        self.kinds = [self._text(data.fields("Q", at)[0]) for at in data.places(names, kinds, 8, 8)]
         self.metrics = dict(self._metrics())
         self._entries: dict[int, str] = {}
         self._places: dict[int, tuple[int, int]] = {}
@@ -170,12 +173,16 @@ class Meta:
             "QIBBBBQHB", data.section(2)
         )
         known: dict[int, tuple[str, int]] = {}
-        for at in data.places(scopes, scope_count, scope_size):
+        for at in data.places(scopes, scope_count, scope_size, 9):
             name, kind = data.fields("QB", at)
             known[at] = self._text(name), kind
-        for at in data.places(metrics, count, size):
+        found = 0
+        for at in data.places(metrics, count, size, 26):
             name, instances, _, instance_count = data.fields("QQQH", at)
-            for place in data.places(instances, instance_count, instance):
+            found += instance_count
+            if found > _METRICS:
+                raise data.damaged("has more metrics than there are numbers for them", at, f"at most {_METRICS:,}")
+            for place in data.places(instances, instance_count, instance, 10):
                 scope, number = data.fields("QH", place)
                 if scope not in known:
                     raise data.damaged("has a metric in a scope that doesn't exist", place)
@@ -186,7 +193,7 @@ class Meta:
         data = self._data
         entries, count, size = data.fields("QHB", data.section(3))
         waiting = []
-        for at in data.places(entries, count, size):
+        for at in data.places(entries, count, size, 32):
             length, children, context, _, name = data.fields("QQIHxxQ", at)
             self._entries.setdefault(context, self._text(name))
             waiting.append((length, children, context))

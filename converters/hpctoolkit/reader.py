@@ -55,6 +55,9 @@ _ROWS = 1 << 14
 
 _LATEST = (1 << 63) - 1
 
+#: How many identifiers a thread may have; HPCToolkit has eight kinds of them.
+_IDENTIFIERS = 64
+
 #: Kinds of identifiers -> the column of their numbers.
 _COLUMNS = {
     **{"RANK": "pid", "THREAD": "tid"},
@@ -100,7 +103,7 @@ class _Runs(NamedTuple):
 
 def _profiles(data: Database) -> range:
     at, count, size = data.fields("QIB", data.section(0))
-    return data.places(at, count, size)
+    return data.places(at, count, size, 0x2C)
 
 
 class _Reading:
@@ -119,7 +122,9 @@ class _Reading:
         for at in _profiles(data):
             identity, flags = data.fields("QI", at + 0x20)
             count = data.fields("H", identity)[0] if identity else 0
-            ids = [data.fields("BxHIQ", one) for one in data.places(identity + 8, count, 16)]
+            if count > _IDENTIFIERS:
+                raise data.damaged(f"has {count:,} identifiers of a thread", identity, f"at most {_IDENTIFIERS}")
+            ids = [data.fields("BxHIQ", one) for one in data.places(identity + 8, count, 16, 16)]
             self._places.append(self._place(ids, bool(flags & 1)))
 
     def _place(self, ids: Sequence[tuple[int, ...]], is_summary: bool) -> _Place:
@@ -155,7 +160,7 @@ class _Reading:
         with opened(file, "trce") as data:
             at, count, size = data.fields("QIB", data.section(0))
             left = data.size
-            for header in data.places(at, count, size):
+            for header in data.places(at, count, size, 24):
                 profile, begin, end = data.fields("IxxxxQQ", header)
                 length, odd = divmod(end - begin, _SAMPLE.itemsize)
                 left -= max(0, end - begin)
@@ -224,16 +229,17 @@ class _Reading:
             for number, (at, place) in enumerate(zip(_profiles(data), self._places, strict=True)):
                 values, begin, count, indices = data.fields("QQIxxxxQ", at)
                 where = f"{file.name}: profile {number}"
-                left -= values * VALUE.itemsize
+                left -= values * VALUE.itemsize + count * _INDEX.itemsize
                 try:
-                    data.bytes(begin, 0)
-                    data.places(begin, values, VALUE.itemsize)
+                    if left < 0:
+                        raise data.damaged("has values within each other", at)
+                    data.places(begin, values, VALUE.itemsize, VALUE.itemsize)
                     index = data.array(indices, count, _INDEX)
                 except DamagedInput as error:
                     self._bad(where, error.what)
                     continue
                 starts = index["start"].astype(np.int64)
-                if left < 0 or not is_whole(starts, values):
+                if not is_whole(starts, values):
                     self._bad(where, "its values don't belong to its contexts")
                     continue
                 self._report.record(values)

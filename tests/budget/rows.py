@@ -20,6 +20,7 @@ LEFT_OUT = {
     "cpuprofile": "a sample and its time are in lists of their own; it is decoded whole up to a limit",
     **dict.fromkeys(("ingero", "ingero-json"), "its events are named by the numbers of a fixed table of operations"),
     "otf2": "only its own library, an extra, reads and writes the format",
+    "legion-prof": "a binary log whose records have no fixed size; its own tests measure a long one",
     "projections": "a folder of logs and their names; its own tests measure a long one",
     "hpctoolkit": "a folder of binary files that refer to each other; its own tests measure a long one",
     "neuron": "members of one object, decoded whole up to a limit; tables in Parquet",
