@@ -152,6 +152,23 @@ def test_tables_that_say_the_same_again(tmp_path: Path) -> None:
     assert summarised(tmp_path, timed).total == 300  # reports of three times
 
 
+def test_equal_rows_of_one_table_are_no_repeats(tmp_path: Path) -> None:
+    """As of a tree of calling contexts: a copy of the same size from two callers."""
+    callers = (["main", "load"], ["main", "store"])
+    found = summarised(tmp_path, [summary("copy", table=0, scope=scope, count=2, total=7.0) for scope in callers])
+    assert (found.total, found.count, found.notes) == (14, 4, [])
+
+
+def test_samples_count_where_a_source_has_their_sums_too(tmp_path: Path) -> None:
+    sample = {"record": "event", "source": "t", "kind": "sample", "name": "f", "timing": "measured", "unit": "ns"}
+    rows = [sample | {"ts": ts, "value": 10.0} for ts in (5, 15)]
+    sums = summary("f", total=19.0, kind="sample", metric="CPUTIME", unit="ns")
+    found = summarised(tmp_path, [*rows, sums], by=["kernel"])
+    assert (found.work, found.total, found.count) == ("samples", 20, 2)
+    alone = summarised(tmp_path, [sums])
+    assert (alone.total, alone.unit) == (19, "ns")
+
+
 def test_rows_without_a_time(tmp_path: Path) -> None:
     rows = [summary("a", count=3), summary("b", count=3, avg=5.0), summary("c", value=2.0)]
     found = summarised(tmp_path, rows, by=["kernel"])
