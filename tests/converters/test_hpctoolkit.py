@@ -114,6 +114,10 @@ def test_the_real_run_of_two_ranks() -> None:
 def test_work_of_gpu_streams() -> None:
     """hpcrun writes idle 1 ns after the end; older versions write the start alone, newer ones start and end."""
     events = ktrace.read(MADE).events
+    assert set(events[events.stream.notna()].context) == {1}
+    threads = events[events.stream.isna()]
+    assert threads[["pid", "tid"]].values.tolist() == [[3, 0]] * 5
+    assert threads.context.isna().all()
     work = events[events.stream.notna()].astype(object)
     rows = (
         work[["kind", "name", "device", "stream", "ts", "dur", "copy_kind"]].where(work.notna(), None).values.tolist()

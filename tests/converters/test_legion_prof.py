@@ -92,6 +92,8 @@ def test_durations_by_name_are_those_of_the_records(path: Path) -> None:
     assert {
         key: total for key, total in sums.items() if key[0].endswith(("task", "call")) and key[0] != "application call"
     } == ({key: total for key, total in wanted.items() if key[1] not in ("bytes", "ns")})
+    assert set(events[events.cat == "task"].kind) == {"op"}
+    assert set(events[events.cat == "meta task"].kind) == {"overhead"}
     for cat in ("copy", "fill"):
         moved = events[events.cat == cat]
         assert (moved.bytes.sum(), moved.dur.sum()) == (wanted[cat, "bytes"], wanted[cat, "ns"])
@@ -106,6 +108,8 @@ def test_a_real_log_is_read_to_its_end() -> None:
     mine = trace.events[trace.events.kind == "sync"]
     assert mine.dur.sum() == sum(values["wait_end"] - values["wait_start"] for values in waits)
     assert mine.tid.notna().all(), "each follows its task"
+    (process,) = (values["process_id"] for name, values in found if name == "MachineDesc")
+    assert set(trace.events[trace.events.tid.notna()].pid) == {process}
     memory: defaultdict[str, int] = defaultdict(int)
     for track, size in trace.events[trace.events.kind == "alloc"][["track", "bytes"]].values.tolist():
         memory[track] += size
@@ -147,10 +151,10 @@ def test_an_instance_is_freed_if_the_log_says_so(tmp_path: Path) -> None:
         record("InstTimelineInfo", inst_uid=3, mem_id=FRAMEBUFFER, size=30, create=(1 << 64) - 1),
     ]
     trace = written(tmp_path, record("MemDesc", mem_id=SYSTEM, kind=2), *made)
-    assert trace.events[["ts", "bytes", "track"]].values.tolist() == [
-        [5, 10, "System memory 0 of node 0"],
-        [9, -10, "System memory 0 of node 0"],
-        [6, 20, "Unknown memory 1 of node 0"],
+    assert trace.events[["kind", "ts", "bytes", "track"]].values.tolist() == [
+        ["alloc", 5, 10, "System memory 0 of node 0"],
+        ["alloc", 9, -10, "System memory 0 of node 0"],
+        ["alloc", 6, 20, "Unknown memory 1 of node 0"],
     ]
     assert trace.report.issues["time-range"].rows == 1
 

@@ -79,6 +79,8 @@ def test_entry_methods_idle_times_and_sends_of_a_real_run() -> None:
     for (pe, entry), total in sums["processing"].items():
         wanted[pe, of[entry]] += total
     assert ran.to_dict() == dict(wanted)
+    assert set(rows[rows.name == "idle"].kind) == {"sync"}
+    assert set(rows[rows.name.isin(["pack", "unpack"])].kind) == {"overhead"}
     for name in ("idle", "pack", "unpack"):
         assert rows[rows.name == name].groupby("pid").dur.sum().to_dict() == sums[name]
     sends = rows[rows.cat == "creation"].groupby("pid")
@@ -134,6 +136,11 @@ def test_events_notes_and_figures_of_the_user() -> None:
         ["range", "solve A x = b", 116_000, 10_000, None, None],
         ["counter", "residual norm", 130_000, None, 0.0078125, None],
         ["counter", "residual norm", 131_000, None, -3, None],
+    ]
+    assert [row[1:3] for row in rows[:2]] == [["computation begins", 10_000], ["idle", 12_000]]
+    assert [name for _, name, *_ in rows if name.startswith("send")] == [
+        "send Ring::start()",
+        *["send Ring::pass(int hop, double x)"] * 2,
     ]
     assert [row[:4] for row in rows if row[1] in ("hop 1 of 8 x", "wrote 3 file")] == [
         ["log", "hop 1 of 8 x", 132_000, None],
