@@ -30,10 +30,12 @@ CORPUS = {
     "corpus/chrome_trace/": "chrome",
     "corpus/chrome_trace/google_cloud_trace.json": "",
     "corpus/chrome_trace/incomplete-trace.json": "speedscope",
+    "corpus/hpctoolkit/": "",  # its folder is
     "corpus/intel_unitrace/": "unitrace",
     "corpus/made/bpftrace/": "bpftrace",
     "corpus/made/jax/": "xprof-json",
     "corpus/made/jax/plugins/profile/2026_11_22_06_14_24/vm.xplane.pb": "xplane",
+    "corpus/made/legate/": "legion-prof",
     "corpus/made/llama_server/": "llama",
     "corpus/made/onnxruntime/ort-": "onnxruntime",
     "corpus/made/onnxruntime/_facts": "",
@@ -70,6 +72,7 @@ CORPUS = {
     "corpus/openvino/": "openvino",
     "corpus/perfetto_pb/": "perfetto",
     "corpus/perfetto_textproto/": "perfetto-text",
+    "corpus/projections/": "",  # its folder is
     "corpus/proton/": "proton",
     "corpus/pyprof/": "pyprof",
     "corpus/pyprof/net.sql.gz": "nvvp",
