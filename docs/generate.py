@@ -7,13 +7,12 @@ python docs/generate.py
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ktrace.cli import COMMANDS
+from ktrace.cli import COMMANDS, command_of
 from ktrace.input.options import options_of
 from ktrace.model.batch import RECORDS, WORD, fields, is_required, json_schema
 from ktrace.pipeline.selection import Selection
@@ -64,7 +63,7 @@ def _words(spec: dict[str, Any]) -> str:
 
 def command_page(name: str, text: str) -> str:
     """The text of the page of a command with its generated parts renewed."""
-    command = import_module(f"ktrace.cli.{name.replace('-', '_')}").command
+    command = command_of(name)
     if any(isinstance(param, click.Option) for param in command.params):
         text = _USAGE.sub(lambda _: f"```\n{_usage(name, command)}\n```", text, count=1)
     made = {"shared": _shared(command)} | {cls.__name__: _table(cls) for cls in (Selection, Crop, Filter)}

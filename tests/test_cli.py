@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from fork_server import program
 from nightly import few
 from running import port_of_the_ui
 
-from ktrace.cli import COMMANDS
+from ktrace.cli import COMMANDS, command_of
 from ktrace.input.options import keyword, options_of
 from ktrace.pipeline.selection import Selection
 from ktrace.stages.select.wanted import Crop, Filter
@@ -338,7 +337,7 @@ def test_options_that_commands_share_are_called_and_ordered_alike() -> None:
     selected = [field.name for field, its in options_of(Selection) if its.flag]
     part = [field.name for cls in (Crop, Filter) for field, _ in options_of(cls)]
     for name in COMMANDS:
-        command = import_module(f"ktrace.cli.{name.replace('-', '_')}").command
+        command = command_of(name)
         names = [option.name for option in command.params if option.param_type_name == "option"]
         known = [*first, *last, *selected, *part]
         own = [option for option in names if option not in known]
@@ -346,7 +345,7 @@ def test_options_that_commands_share_are_called_and_ordered_alike() -> None:
 
 
 def test_help_says_what_a_field_says() -> None:
-    command = import_module("ktrace.cli.convert").command
+    command = command_of("convert")
     said = {option.name: option.help for option in command.params if option.param_type_name == "option"}
     for cls in (Selection, Crop, Filter):
         entries = " ".join(cls.__doc__.split())

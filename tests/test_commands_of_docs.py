@@ -11,15 +11,15 @@ import re
 import shlex
 import shutil
 import subprocess
-from importlib import import_module
 from pathlib import Path
 
-import click
 import pytest
 from conftest import ROOT, SAMPLES
 from doc_commands import Command, Synopsis, found, same
 from doc_files import lay
 from fork_server import with_program
+
+from ktrace.cli import command_of
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in PAGES}
@@ -136,7 +136,7 @@ def parsed(part: str) -> None:
     """Checks the options of a command that isn't run."""
     words = shlex.split(part[part.index("ktrace ") :].split(" |", maxsplit=1)[0], comments=True)
     words = words[: next((place for place, word in enumerate(words) if word in {">", "&", ";"}), len(words))]
-    command: click.Command = import_module(f"ktrace.cli.{words[1].replace('-', '_')}").command
+    command = command_of(words[1])
     options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     unknown = {word for word in words if word.startswith("--") and word not in options}
     assert not unknown, part
@@ -164,6 +164,6 @@ def test_a_synopsis_names_only_options_that_are_there() -> None:
     assert len(synopses) > 6
     for synopsis in synopses:
         name = synopsis.text.split()[1]
-        command: click.Command = import_module(f"ktrace.cli.{name.replace('-', '_')}").command
+        command = command_of(name)
         options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
         assert set(re.findall(r"--[a-z][\w-]*", synopsis.text)) <= options, synopsis.page

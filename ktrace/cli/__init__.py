@@ -1,4 +1,4 @@
-"""The command `ktrace`: a thin shell over the library, one module per command, imported when the command is called.
+"""The command `ktrace`: a thin shell over the library; the module of a command is imported when it is called.
 
 Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found, 130 interrupted by Ctrl-C.
 
@@ -45,6 +45,13 @@ COMMANDS = {
 }
 
 
+def command_of(name: str) -> click.Command:
+    """The command of a name in COMMANDS, from its module, which is imported."""
+    module = "formats" if name == "schema" else name.replace("-", "_")
+    command: click.Command = getattr(import_module(f"ktrace.cli.{module}"), "schema" if name == "schema" else "command")
+    return command
+
+
 class Commands(click.Group):
     """The group of commands; a command's module is imported when the command is called."""
 
@@ -52,10 +59,7 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"ktrace.cli.{cmd_name.replace('-', '_')}").command
-        return command
+        return command_of(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,10 +1,12 @@
-"""`ktrace formats`: what ktrace reads and writes."""
+"""`ktrace formats`: what ktrace reads and writes; `ktrace schema`: the JSON Schemas of its own format and answers."""
 
 from __future__ import annotations
 
+from importlib import resources
+
 import click
 
-from ktrace.cli._console import print_table, put_answer, tell
+from ktrace.cli._console import print_table, put, put_answer, tell
 from ktrace.cli._programs import json_option
 from ktrace.tables import escape_controls
 
@@ -40,3 +42,11 @@ def command(format_: str) -> None:
         print_table(("format", "reads", "writes", "what it is", "file names", "from"), rows)
     for failed in plugin_failures():
         tell(f"warning: the format {failed.format} was left out: {escape_controls(failed.reason)}", err=True)
+
+
+@click.command("schema")
+@click.option("--answers", is_flag=True, help="That of what commands print with --format json.")
+def schema(answers: bool) -> None:
+    """Print the JSON Schema (2020-12) of the canonical model."""
+    name = "answers-1.schema.json" if answers else "ktrace-1.schema.json"
+    put(resources.files("ktrace.schema").joinpath(name).read_text("utf-8"))

@@ -63,10 +63,10 @@ def with_program() -> dict[str, str]:
 def _serve(folder: Path) -> None:
     import pyarrow.parquet  # noqa: F401
 
-    from ktrace.cli import COMMANDS
+    from ktrace.cli import COMMANDS, command_of
 
     for command in COMMANDS:
-        import_module(f"ktrace.cli.{command.replace('-', '_')}")
+        command_of(command)
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(folder / "socket"))
     listening.listen(16)
