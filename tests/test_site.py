@@ -171,6 +171,7 @@ def served(site: Path) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.nightly
 def test_a_browser_searches_and_fits_a_phone(served: str) -> None:
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 390, "height": 844})

@@ -249,6 +249,7 @@ def test_facts() -> None:
     assert [row["pid"] for row in found if row["entity"] == "process"] == [4_000, 5_000]
 
 
+@pytest.mark.nightly
 def test_many_rows_are_joined_in_windows(tmp_path: Path) -> None:
     """200,000 dispatches whose events stand in another order; the sums are SQL's."""
     made = dict(rocpd_rows("g", 7, own_ids=True))

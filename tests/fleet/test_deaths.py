@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from fleet_traces import convert_or_die, figures, nanoseconds, shards, write_trace
+from nightly import few
 
 import ktrace
 from ktrace.fleet import executor
@@ -66,7 +67,7 @@ def test_a_file_that_kills_is_listed_and_those_beside_it_are_done(
     assert not (tmp_path / "out/_ktrace/tmp").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGINT], 1))
 def test_an_interrupted_batch_leaves_whole_shards_and_is_resumed(
     ranks: str, tmp_path: Path, number: signal.Signals
 ) -> None:

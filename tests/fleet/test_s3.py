@@ -82,6 +82,7 @@ def test_a_bucket_becomes_a_dataset_in_a_bucket(store: Any, tmp_path: Path) -> N
     assert len(ktrace.read(OUT).events) == 10 + 5 + 12 + 1
 
 
+@pytest.mark.nightly
 def test_databases_and_broken_files_in_a_bucket(store: Any, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "none.sqlite") as database:
         database.execute("create table t (a)")

@@ -39,7 +39,7 @@ _NEEDED = {
 
 
 #: Formats of bytes; a page whose trace is compressed; a text that is parsed at once, by the package perfetto.
-_NOT_TEXTS = ("perfetto", "xplane", "trace2html", "perfetto-text")
+_NOT_TEXTS = ("perfetto", "xplane", "legion-prof", "trace2html", "perfetto-text")
 
 #: Each bracket of one odd row counts as a record; all other rows come out.
 _PIECES = {("memory-timeline-from-before-the-capture.raw.json", "nested deeply")}

@@ -13,6 +13,7 @@ import pytest
 from browser import local_pages
 from click.testing import CliRunner
 from conftest import SAMPLES
+from nightly import few
 from running import viewing
 
 import ktrace
@@ -135,7 +136,7 @@ SEVERAL = {
 }
 
 
-@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("name", few(SEVERAL, 3))
 def test_any_format_has_an_overview(context: Any, tmp_path: Path, name: str) -> None:
     with viewing(tmp_path, *SEVERAL[name], "--overview", "--no-browser") as view:
         page, wrong = drawn(context, view.link)
@@ -152,6 +153,7 @@ FEW = (
 
 
 @needs_ui
+@pytest.mark.nightly
 def test_what_would_load_slowly_is_offered_coarsened(context: Any, tmp_path: Path) -> None:
     with viewing(tmp_path, TRACE, "--overview", "--offline", "--no-browser", code=FEW) as view:
         page, wrong = drawn(context, view.link)

@@ -83,6 +83,7 @@ def shows_the_kernels(page: Any, trace: Path, streams: list[str]) -> None:
     assert page.evaluate(COLOURS) >= 6, "a kernel has the colour of its name"
 
 
+@pytest.mark.nightly
 def test_offline_the_trace_is_on_the_screen(context: Any, tmp_path: Path) -> None:
     with viewing(tmp_path, TRACE, "--offline", "--no-browser") as view:
         page = loaded(context, view.link, tmp_path / "offline.png")

@@ -273,7 +273,7 @@ ANSWERED = [
 ]
 
 
-@pytest.mark.parametrize("path", few([path for path in dict.fromkeys(ANSWERED) if path.exists()], 4))
+@pytest.mark.parametrize("path", few([path for path in dict.fromkeys(ANSWERED) if path.exists()], 2))
 def test_answers_are_the_same_from_the_cache(
     folder: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
