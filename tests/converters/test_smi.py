@@ -347,7 +347,7 @@ def test_readings_without_times_are_told(tmp_path: Path, text: str, said: bool) 
 def test_states_of_a_device_are_nothing_that_the_host_did(tmp_path: Path, own: dict[str, int], said: bool) -> None:
     """A log of states has nothing to add up; ranges of a thread are added up."""
     nothing = "There is nothing to add up: no device work and no calls of the host."
-    assert ktrace.summary(THROTTLED).notes == [nothing]
+    assert [note[: len(nothing)] for note in ktrace.summary(THROTTLED).notes] == [nothing]
     row = {
         "record": "event",
         "source": "a",
@@ -360,3 +360,19 @@ def test_states_of_a_device_are_nothing_that_the_host_did(tmp_path: Path, own: d
     }
     path = written(tmp_path, '{"ktrace":"1.0"}\n' + json.dumps(row | own) + "\n", "rows.jsonl")
     assert (nothing in ktrace.summary(path).notes) is said
+
+
+def test_a_summary_of_readings_alone_says_how_to_ask_for_them(tmp_path: Path) -> None:
+    """The question in the note is asked; a log of states has none."""
+    log = SAMPLES / "smi/amd-smi-metric-with-lists.csv"
+    (note,) = ktrace.summary(log).notes
+    assert " Its counters: ktrace query IN " in note
+    sql = note.partition('ktrace query IN "')[2].removesuffix('"')
+    answers = [tuple(row.values()) for row in ktrace.query(log, sql).to_pylist()]
+    expected = ktrace.read(log).events.query("kind == 'counter'").groupby(["device", "name"])["value"]
+    assert {(device, name): (count, mean) for device, name, _, count, _, mean, _ in answers} == {
+        place: (len(values), pytest.approx(values.mean())) for place, values in expected
+    }
+    row = {"record": "event", "source": "a", "id": 1, "kind": "range", "name": "P0", "ts": 1, "dur": 5, "device": 0}
+    states = written(tmp_path, '{"ktrace":"1.0"}\n' + json.dumps(row | {"timing": "measured"}) + "\n", "rows.jsonl")
+    assert ktrace.summary(states).notes == ["There is nothing to add up: no device work and no calls of the host."]

@@ -250,9 +250,7 @@ class _Summarised:
             self._work, self._statistics = "samples", [Statistic(row, row["total"], row["unit"]) for row in rows]
             self._notes.append("There is no device work and no call: these are samples, by the function that ran.")
         else:
-            more = (
-                " Where memory went: --by memory." if self._gathered.has_memory and "memory" not in self._asked else ""
-            )
+            more = self._gathered.elsewhere(self._asked)
             self._notes.append(f"There is nothing to add up: no device work and no calls of the host.{more}")
 
     def _take_events(self) -> list[DeviceUse]:

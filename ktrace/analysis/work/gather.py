@@ -15,7 +15,7 @@ are kept in temporary files (`ktrace.analysis.work.stored_columns`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +42,13 @@ _SAMPLE = "sample"
 #: What isn't a function: V8's names for a thread that waits, and samples without frames.
 NO_FUNCTION = frozenset({"(idle)", "[no stack]"})
 _NS = "ns"
+
+
+#: What to ask of an input that has counters alone, such as a log of a device's power and clocks.
+_READINGS = (
+    ' Its counters: ktrace query IN "select device, name, unit, count(*), min(value), avg(value), max(value) '
+    "from events where kind = 'counter' group by all order by all\""
+)
 
 
 class Samples:
@@ -186,11 +193,16 @@ class SummaryInput:
         self.spans = Spans(spill, self.threads, shapes=shapes)
         self.waits = Waits(spill)
         self.host = StoredRows(spill, "host")
-        self.has_calls = self.has_memory = False
+        self.has_calls = self.has_memory = self.has_counters = False
         self.statistics: list[pa.RecordBatch] = []
         self.samples = Samples()
         self.span: tuple[int, int] | None = None
         self.spans_of: dict[str, tuple[int, int]] = {}
+
+    def elsewhere(self, asked: Sequence[str]) -> str:
+        """Where else there are answers, if there is nothing to add up."""
+        memory = " Where memory went: --by memory." if self.has_memory and "memory" not in asked else ""
+        return memory + (_READINGS if self.has_counters else "")
 
     def know(self, batch: Batch) -> None:
         """Collects the calls, arrows and ranges of a batch, which tell when and where work was launched."""
@@ -207,6 +219,7 @@ class SummaryInput:
         """Collects the work and statistics of a batch, which are added up, and the catalog."""
         if batch.record in ("events", "summaries") and not (self.has_memory or self.has_calls or len(self.work)):
             self.has_memory = bool(words_in(batch.column("kind"), ("alloc",)).any())
+            self.has_counters |= batch.record == "events" and bool(words_in(batch.column("kind"), ("counter",)).any())
         if batch.record == "catalog":
             self.catalog.add(batch)
         elif batch.record == "events" and len(batch) and not is_sampled(batch):
