@@ -43,6 +43,9 @@ _COPIES, _SETS = "read_only_memcpys", "read_only_memsets"
 _CALLS = ("read_only_cuda_calls", "read_only_cuda_syncs")
 _WORK = (_KERNELS, _COPIES, _SETS)
 
+#: Rows of work that are read at once, in batches of any size: their calls come after them.
+_ROWS = 1 << 16
+
 #: CUPTI's number of a copy -> its way.
 _WAYS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 
@@ -131,7 +134,8 @@ class _Reading:
         """Yields the events of a table; `own` is its name as the database spells it."""
         start, stop = ("cpu_start", "cpu_stop") if table == _OPS else ("api_start", "api_stop")
         is_work = table in _WORK
-        for block in self._database.blocks(own, self._conversion.batch_rows):
+        rows = _ROWS if is_work else self._conversion.batch_rows
+        for block in self._database.blocks(own, rows):
             sound = timed(block, self._conversion, start, stop)
             sound = timed(sound, self._conversion, "gpu_start", "gpu_stop") if is_work else sound
             if not len(sound):
