@@ -35,6 +35,9 @@ _LONGEST, _TIMES = 1 << 16, 4
 #: The most frames of a stack; of a deeper one the innermost.
 _DEEPEST = 1_000
 
+#: Rows further within others aren't drawn within them.
+DEEPEST = 256
+
 _FUNCTION, _LOOP = 0, 1
 
 #: How many metrics can have a number of their own.
@@ -128,6 +131,14 @@ class Tree(NamedTuple):
 
     contexts: Int64
     around: Int64
+
+    def depths(self) -> Int64:
+        """In how many others each context is, up to DEEPEST."""
+        found, outer = np.zeros(len(self.around), np.int64), self.around
+        for _ in range(DEEPEST):
+            found += outer != 0
+            outer = self.around[outer]
+        return found
 
     def nodes(self, contexts: AnyArray) -> tuple[Int64, Bools]:
         """Where in the order contexts are, and which of them the tree has."""

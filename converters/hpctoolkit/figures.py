@@ -20,7 +20,7 @@ from ktrace.kit.columnar.dictionaries import words
 from ktrace.model.arrays import AnyArray, Bools, Float64, Int64, Structured
 from ktrace.report import Report
 
-from .database import Meta, Metric, Tree
+from .database import DEEPEST, Meta, Metric, Tree
 
 #: The first part of the names of metrics of GPUs -> the kind of what they measure.
 _MEASURED = {
@@ -53,10 +53,11 @@ def is_whole(starts: Int64, values: int) -> bool:
 
 def figures(
     data: Structured, contexts: AnyArray, tree: Tree, measures: Measures, report: Report, where: str
-) -> tuple[Int64, dict[str, Any]]:
-    """The nodes of the rows of a profile, and their columns: a row for each context of the tree and each measure.
+) -> tuple[Int64, Int64, dict[str, Any]]:
+    """The nodes of the rows of a profile, the number of the row around each, and their columns.
 
-    Values of other contexts are part of those around them.
+    There is a row for each context of the tree and each measure, outer ones first. It has no row around it (-1) far
+    within others. Values of contexts that the tree lacks are part of those around them.
     """
     measure, role = measures.of[data["metric"]], measures.role[data["metric"]]
     good = (measure >= 0) & np.isfinite(data["value"])
@@ -70,7 +71,13 @@ def figures(
     node, which = np.divmod(keys, count)
     values = _Values(keys, rows, data["value"][own], role[own], tree.around[node] * count + which)
     alone, columns = values.columns(measures, which)
-    return node, columns | measures.columns(which, alone)
+    columns |= measures.columns(which, alone)
+    order = np.argsort(depth := tree.depths()[node], kind="stable")
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    place, has_outer = values.outer()
+    around = np.where(has_outer & (depth < DEEPEST), number[place], -1)
+    return node[order], around[order], {name: column.take(pa.array(order)) for name, column in columns.items()}
 
 
 class _Values:
@@ -89,14 +96,19 @@ class _Values:
         sums: Float64 = np.bincount(self._rows[mine], self._values[mine], len(self._keys)).astype(np.float64)
         return sums, np.bincount(self._rows[mine], minlength=len(self._keys)) > 0
 
+    def outer(self) -> tuple[Int64, Bools]:
+        """Which row is that of the context around each, and whether there is one."""
+        place = np.minimum(np.searchsorted(self._keys, self._around), max(len(self._keys) - 1, 0))
+        return place, (self._keys[place] == self._around) & (place != np.arange(len(self._keys)))
+
     def _own(self, point: int, below: int) -> tuple[Float64, Float64]:
         """What each context has of its own, 0 for nothing, and its sum."""
         own, _ = self._of(point)
         sums, has_sum = self._of(below)
         if not len(sums):
             return own, sums
-        place = np.minimum(np.searchsorted(self._keys, self._around), len(self._keys) - 1)
-        inner = has_sum & (self._keys[place] == self._around) & (place != np.arange(len(self._keys)))
+        place, inner = self.outer()
+        inner &= has_sum
         parts = np.bincount(place[inner], sums[inner], len(self._keys))
         less = np.where(parts == 0, sums, np.round(sums - parts, _DECIMALS))
         less[np.abs(less) <= _ROUNDING * np.abs(sums)] = 0

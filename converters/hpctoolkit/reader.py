@@ -255,13 +255,16 @@ class _Reading:
 
     def _summaries(self, data: Structured, contexts: AnyArray, place: _Place, where: str) -> Iterator[Batch]:
         """The rows of a profile."""
-        nodes, columns = figures(data, contexts, self._meta.tree, self._measures, self._report, where)
+        nodes, around, columns = figures(data, contexts, self._meta.tree, self._measures, self._report, where)
         size = min(_ROWS, self._conversion.batch_rows)
+        ids = self._batches.ids(len(nodes))
         for first in range(0, len(nodes), size):
             part = {name: column[first : first + size] for name, column in columns.items()}
             block = Block(where, pa.array(nodes[first : first + size]), {})
             part |= self._paths(self._meta.tree.contexts[nodes[first : first + size]])
-            yield self._batches.summaries(block, self._batches.ids(len(block)), table=0, **part, **place.columns)
+            outer = around[first : first + size]
+            part["parent"] = pa.array(ids[outer], mask=outer < 0)
+            yield self._batches.summaries(block, ids[first : first + size], table=0, **part, **place.columns)
 
     def _paths(self, contexts: AnyArray) -> dict[str, Any]:
         """Name and scope of rows."""

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from ktrace.model.batch import Batch
@@ -52,6 +53,9 @@ NOMINAL_WHOLE = 100_000_000
 
 #: Kinds of summaries that are texts or single numbers, and not drawn as slices.
 REMARKS = ("metric", "note")
+
+#: Kinds of summaries whose scope is a stack, and not the section of a table: all of them are on one track.
+STACKED = ("sample", "alloc")
 
 #: Columns that a slice copies from its row.
 _KEPT = (
@@ -228,11 +232,21 @@ class _Plan:
             _emit(piece, start, common, self._events)
             start += piece.extent
 
-    def _measure(self, piece: _Slice) -> None:
-        """Sets the widths: the figure of a slice, but at least the sum of the slices in it."""
-        for child in piece.children:
-            self._measure(child)
-        piece.width = max(self._width(piece.head), sum(child.extent for child in piece.children))
+    def _measure(self, root: _Slice) -> None:
+        """Sets the widths: the figure of a slice, but at least the sum of the slices in it.
+
+        The figure of a sample is what its stack has without those in it.
+        """
+        pieces = [root]
+        for piece in pieces:  # which grows: parents before their children
+            pieces += piece.children
+        for piece in reversed(pieces):
+            inside = sum(child.extent for child in piece.children)
+            if piece.head["kind"] == "sample":
+                rows = (row for row in (piece.head, *piece.measures) if row.get("unit") == "ns" and "total" in row)
+                piece.width = inside + max(self._width(piece.head), next((_ns(row["total"]) for row in rows), 0))
+            else:
+                piece.width = max(self._width(piece.head), inside)
 
     def _width(self, row: Row) -> int:
         if row["metric"] == "duration" and row.get("unit") == "ns":
@@ -257,7 +271,7 @@ def _blocks(rows: list[Row], *, apart: bool) -> list[list[Row]]:
     keys: dict[int, tuple[Any, ...]] = {}
     blocks: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        own = (*(row.get(name) for name in columns), *(row.get("scope") or ()))
+        own = (*(row.get(name) for name in columns), *_section(row))
         key = keys[row["id"]] = keys.get(row.get("parent", -1), own)
         blocks.setdefault(key, []).append(row)
     return list(blocks.values())
@@ -267,17 +281,18 @@ def _trees(rows: list[Row]) -> list[_Slice]:
     """The slices of a table in the order of their ids, nested in their parents.
 
     Several measures of the same work are one slice: a row that repeats name and device of an earlier one
-    with another metric, and a child whose metric isn't a duration.
+    with another metric, and a child whose metric is neither a duration nor that of its parent.
     """
     roots: list[_Slice] = []
     by_id: dict[int, _Slice] = {}
     by_thing: dict[tuple[Any, ...], _Slice] = {}
     for row in rows:
         parent = by_id.get(row.get("parent", -1))
-        if parent and row["metric"] != "duration":
+        if parent and row["metric"] not in ("duration", parent.head["metric"]):
             parent.measures.append(row)
             continue
-        thing = (row["name"], row["kind"], row.get("device"), row.get("parent"))
+        stack = tuple(row.get("scope") or ()) if row["kind"] in STACKED else ()
+        thing = (row["name"], row["kind"], row.get("device"), row.get("parent"), stack)
         same = by_thing.get(thing)
         if same and row["metric"] != "duration" and row["metric"] not in _metrics(same):
             same.measures.append(row)
@@ -291,8 +306,17 @@ def _metrics(piece: _Slice) -> set[str]:
     return {piece.head["metric"], *(row["metric"] for row in piece.measures)}
 
 
-def _emit(piece: _Slice, start: int, common: Row, events: list[Row]) -> None:
+def _emit(root: _Slice, start: int, common: Row, events: list[Row]) -> None:
     """Appends the slice and the slices in it."""
+    waiting = [(root, start)]
+    while waiting:
+        piece, start = waiting.pop()
+        events.append(_event(piece, start, common))
+        starts = accumulate((child.extent for child in piece.children), initial=start)
+        waiting += reversed(list(zip(piece.children, starts, strict=False)))
+
+
+def _event(piece: _Slice, start: int, common: Row) -> Row:
     head = piece.head
     event = {name: head[name] for name in _KEPT if name in head} | common
     if common["device"] is None and "device" in head:
@@ -303,10 +327,7 @@ def _emit(piece: _Slice, start: int, common: Row, events: list[Row]) -> None:
     drawn = {"kind": _event_kind(head["kind"], piece.width), "name": head["name"], "ts": ts}
     if piece.width:
         drawn["dur"] = min(piece.width, LIMIT)
-    events.append({name: value for name, value in (event | drawn).items() if value is not None})
-    for child in piece.children:
-        _emit(child, start, common, events)
-        start += child.extent
+    return {name: value for name, value in (event | drawn).items() if value is not None}
 
 
 def _event_kind(kind: str, width: int) -> str:
@@ -369,22 +390,23 @@ def _remark(rows: list[Row], ts: int) -> Row:
         name = f"{row['name']} ({row['unit']})" if row.get("unit") else row["name"]
         arguments[names.free(name)] = next(iter(figures.values())) if len(figures) == 1 else figures
     keep = {name: first[name] for name in ("source", "id", "host", "pid", "clock") if name in first}
-    name = (first.get("scope") or [_untitled(first)])[-1]
+    name = _section(first)[-1]
     return keep | {"kind": "instant", "name": name, "ts": ts, "args": dump_json(arguments)}
 
 
 def _track_name(row: Row) -> str:
-    return " › ".join(row.get("scope") or (_untitled(row),))
+    return " › ".join(_section(row))
 
 
-def _untitled(row: Row) -> str:
-    """The name for rows without a heading, by their kind."""
-    return {"metric": "metrics", "note": "notes"}.get(row["kind"], "rows")
+def _section(row: Row) -> Sequence[str]:
+    """The section of the table that a row is in: a scope, or a name by the kind of rows without a heading."""
+    untitled = {"metric": "metrics", "note": "notes", "sample": "samples", "alloc": "memory"}.get(row["kind"], "rows")
+    return (row["kind"] not in STACKED and row.get("scope")) or (untitled,)
 
 
 def _track_fact(row: Row, track: str, device: int | None) -> Row:
     """A fact about a track: it is named by the last part of its scope, and its times are made by ktrace."""
-    title = _LINE.sub(r"table at line \1", (row.get("scope") or [_untitled(row)])[-1])
+    title = _LINE.sub(r"table at line \1", _section(row)[-1])
     name = f"{title} ({TOTALS})"
     key = {column: row[column] for column in ("source", "host", "pid") if column in row}
     facts = dump_json({"description": DESCRIPTION})

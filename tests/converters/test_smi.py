@@ -376,3 +376,18 @@ def test_a_summary_of_readings_alone_says_how_to_ask_for_them(tmp_path: Path) ->
     row = {"record": "event", "source": "a", "id": 1, "kind": "range", "name": "P0", "ts": 1, "dur": 5, "device": 0}
     states = written(tmp_path, '{"ktrace":"1.0"}\n' + json.dumps(row | {"timing": "measured"}) + "\n", "rows.jsonl")
     assert ktrace.summary(states).notes == ["There is nothing to add up: no device work and no calls of the host."]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# gpu   pwr gtemp\n# Idx     W     C\n    0    71    33\n", "from summaries"),
+        ("#Time        gpu   pwr\n#HH:MM:SS    Idx     W\n 12:34:56      0    71\n", "from events"),
+    ],
+)
+def test_figures_without_times_are_summaries(tmp_path: Path, text: str, said: str) -> None:
+    log = written(tmp_path, text)
+    (note,) = (note for note in ktrace.summary(log).notes if "ktrace query" in note)
+    assert {one for one in ("from summaries", "from events") if one in note} == {said}
+    (row,) = (one for one in ktrace.query(log, said).to_pylist() if one["unit"] == "W")
+    assert row["value" if said == "from events" else "avg"] == 71

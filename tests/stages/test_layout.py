@@ -164,3 +164,49 @@ def test_no_figure_hides_another_of_the_same_name() -> None:
     events, _ = lay_out(fill)
     assert events[0]["args"] == {"load (ns)": 1, "load (ns) #2": 2, "load (ns) #3": 3}
     assert events[1]["args"] == {"total_ns": 30, "gpu (%)": 4, "gpu (%) #2": 5}
+
+
+def test_stacks_of_samples_are_on_one_track_as_wide_as_their_own_time() -> None:
+    """Each had a track of its own, by its scope; stacks of one name and another metric were one slice there."""
+
+    def fill(rows: RowBuilder) -> None:
+        for scope, own in (["main"], 30.0), (["main", "step"], 5.0), (["other"], 7.0):
+            rows.summary("sample", "leaf", metric="samples", unit="count", value=2.0, scope=scope, table=0)
+            rows.summary("sample", "leaf", metric="cpu", unit="ns", total=own, scope=scope, table=0)
+
+    events, _ = lay_out(fill)
+    assert [(e["track"], e["name"], e["ts"], e["dur"]) for e in events] == [
+        ("samples", "leaf", 0, 30),
+        ("samples", "leaf", 30, 5),
+        ("samples", "leaf", 35, 7),
+    ]
+    assert [e["args"]["cpu (ns)"] for e in events] == [{"total": 30}, {"total": 5}, {"total": 7}]
+
+
+def test_contexts_nest_in_those_around_them_and_have_their_own_time_besides() -> None:
+    def fill(rows: RowBuilder) -> None:
+        main = rows.summary("total", "main", metric="CPUTIME", unit="ns", total=100.0, table=0)
+        for name, own in ("send", 40.0), ("wait", 60.0):
+            rows.summary("sample", name, metric="CPUTIME", unit="ns", total=own, scope=["main"], parent=main, table=0)
+        wait = main + 2
+        rows.summary("sample", "poll", metric="CPUTIME", unit="ns", total=5.0, scope=["main"], parent=wait, table=0)
+
+    events, _ = lay_out(fill)
+    assert [(e["name"], e["ts"], e["dur"], e["track"]) for e in events] == [
+        ("main", 0, 105, "rows"),
+        ("send", 0, 40, "rows"),
+        ("wait", 40, 65, "rows"),
+        ("poll", 40, 5, "rows"),
+    ]
+
+
+def test_rows_may_nest_as_deeply_as_the_source_says() -> None:
+    """Two functions called themselves for each level."""
+
+    def fill(rows: RowBuilder) -> None:
+        parent = None
+        for number in range(5_000):
+            parent = rows.summary("total", f"row {number}", unit="ns", total=1.0, table=0, parent=parent)
+
+    events, _ = lay_out(fill)
+    assert (len(events), {e["dur"] for e in events}) == (5_000, {1})

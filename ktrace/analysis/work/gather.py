@@ -50,6 +50,9 @@ _READINGS = (
     "from events where kind = 'counter' group by all order by all\""
 )
 
+#: The same of one that has figures without times.
+_FIGURES = ' Its figures: ktrace query IN "from summaries"'
+
 
 class Samples:
     """The samples of each source by name: those with a time have it added up, others are counted.
@@ -193,7 +196,7 @@ class SummaryInput:
         self.spans = Spans(spill, self.threads, shapes=shapes)
         self.waits = Waits(spill)
         self.host = StoredRows(spill, "host")
-        self.has_calls = self.has_memory = self.has_counters = False
+        self.has_calls = self.has_memory = self.has_counters = self.has_metrics = False
         self.statistics: list[pa.RecordBatch] = []
         self.samples = Samples()
         self.span: tuple[int, int] | None = None
@@ -202,7 +205,7 @@ class SummaryInput:
     def elsewhere(self, asked: Sequence[str]) -> str:
         """Where else there are answers, if there is nothing to add up."""
         memory = " Where memory went: --by memory." if self.has_memory and "memory" not in asked else ""
-        return memory + (_READINGS if self.has_counters else "")
+        return memory + (_READINGS if self.has_counters else "") + (_FIGURES if self.has_metrics else "")
 
     def know(self, batch: Batch) -> None:
         """Collects the calls, arrows and ranges of a batch, which tell when and where work was launched."""
@@ -220,6 +223,7 @@ class SummaryInput:
         if batch.record in ("events", "summaries") and not (self.has_memory or self.has_calls or len(self.work)):
             self.has_memory = bool(words_in(batch.column("kind"), ("alloc",)).any())
             self.has_counters |= batch.record == "events" and bool(words_in(batch.column("kind"), ("counter",)).any())
+            self.has_metrics |= batch.record == "summaries" and bool(words_in(batch.column("kind"), ("metric",)).any())
         if batch.record == "catalog":
             self.catalog.add(batch)
         elif batch.record == "events" and len(batch) and not is_sampled(batch):
