@@ -214,7 +214,7 @@ class _Plan:
             self._measure(piece)
         device = first.get("device") if apart else None
         track = _track_name(first)
-        place = (first["source"], first.get("host"), first.get("pid"), first.get("run"), track, device)
+        place = (*(first.get(name) for name in ("source", "host", "pid", "tid", "run")), track, device)
         if place not in self._orders:
             self._orders[place] = len(self._orders)
             self._facts.append(_track_fact(first, track, device) | {"order": self._orders[place]})
@@ -267,7 +267,7 @@ class _Plan:
 
 def _blocks(rows: list[Row], *, apart: bool) -> list[list[Row]]:
     """The rows that are laid out together: those of one place and time, children with their parent."""
-    columns = ("host", "pid", "run", "ts", "clock", "device") if apart else ("host", "pid", "run", "ts", "clock")
+    columns = ("host", "pid", "tid", "run", "ts", "clock", *(("device",) if apart else ()))
     keys: dict[int, tuple[Any, ...]] = {}
     blocks: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -389,7 +389,7 @@ def _remark(rows: list[Row], ts: int) -> Row:
             continue
         name = f"{row['name']} ({row['unit']})" if row.get("unit") else row["name"]
         arguments[names.free(name)] = next(iter(figures.values())) if len(figures) == 1 else figures
-    keep = {name: first[name] for name in ("source", "id", "host", "pid", "clock") if name in first}
+    keep = {name: first[name] for name in ("source", "id", "host", "pid", "tid", "clock") if name in first}
     name = _section(first)[-1]
     return keep | {"kind": "instant", "name": name, "ts": ts, "args": dump_json(arguments)}
 
@@ -408,7 +408,7 @@ def _track_fact(row: Row, track: str, device: int | None) -> Row:
     """A fact about a track: it is named by the last part of its scope, and its times are made by ktrace."""
     title = _LINE.sub(r"table at line \1", _section(row)[-1])
     name = f"{title} ({TOTALS})"
-    key = {column: row[column] for column in ("source", "host", "pid") if column in row}
+    key = {column: row[column] for column in ("source", "host", "pid", "tid") if column in row}
     facts = dump_json({"description": DESCRIPTION})
     fact = key | {"entity": "track", "id": row["id"], "track": track, "name": name, "facts": facts}
     return fact if device is None else fact | {"device": device}

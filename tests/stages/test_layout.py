@@ -210,3 +210,12 @@ def test_rows_may_nest_as_deeply_as_the_source_says() -> None:
 
     events, _ = lay_out(fill)
     assert (len(events), {e["dur"] for e in events}) == (5_000, {1})
+
+
+def test_threads_of_one_process_start_together() -> None:
+    def fill(rows: RowBuilder) -> None:
+        for tid in (7, 8):
+            rows.summary("sample", "main", metric="cpu", unit="ns", total=5.0, table=0, pid=1, tid=tid)
+
+    events, _ = lay_out(fill)
+    assert [(e["tid"], e["ts"], e["dur"]) for e in events] == [(7, 0, 5), (8, 0, 5)]
