@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from nightly import few
 
 from ktrace import native
+from ktrace.converters.perfetto import writer
 from ktrace.converters.perfetto.field_numbers import DEBUG_ANNOTATION, TRACE_PACKET, TRACK_EVENT
 from ktrace.converters.perfetto.wire import bytes_tag, double_tag, int_tag, text_field
 from ktrace.converters.perfetto.writing import fields
@@ -101,15 +102,22 @@ def test_a_build_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -
         assert native._compiled() is None
 
 
-@pytest.mark.parametrize(("wanted", "count"), [("0", 1), pytest.param("1", 0, marks=built)])
-def test_it_is_said_where_it_is_left_out(wanted: str, count: int, tmp_path: Path) -> None:
-    sample = ROOT / "samples/kineto/one-step-of-training.pt.trace.json"
-    command = [sys.executable, "-m", "ktrace", "convert", str(sample), "-o", str(tmp_path / "x.perfetto")]
-    done = subprocess.run(
-        command, check=True, env=os.environ | {"KTRACE_NATIVE": wanted}, capture_output=True, text=True
-    )
-    said = "Packets are made one by one, slowly, since the compiled part of ktrace is missing. First: install a wheel"
-    assert done.stderr.count(said) == count
+@pytest.mark.parametrize(("is_built", "rows", "said"), [(False, 50, True), (False, 100, False), (True, 50, False)])
+def test_it_is_said_where_it_is_left_out_and_would_save_time(
+    is_built: bool, rows: int, said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_built and compiled is None:
+        pytest.skip("ktrace.native isn't built here")
+    for module in (writer, fields):
+        monkeypatch.setattr(module, "compiled", compiled if is_built else None)
+    monkeypatch.setattr(writer, "SLOW", rows)
+    report = convert(ROOT / "samples/kineto/one-step-of-training.pt.trace.json", tmp_path / "x.perfetto")
+    assert ("uncompiled" in report.issues) is said
+
+
+def test_it_can_be_left_out() -> None:
+    code = "from ktrace.native import compiled; assert compiled is None"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=os.environ | {"KTRACE_NATIVE": "0"})
 
 
 _SLICES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=40)

@@ -38,7 +38,10 @@ from .writing.sequences import TraceOutput, clock, packet
 #: A viewer shows the whole trace at first if slices of threads and devices take this share of its time.
 _NEARLY_ALL = 0.98
 
-#: How to get what makes packets fast.
+#: Rows that take a second where nothing is compiled: then it is said how to get what makes packets fast.
+SLOW = 50_000
+
+#: How to get it.
 _GET_COMPILED = "install a wheel, or install from source with a C compiler and without KTRACE_NATIVE=0"
 
 #: The most busy pieces of a trace that is one of several.
@@ -62,11 +65,10 @@ class Writer:
         self._busy = BusyPieces(MOST_IN_AN_ARCHIVE if self._first else MOST_PIECES)
         self._work: tuple[int, int] | None = None  # from the first to the last time of slices of threads and devices
         self._gpu = "slices" if conversion.options.get("gpu") == "slices" else "stages"
+        self._rows = 0
 
     def start(self, timeline: Timeline) -> None:
         """Writes the packets that open the sequences, and a clock snapshot if the time of day is known."""
-        if compiled is None:
-            self._report.issue("uncompiled", "output", _GET_COMPILED)
         origin = min(timeline.start, self._least, 0)
         note = ""
         if origin:
@@ -101,6 +103,7 @@ class Writer:
 
     def write(self, batch: TimelineBatch) -> int:
         """Writes the rows and returns the number of events and arrow ends that it kept."""
+        self._rows += len(batch)
         self._busy.add(batch, self._output.tracks.queue_track)
         self._work = _extended(self._work, batch, self._is_work)
         if self._gpu == "slices":
@@ -119,6 +122,8 @@ class Writer:
 
     def close(self) -> None:
         """Writes the counters of kernels, the GPUs, when they are busy, and the mark of a complete trace."""
+        if compiled is None and self._rows >= SLOW:
+            self._report.issue("uncompiled", "output", _GET_COMPILED)
         pieces = self._busy.finish()
         for machine in self._machines.values():
             machine.close(self._busy, pieces)
