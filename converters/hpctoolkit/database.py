@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -126,16 +127,20 @@ class Stack(NamedTuple):
     names: list[str]
 
 
-class Tree(NamedTuple):
+@dataclass(frozen=True)
+class Tree:
     """The contexts, sorted, and where in this order the one around each is. The first is the implicit one of all."""
 
     contexts: Int64
     around: Int64
 
+    @cached_property
     def depths(self) -> Int64:
         """In how many others each context is, up to DEEPEST."""
         found, outer = np.zeros(len(self.around), np.int64), self.around
         for _ in range(DEEPEST):
+            if not outer.any():
+                break
             found += outer != 0
             outer = self.around[outer]
         return found

@@ -11,6 +11,7 @@ profile.db   context  metric              value                    kernel <gpu k
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,10 +73,10 @@ def figures(
     values = _Values(keys, rows, data["value"][own], role[own], tree.around[node] * count + which)
     alone, columns = values.columns(measures, which)
     columns |= measures.columns(which, alone)
-    order = np.argsort(depth := tree.depths()[node], kind="stable")
+    order = np.argsort(depth := tree.depths[node], kind="stable")
     number = np.empty(len(order), np.int64)
     number[order] = np.arange(len(order))
-    place, has_outer = values.outer()
+    place, has_outer = values.outer
     around = np.where(has_outer & (depth < DEEPEST), number[place], -1)
     return node[order], around[order], {name: column.take(pa.array(order)) for name, column in columns.items()}
 
@@ -96,6 +97,7 @@ class _Values:
         sums: Float64 = np.bincount(self._rows[mine], self._values[mine], len(self._keys)).astype(np.float64)
         return sums, np.bincount(self._rows[mine], minlength=len(self._keys)) > 0
 
+    @cached_property
     def outer(self) -> tuple[Int64, Bools]:
         """Which row is that of the context around each, and whether there is one."""
         place = np.minimum(np.searchsorted(self._keys, self._around), max(len(self._keys) - 1, 0))
@@ -107,8 +109,8 @@ class _Values:
         sums, has_sum = self._of(below)
         if not len(sums):
             return own, sums
-        place, inner = self.outer()
-        inner &= has_sum
+        place, has_outer = self.outer
+        inner = has_outer & has_sum
         parts = np.bincount(place[inner], sums[inner], len(self._keys))
         less = np.where(parts == 0, sums, np.round(sums - parts, _DECIMALS))
         less[np.abs(less) <= _ROUNDING * np.abs(sums)] = 0

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ktrace.kit.text.numbers import unix_ns
+from ktrace.kit.text.numbers import decimals_ns, unix_ns
 
 _DATED = re.compile(r"(\d{4})[/-]?(\d\d)[/-]?(\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?")
 _DAYTIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
@@ -57,11 +57,7 @@ def _parsed(text: str) -> tuple[str, int | None]:
         hours, minutes, seconds = (int(part) for part in parts)
         if hours > 23 or minutes > 59 or seconds > 60:
             return "", None
-        return "daytime", (hours * 3600 + minutes * 60 + seconds) * 10**9 + _fraction(fraction)
+        return "daytime", (hours * 3600 + minutes * 60 + seconds) * 10**9 + decimals_ns(fraction)
     if found := _UNIX.fullmatch(text):
-        return "unix", int(found[1]) * 10**9 + _fraction(found[2])
+        return "unix", int(found[1]) * 10**9 + decimals_ns(found[2])
     return "", None
-
-
-def _fraction(digits: str | None) -> int:
-    return int((digits or "0").ljust(9, "0"))

@@ -45,10 +45,14 @@ COMMANDS = {
 }
 
 
+#: Commands that stand in the module of another.
+_PLACES = {"schema": ("formats", "schema")}
+
+
 def command_of(name: str) -> click.Command:
     """The command of a name in COMMANDS, from its module, which is imported."""
-    module = "formats" if name == "schema" else name.replace("-", "_")
-    command: click.Command = getattr(import_module(f"ktrace.cli.{module}"), "schema" if name == "schema" else "command")
+    module, function = _PLACES.get(name, (name.replace("-", "_"), "command"))
+    command: click.Command = getattr(import_module(f"ktrace.cli.{module}"), function)
     return command
 
 

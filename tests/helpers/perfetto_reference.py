@@ -9,17 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import message_factory
 from scene import write
 
 from ktrace.converters.perfetto.sidecar import DERIVED_SEQUENCES, Sidecar, parse_begin
 from ktrace.model.batch import Batch
-from ktrace.proto.extensions import load
+from ktrace.proto.extensions import load, message_class
 
-_POOL, _FILE = load()
-_CLASSES = message_factory.GetMessageClassesForFiles([_FILE.name, *(d.name for d in _FILE.dependencies)], _POOL)
-Trace = _CLASSES["perfetto.protos.Trace"]
-Annotation = _CLASSES["perfetto.protos.DebugAnnotation"]
+_, _FILE = load()
+Trace = message_class("Trace")
+Annotation = message_class("DebugAnnotation")
 CORRELATION = _FILE.extensions_by_name["gpu_correlation"]
 KERNELS = _FILE.extensions_by_name["compute_kernels"]
 ARG_NAMES = _FILE.extensions_by_name["compute_arg_names"]

@@ -122,7 +122,12 @@ def unix_seconds(moment: str, zone: str = "Z") -> int | None:
 def unix_ns(moment: str, decimals: str | None = None, zone: str = "Z") -> int | None:
     """The same in ns, with up to nine decimals of the second."""
     seconds = unix_seconds(moment, zone)
-    return None if seconds is None else seconds * 10**9 + int((decimals or "0").ljust(9, "0"))
+    return None if seconds is None else seconds * 10**9 + decimals_ns(decimals)
+
+
+def decimals_ns(decimals: str | None) -> int:
+    """Up to nine decimals of a second in ns."""
+    return int((decimals or "0").ljust(9, "0"))
 
 
 def is_missing(text: str) -> bool:

@@ -252,10 +252,6 @@ class _Rows(NamedTuple):
     place: Int64
     free: Bools
 
-    def where(self, mine: Int64) -> _Rows:
-        """Some of the rows."""
-        return _Rows(self.track, self.ts[mine], self.end[mine], self.name[mine], self.place[mine], self.free[mine])
-
 
 class _Tracks:
     """The slices of each track in turn, as often as wanted: in columns on disk where they are many."""
@@ -269,7 +265,8 @@ class _Tracks:
             for track, (count, end) in enumerate(zip(counts, ends, strict=True))
             if count
         ]
-        self._columns = {name: spill.array(f"ordered-{name}", kind, len(slices)) for name, kind in _SLICE_FIELDS}
+        kinds = {name: kind for name, kind in _SLICE_FIELDS if name != "track"}
+        self._columns = {name: spill.array(f"ordered-{name}", kind, len(slices)) for name, kind in kinds.items()}
         free = ends - counts  # where the next slice of each track goes
         for part in slices.parts(RANGE_ROWS):
             rows = part[np.lexsort((-part["end"], part["ts"], part["track"]))]
@@ -281,10 +278,8 @@ class _Tracks:
 
     def __iter__(self) -> Iterator[_Rows]:
         for track, start, stop in self._bounds:
-            ts, end, name, place, change = (
-                self._columns[one][start:stop] for one in ("ts", "end", "name", "place", "change")
-            )
-            yield _Rows(track, ts, end, name, place, np.isin(change, self._merging))
+            mine = {name: column[start:stop] for name, column in self._columns.items()}
+            yield _Rows(track=track, free=np.isin(mine.pop("change"), self._merging), **mine)
 
 
 def _length(tracks: _Tracks, budget: int) -> int:
@@ -349,20 +344,21 @@ def _sums(rows: _Rows, inside: Int64, run: Int32, names: int) -> Iterator[tuple[
     """Yields the sums of runs, and of the names in them, some slices at a time: a run may come several times."""
     last, reached = -1, -LIMIT  # of the run that may go on
     for at in range(0, len(run), _MERGED):
-        part, number = rows.where(inside[at : at + _MERGED]), run[at : at + _MERGED].astype(np.int64)
+        mine, number = inside[at : at + _MERGED], run[at : at + _MERGED].astype(np.int64)
+        ts, end, name = rows.ts[mine], rows.end[mine], rows.name[mine]
         first = np.flatnonzero(group_start_mask((number,)))
-        before = np.roll(greatest_so_far(part.end, (number,)), 1)
+        before = np.roll(greatest_so_far(end, (number,)), 1)
         before[first] = -LIMIT
         if number[0] == last:
             goes_on = slice(0, first[1] if len(first) > 1 else None)
             before[goes_on] = np.maximum(before[goes_on], reached)
-        busy = np.maximum(part.end - np.maximum(part.ts, before), 0)
-        ends = np.maximum.reduceat(part.end, first)
+        busy = np.maximum(end - np.maximum(ts, before), 0)
+        ends = np.maximum.reduceat(end, first)
         reached = max(int(ends[-1]), reached if number[-1] == last else -LIMIT)
         last = int(number[-1])
         count = np.diff([*first.tolist(), len(number)])
-        key, time = _summed(number * names + part.name, part.end - part.ts)
-        yield (number[first], part.ts[first], ends, count, np.add.reduceat(busy, first)), (key, time)
+        key, time = _summed(number * names + name, end - ts)
+        yield (number[first], ts[first], ends, count, np.add.reduceat(busy, first)), (key, time)
 
 
 def _summed(key: Int64, time: Int64) -> tuple[Int64, Int64]:

@@ -22,13 +22,10 @@ INSTRUMENTS = SAMPLES / "xctrace" / "tables-of-the-host-hangs-signposts-samples.
 
 def interned(path: Path) -> dict[int, Any]:
     """The entries of InternedData by their number, which no two kinds share."""
-    from ktrace.proto import extensions  # registers them
-
-    extensions.load()
-    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
+    from ktrace.proto.extensions import message_class
 
     found = {}
-    for packet in Trace.FromString(path.read_bytes()).packet:
+    for packet in message_class("Trace").FromString(path.read_bytes()).packet:
         for name in ("function_names", "source_paths", "frames", "callstacks"):
             found |= {entry.iid: entry for entry in getattr(packet.interned_data, name)}
     return found

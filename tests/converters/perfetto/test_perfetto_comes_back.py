@@ -12,7 +12,7 @@ import golden
 import pytest
 from conftest import MADE_FOLDERS, SAMPLES, SHARED
 from engine import errors
-from google.protobuf import message_factory, text_format
+from google.protobuf import text_format
 from nightly import few, is_small
 from perfetto_rows import Row, events, write
 
@@ -131,7 +131,7 @@ TEXTPROTOS = sorted((SHARED / "corpus" / "perfetto_textproto").glob("*.textproto
 
 @pytest.mark.parametrize("path", TEXTPROTOS, ids=lambda path: path.stem)
 def test_the_textprotos_are_read_and_written_again(path: Path, tmp_path: Path) -> None:
-    from ktrace.proto.extensions import load
+    from ktrace.proto.extensions import load, message_class
 
     pool, extensions = load()
     text = re.sub(
@@ -139,7 +139,7 @@ def test_the_textprotos_are_read_and_written_again(path: Path, tmp_path: Path) -
         lambda found: f"[{extensions.extensions_by_name[found[1]].full_name}]",
         path.read_text(),
     )
-    made = message_factory.GetMessageClass(pool.FindMessageTypeByName("perfetto.protos.Trace"))()
+    made = message_class("Trace")()
     text_format.Parse(text, made, descriptor_pool=pool)
     source = write(tmp_path / "source.pftrace", made)
     stages = sum(packet.HasField("gpu_render_stage_event") for packet in made.packet)
