@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 #: Seconds between two samples of the memory.
@@ -29,14 +29,17 @@ def run(command: Sequence[str], *, times: int = 3, env: dict[str, str] | None = 
 
     Files mapped into memory aren't counted, since the system can drop them at any time.
     """
-    return min((_once(command, env) for _ in range(times)), key=lambda figures: figures["wall s"])
+    return min(
+        (run_once(command, os.environ | (env or {})) for _ in range(times)), key=lambda figures: figures["wall s"]
+    )
 
 
-def _once(command: Sequence[str], env: dict[str, str] | None) -> Figures:
+def run_once(command: Sequence[str], env: Mapping[str, str], cwd: Path | None = None) -> Figures:
+    """Returns the figures of one run in this environment and folder."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     child = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | (env or {}), start_new_session=True
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env, cwd=cwd, start_new_session=True
     )
     peak = 0.0
     while child.poll() is None:
