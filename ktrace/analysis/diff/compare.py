@@ -7,8 +7,9 @@ b  5 steps  softmax 6.9 ms   ──matched──► judged ──► 0 ms by cou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -16,10 +17,12 @@ from ktrace.analysis.diff import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, Device
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.facts import findings
 from ktrace.analysis.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
+from ktrace.analysis.diff.noise import may_differ
 from ktrace.analysis.diff.sentences import verdict
-from ktrace.analysis.diff.verdicts import add_verdicts
+from ktrace.analysis.diff.verdicts import LEVEL, add_verdicts, weights_of
 from ktrace.analysis.summary.summary import StepUse, Summary
-from ktrace.analysis.work.groups import BY, GRID, OF_GRID, OTHER, DeviceUse, Group
+from ktrace.analysis.work.grids import KernelGrids
+from ktrace.analysis.work.groups import BY, OTHER, DeviceUse, Group
 from ktrace.errors import UsageError
 from ktrace.model.arrays import Float64
 from ktrace.tables import percent
@@ -46,6 +49,9 @@ _UNLIKE_AT_FIRST = ("step", "span", "busy", "idle", "exposed communication", "ex
 _NAMED = ("idle", "exposed communication", "exposed copies")
 
 _NONE = np.zeros(0, np.int64)
+
+#: The places of a grid of a kernel on both sides (`KernelGrids`), None where one hasn't it.
+_Places = tuple[int | None, int | None]
 
 
 def compared(
@@ -130,26 +136,41 @@ class _Sides:
 
         Launches of one grid are alike, so that 1 % more of one shows; together with others it would be noise.
         """
-        a, b = (_grids(side.groups.get(GRID, [])) for side in (self.a, self.b))
-        parts: dict[int, list[Change]] = {}
+        grids_a, grids_b = self.a.grids, self.b.grids
+        if grids_a is None or grids_b is None:
+            return changes
+        a, b = grids_a.by_kernel(), grids_b.by_kernel()
+        parts: dict[int, list[_Places]] = {}
         for place, one in enumerate(changes):
             if (one.verdict == NOISE or one.why == OPPOSITE) and one.a and one.b:
                 mine, others = a.get(one.a.key, {}), b.get(one.b.key, {})
                 if len(mine) + len(others) > 2:
-                    pairs = [Match(mine.get(grid), others.get(grid), one.matched) for grid in mine | others]
-                    parts[place] = [self._change(match, by_step=self.by_step) for match in pairs]
-        asked = [part for own in parts.values() for part in own if part.a and part.b]
-        known = {id(one.a) for one in asked}
-        rest = [self._change(match, by_step=self.by_step) for match in _same_grids(a, b) if id(match.a) not in known]
-        every = add_verdicts(asked, by_step=self.by_step, others=rest)
-        clear = {part.key: part for part in every if part.verdict == CLEAR}
+                    parts[place] = [(mine.get(grid), others.get(grid)) for grid in mine | others]
+        pairs = [(one, other) for of in parts.values() for one, other in of if one is not None and other is not None]
+        tested, times = pairs, np.zeros(0)
+        if pairs and not self.by_step:
+            tested, times = _that_may_differ(pairs, grids_a, grids_b)
+        rest = set(_same_grids(a, b)) - set(pairs) if self.by_step and pairs else set()
+        part_of = partial(self._part, grids_a, grids_b)
+        every = add_verdicts(
+            [part_of(one) for one in tested],
+            by_step=self.by_step,
+            others=[part_of(one) for one in sorted(rest)],
+            untested=times,
+        )
+        clear = {places: part for places, part in zip(tested, every, strict=True) if part.verdict == CLEAR}
         found: list[Change] = []
         for place, one in enumerate(changes):
-            sure = [clear[part.key] for part in parts.get(place, ()) if part.a and part.b and part.key in clear]
-            left = [part for part in parts.get(place, ()) if not (part.a and part.b and part.key in clear)]
+            sure = [clear[part] for part in parts.get(place, ()) if part in clear]
+            left = [part_of(part) for part in parts[place] if part not in clear] if sure else []
             found += [*sure, *self._together(one, left)] if sure else [one]
         whole = math.fsum(abs(one.delta) for one in found)
         return [replace(one, share=percent(abs(one.delta), whole)) for one in found]
+
+    def _part(self, a: KernelGrids, b: KernelGrids, places: _Places) -> Change:
+        """Returns the change of a kernel's launches by one grid."""
+        one, other = (None if place is None else side.group(place) for side, place in zip((a, b), places, strict=True))
+        return self._change(Match(one, other, "name"), by_step=self.by_step)
 
     def _together(self, one: Change, rest: list[Change]) -> list[Change]:
         """Returns what is left of the change of a kernel without some of its grids, as a row."""
@@ -205,20 +226,20 @@ class _Sides:
         return 100 * total / side.total if self.unit != side.unit and side.total else total, count
 
 
-def _grids(groups: Sequence[Group]) -> dict[str, dict[str, Group]]:
-    """Returns the groups of each kernel by their grid."""
-    found: dict[str, dict[str, Group]] = {}
-    for group in groups:
-        kernel, _, grid = group.key.rpartition(OF_GRID)
-        if kernel and (group.step_counts is None or group.step_counts.any()):
-            found.setdefault(kernel, {})[grid] = group
-    return found
+def _same_grids(a: dict[str, dict[str, int]], b: dict[str, dict[str, int]]) -> Iterator[tuple[int, int]]:
+    """Yields the places of the grids of kernels that both sides have by the same names."""
+    for kernel in a.keys() & b.keys():
+        yield from ((a[kernel][grid], b[kernel][grid]) for grid in a[kernel].keys() & b[kernel].keys())
 
 
-def _same_grids(a: dict[str, dict[str, Group]], b: dict[str, dict[str, Group]]) -> list[Match]:
-    """Returns the grids of kernels that both sides have by the same names."""
-    both = ((of[grid], b[kernel][grid]) for kernel, of in a.items() if kernel in b for grid in of if grid in b[kernel])
-    return [Match(one, other, "name") for one, other in both]
+def _that_may_differ(
+    pairs: Sequence[tuple[int, int]], a: KernelGrids, b: KernelGrids
+) -> tuple[list[tuple[int, int]], Float64]:
+    """Returns the pairs of grids whose launches may be found to differ, and the time that the others take together."""
+    of_a, of_b = np.array(pairs, np.int64).T
+    times = a.totals(of_a) + b.totals(of_b)
+    may = may_differ(a.samples(of_a), b.samples(of_b), LEVEL * weights_of(times))
+    return [pairs[place] for place in np.flatnonzero(may).tolist()], times[~may]
 
 
 def _in_steps(group: Group) -> bool:

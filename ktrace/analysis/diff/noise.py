@@ -16,11 +16,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from ktrace.analysis.diff import Evidence
-from ktrace.model.arrays import AnyArray, Float64, Int64
+from ktrace.analysis.work.durations import Samples
+from ktrace.model.arrays import AnyArray, Bools, Float64, Int64
+from ktrace.store.joins import group_start_mask
 
 #: Means of runs of one program differ by this part of themselves (a standard deviation), however steady steps are.
 RUNS = 0.002
@@ -144,8 +147,8 @@ def _of_pairs(by: Float64, runs: float) -> float:
     return students(float(by.mean()), float(by.var(ddof=1)) / len(by) + runs, len(by) - 1)
 
 
-def _beyond_runs(middle_a: float, middle_b: float) -> bool:
-    """Whether two medians are further apart than those of two runs: by three deviations (`RUNS`)."""
+def _beyond_runs(middle_a: Any, middle_b: Any) -> Any:
+    """Whether two medians, or arrays of them, are further apart than those of two runs: by three deviations."""
     return abs(middle_b - middle_a) > 3 * math.sqrt(2) * RUNS * middle_a
 
 
@@ -166,13 +169,76 @@ def students(off: float, variance: float, freedom: int) -> float:
     return max(0.0, 1 - inside)
 
 
-def discoveries(ps: Sequence[float], weights: Sequence[float] | None = None) -> list[float]:
+def may_differ(a: Samples, b: Samples, level: Float64) -> Bools:
+    """Tells of which groups the launches of both sides may be found to differ: where `launch_test` is at most `level`.
+
+    It is computed for all groups at once. Ranks are tested as there, but Student's distribution is taken for the normal
+    one, which leaves less beyond any distance: so some groups are named that the test doesn't find.
+    """
+    n, m = a.counts, b.counts
+    (mean_a, var_a), (mean_b, var_b) = _moments(a), _moments(b)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviation = np.sqrt(var_a / n + var_b / m + (RUNS * mean_a) ** 2 + (RUNS * mean_b) ** 2)
+        off = np.nan_to_num(np.abs(mean_b - mean_a) / deviation, nan=0.0)
+    distances = np.array([math.erfc(one) for one in (off / math.sqrt(2)).tolist()])
+    ranks = np.where(_beyond_runs(_medians(a), _medians(b)), _rank_tests(a, b), 1.0)
+    few, enough = n + m <= EXACT, np.minimum(n, m) >= FEWEST
+    least = np.where(few, np.minimum(3 * ranks, 1.5 * distances), ranks)
+    found: Bools = enough & (least <= level)
+    return found
+
+
+def _moments(samples: Samples) -> tuple[Float64, Float64]:
+    """Returns the mean and the variance of each group."""
+    first, values = samples.bounds[:-1], samples.values.astype(np.float64)
+    mean = np.add.reduceat(values, first) / samples.counts
+    squares = np.add.reduceat((values - np.repeat(mean, samples.counts)) ** 2, first)
+    return mean, squares / np.maximum(samples.counts - 1, 1)
+
+
+def _medians(samples: Samples) -> Float64:
+    low, high = samples.bounds[:-1] + (samples.counts - 1) // 2, samples.bounds[:-1] + samples.counts // 2
+    middle: Float64 = (samples.values[low].astype(np.float64) + samples.values[high]) / 2
+    return middle
+
+
+def _rank_tests(a: Samples, b: Samples) -> Float64:
+    """Returns what `rank_test` does, for each group."""
+    groups, n, m = np.arange(len(a.counts)), a.counts, b.counts
+    group = np.concatenate([np.repeat(groups, n), np.repeat(groups, m)])
+    values = np.concatenate([a.values, b.values])
+    order = np.lexsort((values, group))
+    group, is_a = group[order], order < len(a.values)
+    first = np.flatnonzero(group_start_mask((group, values[order])))  # of equal values of a group
+    size = np.diff(np.append(first, len(group)))
+    begins = (np.cumsum(n + m) - (n + m))[group[first]]
+    # Twice the mean rank of equal values, less one: how many values are below, and how many below or equal.
+    doubled = np.repeat(2 * (first - begins) + size, size)
+    off = np.abs(np.bincount(group[is_a], doubled[is_a], len(groups)) + n - n * (n + m + 1)).astype(np.int64)
+    ties = np.bincount(group[first], size.astype(np.float64) ** 3 - size, len(groups))
+    ps = np.empty(len(groups))
+    few = n + m <= EXACT
+    for place in np.flatnonzero(few & (ties > 0)).tolist():
+        ps[place] = rank_test(a.of(place), b.of(place))
+    sizes, which = np.unique(np.stack((n, m), 1)[few & (ties == 0)], axis=0, return_inverse=True)
+    places = np.flatnonzero(few & (ties == 0))
+    for number, (one, other) in enumerate(sizes.tolist()):
+        mine = places[which == number]
+        ps[mine] = _dealt((1,) * (one + other), one)[off[mine]]
+    bounds = np.searchsorted(group[first], np.append(groups, len(groups)))
+    for place in np.flatnonzero(~few).tolist():
+        equal = size[bounds[place] : bounds[place + 1]]
+        ps[place] = _approximate(off[place] / (2 * n[place] * m[place]), int(n[place]), int(m[place]), equal)
+    return ps
+
+
+def discoveries(ps: Sequence[float], weights: AnyArray | None = None) -> list[float]:
     """Returns the q of Benjamini and Hochberg for each p: of rows with q <= 5 %, at most 5 % are chance results.
 
     `weights`, 1 on average, deal out that part (Genovese, Roeder, Wasserman 2006): a row of weight 2 may err twice as
     often as others.
     """
-    scaled = np.asarray(ps, np.float64) / (1.0 if weights is None else np.asarray(weights, np.float64))
+    scaled = np.asarray(ps, np.float64) / (1.0 if weights is None else weights)
     order = np.argsort(scaled, kind="stable")
     scaled = scaled[order] * len(ps) / np.arange(1, len(ps) + 1)
     found = np.empty(len(ps))

@@ -106,15 +106,24 @@ OVERLAP = "too few steps to test it, but their totals overlap"
 
 
 def add_verdicts(
-    changes: Sequence[Change], *, by_step: bool, fills: Collection[str] = (), others: Sequence[Change] = ()
+    changes: Sequence[Change],
+    *,
+    by_step: bool,
+    fills: Collection[str] = (),
+    others: Sequence[Change] = (),
+    untested: Float64 | None = None,
 ) -> list[Change]:
     """Returns the changes of one table with evidence, verdicts, and shares of all changes.
 
     With `by_step` totals are averages per step, so the totals of steps may be tested; in rows whose keys are in
     `fills`, the first of them has nothing before it. `others` aren't judged, but show what steps have in common.
+    `untested` are the times of further rows of the table, without steps, which were found to have no clear change.
     """
     nothing: list[Evidence | None] = [None] * len(changes)
-    found = _by_launches(changes, _by_steps(changes, fills), others) if by_step else _by_launches(changes, nothing)
+    if by_step:
+        found = _by_launches(changes, _by_steps(changes, fills), others)
+    else:
+        found = _by_launches(changes, nothing, untested=untested)
     whole = sum(abs(change.delta) for change in changes)
     return [
         _verdict(replace(change, test=seen, share=percent(abs(change.delta), whole)), by_step)
@@ -134,7 +143,10 @@ def _by_steps(changes: Sequence[Change], fills: Collection[str]) -> list[Evidenc
 
 
 def _by_launches(
-    changes: Sequence[Change], found: list[Evidence | None], others: Sequence[Change] | None = None
+    changes: Sequence[Change],
+    found: list[Evidence | None],
+    others: Sequence[Change] | None = None,
+    untested: Float64 | None = None,
 ) -> list[Evidence | None]:
     """Adds the evidence of launches where totals of steps lie apart, or there are none, but steps give no clear one.
 
@@ -153,17 +165,23 @@ def _by_launches(
             if of_pairs is not None:  # both together err as often as one
                 launches = replace(launches, p=min(1.0, 1.2 * of_pairs, 6 * launches.p))
             more[place], ps[place] = launches, launches.p
-    both = zip(more, discoveries(ps, _weights(changes)), strict=True)
+    weights = _weights(changes, untested)
+    both = zip(more, discoveries([*ps, *[1.0] * (len(weights) - len(ps))], weights)[: len(ps)], strict=True)
     return [replace(seen, q=q) if seen and seen.samples == "launches" else seen for seen, q in both]
 
 
-def _weights(changes: Sequence[Change]) -> list[float]:
-    """Returns the weight of each row, 1 on average: what takes long matters, and many tiny rows mustn't hide it."""
-    times = [change.total_a + change.total_b for change in changes]
+def _weights(changes: Sequence[Change], untested: Float64 | None = None) -> Float64:
+    """Returns the weight of each row, and of those of which only the time is known."""
+    times = np.array([change.total_a + change.total_b for change in changes], np.float64)
+    return weights_of(times if untested is None else np.append(times, untested))
+
+
+def weights_of(times: Float64) -> Float64:
+    """Returns the weight of rows with these times, 1 on average: what takes long matters, whatever is beside it."""
     whole = math.fsum(times)
     if not whole:
-        return [1.0] * len(times)
-    return [BY_TIME * time / whole * len(times) + 1 - BY_TIME for time in times]
+        return np.ones(len(times))
+    return BY_TIME * times / whole * len(times) + 1 - BY_TIME
 
 
 def _launches(group: Group | None, by_step: bool) -> Int64 | None:

@@ -19,6 +19,7 @@ from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.device_work import Work, natural
 from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, SummaryInput
+from ktrace.analysis.work.grids import GridTexts, KernelGrids
 from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
 from ktrace.analysis.work.question import Key, Labels, Shape
 from ktrace.analysis.work.stored_columns import by_source
@@ -195,7 +196,7 @@ class _Summarised:
         """`levels` are those of the call tree."""
         self._gathered, self._report, self._levels = gathered, report, levels
         self._asked = asked or ()
-        self._by = BY if asked is None else dict.fromkeys(asked)
+        self._by = BY if asked is None else dict.fromkeys(one for one in asked if one != GRID)
         self._notes = notes_of(gathered.catalog)
         self._events = Work.of_devices(gathered)
         self._statistics = self._add_up()
@@ -208,9 +209,11 @@ class _Summarised:
         self._labels = Labels(gathered.catalog, {(row["source"], row.get("host"), row.get("device")) for row in rows})
         self._marked = Marked(self._events)
         steps, layers = len(self._marked.steps), len(self._marked.layers)
-        self._durations = Durations(gathered.spill, steps, layers, turns=GRID in self._asked)
+        grids = None if gathered.grids is None else GridTexts.of(gathered.grids)
+        self._grids = grids if self._work == "events" else None
+        self._durations = Durations(gathered.spill, steps, layers, grids=self._grids is not None)
         self._time = 0
-        self._longest = LongestRows(self._events, self._labels) if GRID in self._asked else None
+        self._longest = None if grids is None else LongestRows(self._events, self._labels, grids)
         self._devices = self._take_events()
 
     def _add_up(self) -> list[Statistic]:
@@ -258,7 +261,10 @@ class _Summarised:
         uses, steps = [], bool(self._marked.steps)
         for events in self._events.each():
             step, layer = self._marked.steps_of(events), self._marked.layers_of(events)
-            self._durations.add(events.source, ts=events.ts, dur=events.dur, shape=events.shape, step=step, layer=layer)
+            grid = {} if self._grids is None else {"grid": events.grid}
+            self._durations.add(
+                events.source, ts=events.ts, dur=events.dur, shape=events.shape, step=step, layer=layer, **grid
+            )
             self._time += int(events.dur.sum())
             if self._longest is not None:
                 self._longest.add(self._events, events, step >= 0 if steps else np.ones(len(events), np.bool_))
@@ -296,7 +302,7 @@ class _Summarised:
         heaviest = self._heaviest(groups)
         found = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}
         answers = {name: one for name, one in found.items() if name not in PROOFS or self._wants(name)}
-        missing = [by for by in self._asked if by not in groups and by not in answers]
+        missing = [by for by in self._asked if by not in groups and by not in answers and by != GRID]
         missing += [by for by in self._levels if by != "kernel" and "tree" not in answers]
         missing = missing if len(events) or self._statistics else [by for by in missing if by in RECORDING]
         if missing:
@@ -322,7 +328,13 @@ class _Summarised:
             self._report,
             max((end - begin for begin, end in self._gathered.spans_of.values()), default=None),
             self._longest,
+            self._kernel_grids(),
         )
+
+    def _kernel_grids(self) -> KernelGrids | None:
+        if self._grids is None or not self._grids.texts:
+            return None
+        return KernelGrids(self._events, self._durations, self._labels.key("kernel"), self._grids)
 
     def _wants(self, name: str) -> bool:
         """Whether this was asked for."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
 from ktrace.analysis.work.gaps import ON_ITS_WAY, gaps_of
-from ktrace.analysis.work.groups import GRID, OTHER, DeviceUse, Group
+from ktrace.analysis.work.grids import GridTexts
+from ktrace.analysis.work.groups import GRID, OF_GRID, OTHER, DeviceUse, Group
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.model.arrays import Bools, Int64
 from ktrace.stages.select.intervals import Intervals
@@ -293,7 +294,7 @@ def _at_least(found: int, of: int, chance: float) -> float:
 
 
 #: The criteria whose keys shapes tell.
-_SHOWN_BY = ("kernel", "operation", "library", "precision", "stream", "device", "rank", "source", GRID)
+_SHOWN_BY = ("kernel", "operation", "library", "precision", "stream", "device", "rank", "source")
 
 
 def evidence_of(work: Work, labels: Labels, heaviest: dict[str, list[Group]]) -> dict[str, list[Evidence]]:
@@ -314,23 +315,28 @@ def evidence_of(work: Work, labels: Labels, heaviest: dict[str, list[Group]]) ->
 
 
 class LongestRows:
-    """The longest launches of each shape of work, and the longest gaps of devices; of what is in steps, if any is."""
+    """The longest launches of each shape of work by each grid, and the longest gaps of devices.
 
-    def __init__(self, work: Work, labels: Labels) -> None:
+    If any work is in steps, only what is there counts.
+    """
+
+    def __init__(self, work: Work, labels: Labels, grids: GridTexts) -> None:
+        self._work, self._grids = work, grids
         self._keys = {by: list(map(labels.key(by), work.shapes)) for by in _SHOWN_BY}
-        self._shapes = np.zeros(0, np.int32)
-        self._launches: list[Evidence] = []
+        self._launches = [np.zeros((0, 6), np.int64)]  # source, shape, text of the grid, begin, duration, id
         self.gaps: list[Evidence] = []
 
     def add(self, work: Work, events: Events, mine: Bools) -> None:
         """Adds the work of a source that is `mine`."""
         rows = np.flatnonzero(mine & (events.dur > 0))
-        order = rows[np.lexsort((-events.dur[rows], events.shape[rows]))]
-        first = np.flatnonzero(group_start_mask((events.shape[order],)))
+        grid = self._grids.number[events.grid] if work.is_on_devices else np.full(len(events), -1, np.int64)
+        order = rows[np.lexsort((-events.dur[rows], grid[rows], events.shape[rows]))]
+        first = np.flatnonzero(group_start_mask((events.shape[order], grid[order])))
         last = np.append(first[1:], len(order))[: len(first)] - 1
         rows = order[np.unique(np.minimum(first[:, None] + np.arange(SHOWN), last[:, None]))]
-        self._shapes = np.append(self._shapes, events.shape[rows])
-        self._launches += [_row(work, events, row, int(events.dur[row])) for row in rows.tolist()]
+        source = np.full(len(rows), work.rows.sources.index(events.source))
+        columns = (source, events.shape[rows], grid[rows], events.ts[rows], events.dur[rows], events.ids[rows])
+        self._launches.append(np.stack(columns, axis=1))
         if not work.is_on_devices:
             return
         gaps = gaps_of(events)
@@ -342,10 +348,23 @@ class LongestRows:
 
     def of(self, by: str, key: str) -> list[Evidence]:
         """The longest launches of the work with a key of a criterion; none where a shape doesn't tell the key."""
-        keys = self._keys.get(by, [])
-        mine = np.array([one == key for one in keys], np.bool_)
-        rows = [self._launches[place] for place in np.flatnonzero(mine[self._shapes])] if len(keys) else []
-        return sorted(rows, key=lambda row: -row.time_ns)[:SHOWN]
+        kernel, _, grid = key.rpartition(OF_GRID) if by == GRID else (key, "", "")
+        keys = self._keys.get("kernel" if by == GRID else by)
+        if not keys or (grid and grid not in self._grids.texts):
+            return []
+        launches = np.concatenate(self._launches)
+        mine = np.array([one == kernel for one in keys], np.bool_)[launches[:, 1]]
+        if grid:
+            mine &= launches[:, 2] == self._grids.texts.index(grid)
+        rows = launches[mine]
+        longest_first = np.lexsort((rows[:, 3], -rows[:, 4]))
+        return [self._evidence(*row) for row in rows[longest_first[:SHOWN]].tolist()]
+
+    def _evidence(self, source: int, shape: int, grid: int, begin: int, dur: int, id_: int) -> Evidence:
+        known = id_ if self._work.is_on_devices else None
+        return Evidence(
+            self._work.rows.sources[source], known, _called(self._work.shapes[shape]), begin, begin + dur, dur
+        )
 
 
 def _rows(work: Work, events: Events, times: Int64) -> Iterable[Evidence]:
@@ -355,9 +374,13 @@ def _rows(work: Work, events: Events, times: Int64) -> Iterable[Evidence]:
 
 def _row(work: Work, events: Events, row: int, time: int) -> Evidence:
     """A row of a source, of which so much time counts."""
-    shape, begin, id_ = work.shapes[events.shape[row]], int(events.ts[row]), int(events.ids[row])
-    name, end = str(shape.get("short_name") or shape["name"]), begin + int(events.dur[row])
-    return Evidence(events.source, id_ if work.is_on_devices else None, name, begin, end, time)
+    begin, id_ = int(events.ts[row]), int(events.ids[row]) if work.is_on_devices else None
+    name = _called(work.shapes[events.shape[row]])
+    return Evidence(events.source, id_, name, begin, begin + int(events.dur[row]), time)
+
+
+def _called(shape: dict[str, Any]) -> str:
+    return str(shape.get("short_name") or shape["name"])
 
 
 def _without_compute(events: Events) -> Iterator[tuple[str, Int64]]:

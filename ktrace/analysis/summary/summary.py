@@ -20,6 +20,7 @@ from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:
     from ktrace.analysis.summary.findings import LongestRows
+    from ktrace.analysis.work.grids import KernelGrids
     from ktrace.analysis.work.question import Answer
     from ktrace.report import Report
 
@@ -68,7 +69,8 @@ class Summary(Framed):
     `evidence` the longest rows by the code of their finding, for the findings, whatever was asked. `notes` are
     sentences about what the figures mean or lack, `report` is the report of the reading. `longest` is the time from
     the first start to the last end of the events of one source, of the source where it is longest: clocks of
-    several sources may differ. `shown` has the longest rows of all work for a comparison, which asks for them.
+    several sources may differ. `shown` has the longest rows of all work, and `grids` the launches by kernel and grid,
+    for a comparison, which asks for them.
     """
 
     schema: ClassVar[str] = "summary"
@@ -92,6 +94,7 @@ class Summary(Framed):
     report: Report | None = field(default=None, repr=False, compare=False)
     longest: int | None = None
     shown: LongestRows | None = field(default=None, repr=False, compare=False)
+    grids: KernelGrids | None = field(default=None, repr=False, compare=False)
 
     @property
     def lost(self) -> bool:

@@ -134,6 +134,12 @@ class Events:
         found: Found = self._found[find]
         return found
 
+    @property
+    def grid(self) -> Int32:
+        """The number of the grid of each piece of work among `SummaryInput.grids`, which were asked for."""
+        grid: Int32 = self._columns["grid"]
+        return grid
+
     @cached_property
     def roles(self) -> UInt8:
         """The role of each piece of work for the use of its device."""

@@ -51,17 +51,17 @@ class Durations:
     """Durations of work, from which groups are made.
 
     They are kept source by source, rising, with the number of their `shape`, and if there are any, of their `step` and
-    `layer` (-1: none), and with their `turn` if the places of steps are asked for: the order in which they start. Large
-    columns are in files; the groups remain usable after the folder has been removed.
+    `layer` (-1: none). With `grids` they have the number of their `grid`, and their `turn` in steps: the order in which
+    they start. Large columns are in files; the groups remain usable after the folder has been removed.
     """
 
     def __init__(
-        self, spill: Spill, steps: int = 0, layers: int = 0, name: str = "durations", *, turns: bool = False
+        self, spill: Spill, steps: int = 0, layers: int = 0, name: str = "durations", *, grids: bool = False
     ) -> None:
         """`steps` and `layers` are the numbers of steps and layers; `name` is that of the files."""
         self._spill, self._steps = spill, steps
         self._names = ["dur", "shape", *(["step"] if steps else []), *(["layer"] if layers else [])]
-        self._names += ["turn"] if turns and steps else []
+        self._names += [*(["grid"] if grids else []), *(["turn"] if grids and steps else [])]
         self._rows = StoredColumns(spill, name, **{column: "i8" if column == "dur" else "i4" for column in self._names})
 
     def __len__(self) -> int:
@@ -83,46 +83,37 @@ class Durations:
 
         `names` are the whole names of the keys.
         """
-        counts, steps = np.zeros(len(keys), np.int64), np.zeros((len(keys), self._steps))
-        inside = np.zeros((len(keys), self._steps), np.int64)
+        columns = self.columns(by, number, len(keys))
+        there = np.flatnonzero(columns.every.counts).tolist()
+        found = [columns.group(place, keys[place], names[place] if names else None) for place in there]
+        return sorted(found, key=lambda one: -one.total)
+
+    def columns(self, by: str, number: Number, groups: int) -> GroupColumns:
+        """The figures of groups, of which groups are made; `number` returns the group of each row."""
+        counts, steps = np.zeros(groups, np.int64), np.zeros((groups, self._steps))
+        inside = np.zeros((groups, self._steps), np.int64)
         for rows in self._blocks():
             own = number(rows)
-            counts += np.bincount(own, minlength=len(keys))
+            counts += np.bincount(own, minlength=groups)
             if self._steps:
                 _add_steps(steps, inside, own, rows)
-        every = self._column(f"by.{by}", number, counts)
-        within = every
-        if self._steps and int(inside.sum()) < len(self):
-            within = self._column(f"by.{by}.inside", number, inside.sum(axis=1), inside=True)
         turns = None
         if "turn" in self._names:
             turns = self._column(f"by.{by}.turns", number, inside.sum(axis=1), inside=True, turns=True)
-        found = []
-        for place in np.flatnonzero(counts).tolist():
-            of_places = None if turns is None else _of_places(within(place), turns(place), inside[place])
-            mine = self._rising(every(place))
-            total = int(mine.sum())
-            median, p95, p99 = percentiles(mine, (50, 95, 99))
-            found.append(
-                Group(
-                    keys[place],
-                    total,
-                    len(mine),
-                    total / len(mine),
-                    median,
-                    p95,
-                    p99,
-                    int(mine[0]),
-                    int(mine[-1]),
-                    name=names[place] if names else None,
-                    durations=mine,
-                    steps=steps[place] if self._steps else None,
-                    step_counts=inside[place] if self._steps else None,
-                    inside=self._rising(within(place)) if self._steps else None,
-                    places=of_places,
-                )
-            )
-        return sorted(found, key=lambda one: -one.total)
+        rising = len(self._rows.sources) == 1
+        every = Samples(self._column(f"by.{by}", number, counts), counts, rising)
+        within = every
+        if self._steps and int(inside.sum()) < len(self):
+            of_steps = inside.sum(axis=1)
+            within = Samples(self._column(f"by.{by}.inside", number, of_steps, inside=True), of_steps, rising)
+        return GroupColumns(every, within, steps, inside, turns) if self._steps else GroupColumns(every)
+
+    def distinct(self, number: Callable[[dict[str, Any]], Int64]) -> Int64:
+        """The distinct numbers of all rows, in ascending order."""
+        found = np.zeros(0, np.int64)
+        for rows in self._blocks():
+            found = np.union1d(found, number(rows))
+        return found
 
     def totals(self, number: Int32, keys: Sequence[str]) -> list[Group]:
         """A group with its total and count for each key that any row has; `number` is the key of each shape."""
@@ -143,33 +134,94 @@ class Durations:
                 mine = block["step"] >= 0 if inside else slice(None)
                 yield {name: column[mine] for name, column in block.items()}
 
-    def _column(
-        self, name: str, number: Number, counts: Int64, *, inside: bool = False, turns: bool = False
-    ) -> Callable[[int], Int64]:
-        """A function that returns the durations of a group, or where they stand in the order of steps and turns.
+    def _column(self, name: str, number: Number, counts: Int64, *, inside: bool = False, turns: bool = False) -> Int64:
+        """The durations of all groups, or where they stand in the order of steps and turns; group by group.
 
         With `inside` only those in steps. They rise within each source.
         """
-        bounds = np.concatenate([[0], np.cumsum(counts)])
-        found = new_column(self._spill, name, int(bounds[-1]))
-        free = bounds[:-1].copy()
+        free = np.cumsum(counts) - counts
+        found = new_column(self._spill, name, int(counts.sum()))
         for rows in self._blocks(inside=inside):
             own = number(rows)
             counts = np.bincount(own, minlength=len(free))
             values = rows["step"] * np.int64(len(self)) + rows["turn"] if turns else rows["dur"]
-            values = values[sorted_by(own, len(free))]
-            there, first = np.flatnonzero(counts), 0
-            for count, at in zip(counts[there].tolist(), free[there].tolist(), strict=True):
-                found[at : at + count] = values[first : first + count]
-                first += count
+            places = np.repeat(free - (np.cumsum(counts) - counts), counts) + np.arange(len(own))
+            found[places] = values[sorted_by(own, len(free))]
             free += counts
-        return lambda place: found[bounds[place] : bounds[place + 1]]
+        return found
 
-    def _rising(self, durations: Int64) -> Int64:
-        """The durations of a group, which rise within each source."""
-        if len(self._rows.sources) > 1:
-            durations.sort()
-        return durations
+
+class Samples:
+    """Durations of groups, one group after another, those of each group in ascending order.
+
+    `counts` has the number of each group, `bounds` where each begins, and the end.
+    """
+
+    def __init__(self, values: Int64, counts: Int64, rising: bool) -> None:
+        """`rising` says that the values of each group rise already."""
+        self.values, self.counts = values, counts
+        self.bounds: Int64 = np.concatenate([[0], np.cumsum(counts)])
+        self._rising = rising
+
+    def of(self, group: int) -> Int64:
+        """Those of a group."""
+        found: Int64 = self.values[self.bounds[group] : self.bounds[group + 1]]
+        if not self._rising:
+            found.sort()
+        return found
+
+    def of_groups(self, groups: Int64) -> Samples:
+        """Those of some groups, in this order."""
+        counts = self.counts[groups]
+        places = np.repeat(self.bounds[groups] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        values = self.values[places]
+        if not self._rising:
+            values = values[np.lexsort((values, np.repeat(np.arange(len(groups)), counts)))]
+        return Samples(values, counts, True)
+
+
+class GroupColumns(NamedTuple):
+    """The figures of all groups, of which a `Group` is made when it is asked for.
+
+    `within` are the durations in steps, `steps` and `inside` the time and the number of rows of each group (row) in
+    each step, `turns` the order of the durations in steps; None without steps, and without turns.
+    """
+
+    every: Samples
+    within: Samples | None = None
+    steps: Float64 | None = None
+    inside: Int64 | None = None
+    turns: Int64 | None = None
+
+    def group(self, place: int, key: str, name: str | None = None) -> Group:
+        """A group; it has rows."""
+        of_places = None
+        if self.turns is not None and self.within is not None and self.inside is not None:
+            mine = slice(*self.within.bounds[place : place + 2])
+            within, turns = self.within.values[mine], self.turns[mine]
+            order = np.argsort(within, kind="stable")  # those of several sources, before `of` sorts them alone
+            within[:], turns[:] = within[order], turns[order]
+            of_places = _of_places(within, turns, self.inside[place])
+        durations = self.every.of(place)
+        total = int(durations.sum())
+        median, p95, p99 = percentiles(durations, (50, 95, 99))
+        return Group(
+            key,
+            total,
+            len(durations),
+            total / len(durations),
+            median,
+            p95,
+            p99,
+            int(durations[0]),
+            int(durations[-1]),
+            name=name,
+            durations=durations,
+            steps=None if self.steps is None else self.steps[place],
+            step_counts=None if self.inside is None else self.inside[place],
+            inside=None if self.within is None else self.within.of(place),
+            places=of_places,
+        )
 
 
 def _of_places(durations: Int64, turns: Int64, counts: Int64) -> Int64 | None:

@@ -113,7 +113,7 @@ class Samples:
 #: The columns of a shape.
 _SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", "precision", "layer", "comm")
 
-#: The columns of the grid of a launch, a part of shapes where launches are told apart by it.
+#: The columns of the grid of a launch.
 GRID_COLUMNS = ("grid_x", "grid_y", "grid_z")
 
 #: What is added up if there is no device work: calls and operators, else ranges.
@@ -185,10 +185,11 @@ class SummaryInput:
         self._known: dict[str, int] = {}
         self.meanings: dict[Meaning, int] = {}
         self.catalog = Catalog()
-        self.shapes = Shapes((*_SHAPE, *GRID_COLUMNS) if grids else _SHAPE)
+        self.shapes = Shapes(_SHAPE)
+        self.grids = Shapes(GRID_COLUMNS) if grids else None
         self.threads = Shapes(TRACK_COLUMNS[:4])
         self.tracks = Shapes(TRACK_COLUMNS)
-        self.work = StoredColumns(spill, "work", **WORK)
+        self.work = StoredColumns(spill, "work", **WORK, **({"grid": "i4"} if grids else {}))
         self.calls = StoredColumns(spill, "calls", ts="i8", dur="i8", correlation="i8", id="i8", thread="i4")
         self.marks = StoredColumns(spill, "marks", ts="i8", dur="i8", track="i4", meaning="i4")
         self.links = StoredRows(spill, "links")
@@ -290,6 +291,7 @@ class SummaryInput:
             occupancy=occupancy,
             id=batch.column("id").to_numpy()[rows],
             shape=self.shapes.number(batch, rows),
+            **({} if self.grids is None else {"grid": self.grids.number(batch, rows)}),
         )
 
     def _marks(self, batch: Batch, mine: Bools, ts: Int64, dur: Int64) -> None:

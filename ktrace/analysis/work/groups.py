@@ -25,8 +25,7 @@ def heading_of(by: str, work: str) -> str:
 #: Groups kernels without an operation by their whole names; in `groups` only if asked for.
 UNCLASSIFIED = "unclassified"
 
-#: Groups by kernel and grid, for `ktrace diff`, which tests launches of one grid; in `groups` only if asked for. What
-#: stands between both in a key.
+#: Asks for `Summary.grids`, for `ktrace diff`, which tests launches of one grid; what stands before a grid in a key.
 GRID, OF_GRID = "grid", " grid "
 
 #: The key of work whose column isn't known.

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ktrace.analysis.work.groups import CLASSIFIED, GRID, OF_GRID, OTHER, UNCLASSIFIED
+from ktrace.analysis.work.groups import CLASSIFIED, OTHER, UNCLASSIFIED
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.store import Spill
@@ -45,7 +45,6 @@ class Labels:
         """The function that returns the key of a row."""
         own: dict[str, Key] = {
             "kernel": _kernel,
-            GRID: _with_grid,
             "stream": self.stream,
             "device": self._device,
             "rank": lambda row: _text(self.rank(row["source"])),
@@ -88,12 +87,6 @@ class Labels:
 
 def _kernel(row: Shape) -> str:
     return str(row.get("short_name") or row["name"])
-
-
-def _with_grid(row: Shape) -> str:
-    """The kernel and its grid, as far as that is known."""
-    grid = [str(size) for axis in "xyz" if (size := row.get(f"grid_{axis}")) is not None]
-    return _kernel(row) + (OF_GRID + "x".join(grid) if grid else "")
 
 
 def _unclassified(row: Shape) -> str:

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from ktrace.analysis.diff import noise
-from ktrace.analysis.diff.noise import discoveries, evidence, left_out, median_bounds, rank_test
+from ktrace.analysis.diff.noise import (
+    discoveries,
+    evidence,
+    launch_test,
+    left_out,
+    may_differ,
+    median_bounds,
+    rank_test,
+)
+from ktrace.analysis.work.durations import Samples
 
 
 def dealt(a: list[int], b: list[int]) -> Fraction:
@@ -136,3 +145,43 @@ def test_evidence_says_medians_and_spreads() -> None:
     assert found.spread_b == 0.0
     assert found.interval is None
     assert evidence("steps", np.zeros(3), b).ratio is None
+
+
+def many_samples(seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Both sides of 400 groups of 1 to 40 launches: with and without ties, apart and not, some without any spread."""
+    drawn = np.random.default_rng(seed)
+    sides: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+    for _ in range(400):
+        middle, spread = drawn.integers(10, 10**6), drawn.choice([0.0, 0.001, 0.01, 0.3])
+        factor = drawn.choice([1.0, 1.0, 1.003, 1.02, 1.3])
+        for side, scale in zip(sides, (1.0, factor), strict=True):
+            values = middle * scale * drawn.normal(1, spread, drawn.integers(1, 41))
+            side.append(np.sort(np.maximum(values, 0).astype(np.int64)))
+    return sides
+
+
+def samples_of(groups: list[np.ndarray]) -> Samples:
+    return Samples(np.concatenate(groups), np.array([*map(len, groups)]), rising=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranks_of_many_groups_at_once_are_those_of_each(seed: int) -> None:
+    a, b = many_samples(seed)
+    expected = [rank_test(one, other) for one, other in zip(a, b, strict=True)]
+    assert noise._rank_tests(samples_of(a), samples_of(b)).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.015, 0.0002])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_group_that_the_test_finds_is_left_out_before(seed: int, level: float) -> None:
+    a, b = many_samples(seed)
+    ps = [launch_test(one, other) if min(len(one), len(other)) >= 3 else 1.0 for one, other in zip(a, b, strict=True)]
+    may = may_differ(samples_of(a), samples_of(b), np.full(len(a), level))
+    assert not np.any((np.array(ps) <= level) & ~may)
+    assert np.count_nonzero(may) <= 1.3 * np.count_nonzero(np.array(ps) <= level)  # and few others are kept
+
+
+def test_samples_of_several_sources_are_sorted_when_they_are_taken() -> None:
+    samples = Samples(np.array([5, 1, 9, 2, 7]), np.array([2, 3]), rising=False)
+    assert samples.of_groups(np.array([1, 0])).values.tolist() == [2, 7, 9, 1, 5]
+    assert (samples.of(1).tolist(), samples.of(0).tolist()) == ([2, 7, 9], [1, 5])
