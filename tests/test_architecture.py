@@ -287,13 +287,3 @@ def test_the_core_that_probes_use_is_light() -> None:
         and not found.module.startswith(("ktrace.converters", "ktrace.kit."))
     }
     assert used <= LIGHT_CORE, used - LIGHT_CORE
-
-
-def test_files_are_short() -> None:
-    """CONTRIBUTING.md: files stay under about 400 lines. Generated modules are free."""
-    long = {
-        str(file.relative_to(ROOT)): lines
-        for file in ALL
-        if (lines := len(file.read_text("utf-8").splitlines())) > 420 and file.name != "listed.py"
-    }
-    assert not long, long
