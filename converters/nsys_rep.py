@@ -276,4 +276,5 @@ FORMAT = Format(
     via="nsys",
     export=exported,
     closed=True,
+    prose=True,
 )

@@ -225,5 +225,8 @@ FORMAT = Format(
     read=read,
     ranges=ranges,
     read_range=read,
-    words=('"cat"',),
+    words=(
+        *("model_loading_", "session_initialization", "model_run"),
+        *("executor::execute", "_kernel_time", "_fence_before"),
+    ),
 )

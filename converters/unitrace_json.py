@@ -223,5 +223,5 @@ FORMAT = Format(
     patterns=("*.json",),
     probe=probe,
     read=read,
-    words=('"ph"',),
+    words=("host<", "device<", '"gpu_op"', "flow_h2d_", "flow_d2h_", "flow_h2h_", "flow_d2d_"),
 )

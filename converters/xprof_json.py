@@ -264,5 +264,5 @@ FORMAT = Format(
     patterns=("*.trace.json", "perfetto_trace.json"),
     probe=probe,
     read=read,
-    words=('"process_name"',),
+    words=('"/host:', '"/device:'),
 )

@@ -29,4 +29,5 @@ FORMAT = Format(
     probe=probe,
     read="ktrace.converters.arrow.reader:read",
     writer="ktrace.converters.arrow.reader:Writer",
+    prose=True,
 )

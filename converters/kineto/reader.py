@@ -39,8 +39,6 @@ from ktrace.errors import ClosedFormat
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of
-from ktrace.kit.stacks import read_folded
-from ktrace.kit.text.lines import Lines
 from ktrace.kit.trace_json import lists
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Series
 from ktrace.kit.trace_json.document import read_document
@@ -333,6 +331,9 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
     if head[:1] == b"<":
         raise ClosedFormat("is an HTML page, not a trace", path=source.path, remedy=NUMBERS)
     if head and head[:1] not in b"[{":
+        from ktrace.kit.stacks import read_folded
+        from ktrace.kit.text.lines import Lines
+
         return read_folded(Lines(source, conversion), conversion, "range", factor=1000.0, unit="ns")
     return _read_trace(source, conversion, part)
 

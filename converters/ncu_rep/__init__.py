@@ -35,4 +35,5 @@ FORMAT = Format(
     patterns=("*.ncu-rep",),
     probe=probe,
     read="ktrace.converters.ncu_rep.reader:read",
+    prose=True,
 )

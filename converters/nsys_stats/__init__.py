@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample
-from ktrace.kit.text.titles import likely_lines
 
 #: The headings of a report have words of its own (converters/formats.py), or those of a total and of a count.
 _TOTAL = re.compile(r"total[\s_]{0,9}(?:time|proj|message|\()", re.IGNORECASE)
@@ -38,6 +37,8 @@ def _may_be(sample: Sample) -> bool:
     """Whether the text has the words at all; most files don't, and aren't searched for tables."""
     if sample.has_any(_OWN):
         return True
+    from ktrace.kit.text.titles import likely_lines
+
     return any(map(_has_total_and_count, (line for _, line in likely_lines(sample, ("total",)))))
 
 

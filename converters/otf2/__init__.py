@@ -44,4 +44,5 @@ FORMAT = Format(
     probe=probe,
     read="ktrace.converters.otf2.reader:read",
     reads_folders=True,
+    prose=True,
 )

@@ -61,4 +61,5 @@ FORMAT = Format(
     read_part="ktrace.converters.parquet.reader:read",
     scan="ktrace.converters.parquet.dataset:scanned",
     reads_folders=True,
+    prose=True,
 )

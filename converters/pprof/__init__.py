@@ -77,4 +77,5 @@ FORMAT = Format(
     patterns=("*.pprof", "*.pb", "*.prof"),
     probe=probe,
     read="ktrace.converters.pprof.reader:read",
+    prose=True,
 )

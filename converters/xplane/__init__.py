@@ -87,4 +87,5 @@ FORMAT = Format(
     probe=probe,
     read="ktrace.converters.xplane.reader:read",
     reads_folders=True,
+    prose=True,
 )

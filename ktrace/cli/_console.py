@@ -26,7 +26,6 @@ from ktrace.cli._programs import note_line, told_as_json
 from ktrace.errors import OutputError, UsageError
 from ktrace.page.render import WRITTEN, rendered
 from ktrace.tables import Limits, escape_controls, fitted, time_text
-from ktrace.tables.text import answer
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
@@ -59,6 +58,8 @@ def tell_json(line: str) -> None:
 
 def put_answer(schema: str, members: Mapping[str, object]) -> None:
     """Prints the answer of a command as JSON."""
+    from ktrace.tables.text import answer
+
     put(answer(schema, members))
 
 

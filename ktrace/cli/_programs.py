@@ -16,7 +16,6 @@ from typing import Any
 import click
 
 from ktrace.errors import InternalError, KtraceError, UsageError
-from ktrace.tables.text import json_text
 
 #: The variable that decides before any option is parsed: json or text.
 ERRORS = "KTRACE_ERRORS"
@@ -49,7 +48,7 @@ def note_line(line: str, facts: Mapping[str, object]) -> str:
     """A warning or a note as a line of JSON, '' for an empty one."""
     warning = line.startswith("warning: ") or facts.get("severity") in ("skip", "cut")
     told = {"message": line.removeprefix("warning: ").strip(), **facts}
-    return json_text({"warning" if warning else "note": told}) if told["message"] else ""
+    return _as_line({"warning" if warning else "note": told}) if told["message"] else ""
 
 
 #: What Python and its libraries say without memory for a thread, an object or a library.
@@ -81,4 +80,10 @@ def error_line(error: BaseException, code: int) -> str:
     """The error as a line of JSON."""
     kind, ours = as_ours(error)
     found: dict[str, Any] = ours.document() | {"kind": kind, "exit_code": code}
-    return json_text({"error": found})
+    return _as_line({"error": found})
+
+
+def _as_line(document: dict[str, Any]) -> str:
+    from ktrace.tables.text import json_text  # most commands have nothing to say
+
+    return json_text(document)

@@ -131,8 +131,8 @@ class Format:
 
     words, database, prose, reads_folders
         The probe isn't even imported for an input that can't be of the format: without one of `words`, in lower case,
-        in its head or tail, without tables for a `database`, or if it begins as JSON for `prose`, or for a folder
-        unless the format `reads_folders`.
+        in its head or tail, without tables for a `database`, or if it begins as JSON for `prose` (text or bytes that
+        never do), or for a folder unless the format `reads_folders`.
     max_score
         The best score of the probe; a format that may claim any table is asked only where no other one is sure.
     package

@@ -39,7 +39,7 @@ _CONDITIONS = ("name", "kind", "format")
 _ESCAPE = re.compile(r"\\.")
 _REPEATED = re.compile(r"\{[\d,]*\}")
 _FLAGS = re.compile(r"\(\?[a-hj-wyzA-Z]*[ix][a-zA-Z]*\)")
-_SIGNS = frozenset(r".^$*+?{}[]\|()")
+_LITERAL = re.compile(r"[^.^$*+?{}\[\]\\|()]+")
 
 #: How many texts are looked for before a regular expression is, and by how many letters they are found.
 _CHOICES, _LETTERS = 40, 3
@@ -70,17 +70,17 @@ class Pattern:
     """
 
     def __init__(self, text: str) -> None:
-        self._text, self._plain = text, _ESCAPE.sub("", text)
+        self.text, self._plain = text, _ESCAPE.sub("", text)
         self.exact = self._plain != self._plain.lower()
         self.needed = needed(text)
 
     @cached_property
     def _search(self) -> Callable[[str], re.Match[str] | None]:
         """Compiled when a name is first looked at: most of hundreds are never needed."""
-        regex = re.compile(self._text)
+        regex = re.compile(self.text)
         # A search would try `^` at each place of the text.
         whole = _branches(_without_classes(self._plain.replace("\\", ".")), 0)[2] == 1
-        return regex.match if self._text.startswith("^") and whole else regex.search
+        return regex.match if self.text.startswith("^") and whole else regex.search
 
     def find(self, name: str, small: str) -> re.Match[str] | None:
         """The first match in `name`; `small` is the name in small letters."""
@@ -94,6 +94,8 @@ def needed(pattern: str) -> tuple[str, ...]:
     needed("(?<![a-z])(?:kda|gdn)_x?")     ("kda", "gdn")
     needed("layers?_")                     ("layer",)
     """
+    if _LITERAL.fullmatch(pattern):
+        return (pattern,)
     if _FLAGS.search(pattern):
         return ()
     return _branches(_REPEATED.sub("*", _without_classes(_ESCAPE.sub(".", pattern))), 0)[0]
@@ -115,14 +117,14 @@ def _without_classes(pattern: str) -> str:
 def _branches(plain: str, place: int) -> tuple[tuple[str, ...], int, int]:
     """What is needed by a group whose content begins here, the place behind it, and how many alternatives it has."""
     found: list[tuple[str, ...]] = [()]
-    run = ""
     while place < len(plain):
-        letter, optional = plain[place], plain[place + 1 : place + 2] in ("?", "*")
-        place += 1
-        if letter not in _SIGNS and not optional:
-            run += letter
+        if run := _LITERAL.match(plain, place):
+            place = run.end()
+            optional = plain[place : place + 1] in ("?", "*")
+            found[-1] = _better(found[-1], (run[0][:-1] if optional else run[0],))
             continue
-        found[-1], run = _better(found[-1], (run,)), ""
+        letter = plain[place]
+        place += 1
         if letter == "|":
             found.append(())
         elif letter == ")":
@@ -132,14 +134,13 @@ def _branches(plain: str, place: int) -> tuple[tuple[str, ...], int, int]:
             words, place, _ = _branches(plain, place + 2 * plain.startswith("?:", place))
             if plainly and plain[place : place + 1] not in ("?", "*"):
                 found[-1] = _better(found[-1], words)
-    found[-1] = _better(found[-1], (run,))
     words = tuple(dict.fromkeys(word for branch in found for word in branch))
     return (words if all(found) and len(words) <= _CHOICES else ()), place, len(found)
 
 
 def _better(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     """Of two sets of texts the one that fewer names contain: that whose shortest text is longer."""
-    return max((one, other), key=lambda words: min(map(len, words), default=0)) if any(other) else one
+    return other if min(map(len, other), default=0) > min(map(len, one), default=0) else one
 
 
 @dataclass(frozen=True)
@@ -316,9 +317,10 @@ def _rule(rule: Any, path: str, where: str) -> TaxonomyRule:
 
 
 def _pattern(text: str, values: dict[str, str | None], path: str, where: str) -> Pattern:
+    if path == _BUILTIN:  # a test compiles these
+        return Pattern(text)
     try:
-        if path != _BUILTIN:  # a test compiles these
-            re.compile(text)
+        re.compile(text)
         for value in values.values():
             if value and "\\" in value:
                 re.compile(f"(?:{text})|").search("").expand(value)  # type: ignore[union-attr]

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ktrace.tables import Table
-from ktrace.tables.text import as_csv, as_json, as_markdown, as_text
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
@@ -44,6 +43,8 @@ def rendered(
     beside the tables, with its `findings` or without. `width` and `colour`
     describe the terminal that shows the text. Raises ValueError for another format.
     """
+    from ktrace.tables.text import as_csv, as_json, as_markdown, as_text  # conversions print no tables
+
     if format == "text":
         return as_text(tables, width=width, colour=colour)
     if format == "csv":

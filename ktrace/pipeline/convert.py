@@ -28,10 +28,11 @@ from ktrace.output.write import open_sink, write_batches
 from ktrace.pipeline.read import Progress, read_selected
 from ktrace.pipeline.selection import Options, Selection, Unaligned, selected
 from ktrace.report import Report
-from ktrace.stages.align import Align
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from ktrace.stages.align import Align
 
 #: Ways in which Perfetto traces show device work; "auto" means "stages".
 GPU_FORMS = ("auto", "stages", "slices")
@@ -317,6 +318,8 @@ def merge(
 def _alignment(align: str | Align, offsets: Mapping[str, int | str] | None, keep_shift: bool) -> Align:
     """Returns the alignment with the offsets that are added to it."""
     if isinstance(align, str):
+        from ktrace.stages.align import Align
+
         wanted = Align.of(align, offsets)
     else:
         wanted = replace(align, offsets={**align.offsets, **(offsets or {})})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -217,6 +216,8 @@ class Selection:
         }
         if self.map is not None:
             deciding["map"] = mapping_of(self.map).text()
+        from hashlib import sha256
+
         return sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -334,10 +334,14 @@ def test_a_trace_is_classified_whole_and_comes_back_equal(tmp_path: Path) -> Non
 
 
 def test_every_pattern_of_the_rules_is_a_regular_expression() -> None:
-    """They are compiled when a name is first looked at, which must not fail then."""
+    """They are compiled when a name is first looked at, which must not fail then. Values use groups that are there."""
     for rule in builtin_rules():
         for pattern in rule.names:
             pattern.find("", "")
+            empty = re.compile(f"(?:{pattern.text})|").search("")
+            assert empty is not None
+            for value in filter(None, rule.values.values()):
+                empty.expand(value)
 
 
 def test_the_page_names_every_operation_and_library() -> None:

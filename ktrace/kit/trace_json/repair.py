@@ -264,13 +264,18 @@ def decode_mended(text: bytes, report: Report) -> Any:
     return value
 
 
+#: What each byte outside of texts adds to the depth.
+_STEP = np.zeros(256, np.int8)
+_STEP[[*b"[{"]], _STEP[[*b"]}"]] = 1, -1
+
+
 def shallow(text: bytes) -> tuple[bytes, list[Repair], bool]:
     """Replaces lists and objects in more than `_DEEPEST` others by a text; also returns whether all of these end."""
     cells = np.frombuffer(text, np.uint8)
-    places = np.flatnonzero(np.isin(cells, np.frombuffer(b"[]{}", np.uint8)))
+    places = np.flatnonzero(_STEP[cells])
     places = places[np.searchsorted(unescaped_quotes(cells), places) % 2 == 0]
-    steps = np.where(np.isin(cells[places], np.frombuffer(b"[{", np.uint8)), 1, -1)
-    depth = np.cumsum(steps)
+    steps = _STEP[cells[places]]
+    depth = np.cumsum(steps, dtype=np.int64)
     begins = places[(depth == _DEEPEST + 1) & (steps > 0)].tolist()
     ends = (places[(depth == _DEEPEST) & (steps < 0)] + 1).tolist()
     pieces: list[bytes] = []

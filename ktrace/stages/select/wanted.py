@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from ktrace.errors import UsageError
 from ktrace.input.options import documented, option
-from ktrace.naming.phases import phase_test
 from ktrace.tables import parse_interval, parse_time
 
 #: The margin around a row, in ns.
@@ -113,6 +112,8 @@ class Crop:
         if self.step is not None:
             steps_of(self.step)
         if self.phase is not None:
+            from ktrace.naming.phases import phase_test
+
             phase_test(self.phase)
 
     @property
