@@ -16,18 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from ktrace.kit.timelines import plain
-from ktrace.model.arrays import Bools, Int64
+from ktrace.model.arrays import Bools, Int64, Integers
 from ktrace.model.batch import DEVICE_KINDS
+from ktrace.model.json_text import encoded
 from ktrace.model.masks import words_in
 from ktrace.naming.short_names import short_name
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.stages.order import TimelineBatch
-from ktrace.store.joins import greatest_so_far
+from ktrace.store.joins import greatest_so_far, sorted_by
 
 from .. import field_numbers as f
 from ..sidecar import DERIVED_SEQUENCES
@@ -62,8 +62,8 @@ class Pieces:
 
     `gap` is how long the track was idle before, below 1 where the piece continues the one before, and `origin` the
     start of the uninterrupted work that the piece begins with. `busy` is the length of the union of the work in ns,
-    `work` how long work of each operation takes (two dimensions), `longest` the duration of the longest and `name` the
-    number of its name.
+    `work` how long work of each operation takes (a column each, the first for others), `longest` the duration of the
+    longest and `name` the number of its name.
     """
 
     track: Int64
@@ -106,6 +106,8 @@ class Pieces:
 
 def _joined(parts: list[Pieces]) -> Pieces:
     """All pieces in the order of tracks and time."""
+    width = max(part.work.shape[1] for part in parts)
+    parts = [replace(part, work=np.pad(part.work, ((0, 0), (0, width - part.work.shape[1])))) for part in parts]
     columns = [np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Pieces)]
     order = np.lexsort((columns[1], columns[0]))
     return Pieces(*(column[order] for column in columns))
@@ -113,7 +115,7 @@ def _joined(parts: list[Pieces]) -> Pieces:
 
 def _none() -> Pieces:
     empty = np.empty(0, np.int64)
-    return Pieces(*(empty,) * 10, np.empty((0, _OPERATIONS + 1), np.int64))
+    return Pieces(*(empty,) * 10, np.empty((0, 1), np.int64))
 
 
 class Reach:
@@ -149,6 +151,16 @@ class Reach:
         return gap, origin, np.maximum(end - np.maximum(start, before), 0)
 
 
+def _values_of(codes: Integers, value: Callable[[int], Any]) -> Int64:
+    """The value of each code; `value` is asked once for each that there is."""
+    used = np.flatnonzero(np.bincount(codes))
+    values = np.array([value(one) for one in used.tolist()], np.int64)
+    table = np.zeros((len(used) and int(used[-1]) + 1, *values.shape[1:]), np.int64)
+    table[used] = values
+    found: Int64 = table[codes]
+    return found
+
+
 class BusyPieces:
     """Gathers the busy pieces of streams from batches in the order of time. `most` is the most pieces."""
 
@@ -165,16 +177,16 @@ class BusyPieces:
 
     def add(self, batch: TimelineBatch, stream_of: Callable[[int], int]) -> None:
         """Adds the device work of a batch; `stream_of` returns the track whose stream a track belongs to."""
-        rows = np.flatnonzero(batch.work & words_in(batch.column("kind"), DEVICE_KINDS))
+        kinds = batch.column("kind")
+        rows = np.flatnonzero(batch.work & words_in(kinds, DEVICE_KINDS))
         if not len(rows):
             return
-        tracks, of = np.unique(batch.track[rows], return_inverse=True)
-        track = np.array([stream_of(one) for one in tracks.tolist()], np.int64)[of]
-        order = np.argsort(track, kind="stable")
-        rows, track = rows[order], track[order]
+        track = _values_of(batch.track[rows], stream_of)
+        rows = rows[order := sorted_by(track, int(track.max()) + 1)]
+        track = track[order]
         start = batch.column("ts").to_numpy()[rows]
         dur = batch.durations[rows]
-        kernel = words_in(batch.column("kind"), ("kernel",))[rows]
+        kernel = words_in(kinds, ("kernel",))[rows]
         name, operation = self._named(batch, rows, kernel)
         self._gather(track, start, start + dur, kernel.astype(np.int64), name, operation)
 
@@ -187,21 +199,20 @@ class BusyPieces:
         cut = (gap > 0) & (one.cells(self._cell) | (gap >= self._least)) if self._least else gap > 0
         cut[np.flatnonzero(np.diff(track, prepend=track[0] - 1))] = True
         new, piece = one.joined(cut), np.cumsum(cut) - 1
-        work = np.zeros(len(new) * (_OPERATIONS + 1), np.int64)
-        np.add.at(work, piece * (_OPERATIONS + 1) + operation, dur)
-        self._parts.append(replace(new, work=work.reshape(len(new), -1)))
+        width = len(self.operations) + 1
+        work = np.bincount(piece * width + operation, dur, len(new) * width)  # exact below 2^53 ns, 104 days
+        self._parts.append(replace(new, work=work.astype(np.int64).reshape(len(new), -1)))
         self._waiting += len(new)
         if self._waiting > max(2 * self._most, len(self._parts[0])):
             self.finish()
 
     def _named(self, batch: TimelineBatch, rows: Int64, kernel: Bools) -> tuple[Int64, Int64]:
         """Returns the number of the name of each row, and that of its operation."""
-        names = plain(batch, "name").take(pa.array(rows)).dictionary_encode()
-        codes = names.indices.to_numpy(zero_copy_only=False).astype(np.int64) * 2 + kernel
-        distinct, back = np.unique(codes, return_inverse=True)
-        texts = names.dictionary.to_pylist()
-        found = np.array([self._number(texts[code // 2], bool(code % 2)) for code in distinct.tolist()], np.int64)
-        return found[back, 0], found[back, 1]
+        names = encoded(batch.column("name"))
+        codes = names.indices.fill_null(0).to_numpy()[rows] * np.int64(2) + kernel
+        words = names.dictionary
+        both = _values_of(codes, lambda code: self._number(words[code // 2].as_py(), bool(code % 2)))
+        return both[:, 0], both[:, 1]
 
     def _number(self, name: str, kernel: bool) -> tuple[int, int]:
         known = self._numbers.get((name, kernel))
@@ -216,11 +227,12 @@ class BusyPieces:
         return known
 
     def _operation(self, word: str) -> int:
+        """The number of an operation from 1, 0 for those that aren't told apart."""
         if word not in self.operations:
             if len(self.operations) >= _OPERATIONS:
-                return _OPERATIONS
+                return 0
             self.operations.append(word)
-        return self.operations.index(word)
+        return self.operations.index(word) + 1
 
     def finish(self) -> Pieces:
         """Returns the pieces so far in the order of tracks and time, no more than there may be."""
@@ -251,8 +263,9 @@ class BusyPieces:
         many = int(pieces.kernels[number] + pieces.others[number])
         if many == 1 and pieces.name[number] >= 0:
             return self.names[int(pieces.name[number])]
-        most = int(pieces.work[number].argmax())
-        word = self.operations[most] if most < len(self.operations) else "other"
+        others, *known = pieces.work[number].tolist()
+        most = max(known, default=0)
+        word = self.operations[known.index(most)] if most >= others and known else "other"
         share = 100 * int(pieces.busy[number]) // max(int(pieces.end[number] - pieces.start[number]), 1)
         return f"{word} ({many:,}, {share} % busy)"
 

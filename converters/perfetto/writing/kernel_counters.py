@@ -21,6 +21,7 @@ from ktrace.kit.timelines import plain
 from ktrace.model.arrays import AnyArray, Bools, Int64
 from ktrace.model.batch import EventRows
 from ktrace.model.masks import present, words_in
+from ktrace.store.joins import group_start_mask
 
 from .. import field_numbers as f
 from ..sidecar import LAUNCH_METRICS
@@ -110,9 +111,13 @@ class KernelCounters:
         last = _idle(np.array([*ends], np.int64), np.array([*ends.values()], np.int64))
         rows, idle = self._parts[0], np.concatenate([*self._idle, last])
         has, at = _next_idle(rows, idle)
-        found = np.zeros(len(at), _ROW)
-        found["gpu"], found["ts"], found["name"] = rows["gpu"][has], idle["ts"][at], rows["name"][has]
-        return self._encoded(np.unique(found))
+        gpu, ts, name = rows["gpu"][has], idle["ts"][at], rows["name"][has]
+        order = np.lexsort((name, gpu, ts))
+        gpu, ts, name = gpu[order], ts[order], name[order]
+        distinct = group_start_mask((ts, gpu, name))
+        found = np.zeros(np.count_nonzero(distinct), _ROW)
+        found["gpu"], found["ts"], found["name"] = gpu[distinct], ts[distinct], name[distinct]
+        return self._encoded(found)
 
     @property
     def dropped_kernels(self) -> int:

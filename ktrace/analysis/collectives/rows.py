@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import durations
@@ -65,6 +66,9 @@ _STATED = frozenset(
         *("Input Dims", "Input type", "output_sizes", "output_dtypes"),
     )
 )
+
+#: Finds one of them in the JSON text of arguments, or a letter of it that is written as its number.
+_STATED_IN_TEXT = "|".join(['"(?:' + "|".join(sorted(_STATED)) + ')"', r"\\u00"])
 
 #: Greatest number that counts as a size.
 _LIMIT = 1 << 62
@@ -373,12 +377,14 @@ class CollectiveRows:
         return self._of_hccl(batch.column("name")) & ~truth(batch.column("stream").is_valid())
 
     def _facts_of(self, rows: Batch) -> Int32:
-        """The number of the facts of each row; equal arguments are decoded once."""
+        """The number of the facts of each row; equal arguments are decoded once, and only those that state any."""
         words = encoded(rows.args_text(_STATED))
         known = self._facts
-        found = [known.setdefault(_facts(text), len(known)) for text in words.dictionary.to_pylist()]
-        numbers = np.array([*found, known.setdefault(Facts(), len(known))], np.int32)
-        codes: Int64 = words.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
+        numbers = np.full(len(words.dictionary) + 1, known.setdefault(Facts(), len(known)), np.int32)
+        stating = pc.indices_nonzero(pc.match_substring_regex(words.dictionary, _STATED_IN_TEXT))
+        texts = words.dictionary.take(stating).to_pylist()
+        numbers[stating] = [known.setdefault(_facts(text), len(known)) for text in texts]
+        codes: Int64 = words.indices.fill_null(len(words.dictionary)).to_numpy(zero_copy_only=False)
         chosen: Int32 = numbers[codes]
         return chosen
 

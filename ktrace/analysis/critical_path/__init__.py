@@ -37,7 +37,6 @@ from ktrace.analysis.critical_path.path import (
     words,
 )
 from ktrace.analysis.work.device_work import Work, natural
-from ktrace.analysis.work.durations import sorted_by
 from ktrace.analysis.work.gaps import CAUSES, NOTES
 from ktrace.analysis.work.gather import kinds_in
 from ktrace.analysis.work.groups import OTHER
@@ -45,7 +44,7 @@ from ktrace.analysis.work.question import Answer, Explanation, Labels
 from ktrace.model.arrays import Int64, Integers
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.store import Spill
-from ktrace.store.joins import distinct
+from ktrace.store.joins import distinct, sorted_by
 from ktrace.tables import Cell, Column, Table, percent
 
 #: The columns of the model that it looks at, in addition to those of any summary.

@@ -26,18 +26,10 @@ from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, new_column
 from ktrace.model.arrays import AnyArray, Float64, Floats, Int32, Int64, Integers
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
+from ktrace.store.joins import sorted_by
 
 #: Returns the number of the group of each row, from columns.
 Number = Callable[[dict[str, Any]], Int32]
-
-#: numpy uses radix sort for 16-bit numbers, which is many times faster.
-_SHORT = 1 << 16
-
-
-def sorted_by(group: Integers, groups: int) -> Int64:
-    """The indices of rows sorted by group; rows of one group keep their order."""
-    short = group.astype(np.uint16) if groups <= _SHORT else group
-    return np.argsort(short, kind="stable")
 
 
 def by_group(group: Integers, groups: int) -> Callable[[int], Int64]:

@@ -26,7 +26,7 @@ from ktrace.conversion import Conversion
 from ktrace.kit.canonical import RECORD, is_json, kinds
 from ktrace.model.arrays import Int64, is_number
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, fields, is_required
-from ktrace.model.json_text import NOT_JSON, decoded, dump_json, load_json, refuse_deep
+from ktrace.model.json_text import MOST_LEVELS, NOT_JSON, decoded, dump_json, load_json, refuse_deep
 
 Faults = dict[int, str]
 
@@ -284,7 +284,8 @@ def _are_objects(texts: pa.StringArray) -> bool:
         return False
     lines = pc.binary_join_element_wise(texts, "\n", "")
     try:
-        refuse_deep(lines.buffers()[2] or b"")
+        if (pc.max(pc.binary_length(texts)).as_py() or 0) > MOST_LEVELS:
+            refuse_deep(lines.buffers()[2] or b"")
         return len(_OBJECT.decode_lines(lines.buffers()[2] or b"")) == len(texts)
     except NOT_JSON:
         return False

@@ -32,7 +32,7 @@ _FINITE = 300
 _EXPONENT = re.compile(rb"[eE]")
 
 #: How lists and objects begin.
-_NESTED = (b"[", b"{")
+_NESTED = frozenset((b"[", b"{"))
 
 
 class _Codes(dict[bytes, int]):
@@ -122,7 +122,9 @@ def raw_column(codes: Int32, every: list[bytes], *, as_text: bool, null: bool) -
             return plain.take(pa.array(codes, mask=codes < 0))
         except (OverflowError, TypeError, pa.ArrowInvalid):
             pass
-    return dictionary_of(codes, pa.array([_spelled(text) for text in texts], pa.binary()))
+    if kinds != {"raw"}:
+        texts = [_spelled(text) for text in texts]
+    return dictionary_of(codes, pa.array(texts, pa.binary()))
 
 
 def _kinds(texts: list[bytes]) -> set[str]:
@@ -130,6 +132,8 @@ def _kinds(texts: list[bytes]) -> set[str]:
     firsts = {text[:1] for text in texts}
     if firsts == {b'"'}:
         return {"str"}
+    if firsts and firsts <= _NESTED:
+        return {"raw"}
     if firsts <= _DIGITS and not _EXPONENT.search(every := b",".join(texts)):
         points = every.count(b".")
         if not points:
