@@ -27,7 +27,7 @@ from ktrace.model.catalog import Catalog
 from ktrace.naming.taxonomy import SENDS, WAITING, operation_in
 from ktrace.stages.align.collectives import CollectiveRow, Fit, Keyed, fits
 from ktrace.stages.align.moves import Move, by_auto
-from ktrace.store.joins import combined, distinct
+from ktrace.store.joins import combined, distinct, is_among
 
 
 class Rank(NamedTuple):
@@ -112,7 +112,7 @@ def found_in(rows: CollectiveRows, work: Work) -> Found:
     for source in rows.sources:
         mine = rows.of(source)
         if len(mine["grade"]) and mine["grade"][0] == KERNEL:
-            passed = np.isin(mine["id"], work.gathered.work.of(source)["id"])
+            passed = is_among(mine["id"], work.gathered.work.of(source)["id"])
             mine = mine if passed.all() else {name: column[passed] for name, column in mine.items()}
             mine = _with_names(rows, work, source, mine)
         columns.append(mine)
@@ -183,10 +183,10 @@ def join(found: Found) -> None:
     """Finds the same collective on several ranks, and fills in `joint`."""
     together = found.of_kinds([kind.joint for kind in found.kinds])
     places = [np.flatnonzero(together & (found.rank == rank)) for rank in range(len(found.ranks))]
-    keyed = [Keyed(_as_rows(found, mine)) for mine in places]
     there = [rank for rank, mine in enumerate(places) if len(mine)]
     if len(there) < 2:
         return
+    keyed = [Keyed(_as_rows(found, mine)) for mine in places]
     found.way = max(keyed[rank].way for rank in there)
     known: dict[Any, int] = {}
     for rank in there:

@@ -15,7 +15,7 @@ import numpy as np
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.model.arrays import Bools, Int32, Int64
-from ktrace.store.joins import combined, distinct, group_start_mask
+from ktrace.store.joins import combined, distinct, group_start_mask, is_among
 
 #: The latency that is assumed, in ns, if fewer than so many launches on an idle device are known.
 ASSUMED, SAMPLES = 10_000, 8
@@ -171,7 +171,7 @@ def graph_calls(work: Work, events: Events) -> Bools:
     if not names:
         return np.zeros(len(calls["ts"]) + 1, np.bool_)
     ids = spans["id"][_named(_GRAPH, names)[spans["name"]]]
-    return np.append(np.isin(calls["id"], ids), False)
+    return np.append(is_among(calls["id"], ids), False)
 
 
 def _unseen(pieces: _Pieces, work: Work, events: Events) -> Bools:
