@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +13,9 @@ from ktrace.cli._console import tell
 from ktrace.cli._options import limits_option
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import KtraceError, import_extra
+
+if TYPE_CHECKING:
+    from ktrace.analysis.mcp.session import Session
 
 #: The environment variable with the token of a server by HTTP.
 TOKEN = "KTRACE_MCP_TOKEN"
@@ -60,13 +65,21 @@ def command(allow: tuple[str, ...], export_to: str | None, memory: int, http: in
     import_extra("mcp", "mcp", "ktrace mcp", error=KtraceError)
     import_extra("duckdb", "mcp", "ktrace mcp", error=KtraceError)
     from ktrace.analysis.mcp.access import Access
-    from ktrace.analysis.mcp.server import serve_http, serve_stdio
     from ktrace.analysis.mcp.session import Session
 
-    session = Session(Access(allow or (".",), export_to), memory)
-    if http is None:
-        serve_stdio(session)
-        return
+    with closing(Session(Access(allow or (".",), export_to), memory)) as session:
+        if http is None:
+            from ktrace.analysis.mcp.server import serve_stdio
+
+            serve_stdio(session)
+        else:
+            _serve_http(session, http)
+
+
+def _serve_http(session: Session, port: int) -> None:
+    """Serves by HTTP, and tells the address, and the token unless the user chose it."""
+    from ktrace.analysis.mcp.http import serve_http
+
     given = os.environ.get(TOKEN, "")
     token = given or secrets.token_urlsafe()
 
@@ -75,4 +88,4 @@ def command(allow: tuple[str, ...], export_to: str | None, memory: int, http: in
         if not given:
             tell(f"token: {token}", err=True)
 
-    serve_http(session, http, token, ready)
+    serve_http(session, port, token, ready)

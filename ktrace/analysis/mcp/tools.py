@@ -137,7 +137,7 @@ def kernel(session: Session, handle: str, name: str, **limits: Any) -> Answer:
     opened, page = session.get(handle), Page(**limits)
     groups = named(_named(opened, "kernel"), name)
     words = [str(row[0]) for table in groups for row in table.rows]
-    found = opened.ask(_LAUNCHES, {"names": words, "rows": page.rows}, rows=page.rows)
+    found = session.ask(opened, _LAUNCHES, {"names": words, "rows": page.rows}, rows=page.rows)
     return page.of([*groups, as_table(found, "launches")], _notes(opened))
 
 
@@ -184,9 +184,9 @@ def window(
 ) -> Answer:
     opened, page = session.get(handle), Page(**limits)
     asked = {"begin": begin_ns, "end": end_ns, "kinds": list(kinds) if kinds else None}
-    count = opened.ask(f"select count(*) as n from {_OVERLAPPING}", asked, rows=1)["n"][0].as_py()
+    count = session.ask(opened, f"select count(*) as n from {_OVERLAPPING}", asked, rows=1)["n"][0].as_py()
     sql = f"select {_SHOWN} from {_OVERLAPPING} order by ts, id limit {page.rows} offset {page.place[1]}"
-    found = opened.ask(sql, asked, rows=page.rows)
+    found = session.ask(opened, sql, asked, rows=page.rows)
     return page.part(as_table(found, "window"), count)
 
 
@@ -228,7 +228,7 @@ def query(
     elif sql is None:
         raise UsageError("there is no query", expected="sql, or the cursor of an earlier answer")
     else:
-        found = opened.ask(sql, params, rows=_KEPT)
+        found = session.ask(opened, sql, params, rows=_KEPT)
         name = session.keep(handle, found)
     notes = (
         [f"The answer has {_KEPT:,} rows or more; those after them are left out."] if found.num_rows == _KEPT else []
