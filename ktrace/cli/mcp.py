@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ktrace.cli._console import tell
-from ktrace.cli._options import limits_option
+from ktrace.cli._options import as_size, limits_option
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import KtraceError, import_extra
 
@@ -24,12 +24,6 @@ TOKEN = "KTRACE_MCP_TOKEN"
 _OF_OTHERS = ("KTRACE_PLUGINS", "KTRACE_NSYS")
 
 
-def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
-    from ktrace.stages.split import parse_size
-
-    return parse_size(value)
-
-
 @click.command("mcp")
 @click.option(
     "--allow",
@@ -39,7 +33,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
 )
 @click.option("--export-to", metavar="DIR", help="The only folder that files are written to; by default none.")
 @click.option(
-    "--memory", metavar="SIZE", default="2GiB", callback=_size, show_default=True, help="What open traces may take."
+    "--memory", metavar="SIZE", default="2GiB", callback=as_size, show_default=True, help="What open traces may take."
 )
 @click.option(
     "--http",

@@ -11,15 +11,17 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-from jsonschema import Draft202012Validator
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from ktrace import __version__
-from ktrace.analysis.mcp.answers import as_text
+from ktrace.analysis.mcp.answers import as_text, cut, sendable
 from ktrace.analysis.mcp.session import Session
-from ktrace.analysis.mcp.tools import TOOLS, Tool
-from ktrace.errors import InternalError, KtraceError, UsageError, error_text
+from ktrace.analysis.mcp.tools import TOOLS, Tool, checked
+from ktrace.errors import KtraceError, UsageError, error_text
+from ktrace.tables import shortened
+
+_TRY = "check the name, and the space in TMPDIR"
 
 #: Calls that are answered at a time.
 CALLS = 64
@@ -77,18 +79,20 @@ def answered(session: Session, name: str, arguments: dict[str, Any]) -> dict[str
     try:
         tool = TOOLS.get(name)
         if tool is None:
-            raise UsageError(f"there is no tool '{name}'", expected=", ".join(TOOLS))
-        fault = next(Draft202012Validator(tool.takes).iter_errors(arguments), None)
-        if fault is not None:
-            raise UsageError(f"{name}: {fault.message}", expected=", ".join(tool.takes["properties"]))
-        answer = tool.run(session, **arguments)
-        session.tidy()
-        return answer
+            raise UsageError(f"there is no tool '{shortened(name, 100)}'", expected=", ".join(TOOLS))
+        return sendable(tool.run(session, **checked(tool, arguments)))
     except KtraceError as error:
-        told = error
+        told = {key: text for key, text in error.document().items() if text}
+    except OSError as error:  # of a name that the system doesn't take, of a disk
+        named = str(arguments.get("path") or arguments.get("name") or "")
+        told = {"kind": "system", "message": error.strerror or error_text(error), "file": named, "remedy": _TRY}
+    except MemoryError:
+        told = {"kind": "memory", "message": "the server is out of memory", "remedy": "start it with less --memory"}
     except Exception as error:  # a bug, which must not end the server
-        told = InternalError(f"{error_text(error)}: this is a bug in ktrace")
-    return {"error": {key: text for key, text in told.document().items() if text}}
+        told = {"kind": "internal", "message": f"{error_text(error)}: this is a bug in ktrace"}
+    finally:
+        session.tidy()
+    return sendable(cut({"error": told}))
 
 
 def _declared(tool: Tool) -> types.Tool:

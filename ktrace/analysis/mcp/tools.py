@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from ktrace.analysis.mcp.answers import (
     EXPORTED,
     FINDINGS,
@@ -20,6 +22,7 @@ from ktrace.analysis.mcp.answers import (
     cut,
     named,
     number,
+    require_text,
     text,
     texts,
 )
@@ -61,6 +64,20 @@ def _tool(
         return run
 
     return made
+
+
+def checked(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as the tool takes them: 20.0 is a whole number, and a list has nothing twice.
+
+    Raises UsageError for those that it doesn't take.
+    """
+    require_text(arguments)
+    fault = next(Draft202012Validator(tool.takes).iter_errors(arguments), None)
+    if fault is not None:
+        raise UsageError(f"{tool.name}: {fault.message}", expected=", ".join(tool.takes["properties"]))
+    kinds = {name: one["type"] for name, one in tool.takes["properties"].items()}
+    made: dict[str, Callable[[Any], Any]] = {"integer": int, "array": lambda several: list(dict.fromkeys(several))}
+    return {name: made.get(kinds[name], lambda same: same)(value) for name, value in arguments.items()}
 
 
 #: Rows of lists that open answers.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.query.answer import Answer, register, whole_numbers
+from ktrace.analysis.query.answer import Answer, Holder, register, whole_numbers
 from ktrace.analysis.query.child import Question
 from ktrace.analysis.query.engine import (
     CALL_COLUMNS,
@@ -117,13 +117,13 @@ def asked(
     selection: Selection | None = None,
     progress: Progress | None = None,
     bound: Bound | None = None,
-    for_python: bool = False,
+    holder: Holder = "arrow",
     **options: Unpack[Options],
 ) -> Iterator[Answer | Received]:
     """Yields the answer as a stream; the arguments are those of `query`, and the report to fill in.
 
-    With a bound, the query runs in a process of its own and keeps to it, also while it is planned. `for_python`: its
-    values are those that Python holds, else those of Arrow.
+    With a bound, the query runs in a process of its own and keeps to it, also while it is planned. `holder` is
+    who has to hold its values.
     """
     from ktrace.pipeline.selection import selected
 
@@ -133,7 +133,7 @@ def asked(
     def load(plan: Plan, spill: Spill) -> Tables:
         return loaded(paths_of(src), plan, wanted, account, spill, progress, scan=bound is None)
 
-    asking = Question(sql, params, for_python=for_python, jobs=wanted.jobs)
+    asking = Question(sql, params, holder=holder, jobs=wanted.jobs)
     with _answered(asking, load) if bound is None else _answered_within(asking, load, bound) as answer:
         yield answer
 
@@ -144,7 +144,7 @@ def query_batches(batches: Callable[[bool], Iterable[Batch]], sql: str, params: 
     def load(plan: Plan, spill: Spill) -> Tables:
         return tables_of(batches(plan.labels), plan, spill, Report())
 
-    with _answered(Question(sql, params, for_python=False), load) as answer:
+    with _answered(Question(sql, params, holder="arrow"), load) as answer:
         return whole_numbers(answer.read_all())
 
 
@@ -162,7 +162,7 @@ def _answered(asking: Question, load: Load) -> Iterator[Answer]:
                 register(connection, record, table_schema(record), tables.get(record))
             create_views(connection)
             with errors_as_ours():
-                answer = Answer.of(connection, asking.sql, asking.params, for_python=asking.for_python)
+                answer = Answer.of(connection, asking.sql, asking.params, holder=asking.holder)
             yield answer
 
 

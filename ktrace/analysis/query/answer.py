@@ -1,8 +1,9 @@
-"""An answer of DuckDB: its rows as batches of Arrow, with values that Arrow, or Python, too, can hold.
+"""An answer of DuckDB: its rows as batches of Arrow, with values that whoever wants them can hold.
 
 timestamp 'infinity'     in Arrow a number of µs like any other; Python's dates end at the year 9999
 time with time zone      in Arrow without its zone
 uhugeint, bignum, bit    in Arrow another number, or bytes
+interval                 not in Parquet
 
 What can't be held is the text that DuckDB writes for it, also within lists, structures and maps.
 """
@@ -10,7 +11,7 @@ What can't be held is the text that DuckDB writes for it, also within lists, str
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,11 +31,22 @@ _SIMPLE = {
     *("float", "double", "decimal", "varchar", "blob", "enum", "uuid", "null"),
 }
 
-#: Those whose values Arrow holds.
-_IN_ARROW = {
-    *("date", "time", "interval", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"),
+#: Those whose values Parquet holds, too.
+_DATES = {
+    *("date", "time", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"),
     *("timestamp with time zone", "timestamptz_ns", "time_ns"),
 }
+
+#: Who holds the values of an answer, and the types of DuckDB that it holds as they are.
+Holder = Literal["python", "parquet", "arrow"]
+_HELD: dict[Holder, set[str]] = {
+    "python": _SIMPLE,
+    "parquet": _SIMPLE | _DATES,
+    "arrow": _SIMPLE | _DATES | {"interval"},
+}
+
+#: How deep lists and structures may be nested; Arrow ends at 64.
+_DEEPEST = 32
 
 
 class Answer:
@@ -48,9 +60,9 @@ class Answer:
         params: Mapping[str, Any] | None,
         rows: int | None = None,
         *,
-        for_python: bool = False,
+        holder: Holder = "arrow",
     ) -> Answer:
-        """The answer to a query, at most so many rows of it, its values those of Arrow, or of Python, too.
+        """The answer to a query, at most so many rows of it, with values that this holder can hold.
 
         Raises UsageError, and what DuckDB raises.
         """
@@ -60,7 +72,7 @@ class Answer:
         if rows is not None:
             found = found.limit(rows)
         names = found.columns
-        casts = [_cast(kind, _SIMPLE if for_python else _SIMPLE | _IN_ARROW) for kind in found.types]
+        casts = [_cast(kind, _HELD[holder]) for kind in found.types]
         if any(casts):
             found = found.project(", ".join(f"CAST(#{n} AS {to})" if to else f"#{n}" for n, to in enumerate(casts, 1)))
         reader = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
@@ -80,17 +92,19 @@ class Answer:
         return pa.Table.from_batches(list(self), self.schema)
 
 
-def _cast(kind: Any, held: set[str]) -> str | None:
+def _cast(kind: Any, held: set[str], depth: int = 0) -> str | None:
     """The type in SQL that values of this type of DuckDB are cast to, None where they are held as they are."""
     if kind.id in held:
         return None
-    if kind.id not in ("list", "array", "struct", "map"):
+    if kind.id not in ("list", "array", "struct", "tuple", "map") or depth == _DEEPEST:
         return "VARCHAR"
-    parts = [(name, part, _cast(part, held)) for name, part in kind.children if name != "size"]
-    if kind.id == "struct" and len({name for name, *_ in parts if name}) < len(parts):
-        return "VARCHAR"  # fields without names
+    parts = [(name, part, _cast(part, held, depth + 1)) for name, part in kind.children if name != "size"]
+    if kind.id == "struct" and len({name for name, *_ in parts if name}) < max(len(parts), 1):
+        return "VARCHAR"  # without fields, or names of fields
     if not any(to for *_, to in parts):
         return None
+    if kind.id == "tuple":
+        return "VARCHAR"
     types = [to or str(part) for _, part, to in parts]
     if kind.id == "map":
         return f"MAP({', '.join(types)})"

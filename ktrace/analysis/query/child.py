@@ -28,7 +28,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from ktrace.analysis.query.answer import Answer, register
+from ktrace.analysis.query.answer import Answer, Holder, register
 from ktrace.analysis.query.engine import (
     JOINED,
     JOINED_SCHEMA,
@@ -68,8 +68,8 @@ class Question:
     """A query about stored tables. Without `tables` the question is what it would read.
 
     `joined`: the table of events has the columns of calls. `rows` and `size` (bytes) limit the answer, `memory` what
-    the query takes besides the tables, `jobs` its threads; None is no limit. `for_python`: the values are those that
-    Python holds.
+    the query takes besides the tables, `jobs` its threads; None is no limit. `holder` is who has to
+    hold the values.
     """
 
     sql: str
@@ -79,7 +79,7 @@ class Question:
     rows: int | None = None
     size: int | None = None
     memory: int | None = None
-    for_python: bool = True
+    holder: Holder = "python"
     jobs: int | None = None
 
 
@@ -118,7 +118,7 @@ def main() -> None:
             question = questions.get()
             kind, told = _answered(question, views, answers)
             if kind == b"E":
-                views.close()  # DuckDB may still have a part of the answer open
+                views.settle()
             told["useless"] = (kind == b"E" and told["memory"]) or data_size() - before > _KEPT + views.size
             write_frame(answers, kind, json.dumps(told).encode())
 
@@ -158,7 +158,7 @@ def _frames(question: Question, views: Views) -> Iterator[tuple[bytes, bytes]]:
     connection = views.of(question)
     with bounded(question.memory), errors_as_ours():
         is_several(connection, question.sql)  # raises for what isn't one query
-        answer = Answer.of(connection, question.sql, question.params, question.rows, for_python=question.for_python)
+        answer = Answer.of(connection, question.sql, question.params, question.rows, holder=question.holder)
         yield b"D", _stream(pa.RecordBatch.from_pylist([], answer.schema))
         left = question.size
         for batch in answer:
@@ -191,6 +191,14 @@ class Views:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+    def settle(self) -> None:
+        """After an error: frees the tables if DuckDB still has a part of the answer open."""
+        try:
+            if self._connection is not None:
+                self._connection.execute("SELECT 1").fetchall()
+        except Exception:
+            self.close()
 
     def close(self) -> None:
         """Frees the tables."""

@@ -27,8 +27,8 @@ import pyarrow as pa
 
 import ktrace
 from ktrace.analysis.query.child import Question, Stored, read_frame, write_frame
-from ktrace.analysis.query.engine import MemoryExceeded, Plan, duckdb
-from ktrace.errors import KtraceError, UsageError
+from ktrace.analysis.query.engine import MemoryExceeded, Plan, TimeExceeded, duckdb
+from ktrace.errors import InternalError, KtraceError, UsageError
 from ktrace.input.limits import sized
 
 #: What a process keeps of the environment: where the system's libraries are, the time zone.
@@ -74,7 +74,7 @@ class Child:
     def ask(self, question: Question, bound: Bound) -> Received:
         """The answer, from its first batch on.
 
-        Raises UsageError where the SQL is wrong, or isn't one query, MemoryExceeded, KtraceError where it takes longer.
+        Raises UsageError where the SQL is wrong, or isn't one query, MemoryExceeded, TimeExceeded.
         """
         return Received(self._frames(question, bound))
 
@@ -130,7 +130,7 @@ class Child:
     def _ended(self, bound: Bound) -> KtraceError:
         """Why the process has ended."""
         if self._late and self._ready:
-            return KtraceError(f"the query took longer than {bound.seconds:g} s", remedy=_LESS)
+            return TimeExceeded(f"the query took longer than {bound.seconds:g} s", remedy=_LESS)
         code = self._process.wait()
         if not self._ready:
             return KtraceError(
@@ -167,7 +167,7 @@ def _error(told: dict[str, Any], bound: Bound) -> KtraceError:
     if told["memory"]:
         most = f" than {sized(bound.memory)} of" if bound.memory is not None else ""
         return MemoryExceeded(f"the query takes more{most} memory", remedy=f"{_LESS}; or allow more: --memory")
-    kind = UsageError if told["name"] == "UsageError" else KtraceError
+    kind = {"UsageError": UsageError, "InternalError": InternalError}.get(told["name"], KtraceError)
     return kind(told["what"], where=told["where"], expected=told["expected"], remedy=told["remedy"])
 
 

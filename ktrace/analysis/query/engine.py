@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ktrace.errors import KtraceError, UsageError, import_extra
+from ktrace.errors import KtraceError, UsageError, error_text, import_extra
 from ktrace.model.batch import DEVICE_KINDS, RECORDS, arrow_schema, fields
 from ktrace.naming.taxonomy import COLUMNS as LABELS
 
@@ -194,6 +194,12 @@ class MemoryExceeded(KtraceError):
     kind = "memory"
 
 
+class TimeExceeded(KtraceError):
+    """A query takes longer than it may."""
+
+    kind = "timeout"
+
+
 def duckdb() -> Any:
     """The module. Raises KtraceError with the command that installs it."""
     return import_extra("duckdb", "sql", "SQL", error=KtraceError)
@@ -238,7 +244,9 @@ def errors_as_ours(before: int = 0) -> Iterator[None]:
         yield
     except (module.Error, pa.ArrowException, OSError) as error:
         begin = _ERROR.match(str(error))
-        if begin is None and not isinstance(error, module.Error):
+        if begin is None and isinstance(error, pa.ArrowException):
+            raise UsageError(f"SQL: the answer is no table of Arrow: {error_text(error)}") from None
+        if begin is None and isinstance(error, OSError):
             raise
         if begin and begin[1] in _OF_MACHINE:
             kind = MemoryExceeded if begin[1] == "Out of Memory" else KtraceError
