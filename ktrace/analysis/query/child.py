@@ -227,6 +227,8 @@ class Views:
             if isinstance(table, Path):
                 mapped = stack.enter_context(pa.memory_map(str(table)))
                 table = pa.ipc.open_file(mapped).read_all()
+            elif table is not None:
+                import pyarrow.dataset  # noqa: F401 (DuckDB knows a dataset by it)
             register(connection, record, schema, table)
         create_views(connection, JOINED if question.joined else VIEWS)
 
