@@ -42,6 +42,9 @@ USUAL = (*BY, "op", "module", "range", "api", "idle", "collective", "phase", "ba
 #: Seconds that a query may take.
 SECONDS = 20.0
 
+#: Bytes that a query may take in any case: DuckDB itself needs some.
+LEAST = 64 << 20
+
 #: Bytes of an answer to a query, at most, and of all that are kept.
 ANSWER_BYTES = 64 << 20
 
@@ -86,7 +89,7 @@ class Opened:
         with self._lock:
             if by not in self._summaries:
                 found = summary_of(self._batches(), Report(), taxonomy(None), by)
-                size = size_of(found, besides=taxonomy(None))
+                size = size_of(found)
                 while self._summaries and self.nbytes + size > self._memory:
                     self._summaries.popitem(last=False)
                 self._summaries[by] = found, size
@@ -103,7 +106,8 @@ class Opened:
                 made = Database(self._batches())
                 self._take(made.nbytes)
                 self._database = made
-        return self._database.ask(children, Bound(self._memory, SECONDS), sql, params, rows=rows, size=size)
+        bound = Bound(max(self._memory, LEAST), SECONDS)
+        return self._database.ask(children, bound, sql, params, rows=rows, size=size)
 
     def _batches(self) -> Iterator[Batch]:
         for record, content in self._rows:
@@ -208,7 +212,7 @@ class Session:
         sides = one.summary(groups), other.summary(groups)
         made = compared(*sides, by=by or None, names=names)
         with self._lock:
-            self._diffs[a, b, by] = made, size_of(made, besides=[*sides, taxonomy(None)])
+            self._diffs[a, b, by] = made, size_of(made, besides=sides)
             while len(self._diffs) > _DIFFS:
                 self._diffs.popitem(last=False)
         return made
