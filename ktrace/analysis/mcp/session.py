@@ -90,10 +90,8 @@ class Opened:
             if by not in self._summaries:
                 found = summary_of(self._batches(), Report(), taxonomy(None), by)
                 size = size_of(found)
-                while self._summaries and self.nbytes + size > self._memory:
-                    self._summaries.popitem(last=False)
+                self._fit(size)
                 self._summaries[by] = found, size
-                self._take(0)
             self._summaries.move_to_end(by)
             return self._summaries[by][0]
 
@@ -114,13 +112,19 @@ class Opened:
             yield Batch(record, deserialized(content))
 
     def _take(self, size: int) -> None:
+        self._fit(size)
+        self._held += size
+
+    def _fit(self, size: int) -> None:
+        """Forgets summaries until so many bytes more fit. Raises KtraceError where they don't without any."""
+        while self._summaries and self.nbytes + size > self._memory:
+            self._summaries.popitem(last=False)
         if self.nbytes + size > self._memory:
             raise KtraceError(
                 f"takes more than {sized(self._memory)} of memory",
                 path=self.paths[0],
                 remedy="start the server with more --memory, or convert a part of it first: ktrace convert --time",
             )
-        self._held += size
 
 
 def state_of(paths: Sequence[str]) -> list[tuple[int, int]]:

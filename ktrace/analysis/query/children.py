@@ -22,12 +22,11 @@ from pathlib import Path
 from threading import BoundedSemaphore, Lock, Timer
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 import ktrace
 from ktrace.analysis.query.child import Question, Stored, read_frame, write_frame
-from ktrace.analysis.query.engine import MemoryExceeded, Plan, TimeExceeded, duckdb
+from ktrace.analysis.query.engine import MemoryExceeded, Plan, TimeExceeded
 from ktrace.errors import InternalError, KtraceError, UsageError
 from ktrace.input.limits import sized
 
@@ -137,7 +136,7 @@ class Child:
                 f"Python can't be started for a query (exit code {code})",
                 remedy="free memory, or raise the limits of this process (ulimit)",
             )
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        how = (code < 0 and signal.strsignal(-code)) or f"exit code {code}"
         expected = f"a query that takes at most {sized(bound.memory)} of memory" if bound.memory else None
         return KtraceError(f"the process of the query ended too early ({how})", expected=expected, remedy=_LESS)
 
@@ -225,10 +224,15 @@ class Children:
 
 
 def _command() -> list[str]:
-    """Starts Python with its own modules, and those that this process uses: none of the working directory."""
-    homes = dict.fromkeys(str(Path(str(one.__file__)).resolve().parents[1]) for one in (np, pa, duckdb(), ktrace))
-    code = f"import sys; sys.path += {list(homes)!r}; from ktrace.analysis.query.child import main; main()"
-    return [sys.executable, "-I", "-c", code]
+    """Starts Python with the modules of this process: none of the working directory, whatever its path names."""
+    here = ""
+    with suppress(OSError):  # it is gone
+        here = str(Path.cwd())
+    home = str(Path(ktrace.__file__).resolve().parents[1])
+    absolute = (str(Path(one).resolve()) for one in sys.path if Path(one).is_absolute())
+    folders = [one for one in (*absolute, home) if one != here or one == home]
+    code = f"import sys; sys.path[:] = {folders!r}; from ktrace.analysis.query.child import main; main()"
+    return [sys.executable, "-I", "-S", "-c", code]
 
 
 def stored(tables: Mapping[str, Any], folder: Path) -> Stored:

