@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from threading import BoundedSemaphore, Lock, RLock
+from threading import Lock, RLock
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.input.limits import sized
 from ktrace.model.batch import Batch
 from ktrace.naming.taxonomy import taxonomy
+from ktrace.parallel.threads import Turns
 from ktrace.pipeline.read import read_selected
 from ktrace.pipeline.selection import Selection
 from ktrace.report import Report
@@ -139,8 +140,8 @@ _COMPARED, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step", GRID)
 #: Answers to queries, and comparisons, that are kept.
 _ANSWERS, _DIFFS = 16, 16
 
-#: Traces that are read at a time.
-_AT_ONCE = 2
+#: Traces that are read at a time, and queries that run; traces that wait to be read.
+_AT_ONCE, _WAITING = 2, 16
 
 #: Handles of closed traces that are remembered, for the error that names them.
 _CLOSED = 1_000
@@ -155,7 +156,7 @@ class Session:
     def __init__(self, access: Access, memory: int, children: Children | None = None) -> None:
         self.access = access
         self.children = children or Children(_AT_ONCE)
-        self._memory, self._lock, self._reading = memory, RLock(), BoundedSemaphore(_AT_ONCE)
+        self._memory, self._lock, self._reading = memory, RLock(), Turns("traces", _AT_ONCE, _WAITING)
         self._opened: OrderedDict[str, Opened] = OrderedDict()
         self._closed: OrderedDict[str, str] = OrderedDict()
         self._handles, self._names = count(1), count(1)
@@ -168,7 +169,7 @@ class Session:
         paths = self.access.inputs(path)
         if found := self._same(paths, from_):
             return found
-        with self._reading:
+        with self._reading.one():
             if found := self._same(paths, from_):  # another call has read it meanwhile
                 return found
             made = Opened(f"t{next(self._handles)}", paths, self._memory, from_)

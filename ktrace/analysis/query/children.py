@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import BoundedSemaphore, Lock, Timer
+from threading import Lock, Timer
 from typing import Any
 
 import pyarrow as pa
@@ -29,12 +29,16 @@ from ktrace.analysis.query.child import Question, Stored, read_frame, write_fram
 from ktrace.analysis.query.engine import MemoryExceeded, Plan, TimeExceeded
 from ktrace.errors import InternalError, KtraceError, UsageError
 from ktrace.input.limits import sized
+from ktrace.parallel.threads import Turns
 
 #: What a process keeps of the environment: where the system's libraries are, the time zone.
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TZ")
 
 #: What it gets besides: few heaps, all of the C library, so that freed memory is used again; no threads for algebra.
 _SETTINGS = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
+
+#: Queries that wait for a process, at most.
+_WAITING = 16
 
 #: Seconds in which a process has to be ready for questions.
 _START_SECONDS = 60.0
@@ -174,7 +178,7 @@ class Children:
     """Processes for queries: at most so many run at a time, and one that has nothing to do takes the next query."""
 
     def __init__(self, most: int = 1) -> None:
-        self._free, self._lock = BoundedSemaphore(most), Lock()
+        self._turns, self._lock = Turns("queries", most, _WAITING), Lock()
         self._idle: list[Child] = []
         self._all: set[Child] = set()
         self._warm = self._closed = False
@@ -187,8 +191,8 @@ class Children:
 
     @contextmanager
     def one(self) -> Iterator[Child]:
-        """Yields a process that has nothing else to do, waiting for one if need be."""
-        with self._free:
+        """Yields a process that has nothing else to do, waiting for one if need be. Raises KtraceError as `Turns`."""
+        with self._turns.one():
             with self._lock:
                 if self._closed:
                     raise KtraceError("ktrace is ending")

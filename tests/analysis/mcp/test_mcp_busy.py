@@ -73,6 +73,19 @@ def test_while_a_query_runs_long_all_others_are_answered(session: Session) -> No
     assert "ended too early" in long.answer["error"]["message"]
 
 
+def test_long_queries_without_number_keep_nobody_waiting(session: Session) -> None:
+    handle = answered(session, "open", {"path": STEP})["handle"]
+    several = [Call(session, "query", handle=handle, sql=LONG) for _ in range(30)]
+    refused = [one for one in several if not one.join(0.1) and not one.is_alive()]
+    assert len(refused) == 30 - 2 - 16
+    assert {one.answer["error"]["remedy"] for one in refused} == {"ask again later"}
+    assert "error" not in answered(session, "findings", {"handle": handle})
+    session.close()
+    for one in several:
+        one.join(60)
+        assert "error" in one.answer
+
+
 def test_while_a_trace_is_read_all_others_are_answered(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     handle = answered(session, "open", {"path": STEP})["handle"]
     begun, may_end = threading.Event(), threading.Event()
