@@ -200,6 +200,13 @@ def limit_options(*, tables: bool = True) -> Callable[[Callable[..., Any]], Call
     return decorate
 
 
+def as_size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """The bytes of a size that an option names: 500MB."""
+    from ktrace.stages.split import parse_size
+
+    return None if value is None else parse_size(value)
+
+
 inputs_argument = click.argument(
     "inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False)
 )

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
 from ktrace.cli._console import tell
-from ktrace.cli._options import limits_option
+from ktrace.cli._options import as_size, limits_option
 from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import KtraceError, import_extra
+
+if TYPE_CHECKING:
+    from ktrace.analysis.mcp.session import Session
 
 #: The environment variable with the token of a server by HTTP.
 TOKEN = "KTRACE_MCP_TOKEN"
 
 #: What code of others is named by, which this server runs only if the user set it: plug-ins, NVIDIA's nsys.
 _OF_OTHERS = ("KTRACE_PLUGINS", "KTRACE_NSYS")
-
-
-def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
-    from ktrace.stages.split import parse_size
-
-    return parse_size(value)
 
 
 @click.command("mcp")
@@ -34,7 +33,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int:
 )
 @click.option("--export-to", metavar="DIR", help="The only folder that files are written to; by default none.")
 @click.option(
-    "--memory", metavar="SIZE", default="2GiB", callback=_size, show_default=True, help="What open traces may take."
+    "--memory", metavar="SIZE", default="2GiB", callback=as_size, show_default=True, help="What open traces may take."
 )
 @click.option(
     "--http",
@@ -60,13 +59,21 @@ def command(allow: tuple[str, ...], export_to: str | None, memory: int, http: in
     import_extra("mcp", "mcp", "ktrace mcp", error=KtraceError)
     import_extra("duckdb", "mcp", "ktrace mcp", error=KtraceError)
     from ktrace.analysis.mcp.access import Access
-    from ktrace.analysis.mcp.server import serve_http, serve_stdio
     from ktrace.analysis.mcp.session import Session
 
-    session = Session(Access(allow or (".",), export_to), memory)
-    if http is None:
-        serve_stdio(session)
-        return
+    with closing(Session(Access(allow or (".",), export_to), memory)) as session:
+        if http is None:
+            from ktrace.analysis.mcp.server import serve_stdio
+
+            serve_stdio(session)
+        else:
+            _serve_http(session, http)
+
+
+def _serve_http(session: Session, port: int) -> None:
+    """Serves by HTTP, and tells the address, and the token unless the user chose it."""
+    from ktrace.analysis.mcp.http import serve_http
+
     given = os.environ.get(TOKEN, "")
     token = given or secrets.token_urlsafe()
 
@@ -75,4 +82,4 @@ def command(allow: tuple[str, ...], export_to: str | None, memory: int, http: in
         if not given:
             tell(f"token: {token}", err=True)
 
-    serve_http(session, http, token, ready)
+    serve_http(session, port, token, ready)

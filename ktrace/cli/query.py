@@ -25,6 +25,7 @@ from ktrace.cli._console import (
 )
 from ktrace.cli._options import (
     Grouped,
+    as_size,
     limit_options,
     overwrite_option,
     selection_options,
@@ -35,6 +36,7 @@ from ktrace.pipeline.selection import AskOptions, Selection
 from ktrace.tables import escape_controls
 
 if TYPE_CHECKING:
+    from ktrace.analysis.query.children import Bound
     from ktrace.analysis.query.output import Rows
     from ktrace.tables import Limits
 
@@ -42,6 +44,16 @@ if TYPE_CHECKING:
 _WIDTH = 100
 
 _FORMATS = ("table", "csv", "tsv", "json", "jsonl", "md", "parquet")
+
+
+#: Seconds that a query may be given, at most.
+_MOST_SECONDS = 1e6
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not 0 < value <= _MOST_SECONDS:
+        raise click.BadParameter(f"{value:g} isn't above 0 and at most {_MOST_SECONDS:,.0f}", ctx, param)
+    return value
 
 
 @click.command("query", cls=Grouped)
@@ -65,6 +77,8 @@ _FORMATS = ("table", "csv", "tsv", "json", "jsonl", "md", "parquet")
     help="At most N rows; the default is 1,000 on standard output as table, md and json, else all.",
 )
 @limit_options(tables=False)
+@click.option("--memory", metavar="SIZE", callback=as_size, help="What the query may take, besides the rows it reads.")
+@click.option("--timeout", metavar="SECONDS", type=float, callback=_seconds, help="How long the query may take.")
 @overwrite_option
 @selection_options(AskOptions)
 def command(
@@ -77,6 +91,8 @@ def command(
     schema: bool,
     number: int | None,
     within: Limits,
+    memory: int | None,
+    timeout: float | None,
     overwrite: bool,
     selection: Selection,
 ) -> None:
@@ -114,8 +130,12 @@ def command(
                     rows = _Whole(overview(list(inputs), selection, report, progress.callback))
                 else:
                     own = {name.removeprefix("$"): _number(value) for name, value in params}
+                    how: Any = {
+                        "bound": _bound(memory, timeout),
+                        "holder": "parquet" if form == "parquet" else "python",
+                    }
                     rows = stack.enter_context(
-                        asked(inputs, sql, own, report=report, selection=selection, progress=progress.callback)
+                        asked(inputs, sql, own, report=report, selection=selection, progress=progress.callback, **how)
                     )
             tell_issues(report)
             if sql is None and form == "table" and output == "-":
@@ -128,6 +148,15 @@ def command(
         _write(part, form, output, headers=not no_headers, raw=raw, overwrite=overwrite)
         if part.left and form in ("csv", "tsv", "jsonl", "parquet") and not raw:
             tell(f"left out: {part.left:,} rows; they begin with --after {part.next}", err=True)
+
+
+def _bound(memory: int | None, seconds: float | None) -> Bound | None:
+    """The bound of the query, None where none is asked for: to start a process for it takes half a second."""
+    if memory is None and seconds is None:
+        return None
+    from ktrace.analysis.query.children import Bound
+
+    return Bound(memory, seconds)
 
 
 def _most(form: str, output: str) -> int | None:

@@ -3,6 +3,7 @@
 meanwhile      one thing
 prefetch       the next item, while the current one is used
 InOrder        bytes that are made and written, in the order in which they were handed over
+Turns          so many threads at a time, so many that wait, no further one
 WriteBehind    a stream whose writes don't wait for compression and the operating system
 
 It pays if both release the interpreter lock most of the time, as numpy, Arrow, SQLite and compiled code do. Threads
@@ -17,8 +18,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from queue import Queue
-from threading import Thread
+from threading import BoundedSemaphore, Lock, Thread
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+from ktrace.errors import KtraceError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -134,6 +137,28 @@ def prefetch_map(items: Sequence[Item], make: Callable[[Item], Made], threads: i
                 yield coming.popleft().result()
         while coming:
             yield coming.popleft().result()
+
+
+class Turns:
+    """At most `at_once` threads do something at a time, and `waiting` more wait for their turn; `what` names it."""
+
+    def __init__(self, what: str, at_once: int, waiting: int) -> None:
+        self._what, self._most = what, at_once + waiting
+        self._free, self._lock, self._count = BoundedSemaphore(at_once), Lock(), 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Waits for a turn, which the block is. Raises KtraceError where too many wait already."""
+        with self._lock:
+            if self._count == self._most:
+                raise KtraceError(f"{self._most} {self._what} are on their way already", remedy="ask again later")
+            self._count += 1
+        try:
+            with self._free:
+                yield
+        finally:
+            with self._lock:
+                self._count -= 1
 
 
 #: How many bytes are written before the thread starts.

@@ -100,6 +100,9 @@ def prose(name: str, sentences: Sequence[str]) -> list[Table]:
 #: Characters that move a cursor, change the direction of writing, end lines, or can't be encoded.
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
 
+#: Digits of the number in a cursor, at most.
+_DIGITS = 18
+
 #: Factors and units of times, largest first.
 TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -324,7 +327,7 @@ class Limits:
         if self.after is None:
             return None, 0
         name, _, begin = self.after.rpartition(":")
-        if not name or not begin.isdecimal():
+        if not name or not begin.isdecimal() or len(begin) > _DIGITS:
             raise UsageError(f"'{self.after}' is no cursor", expected="TABLE:ROWS, as `next` has it, such as kernel:10")
         return name.replace(" ", "_"), int(begin)
 

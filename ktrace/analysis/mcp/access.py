@@ -89,7 +89,7 @@ class Access:
         if self.export_to is None:
             raise Refused("this server writes nothing", remedy="start it with --export-to DIR")
         path = Path(name)
-        if not name or path.name != name or "\0" in name or name.startswith("."):
+        if not name or path.name != name or "\0" in name or name.startswith((".", "-")):
             raise Refused("isn't a plain name of a file", path=name, expected=f"a name in {self.export_to}")
         target = self.export_to / name
         if os.path.lexists(target):

@@ -12,11 +12,13 @@ Schemas describe what tools take and answer.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ktrace.errors import UsageError
 from ktrace.tables import Cell, Limits, Table, fitted, plain, rounded, shortened
 
 #: Rows of a table and bytes of an answer without a limit, and at most.
@@ -25,6 +27,9 @@ BYTES, LEAST_BYTES, MOST_BYTES = 16_000, 1_000, 1_000_000
 
 #: Characters of a text.
 _LONGEST = 1_000
+
+#: What no encoding of text has: halves of characters, as JSON may state them.
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,25 @@ def _cell(cell: Cell, unit: str) -> Cell:
 def as_text(document: dict[str, Any]) -> str:
     """An answer as JSON in a line."""
     return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def require_text(arguments: dict[str, Any]) -> None:
+    """Raises UsageError for arguments that no program can write as JSON, and so as a path or SQL."""
+    try:
+        text = json.dumps(arguments, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        raise UsageError("the arguments are nested too deeply, or have a number of thousands of digits") from None
+    if _HALF.search(text):
+        raise UsageError("a text has half a character (a lone surrogate)", expected="Unicode")
+
+
+def sendable(document: dict[str, Any]) -> dict[str, Any]:
+    """An answer whose texts can be encoded: half a character, of a name that isn't text, is the sign for that."""
+    text = as_text(document)
+    if not _HALF.search(text):
+        return document
+    found: dict[str, Any] = json.loads(_HALF.sub("\N{REPLACEMENT CHARACTER}", text))
+    return found
 
 
 def cut(value: Any) -> Any:

@@ -1,43 +1,30 @@
-"""The protocol: the tools of a session and pages of the documentation, on standard input and output or by HTTP.
-
-By HTTP it serves 127.0.0.1 alone, and whoever has the token:
-
-POST /mcp HTTP/1.1
-Host: 127.0.0.1:8765                       the address itself, not a name whose DNS points here
-Authorization: Bearer Qm9vdHN0cmFwIGl0...
-(no Origin, or http://127.0.0.1:8765)      a program, not a page of somebody else in a browser
-"""
+"""The protocol: the tools of a session and pages of the documentation, on standard input and output."""
 
 from __future__ import annotations
 
-import errno
-import hmac
-import socket
-from collections.abc import Callable
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
-import anyio.to_thread
 import mcp_types as types
-from jsonschema import Draft202012Validator
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from ktrace import __version__
-from ktrace.analysis.mcp.answers import as_text
+from ktrace.analysis.mcp.answers import as_text, cut, sendable
 from ktrace.analysis.mcp.session import Session
-from ktrace.analysis.mcp.tools import TOOLS, Tool
-from ktrace.errors import InternalError, KtraceError, UsageError, error_text
+from ktrace.analysis.mcp.tools import TOOLS, Tool, checked
+from ktrace.errors import KtraceError, UsageError, error_text
+from ktrace.tables import shortened
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+_TRY = "check the name, and the space in TMPDIR"
 
-#: Where the server listens.
-ADDRESS = "127.0.0.1"
-
-#: Requests that are answered at a time.
-_REQUESTS = 64
+#: Calls that are answered at a time.
+CALLS = 64
 
 _INSTRUCTIONS = (
     "Profiles of GPUs and accelerators. open(path) reads a trace and returns a handle; findings(handle) says what "
@@ -48,15 +35,15 @@ _INSTRUCTIONS = (
 
 def server_of(session: Session) -> Server[Any]:
     """The server of a session, for any transport."""
-    lock = anyio.Lock()
+    threads = ThreadPoolExecutor(CALLS, "ktrace-call")  # a call whose client has gone keeps its place until it ends
     found = pages()
 
     async def list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=list(map(_declared, TOOLS.values())))
 
     async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        async with lock:  # a call may take all cores
-            answer = await anyio.to_thread.run_sync(answered, session, params.name, params.arguments or {})
+        call = partial(copy_context().run, answered, session, params.name, params.arguments or {})
+        answer = await asyncio.get_running_loop().run_in_executor(threads, call)
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=as_text(answer))]
         return types.CallToolResult(content=content, structured_content=answer, is_error="error" in answer)
 
@@ -92,18 +79,20 @@ def answered(session: Session, name: str, arguments: dict[str, Any]) -> dict[str
     try:
         tool = TOOLS.get(name)
         if tool is None:
-            raise UsageError(f"there is no tool '{name}'", expected=", ".join(TOOLS))
-        fault = next(Draft202012Validator(tool.takes).iter_errors(arguments), None)
-        if fault is not None:
-            raise UsageError(f"{name}: {fault.message}", expected=", ".join(tool.takes["properties"]))
-        answer = tool.run(session, **arguments)
-        session.tidy()
-        return answer
+            raise UsageError(f"there is no tool '{shortened(name, 100)}'", expected=", ".join(TOOLS))
+        return sendable(tool.run(session, **checked(tool, arguments)))
     except KtraceError as error:
-        told = error
+        told = {key: text for key, text in error.document().items() if text}
+    except OSError as error:  # of a name that the system doesn't take, of a disk
+        named = str(arguments.get("path") or arguments.get("name") or "")
+        told = {"kind": "system", "message": error.strerror or error_text(error), "file": named, "remedy": _TRY}
+    except MemoryError:
+        told = {"kind": "memory", "message": "the server is out of memory", "remedy": "start it with less --memory"}
     except Exception as error:  # a bug, which must not end the server
-        told = InternalError(f"{error_text(error)}: this is a bug in ktrace")
-    return {"error": {key: text for key, text in told.document().items() if text}}
+        told = {"kind": "internal", "message": f"{error_text(error)}: this is a bug in ktrace"}
+    finally:
+        session.tidy()
+    return sendable(cut({"error": told}))
 
 
 def _declared(tool: Tool) -> types.Tool:
@@ -134,68 +123,6 @@ def serve_stdio(session: Session) -> None:
             await server.run(received, sent, server.create_initialization_options())
 
     anyio.run(serve)
-
-
-def serve_http(session: Session, port: int, token: str, ready: Callable[[str], None]) -> None:
-    """Serves clients on this machine that have the token, until the process is told to end.
-
-    `ready` is called with the address once it listens; a port of 0 is any free one. Raises KtraceError if the port is
-    taken.
-    """
-    import uvicorn
-
-    listening = socket.socket(socket.AF_INET)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((ADDRESS, port))
-    except OSError as error:
-        listening.close()
-        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-            raise
-        raise KtraceError(f"port {port} of this machine is in use", remedy="choose another one, or 0") from None
-    host = f"{ADDRESS}:{listening.getsockname()[1]}"
-    app = server_of(session).streamable_http_app(json_response=True, stateless_http=True, host=ADDRESS)
-    config = uvicorn.Config(
-        Guard(app, host, token),
-        log_config=None,
-        access_log=False,
-        ws="none",
-        limit_concurrency=_REQUESTS,
-        timeout_graceful_shutdown=1,
-        server_header=False,
-        date_header=False,
-    )
-    with listening:
-        listening.listen(_REQUESTS)
-        ready(f"http://{host}/mcp")
-        uvicorn.Server(config).run(sockets=[listening])
-
-
-class Guard:
-    """Lets requests through that have the token and were meant for this server, from no other page of a browser."""
-
-    def __init__(self, app: ASGIApp, host: str, token: str) -> None:
-        self._app, self._host = app, host.encode()
-        self._token = token.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers others with nothing: 404, and 401 where the token alone is wrong."""
-        status = self._status(scope) if scope["type"] == "http" else 0
-        if not status:
-            await self._app(scope, receive, send)
-            return
-        headers = [(b"content-length", b"0"), *([(b"www-authenticate", b"Bearer")] if status == 401 else [])]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
-
-    def _status(self, scope: Scope) -> int:
-        def all_of(name: bytes) -> list[bytes]:
-            return [value for key, value in scope["headers"] if key == name]
-
-        if all_of(b"host") != [self._host] or all_of(b"origin") not in ([], [b"http://" + self._host]):
-            return 404
-        scheme, _, token = b",".join(all_of(b"authorization")).partition(b" ")
-        return 0 if scheme.lower() == b"bearer" and hmac.compare_digest(token, self._token) else 401
 
 
 #: An installed ktrace has the pages beside this module (setup.py puts them there), a checkout in docs/.

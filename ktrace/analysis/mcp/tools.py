@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from ktrace.analysis.mcp.answers import (
     EXPORTED,
     FINDINGS,
@@ -20,6 +22,7 @@ from ktrace.analysis.mcp.answers import (
     cut,
     named,
     number,
+    require_text,
     text,
     texts,
 )
@@ -61,6 +64,20 @@ def _tool(
         return run
 
     return made
+
+
+def checked(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as the tool takes them: 20.0 is a whole number, and a list has nothing twice.
+
+    Raises UsageError for those that it doesn't take.
+    """
+    require_text(arguments)
+    fault = next(Draft202012Validator(tool.takes).iter_errors(arguments), None)
+    if fault is not None:
+        raise UsageError(f"{tool.name}: {fault.message}", expected=", ".join(tool.takes["properties"]))
+    kinds = {name: one["type"] for name, one in tool.takes["properties"].items()}
+    made: dict[str, Callable[[Any], Any]] = {"integer": int, "array": lambda several: list(dict.fromkeys(several))}
+    return {name: made.get(kinds[name], lambda same: same)(value) for name, value in arguments.items()}
 
 
 #: Rows of lists that open answers.
@@ -137,7 +154,7 @@ def kernel(session: Session, handle: str, name: str, **limits: Any) -> Answer:
     opened, page = session.get(handle), Page(**limits)
     groups = named(_named(opened, "kernel"), name)
     words = [str(row[0]) for table in groups for row in table.rows]
-    found = opened.ask(_LAUNCHES, {"names": words, "rows": page.rows}, rows=page.rows)
+    found = session.ask(opened, _LAUNCHES, {"names": words, "rows": page.rows}, rows=page.rows)
     return page.of([*groups, as_table(found, "launches")], _notes(opened))
 
 
@@ -184,9 +201,9 @@ def window(
 ) -> Answer:
     opened, page = session.get(handle), Page(**limits)
     asked = {"begin": begin_ns, "end": end_ns, "kinds": list(kinds) if kinds else None}
-    count = opened.ask(f"select count(*) as n from {_OVERLAPPING}", asked, rows=1)["n"][0].as_py()
+    count = session.ask(opened, f"select count(*) as n from {_OVERLAPPING}", asked, rows=1)["n"][0].as_py()
     sql = f"select {_SHOWN} from {_OVERLAPPING} order by ts, id limit {page.rows} offset {page.place[1]}"
-    found = opened.ask(sql, asked, rows=page.rows)
+    found = session.ask(opened, sql, asked, rows=page.rows)
     return page.part(as_table(found, "window"), count)
 
 
@@ -228,7 +245,7 @@ def query(
     elif sql is None:
         raise UsageError("there is no query", expected="sql, or the cursor of an earlier answer")
     else:
-        found = opened.ask(sql, params, rows=_KEPT)
+        found = session.ask(opened, sql, params, rows=_KEPT)
         name = session.keep(handle, found)
     notes = (
         [f"The answer has {_KEPT:,} rows or more; those after them are left out."] if found.num_rows == _KEPT else []

@@ -1,48 +1,44 @@
-"""SQL on a trace, with DuckDB: what can be asked for, and the answers of inputs, or of tables that stay in memory.
+"""SQL on a trace, with DuckDB: what can be asked for, and the answers of inputs.
 
 `ktrace.query` makes an Arrow table, or a stream of batches, of an input and a text of SQL. A `Database` is loaded once,
 then asked many times, in milliseconds.
 
 loading    reads the columns that a query needs, and which call launched which work, into tables
 output     writes an answer: table, CSV, TSV, JSON, JSON Lines, Markdown, Parquet
+answer     its rows, with values that Arrow and Python can hold
+database   a trace in files, for many queries
+children   queries in processes of their own, bounded in memory and time; `child` is what runs there
 engine     DuckDB: views, connections without access to files, which tables a text of SQL needs, errors as ours
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ktrace.analysis.query.answer import Answer, Holder, register, whole_numbers
+from ktrace.analysis.query.child import Question
 from ktrace.analysis.query.engine import (
     CALL_COLUMNS,
-    JOINED,
-    JOINED_SCHEMA,
     LAUNCHED,
     VIEWS,
-    WORK_KEY,
     Plan,
     connected,
     create_views,
     described,
     errors_as_ours,
-    everything,
-    is_several,
     planned,
-    sql_type,
-    table_name,
     table_schema,
 )
 from ktrace.analysis.query.loading import MEMORY, Launches, Tables, loaded, tables_of
 from ktrace.analysis.work.gather import kinds_in
 from ktrace.analysis.work.stored_columns import by_source
-from ktrace.errors import KtraceError, UsageError
 from ktrace.input.expand import paths_of
 from ktrace.input.limits import limited
 from ktrace.model.batch import DEVICE_KINDS, RECORDS, Batch
@@ -54,14 +50,9 @@ from ktrace.store import SPILL_BYTES, Spill
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ktrace.analysis.query.children import Bound, Received
     from ktrace.pipeline.read import Progress
     from ktrace.pipeline.selection import Options, Selection
-
-#: Rows of a batch of the answer.
-_ROWS = 65_536
-
-#: What DuckDB makes of a sum of whole numbers.
-_WHOLE = pa.decimal128(38, 0)
 
 
 @limited
@@ -125,18 +116,25 @@ def asked(
     report: Report | None = None,
     selection: Selection | None = None,
     progress: Progress | None = None,
+    bound: Bound | None = None,
+    holder: Holder = "arrow",
     **options: Unpack[Options],
-) -> Iterator[Answer]:
-    """Yields the answer as a stream; the arguments are those of `query`, and the report to fill in."""
+) -> Iterator[Answer | Received]:
+    """Yields the answer as a stream; the arguments are those of `query`, and the report to fill in.
+
+    With a bound, the query runs in a process of its own and keeps to it, also while it is planned. `holder` is
+    who has to hold its values.
+    """
     from ktrace.pipeline.selection import selected
 
     wanted, account = selected(selection, options), report or Report()
     wanted.require_unset("a query", "split_by")
 
     def load(plan: Plan, spill: Spill) -> Tables:
-        return loaded(paths_of(src), plan, wanted, account, spill, progress)
+        return loaded(paths_of(src), plan, wanted, account, spill, progress, scan=bound is None)
 
-    with _answered(sql, params, load, wanted.jobs) as answer:
+    asking = Question(sql, params, holder=holder, jobs=wanted.jobs)
+    with _answered(asking, load) if bound is None else _answered_within(asking, load, bound) as answer:
         yield answer
 
 
@@ -146,93 +144,38 @@ def query_batches(batches: Callable[[bool], Iterable[Batch]], sql: str, params: 
     def load(plan: Plan, spill: Spill) -> Tables:
         return tables_of(batches(plan.labels), plan, spill, Report())
 
-    with _answered(sql, params, load, None) as answer:
+    with _answered(Question(sql, params, holder="arrow"), load) as answer:
         return whole_numbers(answer.read_all())
 
 
-class Answer:
-    """The rows of an answer, with the names of its columns: unique, as DuckDB states them otherwise."""
-
-    @classmethod
-    def of(cls, connection: Any, sql: str, params: Mapping[str, Any] | None, rows: int | None = None) -> Answer:
-        """The answer to a query, at most so many rows of it. Raises UsageError, and what DuckDB raises."""
-        found = connection.sql(sql, params=dict(params) if params else None)
-        if found is None:
-            raise UsageError("SQL: this has no result", expected="one query, such as: from events")
-        if rows is not None:
-            found = found.limit(rows)
-        reader = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
-        return cls(reader(_ROWS))
-
-    def __init__(self, reader: pa.RecordBatchReader) -> None:
-        self._reader = reader
-        fields = zip(_unique(reader.schema.names), reader.schema.types, strict=True)
-        self.schema = pa.schema(list(fields))
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        with errors_as_ours():
-            for batch in self._reader:
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
-
-    def read_all(self) -> pa.Table:
-        """All rows."""
-        return pa.Table.from_batches(list(self), self.schema)
+Load = Callable[[Plan, Spill], Tables]
 
 
 @contextmanager
-def _answered(
-    sql: str, params: Mapping[str, Any] | None, load: Callable[[Plan, Spill], Tables], jobs: int | None
-) -> Iterator[Answer]:
-    plan = planned(sql, params)
-    spill = Spill(MEMORY)
-    try:
-        with scratch_folder() as folder:
+def _answered(asking: Question, load: Load) -> Iterator[Answer]:
+    """The answer to a question, about tables that are loaded once it is known which it needs."""
+    plan = planned(asking.sql, asking.params)
+    with closing(Spill(MEMORY)) as spill, scratch_folder() as folder:
+        tables = load(plan, spill) if plan.tables else {}
+        with connected(folder, asking.jobs) as connection:
+            for record in (*RECORDS, LAUNCHED):
+                register(connection, record, table_schema(record), tables.get(record))
+            create_views(connection)
+            with errors_as_ours():
+                answer = Answer.of(connection, asking.sql, asking.params, holder=asking.holder)
+            yield answer
+
+
+@contextmanager
+def _answered_within(asking: Question, load: Load, bound: Bound) -> Iterator[Received]:
+    """The same in a process of its own, which has `bound.seconds` to plan, and to answer."""
+    from ktrace.analysis.query.children import Children, stored
+
+    with closing(Children()) as children, children.one() as child:
+        plan = child.plan(asking.sql, asking.params, bound)
+        with closing(Spill(MEMORY)) as spill, scratch_folder() as folder:
             tables = load(plan, spill) if plan.tables else {}
-            with connected(folder, jobs) as connection:
-                for record in (*RECORDS, LAUNCHED):
-                    register(connection, record, table_schema(record), tables.get(record))
-                create_views(connection)
-                with errors_as_ours():
-                    answer = Answer.of(connection, sql, params)
-                yield answer
-    finally:
-        spill.close()
-
-
-def register(connection: Any, record: str, schema: pa.Schema, table: Any) -> None:
-    """Makes a table known, with all columns of its schema; those that nothing needs are null."""
-    table = schema.empty_table() if table is None else table
-    there = set(table.schema.names)
-    connection.register(f"ktrace_{record}_rows", table)
-    shown = (
-        f'"{one.name}"' if one.name in there else f'CAST(NULL AS {sql_type(one.type)}) AS "{one.name}"'
-        for one in schema
-    )
-    connection.execute(f"CREATE VIEW {table_name(record)} AS SELECT {', '.join(shown)} FROM ktrace_{record}_rows")
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    """The names, with _1 and so on where one occurs before."""
-    found: dict[str, None] = {}
-    for name in names:
-        own, number = name, 0
-        while own in found:
-            number += 1
-            own = f"{name}_{number}"
-        found[own] = None
-    return list(found)
-
-
-def whole_numbers(table: pa.Table) -> pa.Table:
-    """The table, with sums of whole numbers as int64 where all values fit."""
-    for place, field in enumerate(table.schema):
-        if field.type == _WHOLE:
-            try:
-                column = pc.cast(table.column(place), pa.int64())
-            except pa.ArrowInvalid:
-                continue
-            table = table.set_column(place, field.name, column)
-    return table
+            yield child.ask(replace(asking, tables=stored(tables, folder)), bound)
 
 
 _COLUMN = [(name, pa.string()) for name in ("view", "column", "type", "unit")]
@@ -332,78 +275,3 @@ def as_lines(table: pa.Table, width: int) -> str:
         names = ", ".join(row["column"] for row in mine if row["filled"])
         lines += textwrap.wrap(names, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"
-
-
-class Database:
-    """The views of `ktrace.query` on all rows and columns of a trace, with labels if its batches have them.
-
-    `nbytes` is the size of its tables. A query takes at most `memory` bytes besides, and writes no files.
-    """
-
-    def __init__(self, batches: Iterable[Batch], memory: int) -> None:
-        with ExitStack() as stack:
-            spill = Spill(1 << 62)  # whoever keeps it bounds it
-            stack.callback(spill.close)
-            tables = tables_of(batches, everything(), spill, Report())
-            self._connection = stack.enter_context(connected(memory=memory))
-            tables["events"] = _joined(self._connection, tables["events"], tables.pop(LAUNCHED))
-            self.nbytes = sum(table.nbytes for table in tables.values())
-            for record in RECORDS:
-                schema = JOINED_SCHEMA if record == "events" else table_schema(record)
-                register(self._connection, record, schema, tables[record])
-            create_views(self._connection, JOINED)
-            self._open = stack.pop_all()
-
-    def ask(self, sql: str, params: Mapping[str, Any] | None = None, *, rows: int, seconds: float) -> pa.Table:
-        """The first rows of an answer.
-
-        Raises UsageError where the SQL is wrong, or isn't one query, KtraceError where it takes longer than that.
-        """
-        late = threading.Event()
-
-        def stop() -> None:
-            late.set()
-            self._connection.interrupt()
-
-        clock = threading.Timer(seconds, stop)
-        clock.start()
-        try:
-            with errors_as_ours():
-                is_several(self._connection, sql)  # raises for what isn't one query
-                answer = Answer.of(self._connection, sql, params, rows)
-            return whole_numbers(answer.read_all())
-        except KtraceError:
-            if late.is_set():
-                raise KtraceError(
-                    f"the query took longer than {seconds:g} s", remedy="ask for less: a filter, fewer joins"
-                ) from None
-            raise
-        finally:
-            clock.cancel()
-
-    def close(self) -> None:
-        """Frees the tables."""
-        self._open.close()
-
-
-#: The place of the call of each event, null where there is none.
-_PLACES = (
-    "SELECT min(c.place) AS place FROM work w LEFT JOIN calls c USING (source, id) GROUP BY w.place ORDER BY w.place"
-)
-
-
-def _joined(connection: Any, events: pa.Table, launched: pa.Table) -> pa.Table:
-    """The events with the columns of the calls that launched them, null where there is none.
-
-    A join with each question would take three times as long as the rest of it.
-    """
-    launched = launched.unify_dictionaries().combine_chunks()
-    for name, table in (("work", events), ("calls", launched)):
-        keys = table.select(WORK_KEY).append_column("place", pa.array(np.arange(len(table))))
-        connection.register(name, keys)
-    place = Answer.of(connection, _PLACES, None).read_all()["place"]
-    for name in ("work", "calls"):
-        connection.unregister(name)
-    for name in CALL_COLUMNS:
-        events = events.append_column(name, launched[name].take(place))
-    return events

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ktrace.errors import KtraceError, UsageError, import_extra
+from ktrace.errors import KtraceError, UsageError, error_text, import_extra
 from ktrace.model.batch import DEVICE_KINDS, RECORDS, arrow_schema, fields
 from ktrace.naming.taxonomy import COLUMNS as LABELS
 
@@ -181,8 +181,23 @@ _LINE = re.compile(r"\nLINE (\d+): (.*)\n( *\^)?")
 #: Names that DuckDB proposes in place of an unknown one.
 _NEAR = re.compile(r"\n(?:Candidate bindings: |Did you mean )([^\n]*)")
 
-#: What isn't the fault of the query.
-_OF_MACHINE = ("OutOfMemoryException", "IOException", "InternalException", "FatalException")
+#: What an error begins with that isn't the fault of the query.
+_OF_MACHINE = ("Out of Memory", "IO", "INTERNAL", "FATAL")
+
+#: What an error of DuckDB begins with: `Binder Error: `.
+_ERROR = re.compile(r"([A-Za-z ]+) Error: ")
+
+
+class MemoryExceeded(KtraceError):
+    """A query needs more memory than there is for it."""
+
+    kind = "memory"
+
+
+class TimeExceeded(KtraceError):
+    """A query takes longer than it may."""
+
+    kind = "timeout"
 
 
 def duckdb() -> Any:
@@ -221,14 +236,21 @@ def create_views(connection: Any, views: Mapping[str, View] = VIEWS) -> None:
 def errors_as_ours(before: int = 0) -> Iterator[None]:
     """Raises errors of DuckDB as UsageError, with the place in the query; KtraceError where memory or disk are full.
 
-    `before` is the number of lines that ktrace put before the query.
+    `before` is the number of lines that ktrace put before the query. What fails late comes as an error of Arrow, which
+    has DuckDB's text.
     """
     module = duckdb()
     try:
         yield
-    except module.Error as error:
-        if type(error).__name__ in _OF_MACHINE:
-            raise KtraceError(f"DuckDB: {error}", remedy="check memory, and the space in TMPDIR") from None
+    except (module.Error, pa.ArrowException, OSError) as error:
+        begin = _ERROR.match(str(error))
+        if begin is None and isinstance(error, pa.ArrowException):
+            raise UsageError(f"SQL: the answer is no table of Arrow: {error_text(error)}") from None
+        if begin is None and isinstance(error, OSError):
+            raise
+        if begin and begin[1] in _OF_MACHINE:
+            kind = MemoryExceeded if begin[1] == "Out of Memory" else KtraceError
+            raise kind(f"DuckDB: {error}", remedy="check memory, and the space in TMPDIR") from None
         raise _explained(str(error), before) from None
 
 

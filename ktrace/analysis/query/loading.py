@@ -198,12 +198,14 @@ def loaded(
     report: Report,
     spill: Spill,
     progress: Progress | None = None,
+    *,
+    scan: bool = True,
 ) -> Tables:
-    """The tables of a plan, from inputs. Raises InputError where an input can't be read."""
+    """The tables of a plan, from inputs, which may be scanned where they are. Raises InputError for one that is bad."""
     from ktrace.pipeline.read import read_selected
 
     filter = selection.filter
-    direct = _direct(paths, plan, selection, report)
+    direct = _direct(paths, plan, selection, report) if scan else {}
     missing = Plan({record: columns for record, columns in plan.tables.items() if record not in direct})
     if not missing.tables:
         return direct

@@ -122,11 +122,14 @@ def texts(
 
 
 def write_parquet(rows: Rows, stream: BinaryIO) -> None:
-    """Writes the answer as Parquet. Raises UsageError for a sum of whole numbers that doesn't fit into 64 bits."""
+    """Writes the answer as Parquet. Raises UsageError for what it can't hold, such as a sum beyond 64 bits."""
     schema = pa.schema([(one.name, pa.int64() if _is_whole(one.type) else one.type) for one in rows.schema])
-    with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
-        for batch in rows:
-            writer.write_batch(pa.RecordBatch.from_arrays(list(map(_fitted, batch.columns, schema)), schema=schema))
+    try:
+        with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+            for batch in rows:
+                writer.write_batch(pa.RecordBatch.from_arrays(list(map(_fitted, batch.columns, schema)), schema=schema))
+    except pa.ArrowNotImplementedError as error:
+        raise UsageError(f"SQL: Parquet has no such type: {error}", remedy="cast(... as varchar)") from None
 
 
 def as_table(rows: pa.Table, name: str) -> Table:
@@ -175,7 +178,7 @@ def _value(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() and value.as_tuple().exponent == 0 else float(value)
+        return _number(value)
     if isinstance(value, dict):
         return {str(key): _value(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -183,6 +186,16 @@ def _value(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return str(value)
+
+
+class _Digits(str):
+    """A number that isn't whole, in digits, of which a float has fewer."""
+
+
+def _number(value: Decimal) -> int | float | _Digits:
+    if not value.as_tuple().exponent:
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else _Digits(f"{value:f}")
 
 
 def _nested(value: Any, text: Callable[[Any], str]) -> str:
@@ -264,7 +277,7 @@ def _separated(rows: Part, form: str, headers: bool) -> Iterator[str]:
     for columns in _values(rows):
         lines = []
         for row in zip(*columns, strict=True):
-            write(csv_cell(_cell(value)) for value in row)
+            write(value if isinstance(value, _Digits) else csv_cell(_cell(value)) for value in row)
             lines += [taken()] if rows.bytes is not None else []
         yield "".join(rows.fitted(lines)) if rows.bytes is not None else taken()
 
@@ -302,7 +315,7 @@ def _json(rows: Part) -> Iterator[str]:
 
 def _as_json(value: Any) -> str:
     """JSON with escapes for the characters that a terminal would act on."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, (int, _Digits)) and not isinstance(value, bool):
         return str(value)
     written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", written)

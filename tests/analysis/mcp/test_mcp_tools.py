@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ pytest.importorskip("duckdb", reason="duckdb isn't installed")
 
 from ktrace.analysis.mcp.server import answered
 from ktrace.analysis.mcp.tools import TOOLS
+from ktrace.analysis.query.children import Children
 
 STEP = "kineto/one-step-of-training.pt.trace.json"
 RANKS = "kineto/collectives-of-two-ranks-rank*.json"
@@ -28,9 +30,23 @@ PHASES = "kineto/phases-of-inference.pt.trace.json"
 MEMORY = "kineto/memory-events-counters-profiler-range.json"
 
 
+#: The processes of queries, for all tests.
+CHILDREN = Children(2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _children() -> Iterator[None]:
+    yield
+    CHILDREN.close()
+
+
+def serving(*folders: Path, memory: int = 1 << 30, export_to: Path | None = None) -> Session:
+    return Session(Access(folders or (SAMPLES,), export_to), memory, CHILDREN)
+
+
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
-    return Session(Access([SAMPLES], tmp_path), 1 << 30)
+    return serving(export_to=tmp_path)
 
 
 def ask(session: Session, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -78,7 +94,7 @@ def test_open_tells_what_was_left_out(session: Session) -> None:
 
 
 def test_a_trace_is_read_once_until_it_changes(session: Session, tmp_path: Path) -> None:
-    own = Session(Access([tmp_path]), 1 << 30)
+    own = serving(tmp_path)
     shutil.copy(SAMPLES / STEP, tmp_path / "run.json")
     first = opened(own, "run.json")
     assert opened(own, "run.json") == first
@@ -244,7 +260,7 @@ def test_every_tool_answers_about_every_sample(session: Session, folder: str) ->
 @pytest.mark.parametrize("view", ["events", "kernels", "launches", "summaries", "links", "catalog"])
 @pytest.mark.parametrize("path", [STEP, RANKS, "doppler/prefill-and-three-decodes.log"])
 def test_the_views_are_those_of_query(session: Session, view: str, path: str) -> None:
-    found = session.open(path).ask(f"from {view} order by all", rows=10_000)
+    found = session.ask(session.open(path), f"from {view} order by all", rows=10_000)
     inputs = sorted(map(str, SAMPLES.glob(path)))
     assert found.to_pylist() == ktrace.query(inputs, f"from {view} order by all", classify=True).to_pylist()
 
@@ -304,10 +320,10 @@ def test_a_query_that_takes_too_long_is_stopped(session: Session, monkeypatch: p
 
 
 def test_a_query_that_takes_too_much_memory_is_stopped() -> None:
-    session = Session(Access([SAMPLES]), 64 << 20)
+    session = serving(memory=64 << 20)
     error = fault(session, "query", handle=opened(session), sql="select list(i) from range(1000000000) t(i)")
-    assert "Out of Memory" in error["message"]
-    assert error["kind"] == "ktrace"
+    assert error["message"] == "the query takes more than 64 MiB of memory"
+    assert error["kind"] == "memory"
 
 
 def test_an_export_is_a_trace_in_the_folder_for_exports(session: Session, tmp_path: Path) -> None:
@@ -331,7 +347,7 @@ def test_what_changed_since_it_was_opened_is_not_exported(tmp_path: Path) -> Non
     (tmp_path / "out").mkdir()
     shutil.copy(SAMPLES / STEP, tmp_path / "data/run.json")
     shutil.copy(SAMPLES / PHASES, tmp_path / "secret.json")
-    own = Session(Access([tmp_path / "data"], tmp_path / "out"), 1 << 30)
+    own = serving(tmp_path / "data", export_to=tmp_path / "out")
     handle = opened(own, "run.json")
     shutil.copy(SAMPLES / PHASES, tmp_path / "data/run.json")
     assert fault(own, "export", handle=handle, name="run.csv")["message"] == "has changed since it was opened"
@@ -410,17 +426,19 @@ def test_the_trace_used_least_recently_gives_way(session: Session) -> None:
         ask(session, "findings", handle=opened(session, path))
     size = sum(session.get(f"t{number}").nbytes for number in (1, 2, 3))
     assert ask(session, "findings", handle="t1")["findings"], "all fit"
-    small = Session(Access([SAMPLES]), size - 1)
+    small = serving(memory=size - 1)
     first, second = opened(small, STEP), opened(small, PHASES)
     ask(small, "findings", handle=first)
     third = opened(small, RANKS)
-    assert fault(small, "findings", handle=second)["remedy"] == "open it, again if it was open"
+    error = fault(small, "findings", handle=second)
+    assert error["message"] == "'t2' was closed, since other traces needed its memory"
+    assert (error["file"], error["remedy"].partition(";")[0]) == (str(SAMPLES / PHASES), "open it again")
     assert ask(small, "findings", handle=first)["findings"]
     assert ask(small, "findings", handle=third)["findings"]
 
 
 def test_a_trace_that_is_too_large_is_refused_and_nothing_stays(session: Session) -> None:
-    small = Session(Access([SAMPLES]), 1_000)
+    small = serving(memory=1_000)
     error = fault(small, "open", path=STEP)
     assert error["message"] == "takes more than 1,000 bytes of memory"
     assert "--memory" in error["remedy"]
