@@ -100,6 +100,7 @@ def test_pieces_do_not_depend_on_batches() -> None:
 
     def found(size: int) -> list[tuple[Any, ...]]:
         busy = device_processes.BusyPieces(120)
+        busy.operations = [*"abcd"]
         rows = np.array(random_kernels(900, 2), np.int64)
         for first in range(0, len(rows), size):
             part = rows[first : first + size]
