@@ -275,5 +275,6 @@ FORMAT = Format(
     probe=probe,
     via="nsys",
     export=exported,
+    beside=("{stem}.sqlite",),
     closed=True,
 )

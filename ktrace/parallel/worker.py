@@ -5,14 +5,14 @@ would search the current folder first, where the inputs of somebody else may lie
 these folders, and the process ends when the one that started it ends.
 """
 
-# ruff: noqa: E402
 import sys
 
-sys.path[:] = sys.argv[1:]
+if __name__ == "__main__":
+    sys.path[:] = sys.argv[1:]
 
-import signal
+    import signal
 
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one sees to Ctrl-C
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one sees to Ctrl-C
 
 import os
 import pickle

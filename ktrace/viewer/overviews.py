@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ktrace.errors import KtraceError
+from ktrace.input.companions import files_of
 from ktrace.input.source import COMPRESSED
 from ktrace.scratch import scratch_folder
 from ktrace.viewer.server import Answer, Answered, File, PortTaken, Server
@@ -38,9 +39,8 @@ OWN_UI = "ui/#!/viewer"
 def is_large(paths: Sequence[str]) -> bool:
     """Whether local inputs may have more than `MOST` slices; of others the size isn't known before they are read."""
     size = 0
-    for path in map(Path, paths):
-        inside = path.rglob("*") if path.is_dir() else (path,)
-        for file in inside:
+    for path in paths:
+        for file in files_of(path):
             if file.is_file():
                 size += file.stat().st_size * (_PACKED if file.suffix in COMPRESSED else 1)
     return size > LARGE

@@ -96,7 +96,8 @@ def answered(session: Session, name: str, arguments: dict[str, Any]) -> dict[str
         fault = next(Draft202012Validator(tool.takes).iter_errors(arguments), None)
         if fault is not None:
             raise UsageError(f"{name}: {fault.message}", expected=", ".join(tool.takes["properties"]))
-        answer = tool.run(session, **arguments)
+        with session.access.in_force():
+            answer = tool.run(session, **arguments)
         session.tidy()
         return answer
     except KtraceError as error:

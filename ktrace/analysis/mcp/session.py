@@ -24,7 +24,9 @@ from ktrace.analysis.summary.compute import summary_of
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import BY, GRID
 from ktrace.errors import InputError, KtraceError, UsageError
+from ktrace.input.companions import State, states_of
 from ktrace.input.limits import sized
+from ktrace.input.stores import is_remote
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.naming.taxonomy import taxonomy
@@ -106,10 +108,9 @@ class Opened:
         self.nbytes += size
 
 
-def state_of(paths: Sequence[str]) -> list[tuple[int, int]]:
-    """What changes with the content of local inputs: time and size of each, none of URLs."""
-    found = [Path(path).stat() for path in paths if Path(path).exists()]
-    return [(one.st_mtime_ns, one.st_size) for one in found]
+def state_of(paths: Sequence[str]) -> list[State]:
+    """What changes with the content of local inputs, none of URLs."""
+    return [state for path in paths if not is_remote(path) for state in states_of(path)]
 
 
 #: What a comparison computes of each side: its tables, and what it tests launches by.
@@ -139,7 +140,8 @@ class Session:
         for one in self._opened.values():
             if (one.paths, one.from_, one.state) == (paths, from_, state_of(paths)):
                 return self.get(one.name)
-        made = Opened(f"t{next(self._handles)}", paths, self._memory, from_)
+        with self.access.in_force():
+            made = Opened(f"t{next(self._handles)}", paths, self._memory, from_)
         self._opened[made.name] = made
         self.tidy()
         return made

@@ -2,9 +2,9 @@
 
     ~/.cache/ktrace/3f6c0d…/     index.json  rows.arrows  lanes.rows  ...
 
-The name is a hash of the inputs (path, size, time of change, inode), of what was selected, and of the version and
-code of ktrace. Only this user can read the folders. One that another process uses may be removed: it stays open there.
-What a killed process leaves is removed by a later one.
+The name is a hash of all files that are read for the inputs (path, size, inode, times of change), of what was selected,
+and of the version and code of ktrace. Only this user can read the folders. One that another process uses may be
+removed: it stays open there. What a killed process leaves is removed by a later one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from ktrace.analysis.overview import FILES, VERSION, Stored
+from ktrace.errors import InputError
+from ktrace.input.companions import State, states_of
 from ktrace.input.compression import split_member
 from ktrace.input.expand import expanded
-from ktrace.input.source import MAPPING_SUFFIX
 from ktrace.report import Report
 from ktrace.scratch import Held, make, name_for, new_folder, remove, sweep
 
@@ -41,9 +42,6 @@ MOST_DAYS = 30
 
 #: Files of a folder that are looked at; with more it isn't kept.
 _MOST_FILES = 10_000
-
-#: What else may be read with a file: changes of a database, a mapping of a table.
-_BESIDE = ("", "-wal", "-journal", MAPPING_SUFFIX)
 
 #: Files with what ktrace does.
 _CODE = (".py", ".so", ".pyd", ".toml")
@@ -154,26 +152,17 @@ def key_of(paths: Sequence[str], format: str | None, chosen: Sequence[object]) -
 
     if cache_folder() is None:
         return None
-    files: list[tuple[str, int, int, int]] = []
+    files: list[tuple[str, list[State]]] = []
     for one in expanded(paths, Report(), format):
         path = Path(split_member(one.path)[0])
-        if path.is_dir():
-            inside = [Path(where, name) for where, _, names in os.walk(path) for name in names]
-            if len(inside) > _MOST_FILES:
-                return None
-        elif not path.is_file():
+        if not (path.is_dir() or path.is_file()):
             return None
-        else:
-            inside = [Path(f"{path}{suffix}") for suffix in _BESIDE]
-        files.append((os.path.realpath(one.path), 0, 0, 0))
-        files += [_state(file) for file in sorted(inside) if file.exists()]
+        try:
+            files.append((os.path.realpath(one.path), states_of(one.path, _MOST_FILES)))
+        except (OSError, InputError):  # too many files, or one that can't be looked at
+            return None
     text = json.dumps([__version__, _code(), VERSION, [*chosen], files])
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _state(file: Path) -> tuple[str, int, int, int]:
-    about = file.stat()
-    return os.path.realpath(file), about.st_size, about.st_mtime_ns, about.st_ino
 
 
 @lru_cache
