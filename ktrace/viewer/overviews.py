@@ -68,8 +68,8 @@ def serve_overview(
         def answer(asked: Mapping[str, str]) -> bytes | None:
             try:
                 with lock:
-                    return json.dumps(made(asked), separators=(",", ":")).encode()
-            except (KeyError, ValueError, OverflowError):  # not what the page asks
+                    return json.dumps(overview.sure(lambda: made(asked)), separators=(",", ":")).encode()
+            except (KeyError, ValueError, OverflowError, KtraceError):  # not what the page asks, or no input any more
                 return None
 
         return Answered(answer, json_type, no_headers)
@@ -118,7 +118,7 @@ def _window(overview: Overview, lock: Lock, gpu: str) -> Answer:
             span, budget = _span(asked), budget_of(asked["budget"]) if "budget" in asked else None
             with lock, scratch_folder() as folder:
                 path = Path(folder) / "window.perfetto"
-                window(overview, span, str(path), budget=budget, gpu=gpu)
+                overview.sure(lambda: window(overview, span, str(path), budget=budget, gpu=gpu))
                 return path.open("rb")  # the name goes, the file stays until it is closed
         except (KeyError, ValueError, KtraceError):
             return None
