@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from ktrace.input.compression import PACKED, split_member
-from ktrace.input.files import MOST_FILES, files_in
+from ktrace.input.files import MOST_FILES, entries_of, files_in
 from ktrace.input.format import all_formats
 
 #: What tells a file and its content from others: its real path, device and number, size, and when it and what the
@@ -26,7 +26,10 @@ State = tuple[str, int, int, int, int, int]
 
 
 def companions(path: Path, patterns: Iterable[str]) -> Iterator[Path]:
-    """Yields what is there beside a file under names that `Format.beside` declares. Raises OSError."""
+    """Yields what is there beside a file under names that `Format.beside` declares, and links to folders of it.
+
+    Raises OSError, and what the check of `confined` raises.
+    """
     plain = next((path.name.removesuffix(suffix) for suffix in PACKED if path.name.endswith(suffix)), path.name)
     for pattern in patterns:
         where, _, last = pattern.rpartition("/")
@@ -34,8 +37,10 @@ def companions(path: Path, patterns: Iterable[str]) -> Iterator[Path]:
         folder, names = path.parent / where.format(**words), [last.format(**words)]
         if "*" in last:
             names = []
-            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in entries if fnmatchcase(entry.name, last))
+            if folder.is_symlink():
+                yield folder
+            with suppress(FileNotFoundError, NotADirectoryError):
+                names = sorted(name for name, _, _ in entries_of(folder) if fnmatchcase(name, last))
         yield from (one for name in names if os.path.lexists(one := folder / name))
 
 

@@ -201,7 +201,7 @@ def _traces_of(
         if why := "" if is_remote(path) else _no_input(Path(one), report.output):
             report.issue("no-trace", one, why)
             continue
-        inside = Source(one)
+        inside = Source(one, regular=True)
         try:
             fmt = choose(inside, report)
         except (UnknownFormat, ClosedFormat) as error:
@@ -273,4 +273,5 @@ def open_input(one: Input, label: str, conversion: Conversion) -> tuple[Source, 
     report = conversion.report
     place = f"{one.inside}: " if one.inside else ""
     source = Source(one.path, label, lambda where, why: report.issue("cut", place + where, why, 0), conversion.progress)
+    source.regular = one.found
     return source, one.format or choose(source, report)

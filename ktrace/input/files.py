@@ -89,6 +89,8 @@ def open_file(path: str | Path, *, ours: bool = False) -> BinaryIO:
             raise
         return descriptor
 
+    if not ours:
+        _require_allowed_name(path)
     mode = os.stat(path).st_mode  # noqa: PTH116 (pathlib reads "" as the current folder)
     if stat.S_IFMT(mode) in _OTHERS:  # to open a device may do something
         raise NotRegular(str(path), mode)
@@ -135,6 +137,7 @@ def entries_of(folder: str | Path) -> list[tuple[str, bool, bool]]:
 
     Raises OSError and what the check of `confined` raises.
     """
+    _require_allowed_name(folder)
     if os.scandir not in os.supports_fd:  # Windows
         return _entries(folder)
     opened = os.open(folder, _FLAGS | os.O_DIRECTORY)
@@ -156,6 +159,7 @@ def _walked(folder: str | Path) -> Iterator[tuple[str, list[str], list[str]]]:
     def refuse(error: OSError) -> None:
         raise error
 
+    _require_allowed_name(folder)
     if not hasattr(os, "fwalk"):  # Windows
         for place, folders, names in os.walk(folder, onerror=refuse):
             yield os.path.relpath(place, folder), folders, names
@@ -167,6 +171,14 @@ def _walked(folder: str | Path) -> Iterator[tuple[str, list[str], list[str]]]:
             yield os.path.normpath(place), folders, names
     finally:
         os.close(opened)
+
+
+def _require_allowed_name(path: str | Path) -> None:
+    """Checks where a name leads before it is used: what isn't allowed is told the same whether it is there or not."""
+    if _check:
+        real = os.path.realpath(path)
+        for check in [*_check]:
+            check(real, str(path))
 
 
 def _require_allowed(descriptor: int, path: str) -> None:

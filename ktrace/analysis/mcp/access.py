@@ -13,7 +13,7 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -82,10 +82,31 @@ class Access:
         mode = real.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise self._refused(asked, "is neither a file nor a folder")
-        for along in files_of(str(real)):
-            if along.is_symlink():
-                self.inside(str(along), asked)
+        for link in self._links_in(real, asked) if real.is_dir() else self._links_beside(real, asked):
+            self.inside(str(link), asked)
         return str(real) + (f"!{member}" if member is not None else "")
+
+    def _links_in(self, folder: Path, asked: str) -> Iterator[Path]:
+        """Yields the links in a folder and below it, wherever they lead; hidden ones are never read."""
+        waiting, seen = [folder], 0
+        while waiting:
+            where = waiting.pop()
+            entries = [entry for entry in entries_of(where) if not entry[0].startswith(".")]
+            seen += len(entries)
+            if seen > MOST_FILES:
+                raise _too_many(asked, "name a folder inside it")
+            for name, is_link, is_folder in entries:
+                if is_link:
+                    yield where / name
+                elif is_folder:
+                    waiting.append(where / name)
+
+    def _links_beside(self, file: Path, asked: str) -> Iterator[Path]:
+        """Yields the links that may be read along with a file. Raises Refused for a folder of them that leads out."""
+        try:
+            yield from (along for along in files_of(str(file)) if along.is_symlink())
+        except Refused:
+            raise self._refused(asked, _LEADS_OUT) from None
 
     def inside(self, name: str, asked: str) -> Path:
         """The resolved path. Raises Refused where it is in no allowed folder."""
@@ -132,6 +153,10 @@ def _is_name(path: str) -> bool:
         return all(len(part) <= _LONGEST for part in os.fsencode(path).split(b"/"))
     except UnicodeEncodeError:
         return False
+
+
+def _too_many(path: str, remedy: str) -> InputError:
+    return InputError(f"needs a look at more than {MOST_FILES:,} files", path=path, remedy=remedy)
 
 
 def _divided(pattern: str) -> tuple[str, list[str]]:
@@ -202,9 +227,5 @@ class _Search:
             return []
         self._seen += len(found)
         if self._seen > MOST_FILES:
-            raise InputError(
-                f"needs a look at more than {MOST_FILES:,} files",
-                path=self._asked,
-                remedy="begin the pattern with a folder further inside",
-            )
+            raise _too_many(self._asked, "begin the pattern with a folder further inside")
         return found

@@ -16,6 +16,8 @@ from ktrace.analysis.mcp.access import Access, Refused
 from ktrace.analysis.mcp.server import answered
 from ktrace.analysis.mcp.session import Session
 from ktrace.errors import InputError, KtraceError, OutputError
+from ktrace.pipeline.read import read_batches
+from ktrace.report import Report
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 
@@ -197,6 +199,37 @@ def test_what_is_read_along_with_a_file_may_not_lead_out(data: Path, name: str) 
             session.open(path)
         if name != "traces":
             assert isinstance(caught.value, Refused)
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "nothing"])
+def test_a_link_out_is_told_the_same_wherever_it_leads(data: Path, kind: str) -> None:
+    """In a folder, as a folder of OTF2's events, as a companion: whether it is a file, a folder or nothing."""
+    outside = data.parent / "secret" / kind
+    if kind == "folder":
+        (outside / "inner").mkdir(parents=True)
+        (outside / "0.evt").write_text("x")
+    elif kind == "file":
+        outside.write_text("x")
+    shutil.copytree(OTF2, data / "run")
+    anchor = next((data / "run").glob("*.otf2"))
+    events = anchor.with_suffix("")
+    shutil.rmtree(events)
+    events.symlink_to(outside)
+    (data / "some").mkdir()
+    shutil.copy(STEP, data / "some/run.json")
+    (data / "some/more").symlink_to(outside)
+    (data / "table.csv").write_text("what,when\na,1\n")
+    (data / "table.csv.ktrace.toml").symlink_to(outside)
+    for path in (f"run/{anchor.name}", "run", "some", "table.csv", "some/more"):
+        with pytest.raises(Refused) as caught:
+            Access([data]).inputs(path)
+        assert str(caught.value).startswith(f"{path}: isn't in an allowed folder"), path
+    access = Access([data])
+    for real in (anchor, anchor.parent, data / "some/more"):
+        with pytest.raises(Refused) as caught, access.in_force():
+            list(read_batches([str(real)], Report()))
+        assert "secret" not in str(caught.value)
+        assert "0.evt" not in str(caught.value)
 
 
 def test_what_leads_out_once_it_was_looked_at_is_refused_when_it_is_opened(

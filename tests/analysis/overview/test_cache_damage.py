@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import SAMPLES
 from nightly import few
+from running import viewing
 
 from ktrace.analysis.overview import FILES, Stored, cache
 from ktrace.analysis.overview.answers import Overview
@@ -189,6 +190,21 @@ def test_what_is_damaged_while_it_is_viewed_is_read_anew(
         assert len(whole(folder)) == len(FILES)
         assert spoil(folder, name, damage)
         assert asked(found, "three.perfetto") == expected, "once more"
+
+
+def test_the_page_of_a_view_gets_its_answers_whatever_becomes_of_the_cache(
+    folder: Path, trace: Path, tmp_path: Path
+) -> None:
+    questions = ("about", "level?from=0&to=60000000&shift=12", "heavy?from=0&to=60000000", "idle?from=0&to=90000000")
+    with viewing(tmp_path, trace, "--overview", "--no-browser") as view:
+        ask = [f"{view.link}{one}" for one in (*questions, "found?words=kernel", "window?from=1000&to=2000000")]
+        expected = [view.get(one)[::2] for one in ask]
+        assert [status for status, _ in expected] == [200] * len(ask)
+        for name in ("rows.arrows", "lanes.rows", "readings.rows"):
+            spoil(folder, name, "all zeros")
+            assert [view.get(one)[::2] for one in ask] == expected
+        shutil.rmtree(folder)
+        assert [view.get(one)[::2] for one in ask] == expected, "what is open stays"
 
 
 def test_an_input_that_changed_meanwhile_is_not_taken_for_what_was_kept(folder: Path, trace: Path) -> None:
