@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import io
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from importlib import import_module
@@ -18,13 +17,10 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, InputError, error_text, import_extra
-from ktrace.input.companions import companions
-from ktrace.input.files import is_confined, open_file
-from ktrace.input.limits import copied
 from ktrace.input.source import Source, file_in
-from ktrace.scratch import new_folder
 
-from . import FORMAT, anchors
+from . import anchors
+from .names import safe_name
 
 #: Events that are read at once.
 _BATCH = 4096
@@ -38,7 +34,7 @@ class Archive:
         library = import_extra("otf2", "otf2", "reading OTF2", path=source.path)
         import_module("_otf2.Config").conf.lib.OTF2_Error_RegisterCallback(_SILENT, None)
         self.failed = ""
-        anchor = self._checked(_anchor(source, conversion))
+        anchor = safe_name(_anchor(source, conversion), self)
         with _hushed() as printed:
             try:
                 self._reader = library.reader.Reader(str(anchor), batch_events=_BATCH)
@@ -50,27 +46,6 @@ class Archive:
                     remedy="copy the whole folder again; otf2-print of OTF2 names the place",
                 ) from error
         self.definitions = self._reader.definitions
-
-    def _checked(self, anchor: Path) -> Path:
-        """The anchor, of which all files that the library will open by their names are regular ones.
-
-        Where not every file may be read, it is a copy: names may lead elsewhere by then.
-        """
-        folder = None
-        if is_confined():
-            held = new_folder()
-            weakref.finalize(self, held.remove)
-            folder = held.path
-        for path in (anchor, *companions(anchor, FORMAT.beside)):
-            if path.is_dir():
-                continue
-            with open_file(path) as file:
-                if folder:
-                    copy = folder / path.relative_to(anchor.parent)
-                    copy.parent.mkdir(exist_ok=True)
-                    with copy.open("wb") as target:
-                        copied(file, target, str(folder), str(path))
-        return folder / anchor.name if folder else anchor
 
     @property
     def creator(self) -> str:
