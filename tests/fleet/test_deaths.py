@@ -113,3 +113,12 @@ def _wait_for_the_end_of(session: int) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("a process outlived the batch")
+
+
+def test_a_script_needs_no_guard(ranks: str, tmp_path: Path) -> None:
+    """Workers import no `__main__`."""
+    script = tmp_path / "script.py"
+    script.write_text("import sys, ktrace\nprint(len(ktrace.batch(sys.argv[1], sys.argv[2], jobs=2).done))\n", "utf-8")
+    command = [sys.executable, str(script), ranks, str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"{FILES}\n", "")
