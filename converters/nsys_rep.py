@@ -22,6 +22,7 @@ from shlex import quote
 
 from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat, DamagedInput, InputError, OutputError
+from ktrace.input.files import is_name_of_open
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.scratch import scratch_folder
@@ -119,13 +120,15 @@ def exported(source: Source, conversion: Conversion) -> Iterator[Source]:
     there is no nsys, or all are older than the report, DamagedInput if one of them can't read it.
     """
     with (
-        source.local_path() as report,
+        source.local_path() as path,
         scratch_folder() as folder,
     ):
         kept = _kept_path(source) if conversion.options.get("keep_export") else None
         if kept is not None and kept.exists():
             yield source.with_stand_in(kept)
             return
+        # A name that is known to this process alone is no name for nsys.
+        report = Path(shutil.copyfile(path, folder / source.name)) if is_name_of_open(path) else path
         database = folder / f"{report.stem}.sqlite"
         _export(source, report, database, conversion)
         if kept is not None:
@@ -275,6 +278,7 @@ FORMAT = Format(
     probe=probe,
     via="nsys",
     export=exported,
+    beside=("{stem}.sqlite",),
     closed=True,
     prose=True,
 )

@@ -6,10 +6,15 @@ trace = ktrace.read("run.log")
 trace.summaries                             # a pandas DataFrame
 """
 
-from __future__ import annotations
+import sys
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+# `python -m ktrace` would search the current folder first, where modules may lie beside the traces of somebody else.
+_is_program = sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].endswith("ktrace")
+if _is_program and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    del sys.path[0]
+
+from importlib import import_module  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff import Change

@@ -70,6 +70,7 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE, "The file has a version that ktrace doesn't know; the parts that match known versions were read."
     ),
     "unknown-field": Kind(Severity.NOTE, "A field that no row needs, or that the format doesn't define, was left out."),
+    "not-kept": Kind(Severity.NOTE, "What was read couldn't be kept for the next time (KTRACE_CACHE)."),
     "mapped": Kind(
         Severity.NOTE,
         "The table was read by the mapping in the file next to it; --map or --from with another format overrides it.",
@@ -290,8 +291,7 @@ class Report:
             issue.rows += found.rows
             issue.places += found.places[: EXAMPLES - len(issue.places)]
             if self.strict and found.severity >= Severity.REPAIR:
-                where, detail = found.places[0] if found.places else ("", "")
-                self._refuse(found.sentence, where, detail)
+                self._refuse(found.sentence, *next(iter(found.places), ("", "")))
 
     def _refuse(self, sentence: str, where: str, detail: str) -> NoReturn:
         raise StrictFailure(

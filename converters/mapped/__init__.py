@@ -44,6 +44,7 @@ FORMAT = Format(
     patterns=("*.csv", "*.tsv", "*.jsonl"),
     probe=probe,
     read="ktrace.converters.mapped.reader:read",
+    beside=("{name}.ktrace.toml", "{plain}.ktrace.toml"),
     propose="ktrace.converters.mapped.guess:guess",
     max_score=Score.STATED,
 )

@@ -43,6 +43,7 @@ FORMAT = Format(
     patterns=("*.otf2",),
     probe=probe,
     read="ktrace.converters.otf2.reader:read",
+    beside=("{stem}.def", "{stem}.marker", "{stem}/*"),
     reads_folders=True,
     prose=True,
 )

@@ -20,6 +20,7 @@ from ktrace.errors import DamagedInput, InputError, error_text, import_extra
 from ktrace.input.source import Source, file_in
 
 from . import anchors
+from .names import safe_name
 
 #: Events that are read at once.
 _BATCH = 4096
@@ -33,7 +34,7 @@ class Archive:
         library = import_extra("otf2", "otf2", "reading OTF2", path=source.path)
         import_module("_otf2.Config").conf.lib.OTF2_Error_RegisterCallback(_SILENT, None)
         self.failed = ""
-        anchor = _anchor(source, conversion)
+        anchor = safe_name(_anchor(source, conversion), self)
         with _hushed() as printed:
             try:
                 self._reader = library.reader.Reader(str(anchor), batch_events=_BATCH)
@@ -102,7 +103,7 @@ def _anchor(source: Source, conversion: Conversion) -> Path:
             if not other.startswith((f"{stem}.", f"{stem}/")):
                 conversion.report.issue("no-trace", other)
         path = Path(file_in(source, found[0]).path)
-    if source.stand_in or not path.with_suffix(".def").is_file():
+    if source.stand_in or not path.with_suffix(".def").exists():
         raise InputError(
             "the other files of the trace aren't beside it",
             path=source.path,

@@ -22,9 +22,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
-from ktrace.errors import DamagedInput
+from ktrace.errors import DamagedInput, InputError
 from ktrace.input.dataset_manifest import MARK, Manifest, Shard, is_dataset, manifests
-from ktrace.input.source import Source
+from ktrace.input.files import open_file
+from ktrace.input.source import Source, file_in
 from ktrace.input.stores import Local, Store, is_remote, open_store
 from ktrace.model.batch import VERSION, WORD, arrow_schema
 
@@ -60,7 +61,8 @@ class Dataset:
     def opened(self, shard: Shard) -> Iterator[Path | BinaryIO]:
         """Opens a shard: its path on this machine, a stream of it from a store."""
         if not is_remote(self.store.path):
-            yield Path(self.store.path) / shard.name
+            with file_in(Source(self.store.path), shard.name).local_path() as path:
+                yield path
             return
         with self.store.open(shard.name) as stream:
             yield stream
@@ -139,8 +141,9 @@ def _files(source: Source) -> dict[Path, str | None] | None:
     found: dict[Path, str | None] = {}
     for path in paths:
         try:
-            footer = pq.read_metadata(path).metadata or {}
-        except (OSError, pa.ArrowException):
+            with open_file(path) as file:
+                footer = pq.read_metadata(file).metadata or {}
+        except (OSError, InputError, pa.ArrowException):
             return None
         if footer.get(b"ktrace.version", b"").decode() != VERSION:
             return None

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.capabilities import Pushdown
-from ktrace.input.source import Source
+from ktrace.input.source import Source, file_in
 from ktrace.kit.canonical import BadRecord, check_version, embedded, is_json, table_texts
 from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.kit.canonical.record_batches import RecordBatches
@@ -87,16 +87,19 @@ def _files(
                 yield file, dataset.shown(shard)
     elif source.is_folder:
         records = ("catalog", *RECORDS[:-1]) if conversion else RECORDS
-        paths = [Path(source.path) / f"{record}.parquet" for record in records]
-        found = [path for path in paths if path.exists()]
+        names = [f"{record}.parquet" for record in records]
+        found = [name for name in names if (Path(source.path) / name).exists()]
         if not found:
             raise DamagedInput(
                 "has none of the files of a canonical folder",
                 path=source.path,
-                expected=", ".join(path.name for path in paths),
+                expected=", ".join(names),
                 remedy="name the folder that ktrace wrote",
             )
-        yield from ((path, str(path)) for path in found)
+        for name in found:
+            inside = file_in(source, name)
+            with inside.local_path() as path:
+                yield path, inside.path
     else:
         with source.local_path() as path:
             yield path, source.path

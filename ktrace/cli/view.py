@@ -145,7 +145,7 @@ def _write(inputs: tuple[str, ...], output: str, overwrite: bool, selection: Sel
         with found as (overview, account), writing(Sink(output, overwrite=overwrite)) as sink:
             if not len(overview.stored.cells):
                 raise without_slices(overview)
-            sink.open().write(one_file(overview).encode())
+            sink.open().write(overview.sure(lambda: one_file(overview)).encode())
     tell_issues(account)
     tell_alignment(account)
 

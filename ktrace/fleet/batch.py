@@ -125,7 +125,7 @@ def batch(
     """Converts every input that the patterns name into one dataset: Parquet files by run, host and rank.
 
     An input that can't be read doesn't stop the others. Inputs that an earlier call converted are kept if they haven't
-    changed since. In a script, put the call under `if __name__ == "__main__":`, since workers import the script.
+    changed since.
 
     Parameters
     ----------

@@ -2,29 +2,29 @@
 
     tasks ──► executor ──► outcomes, in the order of completion
 
-A worker may die, most likely for lack of memory. With processes, each file that was being read at that time is read
-again on its own, which separates the file that kills its process from those read at the same time. Dask gives such
-tasks to other workers, three times; those that Dask then gives up are run once more on their own as well. Dask itself
-waits without end for workers that don't come back.
+A worker may die, most likely for lack of memory. With processes, the file that it was reading is read again on its
+own: those read at the same time may have taken the memory. Dask gives such tasks to other workers, three times; those
+that Dask then gives up are run once more on their own as well. Dask itself waits without end for workers that don't
+come back.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import tempfile
-import threading
 import time
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.process import BaseProcess
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Future,
+    ThreadPoolExecutor,
+    as_completed,
+    wait,
+)
 from typing import Any
 
 from ktrace.errors import UsageError, import_extra
 from ktrace.fleet.tasks import Outcome, Task, convert_one
+from ktrace.parallel.workers import Died, Workers, can_start
 from ktrace.scratch import scratch_folder
 
 #: Seconds after which a cluster without workers isn't waited for any more, and between looks at it.
@@ -36,81 +36,34 @@ _DIED = "its process died twice, the second time reading this file alone: it may
 
 def in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Outcome, None, None]:
     """Runs the tasks in `jobs` processes, which end with the iterator or with this process. Yields the outcomes."""
-    if not _has_semaphores():
+    if not can_start():
         yield from map(convert_one, tasks)  # one after the other in this process
         return
-    with scratch_folder() as scratch:
-        suspects = yield from _in_pool(deque(tasks), jobs, str(scratch))
-        for task in suspects:
-            if (yield from _in_pool(deque([task]), 1, str(scratch))):
-                yield Outcome(task.path, reason=f"{task.path}: {_DIED}")
+    suspects = yield from _shared(tasks, jobs)
+    for task in suspects:
+        if (yield from _shared([task], 1)):
+            yield Outcome(task.path, reason=f"{task.path}: {_DIED}")
 
 
-def _has_semaphores() -> bool:
-    """Whether this system can share work among processes: without /dev/shm there are no semaphores."""
-    try:
-        multiprocessing.get_context("spawn").Semaphore()
-    except (OSError, ImportError):
-        return False
-    return True
-
-
-def _in_pool(waiting: deque[Task], jobs: int, scratch: str) -> Generator[Outcome, None, list[Task]]:
-    """Runs the tasks. If a process dies, a new pool runs the rest. Returns the tasks that were running at a death."""
+def _shared(tasks: Iterable[Task], jobs: int) -> Generator[Outcome, None, list[Task]]:
+    """Shares the tasks among processes. Returns those whose process died."""
     suspects: list[Task] = []
-    while waiting:
-        others = set(multiprocessing.active_children())
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(jobs, context, initializer=_be_worker, initargs=(scratch,))
-        running: dict[Future[Outcome], Task] = {}
+    with scratch_folder() as scratch, ThreadPoolExecutor(jobs) as threads:
+        workers, running = Workers(scratch), dict[Future[Outcome], Task]()
         try:
-            suspects += yield from _feed(pool, waiting, running, jobs)
+            for task in tasks:
+                running[threads.submit(workers.call, convert_one, task)] = task
+            for future in as_completed(running):
+                task = running.pop(future)
+                try:
+                    yield future.result()
+                except Died:
+                    suspects.append(task)
         finally:
-            # After the last task they are idle; after an interruption or a death their results aren't needed.
-            _end(set(multiprocessing.active_children()) - others)
-            pool.shutdown(cancel_futures=True)
+            # After the last task they are idle; after an interruption their results aren't needed.
+            threads.shutdown(wait=False, cancel_futures=True)
+            workers.end()
     return suspects
-
-
-def _feed(
-    pool: ProcessPoolExecutor, waiting: deque[Task], running: dict[Future[Outcome], Task], jobs: int
-) -> Generator[Outcome, None, list[Task]]:
-    """Gives each process one task at a time, so that the tasks of a dead process are known. Returns these."""
-    while waiting or running:
-        try:
-            while waiting and len(running) < jobs:
-                running[pool.submit(convert_one, waiting[0])] = waiting[0]
-                waiting.popleft()
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
-                del running[future]
-        except BrokenProcessPool:
-            finished = [future for future in running if future.done() and not future.exception()]
-            suspects = [task for future, task in running.items() if future not in finished]
-            yield from [future.result() for future in finished]
-            return suspects
-    return []
-
-
-def _be_worker(scratch: str) -> None:
-    """Prepares a worker: its parent handles Ctrl-C and its temporary files, and it ends when its parent ends."""
-    tempfile.tempdir = scratch
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-
-
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-def _end(processes: Iterable[BaseProcess]) -> None:
-    for process in processes:
-        process.kill()
 
 
 def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, None]:

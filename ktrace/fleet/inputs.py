@@ -28,6 +28,7 @@ import msgspec
 
 from ktrace.errors import InputError, KtraceError
 from ktrace.fleet.tasks import Outcome, RangeResult, Task
+from ktrace.input.companions import files_of
 from ktrace.input.compression import split_member
 from ktrace.input.dataset_manifest import Manifest, Shard, Stamp, file_stem, write_manifest, written
 from ktrace.input.detection import by_name, choose
@@ -85,15 +86,16 @@ def _local(pattern: str, report: Report, format: str | None) -> Iterable[Found]:
 
 
 def _stamp(path: Path) -> Stamp:
-    """Returns the stamp of a file with the mapping next to it, or of all files of a folder that is one trace."""
-    if not path.is_dir():
-        status, mapping = path.stat(), Source(str(path)).mapping
-        tag = sha256(mapping.read_bytes()).hexdigest()[:16] if mapping else None
-        return Stamp(status.st_size, status.st_mtime_ns, tag)
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    stats = [(file.relative_to(path).as_posix(), file.stat()) for file in files]
-    files_text = repr([(name, status.st_size, status.st_mtime_ns) for name, status in stats])
-    return Stamp(sum(status.st_size for _, status in stats), tag=sha256(files_text.encode()).hexdigest()[:16])
+    """Returns the stamp of a file with what is read beside it, or of all files of a folder that is one trace."""
+    is_folder = path.is_dir()
+    folder = path if is_folder else path.parent
+    files = [file for file in files_of(str(path)) if file.is_file()]
+    stats = [(os.path.relpath(file, folder).replace(os.sep, "/"), file.stat()) for file in files]
+    beside = repr([(name, status.st_size, status.st_mtime_ns) for name, status in stats[not is_folder :]])
+    tag = sha256(beside.encode("utf-8", "surrogatepass")).hexdigest()[:16] if len(stats) > 1 or is_folder else None
+    if is_folder:
+        return Stamp(sum(status.st_size for _, status in stats), tag=tag)
+    return Stamp(stats[0][1].st_size, stats[0][1].st_mtime_ns, tag)
 
 
 def _remote(pattern: str, report: Report, format: str | None) -> Iterable[Found]:

@@ -2,6 +2,8 @@
 
 expand             files, patterns and folders become inputs with labels
 source             an input as a stream: a file, a folder, standard input or a URL
+files              opens local files: never a pipe, and where reading is confined only what is in allowed folders
+companions         all files that are read for an input: those of a folder, those beside it that formats declare
 options            a field of a selection that is an option of the commands, declared once
 limits             what an input may make ktrace hold, and copies in the temporary folder, which they never fill
 snapshot           files that may change while they are read

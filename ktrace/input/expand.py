@@ -61,7 +61,7 @@ def expanded(paths: Sequence[str], report: Report, format: str | None = None) ->
     fixed = by_name(format) if format else None
     found: list[Input] = []
     for path in paths:
-        for one in _matching(path):
+        for one in _matching(path, report):
             if Source(one).is_folder:
                 found += _in_folder(one, fixed, report)
             else:
@@ -121,20 +121,29 @@ def names_several(paths: Sequence[str], format: str | None = None) -> bool:
     """Returns whether the paths name several inputs. Raises what `expanded` raises."""
     if len(set(map(_identity, paths))) > 1:
         return True
-    return any(len(found) > 1 or Source(found[0]).is_folder for found in map(_matching, paths)) and (
+    found = (_matching(path, Report()) for path in paths)
+    return any(len(one) > 1 or Source(one[0]).is_folder for one in found) and (
         len(expanded(paths, Report(), format)) > 1
     )
 
 
-def _matching(path: str) -> list[str]:
-    """Returns the path; for a pattern, the files that match; for a folder of a store its URL with '/' at the end."""
+def _matching(path: str, report: Report) -> list[str]:
+    """Returns the path; for a pattern, the files that match; for a folder of a store its URL with '/' at the end.
+
+    What a pattern finds that is neither a file nor a folder, such as a pipe, is noted in the report.
+    """
     if is_remote(path):
         if has_wildcard(split_member(path)[0]):
             return list(remote_files(path))
         return [as_folder(path)]
     if path == "-" or not glob.has_magic(path) or os.path.lexists(path):
         return [path]
-    found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (pathlib refuses absolute patterns)
+    found = []
+    for one in sorted(glob.glob(path, recursive=True)):  # noqa: PTH207 (pathlib refuses absolute patterns)
+        if Path(one).is_dir() or not (why := _no_input(Path(one), None)):
+            found.append(one)
+        else:
+            report.issue("no-trace", one, why)
     if not found:
         raise InputError(
             "no file matches this pattern",
@@ -192,7 +201,7 @@ def _traces_of(
         if why := "" if is_remote(path) else _no_input(Path(one), report.output):
             report.issue("no-trace", one, why)
             continue
-        inside = Source(one)
+        inside = Source(one, regular=True)
         try:
             fmt = choose(inside, report)
         except (UnknownFormat, ClosedFormat) as error:
@@ -264,4 +273,5 @@ def open_input(one: Input, label: str, conversion: Conversion) -> tuple[Source, 
     report = conversion.report
     place = f"{one.inside}: " if one.inside else ""
     source = Source(one.path, label, lambda where, why: report.issue("cut", place + where, why, 0), conversion.progress)
+    source.regular = one.found
     return source, one.format or choose(source, report)

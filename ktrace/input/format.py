@@ -129,6 +129,9 @@ class Format:
     propose : (sample, path) -> Proposal
         Guesses the mapping of a table's columns, for `ktrace map`.
 
+    beside
+        What is read beside one of its files: ("{stem}.def", "{stem}/*.evt"), where `{name}` is its name, `{stem}` that
+        without the last suffix, `{plain}` that without a suffix of compression. Of a folder all files may be read.
     words, database, prose, reads_folders
         The probe isn't even imported for an input that can't be of the format: without one of `words`, in lower case,
         in its head or tail, without tables for a `database`, or if it begins as JSON for `prose` (text or bytes that
@@ -160,6 +163,7 @@ class Format:
     captures: bool = False
     scan: Callable[[Source, Sequence[str]], dict[str, Any] | None] | str | None = None
     propose: Callable[[Sample, str], Any] | str | None = None
+    beside: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     database: bool = False
     prose: bool = False
@@ -270,6 +274,11 @@ class Format:
                 raise
             more = {f"about {self.name}": [f"its function about, of {self.package}, raised {error_text(error)}"]}
         return more
+
+    @property
+    def read_beside(self) -> tuple[str, ...]:
+        """What is read beside one of its files, as in `beside`: of a database also changes that it doesn't have yet."""
+        return (*self.beside, "{name}-wal", "{name}-journal") if self.database else self.beside
 
     def matches(self, filename: str) -> int:
         """Returns the length of the longest pattern that matches the name, 0 if none does. Case doesn't matter."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ktrace.errors import InputError, KtraceError, UsageError
+from ktrace.input.files import open_file
 from ktrace.input.source import MAPPING_SUFFIX
 
 #: The format that reads tables by a mapping.
@@ -211,7 +212,8 @@ def read_mapping(path: Path) -> ColumnMap:
         import tomli as toml  # type: ignore[no-redef, import-not-found, unused-ignore]
     empty = ColumnMap({}, origin=path)
     try:
-        document = toml.loads(path.read_text("utf-8"))
+        with open_file(path) as file:
+            document = toml.loads(file.read().decode())
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it isn't UTF-8"
         raise InputError(f"the mapping can't be read: {why}", path=str(path), remedy="check the path") from None

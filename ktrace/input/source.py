@@ -10,7 +10,6 @@ import io
 import os
 import re
 import sqlite3
-import stat
 import sys
 import tempfile
 import weakref
@@ -25,6 +24,7 @@ from typing import IO, BinaryIO
 from ktrace.errors import InputError, import_extra
 from ktrace.input.boundary import input_faults
 from ktrace.input.compression import PACKED, codec_of, member_name, split_member, text_encoding, unpacked
+from ktrace.input.files import NotRegular, files_in, is_confined, name_of_open, open_file
 from ktrace.input.limits import copied, temporary_copy
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
 from ktrace.naming.alike import near
@@ -33,9 +33,6 @@ _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 
 HEAD = 1 << 20
 TAIL = 1 << 16
-
-#: A folder with more files than this isn't searched for traces.
-MOST_FILES = 100_000
 
 #: The most files of a folder that are compared with a name that isn't there.
 _NEAR_FILES = 2_000
@@ -113,7 +110,8 @@ class Sample:
 class Source:
     """One input. `path` is as the user gave it; `label` names its rows. `traces.zip!a.json` is a file in an archive.
 
-    `stand_in` is a local file with the same content that is read instead of `path`.
+    `stand_in` is a local file with the same content that is read instead of `path`. `regular` is set for what nobody
+    named, such as a file of a folder: it must be a regular file, where others may be pipes.
 
     Its methods raise InputError, with a remedy, if the input can't be opened.
     """
@@ -123,6 +121,7 @@ class Source:
     on_cut: Callable[[str, str], None] | None = None
     progress: Callable[[int], None] | None = None
     stand_in: Path | None = None
+    regular: bool = False
     _spool: IO[bytes] | None = field(default=None, repr=False)
     _copy: Path | None = field(default=None, repr=False)
     _file: str = field(init=False, repr=False)
@@ -203,22 +202,11 @@ class Source:
             from ktrace.input.stores import open_store
 
             return tuple(sorted(open_store(self.path).files()))
-        found: list[str] = []
-        for folder, folders, files in os.walk(self.path, onerror=self._refuse_listing):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            below = Path(folder).relative_to(self.path)
-            found += [(below / name).as_posix() for name in files if not name.startswith(".")]
-            if len(found) > MOST_FILES:
-                raise InputError(
-                    f"contains more than {MOST_FILES:,} files",
-                    path=self.path,
-                    expected="a folder of traces",
-                    remedy="name a folder inside it",
-                )
-        return tuple(sorted(found))
-
-    def _refuse_listing(self, error: OSError) -> None:
-        raise InputError(f"can't be listed: {error.strerror}", path=self.path, remedy="chmod +rx, or copy it") from None
+        try:
+            return tuple(sorted(Path(name).as_posix() for name in files_in(self.path)))
+        except OSError as error:
+            why = f"can't be listed: {error.strerror}"
+            raise InputError(why, path=self.path, remedy="chmod +rx, or copy it") from None
 
     def _tail(self) -> bytes:
         """Returns the last bytes of a plain file; none if that would need reading all of it."""
@@ -253,11 +241,14 @@ class Source:
 
         Standard input, a URL and compressed input are copied once; the copy lives as long as the source.
         """
-        plain = self._file != "-" and Path(self._file).is_file()
-        if plain:
-            with self._raw() as raw:
-                plain = codec_of(raw.read(4)) is None
-        yield Path(self._file) if plain else self._copied()
+        if self._file == "-" or not Path(self._file).is_file():
+            yield self._copied()
+            return
+        with self._raw() as raw:
+            named: Path | None = None
+            if codec_of(raw.read(4)) is None:
+                named = name_of_open(raw) if is_confined() and not self.stand_in else Path(self._file)
+            yield named or self._copied()
 
     def is_copy(self, path: Path) -> bool:
         """Whether a path that `local_path` gave is a copy, which no other program changes."""
@@ -279,12 +270,12 @@ class Source:
         if "://" in self._file:
             return self._remote()
         try:
-            mode = os.stat(self._file).st_mode  # noqa: PTH116 (pathlib reads "" as the current folder)
-            if stat.S_ISFIFO(mode):
+            return open_file(self._file, ours=self.stand_in is not None)
+        except NotRegular as error:
+            if error.is_pipe and not (self.regular or is_confined()):
                 return self._fifo()
-            if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-                raise InputError("is a device", path=self.path, expected="a file", remedy="'-' is standard input")
-            return open(self._file, "rb")
+            error.path = self.path
+            raise
         except IsADirectoryError:
             raise InputError("is a folder", path=self.path, expected="a file", remedy="name the file in it") from None
         except FileNotFoundError:
@@ -399,4 +390,4 @@ def file_in(folder: Source, path: str) -> Source:
     """Returns a file of a folder as a source of its own, whose cut is reported with its name."""
     on_cut = folder.on_cut
     named = on_cut and (lambda where, why: on_cut(f"{path}: {where}", why))
-    return replace(folder, path=str(PurePath(folder.path) / path), on_cut=named)
+    return replace(folder, path=str(PurePath(folder.path) / path), on_cut=named, regular=True)

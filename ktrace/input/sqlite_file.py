@@ -18,6 +18,7 @@ from struct import Struct
 from typing import BinaryIO, NamedTuple
 
 from ktrace.errors import DamagedInput
+from ktrace.input.files import is_name_of_open, open_file
 from ktrace.input.limits import current, require_disk_space
 from ktrace.scratch import scratch_folder
 
@@ -51,7 +52,7 @@ def undo(database: BinaryIO, journal: Path, path: str) -> None:
     Ends, as SQLite does, with the first record that isn't whole. Raises DamagedInput for a journal that belongs to
     several databases, since only the file that it names says whether their transaction was committed.
     """
-    with journal.open("rb") as file:
+    with open_file(journal) as file:
         size = file.seek(0, 2)
         file.seek(max(_HEADER.size, size - len(JOURNAL_MAGIC)))
         if file.read() == JOURNAL_MAGIC:
@@ -129,6 +130,9 @@ _LONGEST_VALUE = (1 << 31) - 1
 #: How a file is opened that nobody else may change: neither locks nor files beside it are looked at.
 _READ_ONLY = "mode=ro&immutable=1"
 
+#: Bytes that are copied at once.
+_COPIED = 1 << 20
+
 #: Table -> its columns, as the database spells them.
 Tables = Mapping[str, tuple[str, ...]]
 
@@ -139,21 +143,26 @@ def readonly_uri(path: Path) -> Iterator[str]:
 
     Raises OSError, InputError if the disk is too full for a copy, DamagedInput for a journal that can't be undone.
     """
-    path = path.resolve()  # SQLite, too, looks for its files next to the file that a link names
+    given, path = path, path.resolve()  # SQLite, too, looks for its files next to the file that a link names
     beside = _beside(path)
-    if not beside:
+    if not beside and not is_name_of_open(given):  # which SQLite would resolve to whatever is there then
         yield f"{path.as_uri()}?{_READ_ONLY}"
         return
     with scratch_folder() as folder:
         require_disk_space(sum(map(_bytes_of, (path, *beside.values()))), str(folder), str(path))
         copy = folder / "copy.sqlite"
-        shutil.copyfile(path, copy)
+        _copy(given if is_name_of_open(given) else path, copy)
         if journal := beside.get("-journal"):
             with copy.open("r+b") as database:
                 undo(database, journal, str(path))
         if log := beside.get("-wal"):
-            shutil.copyfile(log, copy.with_name(f"{copy.name}-wal"))
+            _copy(log, copy.with_name(f"{copy.name}-wal"))
         yield f"{copy.as_uri()}?{'mode=ro' if log else _READ_ONLY}"
+
+
+def _copy(path: Path, copy: Path) -> None:
+    with open_file(path) as file, copy.open("wb") as target:
+        shutil.copyfileobj(file, target, _COPIED)
 
 
 def has_changes_beside(path: Path) -> bool:

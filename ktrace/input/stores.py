@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from ktrace.errors import InputError, KtraceError, OutputError, import_extra
+from ktrace.input.files import open_file
 from ktrace.scratch import locked
 
 #: The folder in a dataset for unfinished files; no name in it ends in .parquet.
@@ -90,10 +91,14 @@ class Local:
         return found
 
     def open(self, name: str) -> BinaryIO:
-        return self.inside(name).open("rb")
+        return open_file(self.inside(name))
 
     def read(self, names: Iterable[str]) -> list[bytes]:
-        return [self.inside(name).read_bytes() for name in names]
+        found = []
+        for name in names:
+            with self.open(name) as file:
+                found.append(file.read())
+        return found
 
     def inside(self, name: str, *, content: bool = True) -> Path:
         """Returns the path of a file. Raises InputError if its name, `..` in it or a link leads out of the folder.

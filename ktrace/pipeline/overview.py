@@ -7,7 +7,7 @@ inputs ──► read_selected ──► pair ──► stored (in the cache) �
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import InputError, OutputError, error_text
 from ktrace.input.detection import by_name
 from ktrace.input.expand import names_several
+from ktrace.input.limits import current, in_force
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 from ktrace.pipeline.convert import require_rows, writing_to
@@ -49,7 +50,8 @@ def overviewed(
     """Yields the overview of inputs, in one clock, and the account of their reading.
 
     It comes from the cache if it is there and `cached`. What can't be told apart by name and time, such as standard
-    input and URLs, is kept for this block only. Raises what reading raises, and OutputError if the disk is full.
+    input and URLs, is kept for this block only, and so is all else where the cache can't be written to. Raises what
+    reading raises, and OutputError if there is no disk for the rows.
     """
     if selection.align is None and names_several(paths, selection.from_):
         from ktrace.stages.align import Align
@@ -57,14 +59,51 @@ def overviewed(
         selection = selection.replace(align=Align("auto"))
     title = Path(paths[0]).name + (f" and {len(paths) - 1:,} more" if len(paths) > 1 else "")
     key = key_of(paths, selection) if cached else None
-    if key and (kept := cache.found(key)):
-        yield Overview(kept, title), kept.report()
-        return
+    limits = current()
+    with ExitStack() as stack:
+
+        def again() -> Stored:
+            assert key
+            cache.drop(key)
+            if key != key_of(paths, selection):
+                raise InputError("has changed, and what was kept of it is damaged", path=title, remedy="open it again")
+            with in_force(limits):
+                return _kept_or_not(stack, paths, selection, key, None)[0]
+
+        if key and (kept := cache.found(key)):
+            stored, report = kept, kept.report()
+        else:
+            stored, report = _kept_or_not(stack, paths, selection, key, progress)
+        yield Overview(stored, title, again if key else None), report
+
+
+def _kept_or_not(
+    stack: ExitStack, paths: Sequence[str], selection: Selection, key: str | None, progress: Progress | None
+) -> tuple[Stored, Report]:
+    """Reads inputs and stores their rows until the stack closes, in the cache if there is a key and a disk for it."""
+    try:
+        return _stored(stack, paths, selection, key, progress)
+    except OutputError as full:
+        if key is None or not isinstance(full.__cause__, OSError):
+            raise
+        try:
+            stored, report = _stored(stack, paths, selection, None, progress)
+        except OutputError:
+            raise full from None
+        report.issue("not-kept", str(full.path), full.what, 0)
+        return stored, report
+
+
+def _stored(
+    stack: ExitStack, paths: Sequence[str], selection: Selection, key: str | None, progress: Progress | None
+) -> tuple[Stored, Report]:
+    """Reads inputs and stores their rows until the stack closes. Raises OutputError from OSError for a full disk."""
     report = Report()
-    with cache.storing(key) as held:
+    with ExitStack() as own:
+        held = own.enter_context(cache.storing(key))
         batches = pair_halves(read_selected(paths, report, selection, progress=progress), report)
         try:
-            store(batches, held.path, report)
+            store(batches, held.path, report, key or "")
         except OSError as error:
             raise OutputError(
                 f"can't keep the rows: {error_text(error)}",
@@ -75,9 +114,13 @@ def overviewed(
         report.require_match()
         require_rows(report, paths)
         place = held.path
-        if key and key == key_of(paths, selection):  # the inputs are what they were
+        if key and not cache.is_in_cache(held):
+            report.issue("not-kept", str(cache.cache_folder()), "the folder can't be written to, or others can", 0)
+        elif key and key == key_of(paths, selection):  # the inputs are what they were
             place = cache.keep(held, key)
-        yield Overview(Stored(place), title), report
+        stored = Stored(place)
+        stack.push(own.pop_all())
+    return stored, report
 
 
 def without_slices(overview: Overview) -> InputError:

@@ -291,12 +291,12 @@ def kept_batches(
         return None
     if not Path(paths[0]).is_file() or Path(paths[0]).stat().st_size < KEPT_FROM:
         return None
-    from ktrace.analysis.overview.cache import cache_folder, found
+    from ktrace.analysis.overview.cache import found, has_cache
 
-    if (folder := cache_folder()) is None or not folder.is_dir():
+    if not has_cache():
         return None
     key = key_of(paths, Selection(from_=selection.from_, map=selection.map))
-    kept = found(key) if key else None
+    kept = found(key, all_rows=True) if key else None
     if kept is None or not kept.is_as_read:
         return None
     account = kept.report()

@@ -25,6 +25,7 @@ import time
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -213,7 +214,7 @@ def served(
             return
         trace = stack.enter_context(scratch_folder()) / f"{plain(stem(paths[0]))}.perfetto"
         if whole is not None:
-            window(whole, None, str(trace), gpu=gpu)
+            whole.sure(partial(window, whole, None, str(trace), gpu=gpu))
         else:
             from ktrace.pipeline.convert import convert
 

@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ktrace.errors import KtraceError
+from ktrace.input.companions import files_of
 from ktrace.input.source import COMPRESSED
 from ktrace.scratch import scratch_folder
 from ktrace.viewer.server import Answer, Answered, File, PortTaken, Server
@@ -38,9 +39,8 @@ OWN_UI = "ui/#!/viewer"
 def is_large(paths: Sequence[str]) -> bool:
     """Whether local inputs may have more than `MOST` slices; of others the size isn't known before they are read."""
     size = 0
-    for path in map(Path, paths):
-        inside = path.rglob("*") if path.is_dir() else (path,)
-        for file in inside:
+    for path in paths:
+        for file in files_of(path):
             if file.is_file():
                 size += file.stat().st_size * (_PACKED if file.suffix in COMPRESSED else 1)
     return size > LARGE
@@ -68,8 +68,8 @@ def serve_overview(
         def answer(asked: Mapping[str, str]) -> bytes | None:
             try:
                 with lock:
-                    return json.dumps(made(asked), separators=(",", ":")).encode()
-            except (KeyError, ValueError, OverflowError):  # not what the page asks
+                    return json.dumps(overview.sure(lambda: made(asked)), separators=(",", ":")).encode()
+            except (KeyError, ValueError, OverflowError, KtraceError):  # not what the page asks, or no input any more
                 return None
 
         return Answered(answer, json_type, no_headers)
@@ -118,7 +118,7 @@ def _window(overview: Overview, lock: Lock, gpu: str) -> Answer:
             span, budget = _span(asked), budget_of(asked["budget"]) if "budget" in asked else None
             with lock, scratch_folder() as folder:
                 path = Path(folder) / "window.perfetto"
-                window(overview, span, str(path), budget=budget, gpu=gpu)
+                overview.sure(lambda: window(overview, span, str(path), budget=budget, gpu=gpu))
                 return path.open("rb")  # the name goes, the file stays until it is closed
         except (KeyError, ValueError, KtraceError):
             return None

@@ -16,6 +16,8 @@ from fleet_traces import figures, nanoseconds, shards, write_trace
 from fork_server import program
 
 import ktrace
+from ktrace.fleet.inputs import _stamp
+from ktrace.input.dataset_manifest import Stamp
 from ktrace.pipeline.info import inspect
 from ktrace.pipeline.validate import validate
 
@@ -108,6 +110,30 @@ def test_commands_take_a_dataset_as_a_trace(runs: Path, tmp_path: Path) -> None:
     assert "gemm" in str(summaries[0])
     [found] = ktrace.detect(tmp_path / "run.parquet")[:1]
     assert (found.format, found.score) == ("parquet", ktrace.Score.MAGIC)
+
+
+def test_what_is_read_beside_an_input_changes_it(tmp_path: Path) -> None:
+    """The mapping of a table, changes of a database, the events of OTF2: then it isn't done any more."""
+    table, database = tmp_path / "run.csv", tmp_path / "run.sqlite"
+    anchor = tmp_path / "run.otf2"
+    for path in (table, database, anchor, tmp_path / "run/0.evt"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x", "utf-8")
+    for path, beside in (
+        (table, "run.csv.ktrace.toml"),
+        (database, "run.sqlite-wal"),
+        (anchor, "run.def"),
+        (anchor, "run/0.evt"),
+        (anchor, "run/1.evt"),
+        (tmp_path / "run", "run/2.evt"),
+    ):
+        before = _stamp(path)
+        assert before == _stamp(path)
+        (tmp_path / beside).write_text("another one", "utf-8")
+        assert _stamp(path) != before, beside
+    alone = tmp_path / "alone.json"
+    alone.write_text("x", "utf-8")
+    assert _stamp(alone) == Stamp(1, alone.stat().st_mtime_ns), "what is alone has the stamp that it always had"
 
 
 def test_what_is_done_is_kept_and_what_changed_is_done_again(runs: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from nightly import few
 
 import ktrace
 from ktrace.fleet import executor
+from ktrace.parallel import workers
 
 FILES, KERNELS = 6, 8_000
 
@@ -34,19 +34,27 @@ def whole(out: Path) -> bool:
     return figures(out, "rank") == [(rank, KERNELS, nanoseconds(KERNELS)) for rank in range(FILES)]
 
 
-def test_a_process_that_is_killed_costs_no_file(ranks: str, tmp_path: Path) -> None:
-    killed = []
+def test_a_process_that_is_killed_costs_no_file(ranks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    killed: list[int] = []
+
+    def starting(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        started.append(popen(command, **options))
+        return started[-1]
 
     def kill_one(*_: Any) -> None:
         if not killed:
-            killed.append(multiprocessing.active_children()[0])
-            killed[0].kill()
+            killed.append(started[0].pid)
+            started[0].kill()
 
+    popen = subprocess.Popen
+    monkeypatch.setattr(workers.subprocess, "Popen", starting)
     report = ktrace.batch(ranks, tmp_path / "out", jobs=2, progress=kill_one)
     assert killed
     assert (len(report.done), report.failed) == (FILES, {})
     assert whole(tmp_path / "out")
-    assert not multiprocessing.active_children()
+    assert len(started) > 2
+    assert all(one.poll() is not None for one in started), "none outlives the batch"
 
 
 def test_a_file_that_kills_is_listed_and_those_beside_it_are_done(
@@ -105,3 +113,12 @@ def _wait_for_the_end_of(session: int) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("a process outlived the batch")
+
+
+def test_a_script_needs_no_guard(ranks: str, tmp_path: Path) -> None:
+    """Workers import no `__main__`."""
+    script = tmp_path / "script.py"
+    script.write_text("import sys, ktrace\nprint(len(ktrace.batch(sys.argv[1], sys.argv[2], jobs=2).done))\n", "utf-8")
+    command = [sys.executable, str(script), ranks, str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"{FILES}\n", "")

@@ -80,7 +80,8 @@ def answered(session: Session, name: str, arguments: dict[str, Any]) -> dict[str
         tool = TOOLS.get(name)
         if tool is None:
             raise UsageError(f"there is no tool '{shortened(name, 100)}'", expected=", ".join(TOOLS))
-        return sendable(tool.run(session, **checked(tool, arguments)))
+        with session.access.in_force():
+            return sendable(tool.run(session, **checked(tool, arguments)))
     except KtraceError as error:
         told = {key: text for key, text in error.document().items() if text}
     except OSError as error:  # of a name that the system doesn't take, of a disk

@@ -28,7 +28,9 @@ from ktrace.analysis.summary.compute import summary_of
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import BY, GRID
 from ktrace.errors import InputError, KtraceError, UsageError
+from ktrace.input.companions import State, states_of
 from ktrace.input.limits import sized
+from ktrace.input.stores import is_remote
 from ktrace.model.batch import Batch
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.parallel.threads import Turns
@@ -128,10 +130,9 @@ class Opened:
             )
 
 
-def state_of(paths: Sequence[str]) -> list[tuple[int, int]]:
-    """What changes with the content of local inputs: time and size of each, none of URLs."""
-    found = [Path(path).stat() for path in paths if Path(path).exists()]
-    return [(one.st_mtime_ns, one.st_size) for one in found]
+def state_of(paths: Sequence[str]) -> list[State]:
+    """What changes with the content of local inputs, none of URLs."""
+    return [state for path in paths if not is_remote(path) for state in states_of(path)]
 
 
 #: What a comparison computes of each side: its tables, and what it tests launches by.
@@ -172,7 +173,8 @@ class Session:
         with self._reading.one():
             if found := self._same(paths, from_):  # another call has read it meanwhile
                 return found
-            made = Opened(f"t{next(self._handles)}", paths, self._memory, from_)
+            with self.access.in_force():
+                made = Opened(f"t{next(self._handles)}", paths, self._memory, from_)
         with self._lock:
             self._opened[made.name] = made
             self.tidy()

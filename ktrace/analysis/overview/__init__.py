@@ -8,11 +8,12 @@ A trace is stored as columns on disk, of which any part of the time can be read 
     names.arrow     names by number
     readings.rows   readings of counters, in the order of time
     envelope.arrow  the least and greatest reading of each counter and bucket
-    index.json      where each batch is and which time it covers; tracks; the account of the reading
+    index.json      where each batch is and which time it covers; tracks; the account of the reading; checksums of all
 
 A batch whose time overlaps the wanted part is read as a whole. Sources write their rows about in the order of time, or
 that of each table, so these are few.
 
+checked   a file in pieces, each with a checksum
 cache     the folder with traces that were read before, by what they were made of
 lanes     how busy each device, stream and thread is over time, and with what
 answers   what the page asks: lanes of a part of the time, what is heavy in it, a trace of it
@@ -23,6 +24,7 @@ The page is in ktrace/page/overview_page.py, its server in ktrace/viewer/.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -33,8 +35,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ktrace.analysis.overview.checked import Checked, Damaged, checksum, sums_of
 from ktrace.analysis.overview.lanes import OPEN, READING, ROW, ZONE, Cells, Envelope, Lanes, Name, all_cells
 from ktrace.byte_account import ByteAccount, Range
+from ktrace.input.files import open_file
 from ktrace.model.arrays import AnyArray, Bools, Int64, Structured
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema, is_required
 from ktrace.model.catalog import Catalog
@@ -47,7 +51,7 @@ from ktrace.store.events import LIMIT, values
 from ktrace.store.vocabulary import Shapes
 
 #: The version of the files; others aren't read.
-VERSION = 3
+VERSION = 4
 
 #: Part of the time: from, and before (ns).
 Span = tuple[int, int]
@@ -61,8 +65,8 @@ _READINGS, _ENVELOPE = "readings.rows", "envelope.arrow"
 FILES = frozenset((_INDEX, _ROWS, _LANES, _CELLS, _NAMES, _READINGS, _ENVELOPE))
 
 
-def store(batches: Iterable[Batch], folder: Path, report: Report) -> None:
-    """Writes batches to a folder, which is empty. Begins and ends must have been paired before.
+def store(batches: Iterable[Batch], folder: Path, report: Report, key: str = "") -> None:
+    """Writes batches to a folder, which is empty, for what the key stands for. Begins and ends must be paired.
 
     The rows are counted in `report` by whoever reads them. Raises OSError if the disk is full.
     """
@@ -71,7 +75,7 @@ def store(batches: Iterable[Batch], folder: Path, report: Report) -> None:
         writer = _Writer(folder, spill)
         for batch in batches:
             writer.add(batch)
-        writer.close(report)
+        writer.close(report, key)
     finally:
         spill.close()
 
@@ -130,7 +134,7 @@ class _Writer:
         value = batch.column("value").fill_null(0).to_numpy()
         self._readings.append(ts=ts[rows], value=value[rows], series=self._series.number(batch, rows))
 
-    def close(self, report: Report) -> None:
+    def close(self, report: Report, key: str) -> None:
         """Writes the slices in the order of time, their sums, and the index."""
         self._file.close()
         names = [Name(*values) for values in self._names]
@@ -150,6 +154,7 @@ class _Writer:
         _write(self._folder / _NAMES, dict(zip(("name", "kind"), words, strict=True)))
         index = {
             "version": VERSION,
+            "key": key,
             "blocks": self._blocks,
             "span": (start, max(stop, start + 1)),
             "tracks": tracks,
@@ -157,8 +162,10 @@ class _Writer:
             "series": list(self._series),
             "cells": (cells.origin, cells.shift),
             "report": _state(report),
+            "files": {name: sums_of(self._folder / name) for name in sorted(FILES - {_INDEX})},
         }
-        (self._folder / _INDEX).write_text(json.dumps(index), "utf-8")
+        text = json.dumps(index)[1:].encode()
+        (self._folder / _INDEX).write_bytes(_HEAD % checksum(text) + text)
 
     def _envelope(self, start: int, shift: int) -> Envelope:
         """The envelope of all readings, which are written in the order of time."""
@@ -185,6 +192,9 @@ class _Writer:
             zones.append(_span_of(rest))
 
 
+#: How the index begins: with the checksum of what follows.
+_HEAD = b'{"sum": "%08x", '
+
 _BOUNDS = ("series", "bucket", "low", "high")
 
 
@@ -205,9 +215,17 @@ def _write(path: Path, columns: dict[str, AnyArray | pa.Array]) -> None:
         stream.write_batch(batch)
 
 
-def _read(path: Path) -> pa.Table:
-    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-        return stream.read_all()
+def _index_in(folder: Path) -> dict[str, Any]:
+    """The index of a stored trace. Raises Damaged, OSError if there is none."""
+    with open_file(folder / _INDEX, ours=True) as file:
+        data = file.read()
+    size = len(_HEAD % 0)
+    if data[:size] != _HEAD % checksum(data[size:]):
+        raise Damaged(f"{folder / _INDEX} is damaged, or of another version")
+    index: dict[str, Any] = json.loads(data)
+    if index["version"] != VERSION:
+        raise Damaged(f"{folder} has version {index['version']}")
+    return index
 
 
 def _state(report: Report) -> dict[str, Any]:
@@ -238,23 +256,31 @@ class Block:
 
 
 class Stored:
-    """A trace that `store` wrote. Raises ValueError or OSError if the folder isn't one of this version."""
+    """A trace that `store` wrote. Raises Damaged or OSError if the folder isn't one of this version, whole.
+
+    What is large is checked where it is used, which raises Damaged then.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._index = json.loads((folder / _INDEX).read_text("utf-8"))
-        if self._index["version"] != VERSION:
-            raise ValueError(f"{folder} has version {self._index['version']}")
-        if missing := FILES - {file.name for file in folder.iterdir()}:
-            raise ValueError(f"{folder} has no {min(missing)}")
-        self.report()
+        self._index = _index_in(folder)
+        self.key: str = self._index["key"]
+        self._files = {name: Checked(folder / name, sums) for name, sums in self._index["files"].items()}
+        for name in (_CELLS, _NAMES, _ENVELOPE):
+            self._files[name].check()
         stops = [block[1] for block in self._index["blocks"]]
         self.blocks = [
             Block(record, start, stop, rows, (first, last))
             for start, (record, stop, rows, first, last) in zip([0, *stops], self._index["blocks"], strict=False)
         ]
         self.span: Span = tuple(self._index["span"])
-        self._data = pa.memory_map(str(folder / _ROWS)).read_buffer() if self.blocks else pa.py_buffer(b"")
+
+    def check_rows(self) -> None:
+        """Checks all rows, for who can't begin anew once some are used. Raises Damaged."""
+        self._files[_ROWS].check()
+
+    def _table(self, name: str) -> pa.Table:
+        with pa.ipc.open_stream(pa.py_buffer(self._files[name].read())) as stream:
+            return stream.read_all()
 
     @property
     def rows(self) -> int:
@@ -290,7 +316,7 @@ class Stored:
                 yield self._batch(block, columns if block.record == "events" else None)
 
     def _batch(self, block: Block, columns: frozenset[str] | None = None) -> Batch:
-        data = self._data.slice(block.start, block.stop - block.start)
+        data = pa.py_buffer(self._files[_ROWS].read(block.start, block.stop))
         stream = pa.ipc.open_stream(data)
         if columns is not None:
             known, has_args = arrow_schema("events").names, "args" in columns
@@ -314,7 +340,7 @@ class Stored:
     @cached_property
     def names(self) -> list[Name]:
         """The names of slices, by number."""
-        table = _read(self.folder / _NAMES)
+        table = self._table(_NAMES)
         return [Name(*row) for row in zip(*(table[name].to_pylist() for name in ("name", "kind")), strict=True)]
 
     @cached_property
@@ -325,7 +351,7 @@ class Stored:
     @cached_property
     def cells(self) -> Cells:
         """The sums of the whole trace, in the narrowest buckets that are kept."""
-        table = _read(self.folder / _CELLS)
+        table = self._table(_CELLS)
         return Cells(*self._index["cells"], *(table[name].combine_chunks().to_numpy() for name in Cells.COLUMNS))
 
     @cached_property
@@ -337,33 +363,32 @@ class Stored:
         """The readings of counters in a part of the time (ns), in buckets of this width."""
         origin, kept = self._index["cells"]
         if shift < kept:
-            first, last = np.searchsorted(self._readings["ts"], span)
-            return Envelope.of(self._readings[first:last], origin, shift)
-        table = _read(self.folder / _ENVELOPE)
+            first, last = (self._first_reading(time) for time in span)
+            return Envelope.of(self._rows_of(_READINGS, READING, first, last), origin, shift)
+        table = self._table(_ENVELOPE)
         whole = Envelope(origin, kept, *(table[name].combine_chunks().to_numpy() for name in _BOUNDS)).wider(shift)
         inside = (whole.bucket >= (span[0] - origin) >> shift) & (whole.bucket <= (span[1] - 1 - origin) >> shift)
         return Envelope(origin, shift, *(column[inside] for column in whole[2:]))
 
-    @cached_property
-    def _readings(self) -> Structured:
-        file = self.folder / _READINGS
-        return np.asarray(np.memmap(file, READING, "r")) if file.stat().st_size else np.empty(0, READING)
+    def _first_reading(self, time: int) -> int:
+        """The number of the first reading that isn't before a time."""
+        count = self._files[_READINGS].size // READING.itemsize
+        return bisect_left(range(count), time, key=lambda row: self._rows_of(_READINGS, READING, row, row + 1)["ts"][0])
+
+    def _rows_of(self, name: str, kind: np.dtype[Any], first: int, last: int) -> Structured:
+        """Rows of a file, by their numbers."""
+        size = kind.itemsize
+        return np.frombuffer(self._files[name].read(first * size, last * size), kind)
 
     def slices(self, span: Span) -> Iterator[Structured]:
         """Yields the slices that overlap a part of the time (ns), in the order of time, some at a time."""
         start, stop = span
-        last = self.span[1]
+        last, count = self.span[1], self._files[_LANES].size // ROW.itemsize
         for number, (first, end) in enumerate(self._index["zones"]):
             if first >= stop:
                 break
             if end < start:
                 continue
-            rows = self._slices[number * ZONE : (number + 1) * ZONE]
+            rows = self._rows_of(_LANES, ROW, number * ZONE, min((number + 1) * ZONE, count))
             end_of = np.where(rows["end"] >= OPEN, last, rows["end"])
             yield rows[(rows["ts"] < stop) & ((end_of > start) | (rows["ts"] >= start))].copy()
-
-    @cached_property
-    def _slices(self) -> Structured:
-        if not self._index["zones"]:
-            return np.empty(0, ROW)
-        return np.asarray(np.memmap(self.folder / _LANES, ROW, "r"))

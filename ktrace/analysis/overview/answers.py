@@ -6,14 +6,15 @@ Times are ns from the start of the trace, since a page counts exactly only up to
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ktrace.analysis.overview import Span, Stored
+from ktrace.analysis.overview.checked import Damaged
 from ktrace.analysis.overview.lanes import MARK, RANGE, WORK, Cells, Pieces, by_lane, cells_of
 from ktrace.analysis.work.groups import OTHER, Group
 from ktrace.model.arrays import AnyArray
@@ -36,13 +37,33 @@ TABLES = ("device", "host", "ranges")
 _SHOWN = {WORK: "", RANGE: "ranges", MARK: "steps"}
 
 
-class Overview:
-    """The answers about a stored trace. A part of the time is `(from, to)` in ns from its start."""
+_Answer = TypeVar("_Answer")
 
-    def __init__(self, stored: Stored, title: str) -> None:
+
+class Overview:
+    """The answers about a stored trace. A part of the time is `(from, to)` in ns from its start.
+
+    `again` stores the trace anew, where what was stored turns out to be damaged.
+    """
+
+    def __init__(self, stored: Stored, title: str, again: Callable[[], Stored] | None = None) -> None:
         self.stored = stored
         self.title = title
+        self._again = again
         self._wider = cache(self._widened)
+
+    def sure(self, ask: Callable[[], _Answer]) -> _Answer:
+        """What `ask` returns, which asks this overview; asked again where the stored trace turned out to be damaged.
+
+        Raises Damaged if it can't be stored anew, and what storing raises.
+        """
+        try:
+            return ask()
+        except Damaged:
+            if self._again is None:
+                raise
+            self.stored = self._again()
+            return ask()
 
     @property
     def length(self) -> int:

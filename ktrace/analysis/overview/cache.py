@@ -2,9 +2,9 @@
 
     ~/.cache/ktrace/3f6c0d…/     index.json  rows.arrows  lanes.rows  ...
 
-The name is a hash of the inputs (path, size, time of change, inode), of what was selected, and of the version and
-code of ktrace. Only this user can read the folders. One that another process uses may be removed: it stays open there.
-What a killed process leaves is removed by a later one.
+The name is a hash of all files that are read for the inputs (path, size, inode, times of change), of what was selected,
+and of the version and code of ktrace. Only this user can read the folders. One that another process uses may be
+removed: it stays open there. What a killed process leaves is removed by a later one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from ktrace.analysis.overview import FILES, VERSION, Stored
+from ktrace.analysis.overview.checked import Damaged, synced
+from ktrace.errors import InputError
+from ktrace.input.companions import State, states_of
 from ktrace.input.compression import split_member
 from ktrace.input.expand import expanded
-from ktrace.input.source import MAPPING_SUFFIX
 from ktrace.report import Report
 from ktrace.scratch import Held, make, name_for, new_folder, remove, sweep
 
@@ -42,9 +44,6 @@ MOST_DAYS = 30
 #: Files of a folder that are looked at; with more it isn't kept.
 _MOST_FILES = 10_000
 
-#: What else may be read with a file: changes of a database, a mapping of a table.
-_BESIDE = ("", "-wal", "-journal", MAPPING_SUFFIX)
-
 #: Files with what ktrace does.
 _CODE = (".py", ".so", ".pyd", ".toml")
 
@@ -54,7 +53,7 @@ _DAY = 86_400
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 #: What opening a folder raises that isn't a trace of this version.
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError)
+_UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError)
 
 
 @dataclass(frozen=True)
@@ -84,20 +83,40 @@ def cache_folder() -> Path | None:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ktrace"
 
 
-def found(key: str) -> Stored | None:
-    """The stored trace with this key, marked as used; None if there is none. A damaged one is removed."""
+def has_cache() -> bool:
+    """Whether there is a folder of the cache that can be used."""
     folder = cache_folder()
-    if folder is None or not folder.is_dir() or not _is_ours(folder):
+    return folder is not None and _is_ours(folder)
+
+
+def found(key: str, *, all_rows: bool = False) -> Stored | None:
+    """The stored trace with this key, marked as used; None if there is none. A damaged one is removed.
+
+    With `all_rows` each row was checked; else what is found to be damaged where it is used raises Damaged.
+    """
+    folder = cache_folder()
+    if folder is None or not has_cache():
         return None
-    place = folder / key
     try:
-        kept = Stored(place)
-        os.utime(place)
+        kept = Stored(folder / key)
+        if kept.key != key:
+            raise Damaged(f"{folder / key} is of another input")
+        if all_rows:
+            kept.check_rows()
     except _UNREADABLE:
-        if _is_unreadable(place):
-            remove(place)
+        drop(key)
         return None
+    with suppress(OSError):  # where nothing can be written
+        os.utime(folder / key)
     return kept
+
+
+def drop(key: str) -> None:
+    """Removes the stored trace with this key, which can't be read; a folder of somebody else stays."""
+    if (folder := cache_folder()) is not None:
+        with suppress(OSError):
+            if _is_unreadable(folder / key):
+                remove(folder / key)
 
 
 @contextmanager
@@ -107,24 +126,34 @@ def storing(key: str | None) -> Iterator[Held]:
     `keep` gives it its place in the cache; without that it is removed at the end of the block. Raises OSError if no
     folder can be made.
     """
-    folder = _usable(cache_folder()) if key else None
-    held = make(folder / name_for(key), folder=True) if key and folder else new_folder()
+    held = None
+    if key and (folder := _usable(cache_folder())) is not None:
+        with suppress(OSError):
+            held = make(folder / name_for(key), folder=True)
+    held = held or new_folder()
     try:
         yield held
     finally:
         held.remove()
 
 
+def is_in_cache(held: Held) -> bool:
+    """Whether a folder of `storing` is in the cache."""
+    return held.path.parent == cache_folder()
+
+
 def keep(held: Held, key: str) -> Path:
     """Gives a folder of `storing` its place in the cache. Returns where the trace is now."""
-    folder = cache_folder()
-    if folder is None or held.path.parent != folder:
+    if not is_in_cache(held):
         return held.path
     try:
-        place = held.path.rename(folder / key)
-    except OSError:  # another process was quicker
+        for file in held.path.iterdir():
+            synced(file)
+        place = held.path.rename(held.path.parent / key)
+    except OSError:  # another process was quicker, or the disk is at fault
         return held.path
-    tidy(folder, keep=place)
+    with suppress(OSError):
+        tidy(place.parent, keep=place)
     return place
 
 
@@ -140,8 +169,13 @@ def _usable(folder: Path | None) -> Path | None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether the folder is this user's, and others may not write to it."""
-    about = folder.stat()
+    """Whether there is such a folder, it is this user's, and others may not write to it."""
+    try:
+        about = folder.stat()
+    except OSError:
+        return False
+    if not stat.S_ISDIR(about.st_mode):
+        return False
     return not hasattr(os, "geteuid") or (about.st_uid == os.geteuid() and not stat.S_IMODE(about.st_mode) & 0o022)
 
 
@@ -154,26 +188,17 @@ def key_of(paths: Sequence[str], format: str | None, chosen: Sequence[object]) -
 
     if cache_folder() is None:
         return None
-    files: list[tuple[str, int, int, int]] = []
+    files: list[tuple[str, list[State]]] = []
     for one in expanded(paths, Report(), format):
         path = Path(split_member(one.path)[0])
-        if path.is_dir():
-            inside = [Path(where, name) for where, _, names in os.walk(path) for name in names]
-            if len(inside) > _MOST_FILES:
-                return None
-        elif not path.is_file():
+        if not (path.is_dir() or path.is_file()):
             return None
-        else:
-            inside = [Path(f"{path}{suffix}") for suffix in _BESIDE]
-        files.append((os.path.realpath(one.path), 0, 0, 0))
-        files += [_state(file) for file in sorted(inside) if file.exists()]
+        try:
+            files.append((os.path.realpath(one.path), states_of(one.path, _MOST_FILES)))
+        except (OSError, InputError):  # too many files, or one that can't be looked at
+            return None
     text = json.dumps([__version__, _code(), VERSION, [*chosen], files])
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _state(file: Path) -> tuple[str, int, int, int]:
-    about = file.stat()
-    return os.path.realpath(file), about.st_size, about.st_mtime_ns, about.st_ino
 
 
 @lru_cache
@@ -193,8 +218,10 @@ def _code() -> int:
 def entries(folder: Path | None = None) -> list[Entry]:
     """The traces in the cache, the one that was used last first."""
     folder = folder or cache_folder()
-    found = []
-    for one in folder.iterdir() if folder and folder.is_dir() else ():
+    inside, found = list[Path](), list[Entry]()
+    with suppress(OSError):
+        inside = list(folder.iterdir()) if folder else []
+    for one in inside:
         with suppress(OSError):
             if (inputs := _inputs(one)) is not None:
                 size = sum(file.stat().st_size for file in one.iterdir())
@@ -211,7 +238,7 @@ def _inputs(folder: Path) -> list[str] | None:
 
 
 def _is_unreadable(folder: Path) -> bool:
-    """Whether what can't be read is a trace all the same: by its name, and all names of its files."""
+    """Whether what can't be read is a trace all the same: by its name, and all names of its files. Raises OSError."""
     if not _KEY.fullmatch(folder.name) or not folder.is_dir() or folder.is_symlink():
         return False
     names = {file.name for file in folder.iterdir()}

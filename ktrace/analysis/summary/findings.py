@@ -321,7 +321,8 @@ class LongestRows:
     """
 
     def __init__(self, work: Work, labels: Labels, grids: GridTexts) -> None:
-        self._work, self._grids = work, grids
+        self._grids, self._sources, self._has_ids = grids, work.rows.sources, work.is_on_devices
+        self._names = [_called(shape) for shape in work.shapes]
         self._keys = {by: list(map(labels.key(by), work.shapes)) for by in _SHOWN_BY}
         self._launches = [np.zeros((0, 6), np.int64)]  # source, shape, text of the grid, begin, duration, id
         self.gaps: list[Evidence] = []
@@ -334,7 +335,7 @@ class LongestRows:
         first = np.flatnonzero(group_start_mask((events.shape[order], grid[order])))
         last = np.append(first[1:], len(order))[: len(first)] - 1
         rows = order[np.unique(np.minimum(first[:, None] + np.arange(SHOWN), last[:, None]))]
-        source = np.full(len(rows), work.rows.sources.index(events.source))
+        source = np.full(len(rows), self._sources.index(events.source))
         columns = (source, events.shape[rows], grid[rows], events.ts[rows], events.dur[rows], events.ids[rows])
         self._launches.append(np.stack(columns, axis=1))
         if not work.is_on_devices:
@@ -361,10 +362,8 @@ class LongestRows:
         return [self._evidence(*row) for row in rows[longest_first[:SHOWN]].tolist()]
 
     def _evidence(self, source: int, shape: int, grid: int, begin: int, dur: int, id_: int) -> Evidence:
-        known = id_ if self._work.is_on_devices else None
-        return Evidence(
-            self._work.rows.sources[source], known, _called(self._work.shapes[shape]), begin, begin + dur, dur
-        )
+        known = id_ if self._has_ids else None
+        return Evidence(self._sources[source], known, self._names[shape], begin, begin + dur, dur)
 
 
 def _rows(work: Work, events: Events, times: Int64) -> Iterable[Evidence]:

@@ -19,6 +19,7 @@ from nsys_reports import exported, readable, reports
 from nvidia import programs
 
 import ktrace
+from ktrace.analysis.mcp.access import Access
 from ktrace.converters import nsys_rep as places
 from ktrace.errors import ClosedFormat, DamagedInput, OutputError, UnknownFormat
 from ktrace.input.detection import choose
@@ -84,6 +85,16 @@ def events(path: Path) -> list[dict[str, object]]:
     table = ktrace.read(path).to_arrow()["events"].drop_columns(["source"])
     rows: list[dict[str, object]] = table.to_pylist()
     return rows
+
+
+def test_where_not_every_file_may_be_read_nsys_gets_a_copy(
+    tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `ktrace mcp`, to which an nsys was named."""
+    use(monkeypatch, make_nsys(tmp_path, f"assert open(arguments[-1], 'rb').read() == {REPORT!r}; {COPIES}"))
+    with Access([report.parent]).in_force():
+        assert sum(len(batch) for batch in read_batches([str(report)], Report())) > 20
+    assert calls(tmp_path)[0].endswith("/run.nsys-rep")
 
 
 def test_a_report_says_what_its_export_says(
