@@ -11,6 +11,7 @@ gaps             the gaps of devices, the call that ends each, its cause, what t
 launching        the latency of launches, what may keep work waiting, what was queued before the recording
 replayed         the operators and modules of kernels that graphs replay
 durations        counts, totals and percentiles of groups, and what devices did with their time
+grids             work by kernel and grid, for a comparison
 groups           groups of work and the use of devices, and what work can be grouped by
 findings         facts for programs, with rows that show them
 question         what answers a question about the work, and the names of groups
