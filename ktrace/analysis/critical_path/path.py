@@ -30,7 +30,6 @@ from ktrace.analysis.work.spans import KINDS as SPAN_KINDS
 from ktrace.analysis.work.spans import generic
 from ktrace.model.arrays import AnyArray, Int8, Int32, Int64, Integers
 from ktrace.naming.short_names import short_name
-from ktrace.naming.taxonomy import classify
 from ktrace.store.joins import group_start_mask, isin_sorted
 
 #: What a piece of the path is. From `launch overhead` on, these are causes of `--by idle`.
@@ -106,12 +105,6 @@ class Path:
         return np.flatnonzero(processes == process) if process >= 0 else np.arange(len(processes))
 
 
-def operation_of(shape: dict[str, Any]) -> str | None:
-    """The operation of work, also where the rows aren't classified."""
-    operation: str | None = shape["operation"]
-    return operation or classify(shape["name"], kind=shape["kind"]).operation
-
-
 def paths(work: Work) -> Iterator[Path]:
     """Yields the paths of each source: one for each process with steps, else one."""
     gathered = work.gathered
@@ -119,7 +112,7 @@ def paths(work: Work) -> Iterator[Path]:
         work = Work.of_devices(gathered)
     role = {COMMUNICATION: COLLECTIVE, COPY: COPYING}
     kinds = np.array([role.get(one, KERNEL) for one in work.roles.tolist()], np.int8)
-    collective = [operation_of(shape) == "collective" for shape in work.shapes]
+    collective = [operation == "collective" for operation in work.operations]
     kinds[np.array(collective, np.bool_)] = COLLECTIVE
     sources = dict.fromkeys([*work.rows.sources, *(thread["source"] for thread in gathered.threads.all())])
     for source in sources:
@@ -256,17 +249,15 @@ NOTHING_KNOWN = "(nothing known)"
 class Names:
     """Names of pieces as numbers of `words`, and the `kernel` and `operation` of each shape of device work.
 
-    `kernel` and `operation` are indices of `kernels` and `operations`. `classified` are the operations of shapes, also
-    where the rows aren't classified, None where there is none.
+    `kernel` and `operation` are indices of `kernels` and `operations`.
     """
 
     def __init__(self, work: Work, labels: Labels) -> None:
         if work.rows is not work.gathered.work:
             work = Work.of_devices(work.gathered)
-        self.shapes, spans = work.shapes, work.gathered.spans.names
+        self.work, spans = work, work.gathered.spans.names
         self.kernel, self.kernels = work.by_shape(_short)
         self.operation, self.operations = work.by_shape(labels.key("operation"))
-        self.classified: list[str | None] = [operation_of(shape) for shape in work.shapes]
         self.threads: list[int | None] = [thread["tid"] for thread in work.threads]
         meanwhile = [f"while {name} ran" for name in self.kernels]
         before = [f"before {name}" for name in self.kernels]
@@ -348,7 +339,7 @@ def _slices(path: Path, rows: Int64, names: Names, place: dict[str, Any]) -> pa.
     begin, work = columns.begin[rows], columns.work[rows]
     shape = np.where(work >= 0, path.device.shape[work], -1) if len(path.device) else np.full(count, -1)
     steps = [None if path.course.is_whole else step.label for step in path.course.steps]
-    known: dict[str, list[Any]] = {key: [one[key] for one in names.shapes] for key in ("name", "device", "stream")}
+    known: dict[str, list[Any]] = {key: [one[key] for one in names.work.shapes] for key in ("name", "device", "stream")}
     found: dict[str, pa.Array] = {
         **{name: pa.array([value] * count, pa.int64() if name == "pid" else _TEXT) for name, value in place.items()},
         "ts": pa.array(begin),
@@ -359,7 +350,7 @@ def _slices(path: Path, rows: Int64, names: Names, place: dict[str, Any]) -> pa.
         "args.path_kind": words(KINDS, columns.kind[rows]),
         "args.step": words(steps, columns.step[rows]),
         "args.work": words(known["name"], shape),
-        "args.work_operation": words(names.classified, shape),
+        "args.work_operation": words(names.work.operations, shape),
         "args.work_device": _integers(known["device"], shape),
         "args.work_stream": _integers(known["stream"], shape),
         "args.thread": _integers(names.threads, columns.thread[rows]),

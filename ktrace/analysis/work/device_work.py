@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -46,6 +46,14 @@ class Work:
         self.thread_places = _Places.of(self.threads, numbers)
         self.work_places = _Places.of(self.shapes, numbers).completed(self.thread_places)
         self._last: Events | None = None
+
+    @cached_property
+    def operations(self) -> list[str | None]:
+        """The operation of each shape; by the rules where rows aren't classified, None where there is none."""
+        if self.gathered.is_classified:
+            return [shape["operation"] for shape in self.shapes]
+        by_rules = cache(lambda name, kind: self.gathered.taxonomy.labels(name, kind).operation)
+        return [shape["operation"] or by_rules(shape["name"], shape["kind"]) for shape in self.shapes]
 
     @classmethod
     def of_devices(cls, gathered: SummaryInput) -> Work:
