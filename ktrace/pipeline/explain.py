@@ -37,7 +37,8 @@ def explained(
 ) -> Iterator[Batch]:
     """Yields all batches, and then the rows of the explanations with these names.
 
-    Begins and ends must be paired; `is_classified` says that device work has its labels. Raises UsageError at once for a name that isn't known.
+    Begins and ends must be paired; `is_classified` says that device work has its labels. Raises UsageError at once for
+    a name that isn't known.
     """
     for name in names:
         if name not in EXPLANATIONS:

@@ -11,6 +11,7 @@ run     7       kernel  gemm         0
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -169,6 +170,7 @@ class Shapes:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
         self._number: dict[tuple[Any, ...], int] = {}
+        self._all: list[dict[str, Any]] = []
 
     def __len__(self) -> int:
         return len(self._number)
@@ -177,9 +179,15 @@ class Shapes:
         """Yields the values of each combination, in the order of the names."""
         return iter(self._number)
 
+    def get(self, values: tuple[Any, ...]) -> int:
+        """The number of a combination, -1 if it hasn't appeared."""
+        return self._number.get(values, -1)
+
     def all(self) -> list[dict[str, Any]]:
-        """Each combination by its number."""
-        return [dict(zip(self.names, values, strict=True)) for values in self]
+        """Each combination by its number; asked again, the same list."""
+        if len(self._all) < len(self):
+            self._all += [dict(zip(self.names, one, strict=True)) for one in islice(self, len(self._all), None)]
+        return self._all
 
     def number(self, batch: Batch, rows: Int64) -> Int32:
         """The numbers of these rows of a batch."""

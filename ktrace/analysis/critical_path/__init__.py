@@ -257,11 +257,12 @@ class _Sums:
         cell, which = distinct(code, len(words) * len(KINDS))
         keys = [(words[one // len(KINDS)], KINDS[one % len(KINDS)]) for one in code[cell].tolist()]
         _add(self._by_name, keys, which, length)
-        own = path.threads.own_times(*path.intervals(), path.own_threads())
-        for number in np.flatnonzero(own).tolist():
+        names, times = path.own_times()
+        first, which = distinct(names.astype(np.int64), len(words))
+        for number, time in zip(names[first].tolist(), _grouped(which, times, len(first))[0].tolist(), strict=True):
             for kind in (OPERATOR, CALL):
                 if (key := (words[number], KINDS[kind])) in self._by_name:
-                    self._by_name[key][2] += own[number]
+                    self._by_name[key][2] += time
 
     def _add_work(self, path: Path, length: Int64) -> None:
         """Adds the time of all work by name, on the path or not, and all times by operation."""
@@ -271,8 +272,9 @@ class _Sums:
         _add(self._operations, names.operations, operation, length[mine])
         _add(self._operations, names.operations, names.operation[shape], times, total=True)
         cell = names.kernel[shape].astype(np.int64) * OPERATOR + path.kind_of_shape[shape]
-        words = [(name, kind) for name in names.kernels for kind in KINDS[:OPERATOR]]
-        _add(self._by_name, words, cell, times, total=True)
+        first, which = distinct(cell, len(names.kernels) * OPERATOR)
+        keys = [(names.kernels[one // OPERATOR], KINDS[one % OPERATOR]) for one in cell[first].tolist()]
+        _add(self._by_name, keys, which, times, total=True)
 
     def answer(self, notes: list[str]) -> CriticalPathAnswer:
         """The answer."""

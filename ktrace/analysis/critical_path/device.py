@@ -15,16 +15,17 @@ stream 7    [ gemm                  ]
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ktrace.analysis.critical_path.host_threads import Threads
-from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.device_work import Events, Shape, Work
 from ktrace.analysis.work.gaps import BY_HOST, LOST, NO_GAP, causes_of, gaps_of
 from ktrace.analysis.work.gather import SummaryInput
-from ktrace.analysis.work.launching import SAMPLES, launching_of
+from ktrace.analysis.work.launching import SAMPLES, launching_of, stream_of
 from ktrace.analysis.work.spans import KINDS, NO_NUMBER
 from ktrace.model.arrays import AnyArray, Bools, Int8, Int32, Int64, Integers
 from ktrace.store.joins import distinct, positions
@@ -69,6 +70,7 @@ class Device:
     """
 
     def __init__(self, work: Work, events: Events) -> None:
+        self.shapes = work.shapes
         order = np.lexsort((events.ts + events.dur, events.ts))
         self.begin: Int64 = events.ts[order]
         self.end: Int64 = self.begin + events.dur[order]
@@ -85,14 +87,16 @@ class Device:
         self.call_end[known] = self.call_begin[known] + np.maximum(calls["dur"][self.call[known]], 0)
         self.call_id: Int64 = np.full(len(order), -1, np.int64)
         self.call_id[known] = calls["id"][self.call[known]]
-        self.processes = _processes(work)
+        self.processes = work.processes
         self.process: Int32 = np.full(len(order), -1, np.int32)
         self.process[known] = self.processes[self.thread[known]]
-        self._streams: dict[tuple[object, ...], int] = {}
-        codes = [self._streams.setdefault(_stream(shape), len(self._streams)) for shape in work.shapes]
-        self.stream: Int32 = np.array(codes, np.int32)[self.shape]
-        self.device = np.array([-1 if one["device"] is None else one["device"] for one in work.shapes])[self.shape]
-        self.kind: AnyArray = np.array([one["kind"] for one in work.shapes])[self.shape]
+        number, streams = work.by_shape(stream_of)
+        self.stream: Int32 = number[self.shape]
+        self._streams: dict[tuple[object, ...], int] = {streams[one]: one for one in np.unique(self.stream).tolist()}
+        device, devices = work.by_shape(_device)
+        self.device: Int64 = np.array(devices, np.int64)[device[self.shape]]
+        kind, kinds = work.by_shape(_kind)
+        self.is_copy: Bools = np.array([one == "memcpy" for one in kinds], np.bool_)[kind[self.shape]]
         self.why: Int8 = np.zeros(len(order), np.int8)
         self.before: Int64 = np.full(len(order), -1, np.int64)
         self._released: Int64 = np.full(len(order), _NEVER, np.int64)
@@ -126,13 +130,22 @@ class Device:
             found = self._streams.get((host, process, device, stream, None))
             if found is not None:
                 return found
-        alike = [number for key, number in self._streams.items() if key[0] == host and key[2:4] == (device, stream)]
+        alike = self._alike[host, device, stream]
         return alike[0] if len(alike) == 1 else -1
 
     def only_stream(self, stream: int) -> int:
         """The number of the stream that the source calls so, -1 if there are several on devices, or none."""
-        alike = [number for key, number in self._streams.items() if key[3] == stream]
+        alike = self._alike[(stream,)]
         return alike[0] if len(alike) == 1 else -1
+
+    @cached_property
+    def _alike(self) -> defaultdict[tuple[object, ...], list[int]]:
+        """The streams of a host and device with a number, and all with it."""
+        found: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        for (host, _, device, stream, _), number in self._streams.items():
+            found[host, device, stream].append(number)
+            found[(stream,)].append(number)
+        return found
 
     def last_launched(self, stream: Int64, until: Int64) -> Int64:
         """The last work whose call on a stream began before a time; -1 where there is none."""
@@ -242,15 +255,14 @@ class Device:
         self._released[rows], self.before[rows], self.why[rows] = release[better], other[better], WORK
 
 
-def _stream(shape: dict[str, object]) -> tuple[object, ...]:
-    return tuple(shape[name] for name in ("host", "pid", "device", "stream", "track"))
+def _device(shape: Shape) -> int:
+    device: int | None = shape["device"]
+    return -1 if device is None else device
 
 
-def _processes(work: Work) -> Int32:
-    """The number of the process of each thread."""
-    numbers: dict[object, int] = {}
-    keys = ((one["source"], one["host"], one["pid"]) for one in work.threads)
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int32)
+def _kind(shape: Shape) -> str:
+    kind: str = shape["kind"]
+    return kind
 
 
 #: Calls that return when devices have reached a point: CUDA, HIP, MUSA, ACL, Level Zero, OpenCL, SYCL, Metal.
@@ -308,16 +320,16 @@ class Syncs:
 
     def _waiting_calls(self) -> Int64:
         """The calls that wait by their name."""
-        waits = np.array([_CALL.search(name) is not None for name in self._gathered.spans.names], np.bool_)
+        waits = self._gathered.spans.named(_CALL.search)
         mine = np.flatnonzero(self._threads.kind == _API)
         return mine[waits[self._threads.names[mine]]]
 
     def _copies(self) -> dict[int, tuple[int, int, int]]:
         """The calls that return when their own copy has ended."""
         device, names = self._device, self._gathered.spans.names
-        copies = np.flatnonzero(device.launched & (device.kind == "memcpy"))
+        copies = np.flatnonzero(device.launched & (device.is_copy))
         calls = self._threads.row_of(device.call_id[copies])
-        shapes = self._gathered.shapes.all()
+        shapes = self._device.shapes
         found: dict[int, tuple[int, int, int]] = {}
         for row, copy, shape in zip(calls.tolist(), copies.tolist(), device.shape[copies].tolist(), strict=True):
             if row < 0:

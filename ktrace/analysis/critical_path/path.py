@@ -30,7 +30,7 @@ from ktrace.analysis.work.spans import KINDS as SPAN_KINDS
 from ktrace.analysis.work.spans import generic
 from ktrace.model.arrays import AnyArray, Int8, Int32, Int64, Integers
 from ktrace.naming.short_names import short_name
-from ktrace.store.joins import group_start_mask, isin_sorted
+from ktrace.store.joins import distinct, group_start_mask, isin_sorted
 
 #: What a piece of the path is. From `launch overhead` on, these are causes of `--by idle`.
 KINDS = (
@@ -99,10 +99,16 @@ class Path:
         process = self.course.process
         return np.where(np.isin(self.device.process, (process, -1)) | (process < 0), times, 0)
 
-    def own_threads(self) -> AnyArray:
-        """The threads of the process."""
-        process, processes = self.course.process, self.device.processes
-        return np.flatnonzero(processes == process) if process >= 0 else np.arange(len(processes))
+    def own_times(self) -> tuple[Int32, Int64]:
+        """What ran on the threads of the process: names of operators and calls, innermost, and times in the steps."""
+        process, segments = self.course.process, self.threads.segments
+        mine = segments.row >= 0
+        if process >= 0:
+            mine &= self.device.processes[segments.thread] == process
+        rows = np.flatnonzero(mine)
+        begin, end = self.intervals()
+        times = covered(begin, end, segments.end[rows]) - covered(begin, end, segments.begin[rows])
+        return self.threads.names[segments.row[rows]], times
 
 
 def paths(work: Work) -> Iterator[Path]:
@@ -300,12 +306,11 @@ def _short(shape: dict[str, Any]) -> str:
 
 def words(known: Sequence[str | None], numbers: Integers) -> pa.DictionaryArray:
     """A column of words by their numbers, null for -1; its dictionary has each that occurs once."""
-    used = np.flatnonzero(np.bincount(numbers + 1, minlength=1))
-    codes = np.zeros(len(known) + 1, np.int32)
+    first, which = distinct(numbers.astype(np.int64) + 1, len(known) + 1)
     texts: dict[str | None, int] = {}
-    for number in used.tolist():
-        codes[number] = texts.setdefault(known[number - 1] if number else None, len(texts))
-    return pa.DictionaryArray.from_arrays(pa.array(codes[numbers + 1]), pa.array([*texts], pa.string()))
+    used = (known[number] if number >= 0 else None for number in numbers[first].tolist())
+    codes = np.array([texts.setdefault(word, len(texts)) for word in used], np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(codes[which]), pa.array([*texts], pa.string()))
 
 
 #: The text key of the track.

@@ -218,7 +218,7 @@ def courses(gathered: SummaryInput, source: str, threads: Threads, device: Devic
 def _steps(gathered: SummaryInput, source: str) -> dict[int, list[Step]]:
     """The steps by their thread, one thread for each process; the thread is -1 if they are on devices."""
     marks, tracks = gathered.marks.of(source), gathered.tracks.all()
-    names = [meaning.step for meaning in gathered.meanings]
+    names = gathered.steps
     last = gathered.span[1] if gathered.span else 0
     of_track: dict[int, list[Step]] = {}
     for ts, dur, track, meaning in zip(
@@ -238,11 +238,10 @@ def _steps(gathered: SummaryInput, source: str) -> dict[int, list[Step]]:
         process = (place["host"], place["pid"]) if on_host else None
         if process not in of_process or time > of_process[process][0]:
             of_process[process] = time, track, apart
-    number = {tuple(one.values()): place for place, one in enumerate(gathered.threads.all())}
     found: dict[int, list[Step]] = {}
     for _, track, apart in of_process.values():
         key = tuple(tracks[track][name] for name in ("source", "host", "pid", "tid"))
-        found[number.get(key, -1) if on_host else -1] = apart
+        found[gathered.threads.get(key) if on_host else -1] = apart
     return found
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,6 +210,11 @@ class SummaryInput:
         self.samples = Samples()
         self.span: tuple[int, int] | None = None
         self.spans_of: dict[str, tuple[int, int]] = {}
+
+    @cached_property
+    def steps(self) -> list[str | None]:
+        """The step of each meaning, once all batches have been seen."""
+        return [meaning.step for meaning in self.meanings]
 
     def elsewhere(self, asked: Sequence[str]) -> str:
         """Where else there are answers, if there is nothing to add up."""

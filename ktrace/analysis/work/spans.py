@@ -31,7 +31,8 @@ stream 7                               [ gemm, correlation 71 ]     of step 3 an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ import pyarrow.compute as pc
 
 from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
-from ktrace.model.arrays import Int32, Int64
+from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import truth, words_in
@@ -66,6 +67,10 @@ class Spans:
         """`shapes` adds those of operators' inputs to their names, as emit_nvtx does: `aten::mm, sizes = ...`."""
         self._threads, self._has_shapes = threads, shapes
         self._numbers: dict[str, int] = {}
+        self._named: dict[Callable[[str], object], Bools] = {}
+        self._by_name: dict[Callable[[str], str], tuple[Int64, list[str]]] = {}
+        #: The different names, by number.
+        self.names: list[str] = []
         self._rows = StoredColumns(
             spill, "spans", ts="i8", dur="i8", id="i8", correlation="i8", thread="i4", name="i4", kind="i1"
         )
@@ -73,15 +78,24 @@ class Spans:
     def __len__(self) -> int:
         return len(self._rows)
 
-    @property
-    def names(self) -> list[str]:
-        """The different names, by number."""
-        return list(self._numbers)
+    def named(self, test: Callable[[str], object]) -> Bools:
+        """Of which names something is true; the last value is that of no name, -1. Computed once for all sources."""
+        found = self._named.get(test)
+        if found is None or len(found) <= len(self.names):
+            found = self._named[test] = np.array([*(bool(test(name)) for name in self.names), False], np.bool_)
+        return found
 
-    @property
-    def threads(self) -> list[dict[str, Any]]:
-        """Source, host, pid and tid of each thread, by number."""
-        return self._threads.all()
+    def by_name(self, word: Callable[[str], str]) -> tuple[Int64, list[str]]:
+        """A number for each name, and the words with these numbers. The last one, of no name, is that of no word.
+
+        Computed once for all sources.
+        """
+        found = self._by_name.get(word)
+        if found is None or len(found[0]) <= len(self.names):
+            known: dict[str, int] = {}
+            numbers = [known.setdefault(word(name), len(known)) for name in self.names]
+            found = self._by_name[word] = np.array([*numbers, len(known)], np.int64), list(known)
+        return found
 
     @property
     def sources(self) -> list[str]:
@@ -125,6 +139,7 @@ class Spans:
         known = self._numbers
         texts = words.dictionary.take(pa.array(used)).to_pylist()
         number[used] = [known.setdefault(text, len(known)) for text in texts]
+        self.names += islice(known, len(self.names), None)
         found: Int32 = number[codes]
         return found
 
