@@ -46,9 +46,7 @@ def explained(
     return _explained(batches, list(dict.fromkeys(names)), report, is_classified)
 
 
-def _explained(
-    batches: Iterable[Batch], names: Sequence[str], report: Report, is_classified: bool
-) -> Iterator[Batch]:
+def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report, is_classified: bool) -> Iterator[Batch]:
     from ktrace.analysis.work.device_work import Work
     from ktrace.analysis.work.gather import SummaryInput
     from ktrace.analysis.work.question import Labels

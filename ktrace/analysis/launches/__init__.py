@@ -41,7 +41,6 @@ from ktrace.analysis.launches.answer import (
     LimitsAnswer,
 )
 from ktrace.analysis.work.device_work import Work
-from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.launching import stream_of
 from ktrace.analysis.work.question import Answer, Labels, Question

@@ -17,15 +17,17 @@ Compute, exposed communication, exposed copies and idle time divide the span: no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.work.groups import DeviceUse, Group, Spread
+from ktrace.analysis.work.groups import DeviceUse, Group, InSteps, Spread
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, new_column
 from ktrace.model.arrays import AnyArray, Float64, Floats, Int32, Int64, Integers
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
+from ktrace.store.joins import distinct
 
 #: Returns the number of the group of each row, from columns.
 Number = Callable[[dict[str, Any]], Int32]
@@ -83,45 +85,34 @@ class Durations:
 
         `names` are the whole names of the keys.
         """
-        counts, steps = np.zeros(len(keys), np.int64), np.zeros((len(keys), self._steps))
-        inside = np.zeros((len(keys), self._steps), np.int64)
+        counts, cells = np.zeros(len(keys), np.int64), _Cells(len(keys), self._steps)
         for rows in self._blocks():
             own = number(rows)
             counts += np.bincount(own, minlength=len(keys))
-            if self._steps:
-                _add_steps(steps, inside, own, rows)
-        every = self._column(f"by.{by}", number, counts)
-        within = every
+            cells.add(own, rows)
+        every, inside = self._column(f"by.{by}", number, counts), cells.counts()
+        within, in_steps = every, cells.by_key()
         if self._steps and int(inside.sum()) < len(self):
-            within = self._column(f"by.{by}.inside", number, inside.sum(axis=1), inside=True)
-        turns = None
+            within = self._column(f"by.{by}.inside", number, inside, inside=True)
+        places: list[Int64 | None] = [None] * len(keys)
         if "turn" in self._names:
-            turns = self._column(f"by.{by}.turns", number, inside.sum(axis=1), inside=True, turns=True)
-        found = []
-        for place in np.flatnonzero(counts).tolist():
-            of_places = None if turns is None else _of_places(within(place), turns(place), inside[place])
-            mine = self._rising(every(place))
-            total = int(mine.sum())
-            median, p95, p99 = percentiles(mine, (50, 95, 99))
-            found.append(
-                Group(
-                    keys[place],
-                    total,
-                    len(mine),
-                    total / len(mine),
-                    median,
-                    p95,
-                    p99,
-                    int(mine[0]),
-                    int(mine[-1]),
-                    name=names[place] if names else None,
-                    durations=mine,
-                    steps=steps[place] if self._steps else None,
-                    step_counts=inside[place] if self._steps else None,
-                    inside=self._rising(within(place)) if self._steps else None,
-                    places=of_places,
-                )
+            turns = self._column(f"by.{by}.turns", number, inside, inside=True, turns=True)
+            places = [_of_places(within.of(key), turns.of(key), one) for key, one in enumerate(in_steps)]
+        if len(self._rows.sources) > 1:  # they rise within each source
+            every.sort()
+            within.sort()
+        found = [
+            Group(
+                keys[place],
+                *figures,
+                name=names[place] if names else None,
+                durations=every.of(place),
+                in_steps=in_steps[place] if self._steps else None,
+                inside=within.of(place) if self._steps else None,
+                places=places[place],
             )
+            for place, figures in every.figures()
+        ]
         return sorted(found, key=lambda one: -one.total)
 
     def totals(self, number: Int32, keys: Sequence[str]) -> list[Group]:
@@ -135,18 +126,17 @@ class Durations:
         return [Group(keys[place], int(totals[place]), int(counts[place])) for place in there]
 
     def _blocks(self, *, inside: bool = False) -> Iterator[dict[str, Any]]:
-        """Yields the rows, those of each source in rising order; with `inside` only those in steps."""
-        for source in self._rows.sources:
-            rows = self._rows.of(source)
-            for first in range(0, len(rows["dur"]), BLOCK):
-                block = {name: column[first : first + BLOCK] for name, column in rows.items()}
-                mine = block["step"] >= 0 if inside else slice(None)
-                yield {name: column[mine] for name, column in block.items()}
+        """Yields the rows, source after source, those of each in rising order; with `inside` only those in steps."""
+        rows = self._rows.all()
+        for first in range(0, len(self), BLOCK):
+            block = {name: column[first : first + BLOCK] for name, column in rows.items()}
+            mine = block["step"] >= 0 if inside else slice(None)
+            yield {name: column[mine] for name, column in block.items()}
 
     def _column(
         self, name: str, number: Number, counts: Int64, *, inside: bool = False, turns: bool = False
-    ) -> Callable[[int], Int64]:
-        """A function that returns the durations of a group, or where they stand in the order of steps and turns.
+    ) -> _Grouped:
+        """The durations of each group, or where they stand in the order of steps and turns.
 
         With `inside` only those in steps. They rise within each source.
         """
@@ -155,39 +145,112 @@ class Durations:
         free = bounds[:-1].copy()
         for rows in self._blocks(inside=inside):
             own = number(rows)
-            counts = np.bincount(own, minlength=len(free))
             values = rows["step"] * np.int64(len(self)) + rows["turn"] if turns else rows["dur"]
             values = values[sorted_by(own, len(free))]
+            counts = np.bincount(own, minlength=len(free))
             there, first = np.flatnonzero(counts), 0
             for count, at in zip(counts[there].tolist(), free[there].tolist(), strict=True):
                 found[at : at + count] = values[first : first + count]
                 first += count
             free += counts
-        return lambda place: found[bounds[place] : bounds[place + 1]]
-
-    def _rising(self, durations: Int64) -> Int64:
-        """The durations of a group, which rise within each source."""
-        if len(self._rows.sources) > 1:
-            durations.sort()
-        return durations
+        return _Grouped(found, bounds)
 
 
-def _of_places(durations: Int64, turns: Int64, counts: Int64) -> Int64 | None:
-    """The events of each step (a row) in the order of their starts; None if steps have different `counts`."""
-    if not counts[0] or np.any(counts != counts[0]):
-        return None
-    return durations[np.argsort(turns)].reshape(len(counts), -1)
+#: Total, count, average, median, p95, p99, least and most.
+_Figures = tuple[int, int, float, float, float, float, int, int]
 
 
-def _add_steps(totals: Float64, counts: Int64, own: Int32, rows: dict[str, Any]) -> None:
-    """Adds the time and the number of rows of each group in each step.
+class _Grouped:
+    """Numbers by group: those of a group stand together, between two bounds."""
+
+    def __init__(self, values: Int64, bounds: Int64) -> None:
+        self._values, self._bounds = values, bounds
+
+    def of(self, group: int) -> Int64:
+        """The numbers of a group."""
+        return self._values[self._bounds[group] : self._bounds[group + 1]]
+
+    def sort(self) -> None:
+        """Sorts those of each group."""
+        for group in np.flatnonzero(np.diff(self._bounds) > 1).tolist():
+            self.of(group).sort()
+
+    def figures(self) -> Iterator[tuple[int, _Figures]]:
+        """Yields each group that has numbers, which rise, and its figures."""
+        counts = np.diff(self._bounds)
+        there = np.flatnonzero(counts)
+        first, count = self._bounds[there], counts[there]
+        totals = np.add.reduceat(self._values, first) if len(there) else count
+        columns = [totals, count, totals / count]
+        for percent in (50, 95, 99):
+            place = np.float64(percent) / 100 * (count - 1)
+            low = np.floor(place).astype(np.int64)
+            one, next_ = self._values[first + low], self._values[first + np.minimum(low + 1, count - 1)]
+            columns.append(one + (next_ - one) * (place - low))
+        columns += [self._values[first], self._values[first + count - 1]]
+        yield from zip(there.tolist(), zip(*(column.tolist() for column in columns), strict=True), strict=True)
+
+
+class _Cells:
+    """The time and the number of events of each key in each step, without those that have none.
 
     Sums of whole ns below 2^53 (104 days) are exact.
     """
-    inside = rows["step"] >= 0
-    cell = own[inside].astype(np.int64) * totals.shape[1] + rows["step"][inside]
-    totals += np.bincount(cell, weights=rows["dur"][inside], minlength=totals.size).reshape(totals.shape)
-    counts += np.bincount(cell, minlength=counts.size).reshape(counts.shape)
+
+    def __init__(self, keys: int, steps: int) -> None:
+        self._keys, self._steps = keys, steps
+        self._parts: list[tuple[Int64, Float64, Int64]] = []
+
+    def add(self, own: Int32, rows: dict[str, Any]) -> None:
+        """Adds rows by the number of their keys."""
+        if not self._steps:
+            return
+        inside = rows["step"] >= 0
+        cell = own[inside].astype(np.int64) * self._steps + rows["step"][inside]
+        self._parts.append(_added_up(self._keys * self._steps, cell, rows["dur"][inside], np.ones(len(cell))))
+        if len(self._parts) > _PARTS:
+            self._parts = [self._all()]
+
+    def _all(self) -> tuple[Int64, Float64, Int64]:
+        """Cell, time and count of all rows, rising."""
+        if not self._parts:
+            return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
+        cell, time, count = map(np.concatenate, zip(*self._parts, strict=True))
+        return _added_up(self._keys * self._steps, cell, time, count)
+
+    def counts(self) -> Int64:
+        """The number of events in steps of each key."""
+        cell, _, count = self._all()
+        return np.bincount(cell // max(1, self._steps), count, self._keys).astype(np.int64)
+
+    def by_key(self) -> list[InSteps]:
+        """What each key has in steps."""
+        cell, time, count = self._all()
+        bounds = np.searchsorted(cell, np.arange(self._keys + 1) * self._steps).tolist()
+        step = cell % max(1, self._steps)
+        return [
+            InSteps(self._steps, step[first:last], time[first:last], count[first:last])
+            for first, last in pairwise(bounds)
+        ]
+
+
+#: So many parts are kept before they are added up.
+_PARTS = 64
+
+
+def _added_up(cells: int, cell: Int64, time: AnyArray, count: AnyArray) -> tuple[Int64, Float64, Int64]:
+    """The cells that occur, rising, and the sums of their times and counts."""
+    first, which = distinct(cell, cells)
+    times = np.asarray(np.bincount(which, time, len(first)), np.float64)
+    return cell[first], times, np.bincount(which, count, len(first)).astype(np.int64)
+
+
+def _of_places(durations: Int64, turns: Int64, in_steps: InSteps) -> Int64 | None:
+    """The events of each step (a row) in the order of their starts; None if steps have different counts."""
+    count = in_steps.count
+    if count is None or not len(count) or len(count) < in_steps.steps or np.any(count != count[0]):
+        return None
+    return durations[np.argsort(turns)].reshape(len(count), -1)
 
 
 def percentiles(rising: Int64, which: Sequence[float]) -> list[float]:
