@@ -32,8 +32,8 @@ Columns = Sequence[Scalars]
 #: Codes of several columns stay below this number.
 _CODES = 1 << 62
 
-#: Up to this many codes more than rows are counted in a table; more are sorted.
-_TABLE = 1 << 16
+#: Codes are counted in a table if they are at most so many times as many as rows, and at most so many more.
+_SPARSE, _TABLE = 16, 1 << 16
 
 
 def group_start_mask(columns: Columns) -> Bools:
@@ -131,7 +131,7 @@ def combined(columns: Iterable[tuple[Integers, int]], rows: int) -> tuple[Int64,
 
 def distinct(codes: Int64, size: int) -> tuple[Int64, Int64]:
     """The first row of each code, and for each row the position of its code among these. Codes are below `size`."""
-    if size > len(codes) + _TABLE:
+    if size > min(_SPARSE * len(codes), len(codes) + _TABLE):
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         return first, which
     place = np.full(size, -1, np.int64)

@@ -249,9 +249,11 @@ class PassCosts:
 
     def _of_spans(self, spans: Spans, forest: Forest, ends: Ends) -> Int64:
         """The pass of what is directly in each span."""
+        found = np.full(len(spans), _OTHER, np.int64)
+        if not len(spans):
+            return found
         meaning = self._meaning[spans.name]
         begins = find((spans.thread, spans.begin), (ends.thread, ends.at)) >= 0
-        found = np.full(len(spans), _OTHER, np.int64)
         for level in forest.levels():
             outer = np.append(found, _OTHER)[forest.parent[level]]
             mine = meaning[level]
