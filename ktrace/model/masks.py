@@ -104,10 +104,19 @@ def rows_where(batch: Batch, mask: Bools) -> Batch:
     return batch if mask.all() else Batch(batch.record, batch.columns.filter(pa.array(mask)))
 
 
+def words_of(column: pa.Array) -> list[str]:
+    """The different values of a text column that has no nulls, in the order of their first rows."""
+    if pa.types.is_dictionary(column.type) and len(column.dictionary) == 1 and len(column):
+        one: list[str] = column.dictionary.to_pylist()
+        return one
+    words: list[str] = decoded(column.unique()).to_pylist()
+    return words
+
+
 def each_source(batch: Batch) -> Iterator[tuple[str, Batch]]:
     """Yields each source and its rows, in the order of their first rows; nearly all batches have one source."""
     column = batch.column("source")
-    words: list[str] = decoded(column.unique()).to_pylist()
+    words = words_of(column)
     for word in words:
         mine = None if len(words) == 1 else truth(pc.equal(decoded(column), word))
         yield word, batch if mine is None else rows_where(batch, mine)
