@@ -99,7 +99,10 @@ class Vocabularies:
         return self._vocabulary(name, TEXT)
 
     def _vocabulary(self, name: str, kind: pa.DataType) -> Vocabulary:
-        return self._of.setdefault((name, kind), Vocabulary(pa.binary() if kind == JSON else pa.string()))
+        found = self._of.get((name, kind))
+        if found is None:
+            found = self._of[name, kind] = Vocabulary(pa.binary() if kind == JSON else pa.string())
+        return found
 
     def encode(self, name: str, column: pa.Array, kind: pa.DataType | None) -> pa.Array:
         """The column with the type `kind` of the model (None: its own type) and numbers for words."""
