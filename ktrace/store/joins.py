@@ -147,6 +147,30 @@ def distinct_rows(columns: Sequence[pa.Array], rows: int) -> tuple[Int64, Int64]
     return distinct(*combined(codes, rows))
 
 
+class Moments:
+    """Moments of groups, in which the last one up to a time is looked for again and again."""
+
+    def __init__(self, group: Integers, time: Int64) -> None:
+        self._times = np.sort(time)
+        self._stride = len(time) + 1
+        code = self._code(group, np.searchsorted(self._times, time, "left"))
+        self._order = np.argsort(code, kind="stable")
+        self._codes = code[self._order]
+
+    def last(self, group: Integers, until: Int64) -> Int64:
+        """The index of the last moment of each group up to a time, inclusive; -1 where there is none.
+
+        Of several at the same time it is the last one in the order of the moments.
+        """
+        code = self._code(group, np.searchsorted(self._times, until, "right"))
+        at = np.searchsorted(self._codes, code, "left") - 1
+        there = np.append(self._codes, -1)[at] >= self._code(group, 0)  # the last one is for the place -1
+        return np.where((at >= 0) & there, np.append(self._order, -1)[at], -1)
+
+    def _code(self, group: Integers, rank: Int64 | int) -> Int64:
+        return group.astype(np.int64) * self._stride + rank
+
+
 #: Device work whose launches are looked up at once.
 BLOCK = 1 << 18
 

@@ -11,6 +11,7 @@ backward             [ LossBackward ][ ... ]               its operators are joi
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,6 +101,14 @@ class Threads:
         low, high = np.searchsorted(self.segments.thread, [thread, thread + 1])
         return slice(int(low), int(high))
 
+    def between(self, thread: int, since: int, until: int) -> tuple[Int64, Int64, Int64]:
+        """Begin, end and row of the segments of a thread that meet an interval."""
+        mine = self.place(thread)
+        low = mine.start + int(np.searchsorted(self.segments.end[mine], since, "right"))
+        high = mine.start + int(np.searchsorted(self.segments.begin[mine], until, "left"))
+        begin, end, row = (column[low : max(low, high)] for column in self.segments[1:])
+        return begin, end, row
+
     def row_of(self, ids: Int64) -> Int64:
         """The rows with these ids, -1 where there is none."""
         known = self._columns["id"]
@@ -119,11 +128,16 @@ class Threads:
 
     def range_around(self, thread: Int32, at: Int64) -> Int64:
         """The row of the innermost range around each time on a thread, except steps; -1 where there is none."""
-        step = self._gathered.spans.named(_is_step)
-        mine = np.flatnonzero((self.kind == _RANGE) & np.isin(self.thread, np.unique(thread)))
-        rows = mine[~step[self.names[mine]]]
-        found = Ranges(self.thread[rows], self.ts[rows], self.end[rows]).around(thread, at)
+        rows, ranges = self._ranges
+        found = ranges.around(thread, at)
         return np.where(found >= 0, rows[found], -1) if len(rows) else found
+
+    @cached_property
+    def _ranges(self) -> tuple[Int64, Ranges]:
+        """The rows of the ranges, except steps."""
+        mine = np.flatnonzero(self.kind == _RANGE)
+        rows = mine[~self._gathered.spans.named(_is_step)[self.names[mine]]]
+        return rows, Ranges(self.thread[rows], self.ts[rows], self.end[rows])
 
     def hops(self) -> dict[int, list[tuple[int, int]]]:
         """For each thread the moments at which the path comes from another thread, and that thread, rising."""

@@ -39,7 +39,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
@@ -49,7 +48,7 @@ from ktrace.stages.order.nesting import enclosing
 from ktrace.stages.select.wanted import step_of
 from ktrace.store import Spill
 from ktrace.store.events import values
-from ktrace.store.joins import find
+from ktrace.store.joins import Moments, find
 from ktrace.store.vocabulary import Shapes
 
 #: The kinds of spans; `kind` is an index of it.
@@ -321,22 +320,14 @@ class Ranges:
         # Between two bounds of ranges the answer doesn't change, so it is computed only at the bounds.
         on, at = np.concatenate([track, track]), np.concatenate([begin, end])
         inside = innermost(np.concatenate([track, on]), np.concatenate([begin, at]), np.append(end, at))
-        order = np.lexsort((at, on))
-        self.track = track
-        self._on, self._at, self._inside = on[order], at[order], inside[len(begin) :][order]
+        self.track, self._inside, self._bounds = track, inside[len(begin) :], Moments(on, at)
 
     def around(self, track: Int32, at: Int64) -> Int64:
         """The index of the innermost range around each time on a track, -1 where there is none."""
-        found = np.full(len(at), -1, np.int64)
-        if not len(self.track) or not len(at):
-            return found
-        rows = by_group(track, int(max(track.max(), self.track.max())) + 1)
-        for number in np.unique(self.track).tolist():
-            mine = rows(number)
-            low, high = np.searchsorted(self._on, [number, number + 1])
-            place = low + np.searchsorted(self._at[low:high], at[mine], "right") - 1
-            found[mine] = np.where(place >= low, self._inside[np.maximum(place, 0)], -1)
-        return found
+        if not len(self.track):
+            return np.full(len(at), -1, np.int64)
+        last = self._bounds.last(track, at)
+        return np.where(last >= 0, self._inside[last], -1)
 
 
 def innermost(track: Int32, begin: Int64, end: Int64) -> Int64:
