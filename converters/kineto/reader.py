@@ -340,13 +340,13 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
 
 def _read_trace(source: Source, conversion: Conversion, part: ByteRange | None) -> Iterator[Batch]:
     """Yields the events of all categories, the links, and the facts of the document."""
-    facts: list[Batch] = []
+    facts: list[dict[str, object]] = []
     anchored = False
 
     def read_member(member: Member, conversion: Conversion) -> Iterable[Batch]:
         nonlocal anchored
         anchored |= member.key == "baseTimeNanoseconds"
-        facts.extend(_facts(member, conversion))
+        facts.extend(_row(row, conversion, member.byte) for row in facts_of(member.key, member.value()))
         return ()
 
     first, paddle = None, origin(source)
@@ -355,17 +355,11 @@ def _read_trace(source: Source, conversion: Conversion, part: ByteRange | None) 
         if first is None and batch.record == "events":
             first = batch.columns.column("ts")[0].as_py()
         yield batch if paddle is None or batch.record != "events" else exact(batch, paddle)
-    yield from facts
-    if part and part.stop is not None:
-        return  # only the worker of the last byte range has seen whether there is an anchor
-    if first is not None and first > _SINCE_1970 and not anchored:
-        yield to_batch("catalog", [_row(clock("unix", unix_ns=0), conversion, 0)])
-
-
-def _facts(member: Member, conversion: Conversion) -> Iterable[Batch]:
-    """Returns the facts in a member of the document."""
-    rows = [_row(row, conversion, member.byte) for row in facts_of(member.key, member.value())]
-    return [to_batch("catalog", fitted_facts(rows))] if rows else []
+    is_last = part is None or part.stop is None  # only its worker has seen whether there is an anchor
+    if is_last and first is not None and first > _SINCE_1970 and not anchored:
+        facts.append(_row(clock("unix", unix_ns=0), conversion, 0))
+    if fitting := fitted_facts(facts):
+        yield to_batch("catalog", fitting)
 
 
 def _row(row: dict[str, object], conversion: Conversion, identity: int) -> dict[str, object]:

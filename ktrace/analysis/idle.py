@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,11 @@ from ktrace.analysis.work.gaps import (
     names_of_calls,
 )
 from ktrace.analysis.work.launching import SAMPLES, launching_of
-from ktrace.analysis.work.question import Answer, Explanation, Labels
+from ktrace.analysis.work.question import Answer, Explanation, Labels, Shape
 from ktrace.model.arrays import Int8, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.store import Spill
-from ktrace.store.joins import group_start_mask
+from ktrace.store.joins import each_group, group_start_mask
 from ktrace.tables import Cell, Column, Table, percent
 from ktrace.tables import brief as short
 
@@ -229,33 +229,32 @@ class Idle:
 
 def _devices(work: Work, events: Events, labels: Labels) -> list[DeviceIdle]:
     """The answer for each device of a source."""
-    which, places = events.places
-    gaps, launching = gaps_of(events), launching_of(events)
-    cause, meanwhile = causes_of(events)
-    host, queued = _host(gaps, cause, meanwhile), _queued(work, events, gaps, cause)
-    end = events.ts + events.dur
+    causes, launching, spans = _causes_of_devices(work, events), launching_of(events), events.spans.tolist()
     found = []
-    for number, place in enumerate(places.tolist()):
+    for number, place in enumerate(events.places[1].tolist()):
         source, _, device = key = work.devices[place]
-        rows = which == number
-        span = int(end[rows].max() - events.ts[rows].min())
-        mine = gaps.place == number
-        causes = [_cause(word, gaps.length[mine & (cause == word)], host(number, word)) for word in range(len(CAUSES))]
-        causes[DEPENDENCY] = replace(causes[DEPENDENCY], queued=queued[number])
-        causes = [
-            replace(one, rows=tuple(_rows(work, events, gaps, np.flatnonzero(mine & (cause == word)))))
-            for word, one in enumerate(causes)
-        ]
-        heaviest = sorted((one for one in causes if one.gaps), key=lambda one: -one.time)
-        idle, samples = int(gaps.length[mine].sum()), int(launching.samples[number])
+        heaviest = sorted(causes[number], key=lambda one: -one.time)
+        idle, samples = sum(one.time for one in heaviest), int(launching.samples[number])
         latency = int(launching.latency[number]) if samples >= SAMPLES else None
-        found.append(DeviceIdle(labels.device(key), source, device, span, idle, tuple(heaviest), latency, samples))
+        label = labels.device(key)
+        found.append(DeviceIdle(label, source, device, spans[number], idle, tuple(heaviest), latency, samples))
     return found
 
 
-def _cause(word: int, times: Int64, host: tuple[HostSpan, ...]) -> IdleCause:
-    """The gaps with these times, and what the host did in them."""
-    return IdleCause(list(CAUSES)[word], int(times.sum()), len(times), int(times.max(initial=0)), host)
+def _causes_of_devices(work: Work, events: Events) -> defaultdict[int, list[IdleCause]]:
+    """The causes of the gaps of each device of a source, in their own order."""
+    gaps, (cause, meanwhile) = gaps_of(events), causes_of(events)
+    host, queued = _host(gaps, cause, meanwhile), _queued(work, events, gaps, cause)
+    order = np.lexsort((cause, gaps.place))
+    found: defaultdict[int, list[IdleCause]] = defaultdict(list)
+    for group in each_group((gaps.place[order], cause[order])):
+        mine = order[group]
+        place, word, times = int(gaps.place[mine[0]]), int(cause[mine[0]]), gaps.length[mine]
+        figures = int(times.sum()), len(mine), int(times.max())
+        waiting = tuple(queued[place]) if word == DEPENDENCY else ()
+        rows = tuple(_rows(work, events, gaps, mine))
+        found[place].append(IdleCause(list(CAUSES)[word], *figures, host(place, word), waiting, rows))
+    return found
 
 
 def _rows(work: Work, events: Events, gaps: Gaps, which: Int64) -> Iterator[Evidence]:
@@ -263,8 +262,7 @@ def _rows(work: Work, events: Events, gaps: Gaps, which: Int64) -> Iterator[Evid
     for place in longest(gaps.length[which]):
         gap = which[place]
         after, begin, end = int(gaps.after[gap]), int(gaps.begin[gap]), int(gaps.end[gap])
-        shape = work.shapes[events.shape[after]]
-        name = str(shape["short_name"] or shape["name"])
+        name = _kernel(work.shapes[events.shape[after]])
         yield Evidence(events.source, int(events.ids[after]), name, begin, end, end - begin)
 
 
@@ -284,12 +282,12 @@ def _host(gaps: Gaps, cause: Int8, meanwhile: HostActivity) -> _Host:
         columns = group[first], label[first], np.add.reduceat(time, first), np.diff([*first, len(time)])
         longest = np.maximum.reduceat(time, first)
         for one, number, total, count, most in zip(*map(np.ndarray.tolist, (*columns, longest)), strict=True):
-            span = HostSpan(meanwhile.labels[number], meanwhile.kinds[number], total, count, most)
+            span = HostSpan(meanwhile.word(number), meanwhile.kinds[number], total, count, most)
             found[one].append(span)
     return lambda place, word: tuple(sorted(found[place * len(CAUSES) + word], key=lambda span: -span.time))
 
 
-def _queued(work: Work, events: Events, gaps: Gaps, cause: Int8) -> defaultdict[int, tuple[QueuedWork, ...]]:
+def _queued(work: Work, events: Events, gaps: Gaps, cause: Int8) -> defaultdict[int, list[QueuedWork]]:
     """The work after the gaps that a dependency caused, by the index of the device."""
     rows = np.flatnonzero(cause == DEPENDENCY)
     words = work.gathered.spans.names
@@ -299,11 +297,11 @@ def _queued(work: Work, events: Events, gaps: Gaps, cause: Int8) -> defaultdict[
     for place, shape, number, time in zip(
         gaps.place[rows].tolist(), shapes, call, gaps.length[rows].tolist(), strict=True
     ):
-        name = work.shapes[shape]["short_name"] or work.shapes[shape]["name"]
+        name = _kernel(work.shapes[shape])
         times[place, name, words[number] if number >= 0 else None].append(time)
-    found: defaultdict[int, tuple[QueuedWork, ...]] = defaultdict(tuple)
+    found: defaultdict[int, list[QueuedWork]] = defaultdict(list)
     for (place, name, launched), some in sorted(times.items(), key=lambda item: -sum(item[1])):
-        found[place] += (QueuedWork(name, launched, sum(some), len(some), max(some)),)
+        found[place].append(QueuedWork(name, launched, sum(some), len(some), max(some)))
     return found
 
 
@@ -326,7 +324,7 @@ def slices(work: Work) -> Iterator[pa.RecordBatch]:
 def _of_source(work: Work, events: Events) -> Iterator[pa.RecordBatch]:
     places, gaps = events.places[1], gaps_of(events)
     cause, meanwhile = causes_of(events)
-    names, labels = [shape.get("short_name") or shape["name"] for shape in work.shapes], meanwhile.labels
+    name, names = work.by_shape(_kernel)
     host, call = _mostly(meanwhile), names_of_calls(gaps.call, events, work.gathered)
     tracks = [track_of_device(work, events.source, place, TRACK) for place in places.tolist()]
     schema = arrow_schema("events")
@@ -344,10 +342,10 @@ def _of_source(work: Work, events: Events) -> Iterator[pa.RecordBatch]:
         columns |= {"ts": pa.array(gaps.begin[rows]), "dur": pa.array(gaps.length[rows])}
         columns |= {"kind": _taken(pa.array(["range"]), 0 * place), "name": _taken(pa.array(list(CAUSES)), cause[rows])}
         columns |= {"timing": _taken(pa.array(["derived"]), 0 * place)}
-        columns |= {"args.host_was_in": _words(labels, host[rows])}
-        columns |= {"args.launched_by": _words(meanwhile.names, call[rows]), "args.queued_ns": queued}
-        columns |= {"args.work_before": _words(names, events.shape[gaps.before[rows]])}
-        columns |= {"args.work_after": _words(names, events.shape[gaps.after[rows]])}
+        columns |= {"args.host_was_in": _words(meanwhile.word, host[rows])}
+        columns |= {"args.launched_by": _words(meanwhile.names.__getitem__, call[rows]), "args.queued_ns": queued}
+        columns |= {"args.work_before": _words(names.__getitem__, name[events.shape[gaps.before[rows]]])}
+        columns |= {"args.work_after": _words(names.__getitem__, name[events.shape[gaps.after[rows]]])}
         columns |= {"args.derived_by": _taken(pa.array(["ktrace"]), 0 * place)}
         yield pa.RecordBatch.from_pydict(
             {name: column for name, column in columns.items() if column.null_count < len(column)}
@@ -363,10 +361,14 @@ def _mostly(meanwhile: HostActivity) -> Int64:
     return found
 
 
-def _words(words: list[str], numbers: Any) -> pa.Array:
+def _kernel(shape: Shape) -> str:
+    return str(shape["short_name"] or shape["name"])
+
+
+def _words(word: Callable[[int], str], numbers: Any) -> pa.Array:
     """A column of words by their numbers, null for -1; its dictionary has only those that occur."""
     used, codes = np.unique(numbers, return_inverse=True)
-    texts = pa.array([words[number] if number >= 0 else None for number in used.tolist()], pa.string())
+    texts = pa.array([word(number) if number >= 0 else None for number in used.tolist()], pa.string())
     return texts.take(pa.array(codes)).dictionary_encode().cast(_TEXT)
 
 

@@ -213,8 +213,8 @@ def answer_of_waits(work: Work) -> WaitsAnswer | None:
         idle += int(gaps.length.sum())
         cause, meanwhile = causes_of(events)
         ended = np.flatnonzero(cause == SYNCHRONISED)
-        spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
-        waits = waits_among(spans, names)
+        spans = work.gathered.spans.of(events.source)
+        waits = waits_among(spans, work.gathered)
         first = meanwhile.first[ended]  # in its own call, else after that of another thread
         caused = np.where(meanwhile.kind[first] == _API, meanwhile.row[first], latest(waits, spans, gaps.begin[ended]))
         every = np.union1d(waits, caused)

@@ -130,10 +130,11 @@ def choose(source: Source, report: Report | None = None) -> Format:
 
 def _in_turn(sample: Sample) -> tuple[tuple[Format, ...], ...]:
     """Our formats as they are asked: by words at the start of the input, by later ones, those that claim any table."""
-    own = [fmt for fmt in builtin_formats() if fmt.max_score > Score.SHAPE]
-    early = tuple(fmt for fmt in own if fmt.may_be(sample, EARLY))
-    others = tuple(fmt for fmt in builtin_formats() if fmt.max_score <= Score.SHAPE)
-    return early, tuple(fmt for fmt in own if fmt not in early), others
+    turns: tuple[list[Format], ...] = ([], [], [])
+    for fmt in builtin_formats():
+        turns[2 if fmt.max_score <= Score.SHAPE else 0 if fmt.may_be(sample, EARLY) else 1].append(fmt)
+    early, later, others = map(tuple, turns)
+    return early, later, others
 
 
 def note_failures(matches: list[Detected], source: Source, report: Report | None) -> None:

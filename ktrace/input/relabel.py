@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import decoded
+from ktrace.model.masks import words_of
 from ktrace.naming.alike import unique_name
 from ktrace.report import Report
 
@@ -42,7 +42,7 @@ class Labels:
         """
         mine: dict[str, str] = {}
         for batch in batches:
-            for label in decoded(batch.column("source").unique()).to_pylist():
+            for label in words_of(batch.column("source")):
                 if label not in mine:
                     mine[label] = self.free(label)
                     self.inputs[mine[label]] = path

@@ -139,12 +139,12 @@ class Batch:
 
     def has(self, name: str) -> bool:
         """Whether the column is there; one that isn't is null in all rows."""
-        return name in self.columns.schema.names
+        return bool(self.columns.schema.get_field_index(name) >= 0)
 
     def column(self, name: str) -> pa.Array:
         """The column; all null, with its type in the model, if the batch doesn't have it."""
-        if self.has(name):
-            return self.columns.column(name)
+        if (place := self.columns.schema.get_field_index(name)) >= 0:
+            return self.columns.column(place)
         if name in INTERNAL:
             return pa.nulls(len(self), INTERNAL[name])
         return pa.nulls(len(self), arrow_schema(self.record).field(name).type)

@@ -17,6 +17,9 @@ from ktrace.model.arrays import Bools
 from ktrace.model.batch import ALWAYS_SLICES, POINT_KINDS, Batch, EventRows
 from ktrace.model.json_text import decoded, encoded
 
+#: Up to so many words are tested one by one.
+_FEW = 32
+
 
 def truth(mask: pa.Array) -> Bools:
     """The numpy mask of a boolean column; null is false."""
@@ -45,13 +48,21 @@ def _unpacked(bits: pa.Buffer, column: pa.Array) -> Bools:
 
 def words_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
     """Which rows of a text column have one of these words; null has none. Of a dictionary only its words are tested."""
-    wanted = pa.array(words, pa.string())
     if not pa.types.is_dictionary(column.type):
-        return truth(pc.is_in(column, wanted))
+        return truth(pc.is_in(column, pa.array(words, pa.string())))
     if isinstance(column, pa.ChunkedArray):
         return np.concatenate([np.zeros(0, np.bool_), *(words_in(chunk, words) for chunk in column.chunks)])
-    codes, is_wanted = column.indices, np.append(truth(pc.is_in(column.dictionary, wanted)), False)
-    found: Bools = is_wanted.take((codes.fill_null(len(is_wanted) - 1) if codes.null_count else codes).to_numpy())
+    codes, known = column.indices, column.dictionary
+    if len(known) <= _FEW:  # a call of Arrow takes ten times as long
+        is_wanted = [word in words for word in known.to_pylist()]
+    else:
+        is_wanted = truth(pc.is_in(known, pa.array(words, pa.string()))).tolist()
+    if not any(is_wanted):
+        return np.zeros(len(codes), np.bool_)
+    if all(is_wanted) and not codes.null_count:
+        return np.ones(len(codes), np.bool_)
+    numbers = (codes.fill_null(len(is_wanted)) if codes.null_count else codes).to_numpy()
+    found: Bools = np.array([*is_wanted, False], np.bool_).take(numbers)
     return found
 
 
@@ -93,10 +104,19 @@ def rows_where(batch: Batch, mask: Bools) -> Batch:
     return batch if mask.all() else Batch(batch.record, batch.columns.filter(pa.array(mask)))
 
 
+def words_of(column: pa.Array) -> list[str]:
+    """The different values of a text column that has no nulls, in the order of their first rows."""
+    if pa.types.is_dictionary(column.type) and len(column.dictionary) == 1 and len(column):
+        one: list[str] = column.dictionary.to_pylist()
+        return one
+    words: list[str] = decoded(column.unique()).to_pylist()
+    return words
+
+
 def each_source(batch: Batch) -> Iterator[tuple[str, Batch]]:
     """Yields each source and its rows, in the order of their first rows; nearly all batches have one source."""
     column = batch.column("source")
-    words: list[str] = decoded(column.unique()).to_pylist()
+    words = words_of(column)
     for word in words:
         mine = None if len(words) == 1 else truth(pc.equal(decoded(column), word))
         yield word, batch if mine is None else rows_where(batch, mine)

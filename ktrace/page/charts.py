@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from ktrace.analysis.work.groups import OTHER, DeviceUse, Group, Spread
+from ktrace.analysis.work.groups import OTHER, DeviceUse, Group, InSteps, Spread
 from ktrace.model.arrays import Float64, Int64
 from ktrace.page.blocks import BarRow, Bars, Legend, Lists, Plot, Section, named, share, tag
 from ktrace.tables import TIMES, brief, duration, escape_controls
@@ -326,11 +326,8 @@ def layers(summary: Summary) -> Section | None:
 
 def step_totals(summary: Summary) -> Float64 | None:
     """All work in each step, ns; None where it isn't known."""
-    known = [group.steps for group in summary.groups.get("operation", []) if group.steps is not None]
-    if not known or not summary.steps:
-        return None
-    total: Float64 = np.sum(known, axis=0)
-    return total
+    known = [one.in_steps for one in summary.groups.get("operation", []) if one.in_steps is not None]
+    return InSteps.together(known).times() if known and summary.steps else None
 
 
 def waits(uses: Sequence[DeviceUse]) -> Section | None:

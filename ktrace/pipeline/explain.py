@@ -32,18 +32,21 @@ EXPLANATIONS = {
 }
 
 
-def explained(batches: Iterable[Batch], names: Sequence[str], report: Report) -> Iterator[Batch]:
+def explained(
+    batches: Iterable[Batch], names: Sequence[str], report: Report, *, is_classified: bool = False
+) -> Iterator[Batch]:
     """Yields all batches, and then the rows of the explanations with these names.
 
-    Begins and ends must be paired. Raises UsageError at once for a name that isn't known.
+    Begins and ends must be paired; `is_classified` says that device work has its labels. Raises UsageError at once for
+    a name that isn't known.
     """
     for name in names:
         if name not in EXPLANATIONS:
             raise UsageError(f"'{name}' can't be explained", expected=", ".join(EXPLANATIONS))
-    return _explained(batches, list(dict.fromkeys(names)), report)
+    return _explained(batches, list(dict.fromkeys(names)), report, is_classified)
 
 
-def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report) -> Iterator[Batch]:
+def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report, is_classified: bool) -> Iterator[Batch]:
     from ktrace.analysis.work.device_work import Work
     from ktrace.analysis.work.gather import SummaryInput
     from ktrace.analysis.work.question import Labels
@@ -55,7 +58,8 @@ def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report) -
         questions: dict[str, Explanation] = {
             name: import_module(EXPLANATIONS[name]).questions((name,), spill) for name in names
         }
-        gathered = SummaryInput(taxonomy(None), spill, spans=any(one.spans for one in questions.values()))
+        spans = any(one.spans for one in questions.values())
+        gathered = SummaryInput(taxonomy(None), spill, is_classified=is_classified, spans=spans)
         ids = NewIds()
         passed = 0
         for batch in batches:

@@ -229,7 +229,9 @@ def _stages(selection: Selection, report: Report, labelled: Labels) -> dict[str,
     if selection.explain:
         from ktrace.pipeline.explain import explained
 
-        stages["explain"] = lambda batches: explained(batches, selection.explain, report)
+        stages["explain"] = lambda batches: explained(
+            batches, selection.explain, report, is_classified=bool(selection.classify)
+        )
     if crop is not None:
         from ktrace.stages.select.crop import cropped
 

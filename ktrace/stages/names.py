@@ -95,15 +95,14 @@ class _Classifier:
 
     def learn(self, batch: Batch) -> None:
         """Reads the formats of sources from the catalog."""
-        mine = pc.and_(pc.equal(decoded(batch.column("entity")), "source"), batch.column("facts").is_valid())
-        rows = batch.columns.filter(pc.fill_null(mine, False))
-        if rows.num_rows:
-            found = Batch("catalog", rows)
-            texts = decoded(found.column("facts")).to_pylist()
-            for source, text in zip(decoded(found.column("source")).to_pylist(), texts, strict=True):
-                form = load_object(text).get("format")
-                if isinstance(form, str):
-                    self._formats[source] = form
+        mine = np.flatnonzero(words_in(batch.column("entity"), ("source",)))
+        if not len(mine) or not batch.has("facts"):
+            return
+        sources, texts = (decoded(batch.column(name)).take(pa.array(mine)).to_pylist() for name in ("source", "facts"))
+        for source, text in zip(sources, texts, strict=True):
+            form = None if text is None else load_object(text).get("format")
+            if isinstance(form, str):
+                self._formats[source] = form
 
     def filled(self, batch: Batch) -> Batch:
         """The batch with its columns filled."""

@@ -366,7 +366,7 @@ class EventStore:
 
 def values(columns: pa.RecordBatch, name: str) -> tuple[Int64, Bools]:
     """An int64 column with 0 for null, and where it isn't null."""
-    if name not in columns.schema.names:
+    if (place := columns.schema.get_field_index(name)) < 0:
         return np.zeros(columns.num_rows, np.int64), np.zeros(columns.num_rows, np.bool_)
-    column = columns.column(name)
+    column = columns.column(place)
     return (column.fill_null(0) if column.null_count else column).to_numpy(), present(column)

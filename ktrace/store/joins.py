@@ -32,8 +32,8 @@ Columns = Sequence[Scalars]
 #: Codes of several columns stay below this number.
 _CODES = 1 << 62
 
-#: Up to this many codes more than rows are counted in a table; more are sorted.
-_TABLE = 1 << 16
+#: Codes are counted in a table if they are at most so many times as many as rows, and at most so many more.
+_SPARSE, _TABLE = 16, 1 << 16
 
 #: numpy uses radix sort for 16-bit numbers, which is many times faster.
 _SHORT = 1 << 16
@@ -149,7 +149,7 @@ def is_among(values: Int64, members: Int64) -> Bools:
 
 def distinct(codes: Int64, size: int) -> tuple[Int64, Int64]:
     """The first row of each code, and for each row the position of its code among these. Codes are below `size`."""
-    if size > len(codes) + _TABLE:
+    if size > min(_SPARSE * len(codes), len(codes) + _TABLE):
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         return first, which
     place = np.full(size, -1, np.int64)
@@ -163,6 +163,30 @@ def distinct_rows(columns: Sequence[pa.Array], rows: int) -> tuple[Int64, Int64]
     """The first of the rows that are equal in all columns, and for each row the position of its first among these."""
     codes = ((own, len(values)) for own, values in map(coded, columns))
     return distinct(*combined(codes, rows))
+
+
+class Moments:
+    """Moments of groups, in which the last one up to a time is looked for again and again."""
+
+    def __init__(self, group: Integers, time: Int64) -> None:
+        self._times = np.sort(time)
+        self._stride = len(time) + 1
+        code = self._code(group, np.searchsorted(self._times, time, "left"))
+        self._order = np.argsort(code, kind="stable")
+        self._codes = code[self._order]
+
+    def last(self, group: Integers, until: Int64) -> Int64:
+        """The index of the last moment of each group up to a time, inclusive; -1 where there is none.
+
+        Of several at the same time it is the last one in the order of the moments.
+        """
+        code = self._code(group, np.searchsorted(self._times, until, "right"))
+        at = np.searchsorted(self._codes, code, "left") - 1
+        there = np.append(self._codes, -1)[at] >= self._code(group, 0)  # the last one is for the place -1
+        return np.where((at >= 0) & there, np.append(self._order, -1)[at], -1)
+
+    def _code(self, group: Integers, rank: Int64 | int) -> Int64:
+        return group.astype(np.int64) * self._stride + rank
 
 
 #: Device work whose launches are looked up at once.

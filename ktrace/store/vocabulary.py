@@ -11,6 +11,7 @@ run     7       kernel  gemm         0
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,10 @@ class Vocabularies:
         return self._vocabulary(name, TEXT)
 
     def _vocabulary(self, name: str, kind: pa.DataType) -> Vocabulary:
-        return self._of.setdefault((name, kind), Vocabulary(pa.binary() if kind == JSON else pa.string()))
+        found = self._of.get((name, kind))
+        if found is None:
+            found = self._of[name, kind] = Vocabulary(pa.binary() if kind == JSON else pa.string())
+        return found
 
     def encode(self, name: str, column: pa.Array, kind: pa.DataType | None) -> pa.Array:
         """The column with the type `kind` of the model (None: its own type) and numbers for words."""
@@ -169,6 +173,7 @@ class Shapes:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
         self._number: dict[tuple[Any, ...], int] = {}
+        self._all: list[dict[str, Any]] = []
 
     def __len__(self) -> int:
         return len(self._number)
@@ -177,9 +182,15 @@ class Shapes:
         """Yields the values of each combination, in the order of the names."""
         return iter(self._number)
 
+    def get(self, values: tuple[Any, ...]) -> int:
+        """The number of a combination, -1 if it hasn't appeared."""
+        return self._number.get(values, -1)
+
     def all(self) -> list[dict[str, Any]]:
-        """Each combination by its number."""
-        return [dict(zip(self.names, values, strict=True)) for values in self]
+        """Each combination by its number; asked again, the same list."""
+        if len(self._all) < len(self):
+            self._all += [dict(zip(self.names, one, strict=True)) for one in islice(self, len(self._all), None)]
+        return self._all
 
     def number(self, batch: Batch, rows: Int64) -> Int32:
         """The numbers of these rows of a batch."""

@@ -8,19 +8,20 @@ from typing import Any
 import numpy as np
 
 from ktrace.analysis.summary.summary import StepUse, Summary
-from ktrace.analysis.work.groups import Group
+from ktrace.analysis.work.groups import Group, InSteps
 
 
 def events(key: str, durations: Sequence[int], *, steps: int = 0) -> Group:
     """A group of work of these durations, dealt to the steps in their order, equally many to each."""
     dur = np.asarray(durations, np.int64)
-    totals = dur.reshape(steps, -1).sum(axis=1).astype(float) if steps else None
-    counts = np.full(steps, len(dur) // steps) if steps else None
+    in_steps = None
+    if steps:
+        in_steps = InSteps.of(dur.reshape(steps, -1).sum(axis=1).astype(float), np.full(steps, len(dur) // steps))
     figures: dict[str, Any] = {"average": float(dur.mean()), "median": float(np.median(dur))} if len(dur) else {}
     rising = np.sort(dur)
     return Group(
-        key, float(dur.sum()), len(dur), **figures, name=key, durations=rising, steps=totals,
-        step_counts=counts, inside=rising if steps else None, places=dur.reshape(steps, -1) if steps else None,
+        key, float(dur.sum()), len(dur), **figures, name=key, durations=rising, in_steps=in_steps,
+        inside=rising if steps else None, places=dur.reshape(steps, -1) if steps else None,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from summaries import tables, training
 
 from ktrace.analysis.diff.compare import compared
 from ktrace.analysis.summary.summary import Summary
-from ktrace.analysis.work.groups import DeviceUse, Group
+from ktrace.analysis.work.groups import DeviceUse, Group, InSteps
 from ktrace.page.charts import LogAxis, device_parts
 from ktrace.page.page import _environment
 from ktrace.page.render import rendered
@@ -300,9 +300,14 @@ def test_changes_go_to_both_sides(browser: Any, tmp_path: Path) -> None:
 
 
 def slower(group: Group, factor: float) -> Group:
-    assert group.durations is not None and group.steps is not None
+    assert group.durations is not None and group.in_steps is not None
     durations = (group.durations * factor).astype(np.int64)
-    return replace(group, total=group.total * factor, durations=durations, steps=group.steps * factor)
+    return replace(
+        group,
+        total=group.total * factor,
+        durations=durations,
+        in_steps=replace(group.in_steps, time=group.in_steps.time * factor),
+    )
 
 
 def test_runs_stand_apart(browser: Any, tmp_path: Path) -> None:
@@ -325,9 +330,9 @@ def test_runs_stand_apart(browser: Any, tmp_path: Path) -> None:
 
 def test_a_page_stays_small_whatever_is_in_it(tmp_path: Path) -> None:
     """50,000 kernels of 300,000 launches, 10,000 steps, 500 devices: charts and tables are bounded."""
-    steps = np.ones(10_000)
+    steps = InSteps.of(np.ones(10_000))
     times = np.sort(np.random.default_rng(1).integers(1_000, 10**9, 300_000))
-    one = Group("k", 1e9, 300_000, 1.0, 2.0, 3.0, 4.0, 1_000, 1e9, durations=times, steps=steps)
+    one = Group("k", 1e9, 300_000, 1.0, 2.0, 3.0, 4.0, 1_000, 1e9, durations=times, in_steps=steps)
     kernels = [replace(one, key=f"{number} " + "template<" * 50) for number in range(50_000)]
     device = DeviceUse("device", "r", 0, 0, 10**9, 9 * 10**8, 9 * 10**8, 0, 0, 0, 0)
     devices = [replace(device, label=f"device {number}") for number in range(500)]

@@ -294,8 +294,9 @@ class Machine:
         self._queues_defined += len(new)
         self._output.write_places(stages)
         self._write(self._devices.fresh())
-        for descriptor in self._tracks.fresh:
-            self._write(packet(self._host.later() + descriptor))
+        for first in range(0, len(self._tracks.fresh), _MANY):
+            some = self._tracks.fresh[first : first + _MANY]
+            self._write(b"".join(packet(self._host.later() + descriptor) for descriptor in some))
         self._tracks.fresh.clear()
         self._write(self._host.interning(self._events.fresh()))
 

@@ -30,6 +30,7 @@ from ktrace.analysis.critical_path.path import (
     NO_CALL,
     OPERATOR,
     UNKNOWN,
+    Columns,
     Names,
     Path,
     paths,
@@ -226,52 +227,59 @@ class _Sums:
 
     def add(self, path: Path) -> None:
         """Adds the path of a source or a process."""
-        columns = path.columns
-        length = columns.end - columns.begin
-        self._pieces.append(_pieces(path, self._names))
-        self._add_steps(path, length)
-        _add(self._kinds, KINDS, columns.kind, length)
-        self._add_names(path, length)
-        self._add_work(path, length)
-        early = np.zeros(len(path.device), np.bool_)
-        early[columns.work[columns.kind < OPERATOR]] = True
+        steps, early = path.course.steps, np.zeros(len(path.device), np.bool_)
+        times = np.zeros(len(steps) * len(KINDS), np.int64)
+        for columns in path.blocks():
+            length = columns.end - columns.begin
+            self._pieces.append(_pieces(path, columns, self._names))
+            times += _grouped(columns.step.astype(np.int64) * len(KINDS) + columns.kind, length, len(times))[0]
+            _add(self._kinds, KINDS, columns.kind, length)
+            self._add_names(path, columns, length)
+            early[columns.work[columns.kind < OPERATOR]] = True
+        self._add_steps(path, times.reshape(len(steps), -1))
+        self._add_own(path)
+        self._add_work(path)
         early &= path.device.begin < path.device.call_begin
         self._counts.update(
             work=len(path.device), unknown=int((~path.device.launched).sum()), early=int(np.count_nonzero(early))
         )
 
-    def _add_steps(self, path: Path, length: Int64) -> None:
-        steps = path.course.steps
+    def _add_steps(self, path: Path, times: Int64) -> None:
+        """Adds the steps, with the times of each by kind."""
         self._is_whole &= path.course.is_whole
-        cell = path.columns.step.astype(np.int64) * len(KINDS) + path.columns.kind
-        times, _ = _grouped(cell, length, len(steps) * len(KINDS))
-        for step, mine in zip(steps, times.reshape(len(steps), -1), strict=True):
+        for step, mine in zip(path.course.steps, times, strict=True):
             count, wall, known = self.steps.get(step.label, (0, 0, np.zeros(len(KINDS), np.int64)))
             self.steps[step.label] = count + 1, wall + step.end + step.after - step.begin, known + mine
 
-    def _add_names(self, path: Path, length: Int64) -> None:
-        """Adds the times on the path by name and kind, and the own times of operators and calls altogether."""
-        code = self._names.of(path, np.arange(len(length))) * len(KINDS) + path.columns.kind
+    def _add_names(self, path: Path, columns: Columns, length: Int64) -> None:
+        """Adds times on the path by name and kind, and those of device work by operation."""
+        code = self._names.of(path, columns) * len(KINDS) + columns.kind
         words = self._names.words
         cell, which = distinct(code, len(words) * len(KINDS))
         keys = [(words[one // len(KINDS)], KINDS[one % len(KINDS)]) for one in code[cell].tolist()]
         _add(self._by_name, keys, which, length)
-        own = path.threads.own_times(*path.intervals(), path.own_threads())
-        for number in np.flatnonzero(own).tolist():
+        mine = np.flatnonzero(columns.kind < OPERATOR)
+        operation = self._names.operation[path.device.shape[columns.work[mine]]]
+        _add(self._operations, self._names.operations, operation, length[mine])
+
+    def _add_own(self, path: Path) -> None:
+        """Adds the own times of operators and calls altogether, on the path or not."""
+        words = self._names.words
+        names, times = path.own_times()
+        first, which = distinct(names.astype(np.int64), len(words))
+        for number, time in zip(names[first].tolist(), _grouped(which, times, len(first))[0].tolist(), strict=True):
             for kind in (OPERATOR, CALL):
                 if (key := (words[number], KINDS[kind])) in self._by_name:
-                    self._by_name[key][2] += own[number]
+                    self._by_name[key][2] += time
 
-    def _add_work(self, path: Path, length: Int64) -> None:
-        """Adds the time of all work by name, on the path or not, and all times by operation."""
+    def _add_work(self, path: Path) -> None:
+        """Adds the time of all work by name and by operation, on the path or not."""
         names, shape, times = self._names, path.device.shape, path.work_times()
-        mine = np.flatnonzero(path.columns.kind < OPERATOR)
-        operation = names.operation[shape[path.columns.work[mine]]]
-        _add(self._operations, names.operations, operation, length[mine])
         _add(self._operations, names.operations, names.operation[shape], times, total=True)
         cell = names.kernel[shape].astype(np.int64) * OPERATOR + path.kind_of_shape[shape]
-        words = [(name, kind) for name in names.kernels for kind in KINDS[:OPERATOR]]
-        _add(self._by_name, words, cell, times, total=True)
+        first, which = distinct(cell, len(names.kernels) * OPERATOR)
+        keys = [(names.kernels[one // OPERATOR], KINDS[one % OPERATOR]) for one in cell[first].tolist()]
+        _add(self._by_name, keys, which, times, total=True)
 
     def answer(self, notes: list[str]) -> CriticalPathAnswer:
         """The answer."""
@@ -314,18 +322,16 @@ class _Sums:
 _TIMED = KINDS[:NO_CALL]
 
 
-def _pieces(path: Path, names: Names) -> pa.Table:
-    """The pieces of a path as a table."""
-    columns = path.columns
-    every = np.arange(len(columns.begin))
+def _pieces(path: Path, columns: Columns, names: Names) -> pa.Table:
+    """Some pieces of a path as a table."""
     return pa.table(
         {
-            "source": words([path.source], np.zeros(len(every), np.int64)),
+            "source": words([path.source], np.zeros(len(columns.begin), np.int64)),
             "step": words([step.label for step in path.course.steps], columns.step),
             "ts": columns.begin,
             "dur": columns.end - columns.begin,
             "kind": words(KINDS, columns.kind),
-            "name": names.texts(path, every),
+            "name": names.texts(path, columns),
         }
     )
 

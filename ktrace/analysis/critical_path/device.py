@@ -15,19 +15,20 @@ stream 7    [ gemm                  ]
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ktrace.analysis.critical_path.host_threads import Threads
-from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.device_work import Events, Shape, Work
 from ktrace.analysis.work.gaps import BY_HOST, LOST, NO_GAP, causes_of, gaps_of
 from ktrace.analysis.work.gather import SummaryInput
-from ktrace.analysis.work.launching import SAMPLES, launching_of
+from ktrace.analysis.work.launching import SAMPLES, launching_of, stream_of
 from ktrace.analysis.work.spans import KINDS, NO_NUMBER
 from ktrace.model.arrays import AnyArray, Bools, Int8, Int32, Int64, Integers
-from ktrace.store.joins import distinct, positions
+from ktrace.store.joins import Moments, distinct, positions
 
 
 def asof_join(group: Integers, time: Int64, wanted: Integers, until: Int64) -> Int64:
@@ -64,12 +65,14 @@ class Device:
     `call_end`; `stream`, a number for its stream. `why` and `before` tell what allowed it to begin: UNKNOWN, LAUNCH, or
     WORK with its row in `before`. Why its device did nothing before it, as `--by idle` tells: `gap`, since when, and
     `cause`, NO_GAP where it worked; if it is LOST, its launch isn't known to have decided. What may keep work waiting
-    is that of `Launching`: `usual`, `limit`, `may_wait`, `is_inner`; `unseen` is work that waited until its device had
+    is that of `Launching`: `limit`, `may_wait`, `is_inner`; `unseen` is work that waited until its device had
     done what was queued before the recording.
     """
 
     def __init__(self, work: Work, events: Events) -> None:
-        order = np.lexsort((events.ts + events.dur, events.ts))
+        self.shapes = work.shapes
+        order = _by_start(events)
+        count = len(events)
         self.begin: Int64 = events.ts[order]
         self.end: Int64 = self.begin + events.dur[order]
         self.shape: Int32 = events.shape[order]
@@ -77,41 +80,43 @@ class Device:
         self.call: Int64 = events.call[order]
         self.launched: Bools = self.call >= 0
         calls, known = events.calls, self.launched
-        self.thread: Int64 = np.full(len(order), -1, np.int64)
+        self.call_ids: Int64 = calls["id"]
+        self.thread: Int32 = np.full(count, -1, np.int32)
         self.thread[known] = calls["thread"][self.call[known]]
         self.call_begin: Int64 = self.begin.copy()
         self.call_begin[known] = calls["ts"][self.call[known]]
         self.call_end: Int64 = self.begin.copy()
         self.call_end[known] = self.call_begin[known] + np.maximum(calls["dur"][self.call[known]], 0)
-        self.call_id: Int64 = np.full(len(order), -1, np.int64)
-        self.call_id[known] = calls["id"][self.call[known]]
-        self.processes = _processes(work)
-        self.process: Int32 = np.full(len(order), -1, np.int32)
+        self.processes = work.processes
+        self.process: Int32 = np.full(count, -1, np.int32)
         self.process[known] = self.processes[self.thread[known]]
-        self._streams: dict[tuple[object, ...], int] = {}
-        codes = [self._streams.setdefault(_stream(shape), len(self._streams)) for shape in work.shapes]
-        self.stream: Int32 = np.array(codes, np.int32)[self.shape]
-        self.device = np.array([-1 if one["device"] is None else one["device"] for one in work.shapes])[self.shape]
-        self.kind: AnyArray = np.array([one["kind"] for one in work.shapes])[self.shape]
-        self.why: Int8 = np.zeros(len(order), np.int8)
-        self.before: Int64 = np.full(len(order), -1, np.int64)
-        self._released: Int64 = np.full(len(order), _NEVER, np.int64)
-        self._know_causes(work, events, order)
+        number, streams = work.by_shape(stream_of)
+        self.stream: Int32 = number[self.shape]
+        used = self.stream[distinct(self.stream.astype(np.int64), len(streams))[0]]
+        self._streams: dict[tuple[object, ...], int] = {streams[one]: one for one in used.tolist()}
+        device, devices = work.by_shape(_device)
+        self.device: Int64 = np.array(devices, np.int64)[device[self.shape]]
+        kind, kinds = work.by_shape(_kind)
+        self.is_copy: Bools = np.array([one == "memcpy" for one in kinds], np.bool_)[kind[self.shape]]
+        self.why: Int8 = np.zeros(count, np.int8)
+        self.before: Int64 = np.full(count, -1, np.int64)
+        self._released: Int64 = np.full(count, _NEVER, np.int64)
+        self._know_causes(events, order)
 
     def __len__(self) -> int:
         return len(self.begin)
 
-    def _know_causes(self, work: Work, events: Events, order: Int64) -> None:
+    def _know_causes(self, events: Events, order: Int64 | slice) -> None:
         """Takes over the causes of gaps."""
         launching, gaps = launching_of(events), gaps_of(events)
-        gap, cause = events.ts.copy(), np.full(len(order), NO_GAP, np.int8)
+        gap, cause = events.ts.copy(), np.full(len(events), NO_GAP, np.int8)
         gap[gaps.after] = gaps.begin
         cause[gaps.after] = causes_of(events)[0]
         self.place: Int32 = events.places[0][order]
         self.gap: Int64 = gap[order]
         self.cause: Int8 = cause[order]
-        self.usual: Int64 = launching.usual[self.place]
-        self.latency: Int64 = np.where(launching.samples >= SAMPLES, launching.latency, -1)[self.place]
+        self._usual = launching.usual  # by device
+        self._latency = np.where(launching.samples >= SAMPLES, launching.latency, -1)
         self.limit: Int64 = launching.limit[order]
         self.may_wait: Bools = launching.may_wait[order]
         self.is_inner: Bools = launching.is_inner[order]
@@ -126,13 +131,22 @@ class Device:
             found = self._streams.get((host, process, device, stream, None))
             if found is not None:
                 return found
-        alike = [number for key, number in self._streams.items() if key[0] == host and key[2:4] == (device, stream)]
+        alike = self._alike[host, device, stream]
         return alike[0] if len(alike) == 1 else -1
 
     def only_stream(self, stream: int) -> int:
         """The number of the stream that the source calls so, -1 if there are several on devices, or none."""
-        alike = [number for key, number in self._streams.items() if key[3] == stream]
+        alike = self._alike[(stream,)]
         return alike[0] if len(alike) == 1 else -1
+
+    @cached_property
+    def _alike(self) -> defaultdict[tuple[object, ...], list[int]]:
+        """The streams of a host and device with a number, and all with it."""
+        found: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        for (host, _, device, stream, _), number in self._streams.items():
+            found[host, device, stream].append(number)
+            found[(stream,)].append(number)
+        return found
 
     def last_launched(self, stream: Int64, until: Int64) -> Int64:
         """The last work whose call on a stream began before a time; -1 where there is none."""
@@ -173,6 +187,7 @@ class Device:
         self.unseen = stuck
         unknown = np.flatnonzero((self.why == UNKNOWN) & ~self.unseen)
         self.before[unknown] = self._ended(np.zeros(len(self), np.int64), unknown)
+        del self._released
 
     def _by_launch(self, explained: Bools) -> Bools:
         """Which work its launch let begin, though the call began before the work that it waited for had ended.
@@ -180,9 +195,10 @@ class Device:
         From that work on it took longer than work that was queued long before, and a launch explains it: its time is
         as near to the usual one. `explained` is work that waited for an event, which takes another time.
         """
+        usual_wait, latency = self._usual[self.place], self._latency[self.place]
         returned = self._released < self.call_end
         after = np.where(self._released == _NEVER, 0, self.begin - self._released)
-        queued = self.launched & (self.call_end + self.usual < self._released) & (after <= self.usual)
+        queued = self.launched & (self.call_end + usual_wait < self._released) & (after <= usual_wait)
         late, longer = returned.copy(), np.zeros(len(self), np.int64)
         every = np.ones(len(self), np.bool_)
         for mine in (every, explained, ~explained):
@@ -192,16 +208,17 @@ class Device:
                 late[mine] = after[mine] > 2 * most - usual
                 longer[mine] = after[mine] - int(usual)
         launch = self.begin - self.call_end
-        near = np.abs(launch - self.latency) <= np.maximum(longer, self.latency // 2)
-        by_launch = (launch <= self.usual) & (near | (self.latency < 0))
+        near = np.abs(launch - latency) <= np.maximum(longer, latency // 2)
+        by_launch = (launch <= usual_wait) & (near | (latency < 0))
         found: Bools = late & (by_launch | np.isin(self.cause, BY_HOST))
         return found
 
     def other_until(self, work: Int64, since: Int64, until: Int64) -> Int64:
         """The work of another stream of the device that ended last in each time before some work; -1 for none."""
-        by_end = self._by_end
-        found = asof_join(self.place[by_end], self.end[by_end], self.place[work], until)
-        found = np.where(found >= 0, by_end[found], -1) if len(by_end) else found
+        if not len(work):
+            return work
+        found = self._ends.last(self.place[work], until)
+        found = np.where(found >= 0, self._by_end[found], -1)
         there = (found >= 0) & (self.end[found] > since) & (self.stream[found] != self.stream[work])
         return np.where(there, found, -1)
 
@@ -217,6 +234,11 @@ class Device:
     def _by_end(self) -> Int64:
         """The work in the order of its end."""
         return np.lexsort((self.begin, self.end))
+
+    @cached_property
+    def _ends(self) -> Moments:
+        """When the work of each device ends."""
+        return Moments(self.place[self._by_end], self.end[self._by_end])
 
     def _ended(self, group: AnyArray, rows: Int64) -> Int64:
         """The work of the same group that ended last before each of these rows began."""
@@ -242,15 +264,22 @@ class Device:
         self._released[rows], self.before[rows], self.why[rows] = release[better], other[better], WORK
 
 
-def _stream(shape: dict[str, object]) -> tuple[object, ...]:
-    return tuple(shape[name] for name in ("host", "pid", "device", "stream", "track"))
+def _by_start(events: Events) -> Int64 | slice:
+    """The order of work by its start and its end; of work that is in this order, all as it is."""
+    ts, end = events.ts, events.ts + events.dur
+    if np.all((ts[1:] > ts[:-1]) | ((ts[1:] == ts[:-1]) & (end[1:] >= end[:-1]))):
+        return slice(None)
+    return np.lexsort((end, ts))
 
 
-def _processes(work: Work) -> Int32:
-    """The number of the process of each thread."""
-    numbers: dict[object, int] = {}
-    keys = ((one["source"], one["host"], one["pid"]) for one in work.threads)
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int32)
+def _device(shape: Shape) -> int:
+    device: int | None = shape["device"]
+    return -1 if device is None else device
+
+
+def _kind(shape: Shape) -> str:
+    kind: str = shape["kind"]
+    return kind
 
 
 #: Calls that return when devices have reached a point: CUDA, HIP, MUSA, ACL, Level Zero, OpenCL, SYCL, Metal.
@@ -308,16 +337,16 @@ class Syncs:
 
     def _waiting_calls(self) -> Int64:
         """The calls that wait by their name."""
-        waits = np.array([_CALL.search(name) is not None for name in self._gathered.spans.names], np.bool_)
+        waits = self._gathered.spans.named(_CALL.search)
         mine = np.flatnonzero(self._threads.kind == _API)
         return mine[waits[self._threads.names[mine]]]
 
     def _copies(self) -> dict[int, tuple[int, int, int]]:
         """The calls that return when their own copy has ended."""
         device, names = self._device, self._gathered.spans.names
-        copies = np.flatnonzero(device.launched & (device.kind == "memcpy"))
-        calls = self._threads.row_of(device.call_id[copies])
-        shapes = self._gathered.shapes.all()
+        copies = np.flatnonzero(device.launched & (device.is_copy))
+        calls = self._threads.row_of(device.call_ids[device.call[copies]])
+        shapes = self._device.shapes
         found: dict[int, tuple[int, int, int]] = {}
         for row, copy, shape in zip(calls.tolist(), copies.tolist(), device.shape[copies].tolist(), strict=True):
             if row < 0:

@@ -11,6 +11,7 @@ backward             [ LossBackward ][ ... ]               its operators are joi
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.spans import KINDS, Ranges, innermost
-from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, Integers
+from ktrace.model.arrays import AnyArray, Bools, Int32, Int64
 from ktrace.stages.order.nesting import enclosing
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.joins import find, positions
@@ -29,6 +30,14 @@ from ktrace.store.joins import find, positions
 _ENGINE = "autograd::engine::evaluate_function"
 
 _RANGE = KINDS.index("range")
+
+
+def _is_of_engine(name: str) -> bool:
+    return name.startswith(_ENGINE)
+
+
+def _is_step(name: str) -> bool:
+    return step_of(name) is not None
 
 
 class Segments(NamedTuple):
@@ -92,6 +101,14 @@ class Threads:
         low, high = np.searchsorted(self.segments.thread, [thread, thread + 1])
         return slice(int(low), int(high))
 
+    def between(self, thread: int, since: int, until: int) -> tuple[Int64, Int64, Int64]:
+        """Begin, end and row of the segments of a thread that meet an interval."""
+        mine = self.place(thread)
+        low = mine.start + int(np.searchsorted(self.segments.end[mine], since, "right"))
+        high = mine.start + int(np.searchsorted(self.segments.begin[mine], until, "left"))
+        begin, end, row = (column[low : max(low, high)] for column in self.segments[1:])
+        return begin, end, row
+
     def row_of(self, ids: Int64) -> Int64:
         """The rows with these ids, -1 where there is none."""
         known = self._columns["id"]
@@ -111,20 +128,16 @@ class Threads:
 
     def range_around(self, thread: Int32, at: Int64) -> Int64:
         """The row of the innermost range around each time on a thread, except steps; -1 where there is none."""
-        step = np.array([step_of(name) is not None for name in self._gathered.spans.names], np.bool_)
-        mine = np.flatnonzero((self.kind == _RANGE) & np.isin(self.thread, np.unique(thread)))
-        rows = mine[~step[self.names[mine]]]
-        found = Ranges(self.thread[rows], self.ts[rows], self.end[rows]).around(thread, at)
+        rows, ranges = self._ranges
+        found = ranges.around(thread, at)
         return np.where(found >= 0, rows[found], -1) if len(rows) else found
 
-    def own_times(self, begin: Int64, end: Int64, threads: Integers) -> Int64:
-        """The time of each name in some intervals, which rise, on some threads, without that of spans inside it."""
-        found = self.segments
-        mine = np.flatnonzero((found.row >= 0) & np.isin(found.thread, threads))
-        times = covered(begin, end, found.end[mine]) - covered(begin, end, found.begin[mine])
-        return np.bincount(
-            self.names[found.row[mine]], weights=times, minlength=len(self._gathered.spans.names)
-        ).astype(np.int64)
+    @cached_property
+    def _ranges(self) -> tuple[Int64, Ranges]:
+        """The rows of the ranges, except steps."""
+        mine = np.flatnonzero(self.kind == _RANGE)
+        rows = mine[~self._gathered.spans.named(_is_step)[self.names[mine]]]
+        return rows, Ranges(self.thread[rows], self.ts[rows], self.end[rows])
 
     def hops(self) -> dict[int, list[tuple[int, int]]]:
         """For each thread the moments at which the path comes from another thread, and that thread, rising."""
@@ -139,11 +152,6 @@ class Threads:
 
     def _joined(self) -> set[tuple[int, int]]:
         """The pairs of threads from whose operators arrows lead to backward operators on the other one."""
-        number = {
-            (one["host"], one["pid"], one["tid"]): place
-            for place, one in enumerate(self._gathered.threads.all())
-            if one["source"] == self._source
-        }
         out: dict[str, int] = {}
         into: list[tuple[str, int]] = []
         for batch in self._gathered.waits.links(self._source):
@@ -153,10 +161,10 @@ class Threads:
             places = zip(*(_column(rows, name) for name in ("host", "pid", "tid")), strict=True)
             ends = zip(_column(rows, "key"), _column(rows, "role"), at.tolist(), places, strict=True)
             for key, role, row, place in ends:
-                thread = int(self.thread[row]) if row >= 0 else number.get(place)
-                if thread is not None and role == "out":
+                thread = int(self.thread[row]) if row >= 0 else self._gathered.threads.get((self._source, *place))
+                if thread >= 0 and role == "out":
                     out[key] = thread
-                elif thread is not None:
+                elif thread >= 0:
                     into.append((key, thread))
         pairs = {(out[key], thread) for key, thread in into if key in out}
         return {(forward, backward) for forward, backward in pairs if forward != backward}
@@ -167,7 +175,7 @@ class Threads:
         An engine's thread mostly runs what is named after it; `backward` blocks the thread that calls it until then.
         Where operators are ranges (NVTX), so is what the engine runs.
         """
-        engine = np.array([name.startswith(_ENGINE) for name in self._gathered.spans.names], np.bool_)
+        engine = self._gathered.spans.named(_is_of_engine)
         found = self.segments
         if np.any(engine[self.names[self.kind == _RANGE]]):
             found = segments(self.thread, self.ts, self.end)

@@ -30,8 +30,7 @@ from ktrace.analysis.work.spans import KINDS as SPAN_KINDS
 from ktrace.analysis.work.spans import generic
 from ktrace.model.arrays import AnyArray, Int8, Int32, Int64, Integers
 from ktrace.naming.short_names import short_name
-from ktrace.naming.taxonomy import classify
-from ktrace.store.joins import group_start_mask, isin_sorted
+from ktrace.store.joins import distinct, group_start_mask, isin_sorted
 
 #: What a piece of the path is. From `launch overhead` on, these are causes of `--by idle`.
 KINDS = (
@@ -46,6 +45,9 @@ WORK_DELAY, NODE_DELAY, DEPENDENCY, UNSEEN, LOST, UNKNOWN = range(7, len(KINDS))
 
 #: The kinds of HOST and ON_DEVICE, which depend on what they refer to, and of the delays.
 _OF_DELAY = np.array([NO_CALL, KERNEL, LAUNCH_DELAY, WORK_DELAY, UNSEEN, UNKNOWN], np.int8)
+
+#: How many pieces of a path are looked at together.
+_BLOCK = 1 << 16
 
 #: The kinds of delays that their gap has a cause for; the others are those of a launch or from work to work.
 _OF_CAUSE = {
@@ -84,32 +86,49 @@ class Path:
     course: Course
     device: Device
     threads: Threads
-    columns: Columns
     kind_of_shape: Int8
+    pieces: walk.Pieces
 
-    def intervals(self) -> tuple[Int64, Int64]:
-        """The starts and ends of the steps."""
-        steps = self.course.steps
-        begin, end = [step.begin for step in steps], [step.end + step.after for step in steps]
-        return np.array(begin, np.int64), np.array(end, np.int64)
+    def blocks(self) -> Iterator[Columns]:
+        """The path as columns, so many pieces at once."""
+        for first in range(0, len(self.pieces.begin), _BLOCK):
+            pieces = self.pieces.some(slice(first, first + _BLOCK))
+            columns = _with_causes(_columns(pieces, self.device, self.threads, self.kind_of_shape), self.device)
+            columns = _cut(columns, self.course)
+            if len(columns.begin):
+                yield _with_ranges(columns, self.threads)
+
+    def inside(self, begin: Int64, end: Int64) -> Int64:
+        """How much of each of some intervals is in steps."""
+        first, last = bounds_of(self.course)
+        return covered(first, last, end) - covered(first, last, begin)
+
+    def host_threads(self) -> list[int]:
+        """The threads that the path is on."""
+        host = np.flatnonzero(self.pieces.what == walk.HOST)
+        inside = self.inside(self.pieces.begin[host], self.pieces.end[host]) > 0
+        threads: list[int] = np.unique(self.pieces.reference[host[inside]]).tolist()
+        return threads
 
     def work_times(self) -> Int64:
         """The time of each piece of work of the process that is inside the steps."""
-        begin, end = self.intervals()
-        times = covered(begin, end, self.device.end) - covered(begin, end, self.device.begin)
-        process = self.course.process
+        times, process = self.inside(self.device.begin, self.device.end), self.course.process
         return np.where(np.isin(self.device.process, (process, -1)) | (process < 0), times, 0)
 
-    def own_threads(self) -> AnyArray:
-        """The threads of the process."""
-        process, processes = self.course.process, self.device.processes
-        return np.flatnonzero(processes == process) if process >= 0 else np.arange(len(processes))
+    def own_times(self) -> tuple[Int32, Int64]:
+        """What ran on the threads of the process: names of operators and calls, innermost, and times in the steps."""
+        process, segments = self.course.process, self.threads.segments
+        mine = segments.row >= 0
+        if process >= 0:
+            mine &= self.device.processes[segments.thread] == process
+        rows = np.flatnonzero(mine)
+        return self.threads.names[segments.row[rows]], self.inside(segments.begin[rows], segments.end[rows])
 
 
-def operation_of(shape: dict[str, Any]) -> str | None:
-    """The operation of work, also where the rows aren't classified."""
-    operation: str | None = shape["operation"]
-    return operation or classify(shape["name"], kind=shape["kind"]).operation
+def bounds_of(course: Course) -> tuple[Int64, Int64]:
+    """The starts and ends of the steps."""
+    begin, end = [step.begin for step in course.steps], [step.end + step.after for step in course.steps]
+    return np.array(begin, np.int64), np.array(end, np.int64)
 
 
 def paths(work: Work) -> Iterator[Path]:
@@ -119,7 +138,7 @@ def paths(work: Work) -> Iterator[Path]:
         work = Work.of_devices(gathered)
     role = {COMMUNICATION: COLLECTIVE, COPY: COPYING}
     kinds = np.array([role.get(one, KERNEL) for one in work.roles.tolist()], np.int8)
-    collective = [operation_of(shape) == "collective" for shape in work.shapes]
+    collective = [operation == "collective" for operation in work.operations]
     kinds[np.array(collective, np.bool_)] = COLLECTIVE
     sources = dict.fromkeys([*work.rows.sources, *(thread["source"] for thread in gathered.threads.all())])
     for source in sources:
@@ -139,8 +158,7 @@ def paths(work: Work) -> Iterator[Path]:
                 work=course.work,
                 process=course.process,
             )
-            columns = _cut(_with_causes(_columns(pieces, device, threads, kinds), device), course)
-            yield Path(source, course, device, threads, _with_ranges(columns, threads), kinds)
+            yield Path(source, course, device, threads, kinds, pieces)
 
 
 def _columns(pieces: walk.Pieces, device: Device, threads: Threads, kinds: Int8) -> Columns:
@@ -164,9 +182,8 @@ def _columns(pieces: walk.Pieces, device: Device, threads: Threads, kinds: Int8)
 
 def _stretches(threads: Threads, thread: int, begin: Int64, end: Int64, rows: Int64) -> Columns:
     """Some stretches on a thread, divided by the innermost spans."""
-    mine = threads.place(thread)
-    since, until, row = (column[mine] for column in threads.segments[1:])
     first, last = begin[rows].min(initial=0), end[rows].max(initial=0)
+    since, until, row = threads.between(thread, first, last)
     if len(since):  # nothing is open before the first and after the last span
         since, until = np.append(since, until[-1]), np.append(until, max(last, until[-1]))
         since, until = np.append(min(first, since[0]), since), np.append(since[0], until)
@@ -188,7 +205,7 @@ def _stretches(threads: Threads, thread: int, begin: Int64, end: Int64, rows: In
     return _rows(Columns(*columns), whole)
 
 
-def _rows(columns: Columns, rows: AnyArray) -> Columns:
+def _rows(columns: Columns, rows: AnyArray | slice) -> Columns:
     """Some rows of the columns."""
     taken: tuple[AnyArray, ...] = tuple(column[rows] for column in columns)
     return Columns(*taken)
@@ -233,9 +250,10 @@ def _divided(columns: Columns, edges: Int64, end: int) -> tuple[Columns, Int64]:
 
 def _cut(columns: Columns, course: Course) -> Columns:
     """The pieces cut at the bounds of steps, without those between steps."""
-    begins = np.array([step.begin for step in course.steps], np.int64)
-    ends = np.array([step.end + step.after for step in course.steps], np.int64)
-    columns, _ = _divided(columns, np.concatenate([begins, ends[:-1]]), ends[-1])
+    begins, ends = bounds_of(course)
+    bounds = np.concatenate([begins, ends])
+    bounds = bounds[(bounds > columns.begin[0]) & (bounds < columns.end[-1])]
+    columns, _ = _divided(columns, bounds, columns.end[-1])
     step = np.searchsorted(begins, columns.begin, "right") - 1
     inside = (step >= 0) & (columns.begin < ends[np.maximum(step, 0)])
     return _rows(columns._replace(step=step.astype(np.int32)), inside)
@@ -256,17 +274,15 @@ NOTHING_KNOWN = "(nothing known)"
 class Names:
     """Names of pieces as numbers of `words`, and the `kernel` and `operation` of each shape of device work.
 
-    `kernel` and `operation` are indices of `kernels` and `operations`. `classified` are the operations of shapes, also
-    where the rows aren't classified, None where there is none.
+    `kernel` and `operation` are indices of `kernels` and `operations`.
     """
 
     def __init__(self, work: Work, labels: Labels) -> None:
         if work.rows is not work.gathered.work:
             work = Work.of_devices(work.gathered)
-        self.shapes, spans = work.shapes, work.gathered.spans.names
+        self.work, spans = work, work.gathered.spans.names
         self.kernel, self.kernels = work.by_shape(_short)
         self.operation, self.operations = work.by_shape(labels.key("operation"))
-        self.classified: list[str | None] = [operation_of(shape) for shape in work.shapes]
         self.threads: list[int | None] = [thread["tid"] for thread in work.threads]
         meanwhile = [f"while {name} ran" for name in self.kernels]
         before = [f"before {name}" for name in self.kernels]
@@ -280,13 +296,13 @@ class Names:
             return np.full(len(work), -1, np.int64)
         return np.where(work >= 0, self.kernel[path.device.shape[work]], -1)
 
-    def texts(self, path: Path, rows: Int64) -> pa.DictionaryArray:
+    def texts(self, path: Path, columns: Columns) -> pa.DictionaryArray:
         """The names of some pieces, as a column."""
-        return words(self.words, self.of(path, rows))
+        return words(self.words, self.of(path, columns))
 
-    def of(self, path: Path, rows: Int64) -> Int64:
+    def of(self, path: Path, columns: Columns) -> Int64:
         """The number of the name of each of some pieces."""
-        kind, span, work = path.columns.kind[rows], path.columns.span[rows], path.columns.work[rows]
+        kind, span, work = columns.kind, columns.span, columns.work
         kernel = self.of_work(path, work)
         found = self._kinds + kind.astype(np.int64)
         if len(path.threads.names):
@@ -294,7 +310,7 @@ class Names:
         found = np.where(kind < OPERATOR, self._kernels + kernel, found)
         waits = kind >= DEPENDENCY
         if waits.any():
-            other = self.of_work(path, path.columns.other[rows])
+            other = self.of_work(path, columns.other)
             wait = np.where(kernel >= 0, self._kernels + 2 * len(self.kernels) + kernel, len(self.words) - 1)
             wait = np.where(other >= 0, self._kernels + len(self.kernels) + other, wait)
             found = np.where(waits, wait, found)
@@ -309,18 +325,16 @@ def _short(shape: dict[str, Any]) -> str:
 
 def words(known: Sequence[str | None], numbers: Integers) -> pa.DictionaryArray:
     """A column of words by their numbers, null for -1; its dictionary has each that occurs once."""
-    used = np.flatnonzero(np.bincount(numbers + 1, minlength=1))
-    codes = np.zeros(len(known) + 1, np.int32)
+    first, which = distinct(numbers.astype(np.int64) + 1, len(known) + 1)
     texts: dict[str | None, int] = {}
-    for number in used.tolist():
-        codes[number] = texts.setdefault(known[number - 1] if number else None, len(texts))
-    return pa.DictionaryArray.from_arrays(pa.array(codes[numbers + 1]), pa.array([*texts], pa.string()))
+    used = (known[number] if number >= 0 else None for number in numbers[first].tolist())
+    codes = np.array([texts.setdefault(word, len(texts)) for word in used], np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(codes[which]), pa.array([*texts], pa.string()))
 
 
 #: The text key of the track.
 TRACK = "critical path"
 
-_ROWS = 65_536
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -328,41 +342,41 @@ def slices(work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
     """Yields the pieces of the path of each source as events without `id`, in the order of their times."""
     names = Names(work, labels)
     for path in paths(work):
-        place, count = _place(work, path), len(path.columns.begin)
-        for first in range(0, count, _ROWS):
-            yield _slices(path, np.arange(first, min(first + _ROWS, count)), names, place)
+        place = _place(work, path)
+        for columns in path.blocks():
+            for first in range(0, len(columns.begin), _BLOCK):
+                yield _slices(path, _rows(columns, slice(first, first + _BLOCK)), names, place)
 
 
 def _place(work: Work, path: Path) -> dict[str, Any]:
     """The columns of the track: in the process whose threads are on the path, if there is only one."""
-    threads = [work.threads[one] for one in np.unique(path.columns.thread).tolist() if one >= 0]
+    threads = [work.threads[one] for one in path.host_threads()]
     processes = {(thread["host"], thread["pid"]) for thread in threads}
     host, pid = processes.pop() if len(processes) == 1 else (None, None)
     place = {"source": path.source, "host": host, "pid": pid, "track": TRACK}
     return {name: value for name, value in place.items() if value is not None}
 
 
-def _slices(path: Path, rows: Int64, names: Names, place: dict[str, Any]) -> pa.RecordBatch:
+def _slices(path: Path, columns: Columns, names: Names, place: dict[str, Any]) -> pa.RecordBatch:
     """Some pieces as rows; the arguments tell the device work, or that which a delay is before."""
-    columns, count = path.columns, len(rows)
-    begin, work = columns.begin[rows], columns.work[rows]
+    work, count = columns.work, len(columns.begin)
     shape = np.where(work >= 0, path.device.shape[work], -1) if len(path.device) else np.full(count, -1)
     steps = [None if path.course.is_whole else step.label for step in path.course.steps]
-    known: dict[str, list[Any]] = {key: [one[key] for one in names.shapes] for key in ("name", "device", "stream")}
+    known: dict[str, list[Any]] = {key: [one[key] for one in names.work.shapes] for key in ("name", "device", "stream")}
     found: dict[str, pa.Array] = {
         **{name: pa.array([value] * count, pa.int64() if name == "pid" else _TEXT) for name, value in place.items()},
-        "ts": pa.array(begin),
-        "dur": pa.array(columns.end[rows] - begin),
+        "ts": pa.array(columns.begin),
+        "dur": pa.array(columns.end - columns.begin),
         "kind": _constant("range", count),
         "timing": _constant("derived", count),
-        "name": names.texts(path, rows),
-        "args.path_kind": words(KINDS, columns.kind[rows]),
-        "args.step": words(steps, columns.step[rows]),
+        "name": names.texts(path, columns),
+        "args.path_kind": words(KINDS, columns.kind),
+        "args.step": words(steps, columns.step),
         "args.work": words(known["name"], shape),
-        "args.work_operation": words(names.classified, shape),
+        "args.work_operation": words(names.work.operations, shape),
         "args.work_device": _integers(known["device"], shape),
         "args.work_stream": _integers(known["stream"], shape),
-        "args.thread": _integers(names.threads, columns.thread[rows]),
+        "args.thread": _integers(names.threads, columns.thread),
         "args.derived_by": _constant("ktrace", count),
     }
     return pa.RecordBatch.from_pydict({name: one for name, one in found.items() if one.null_count < count})

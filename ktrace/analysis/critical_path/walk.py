@@ -11,6 +11,7 @@ The times whose path is looked for: the steps of a process one after another, el
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ import numpy as np
 from ktrace.analysis.critical_path.device import LAUNCH, Device, Sync
 from ktrace.analysis.critical_path.host_threads import Threads
 from ktrace.analysis.work.gather import SummaryInput
-from ktrace.model.arrays import Int64
+from ktrace.model.arrays import Int8, Int64
 
 #: What a piece of the path is. `reference` is a thread (HOST), the work (ON_DEVICE), or the work that it is before.
 HOST, ON_DEVICE, LAUNCH_DELAY, WORK_DELAY, UNSEEN, UNKNOWN = range(6)
@@ -29,10 +30,14 @@ HOST, ON_DEVICE, LAUNCH_DELAY, WORK_DELAY, UNSEEN, UNKNOWN = range(6)
 class Pieces(NamedTuple):
     """Pieces of a path, rising and without holes: what they are, `reference`, begin and end."""
 
-    what: Int64
+    what: Int8
     reference: Int64
     begin: Int64
     end: Int64
+
+    def some(self, rows: slice) -> Pieces:
+        """Some of the pieces."""
+        return Pieces(self.what[rows], self.reference[rows], self.begin[rows], self.end[rows])
 
 
 class _Found:
@@ -40,11 +45,8 @@ class _Found:
 
     def __init__(self, start: int) -> None:
         self.start = start
-        self.what: list[int] = []
-        self.reference: list[int] = []
-        self.begin: list[int] = []
-        self.end: list[int] = []
-        self.chain: list[int] = []
+        self.what, self.reference, self.begin, self.end = array("b"), array("q"), array("q"), array("q")
+        self.chain = array("q")
         self.heads: list[tuple[int, int]] = []
 
     def add(self, what: int, reference: int, begin: int, end: int) -> None:
@@ -62,7 +64,7 @@ class Walk:
         self._hops = {thread: ([time for time, _ in found], [to for _, to in found]) for thread, found in hops.items()}
         self._syncs = {thread: ([sync.end for sync in found], found) for thread, found in syncs.items()}
         self._device = device
-        self._begin, self._before = device.begin.tolist(), device.before.tolist()  # all that a chain looks at
+        self._begin, self._before = device.begin.data, device.before.data  # all that a chain looks at
         self._by_process: dict[int, tuple[Int64, Int64]] = {}
 
     def back(self, start: int, time: int, *, thread: int = -1, work: int = -1, process: int = -1) -> Pieces:
@@ -113,22 +115,22 @@ class Walk:
     def _pieces(self, found: _Found) -> Pieces:
         """What was found, with the pieces of chains of work."""
         device, start = self._device, found.start
-        work = np.array(found.chain, np.int64)
+        work = np.frombuffer(found.chain, np.int64) if found.chain else np.zeros(0, np.int64)
         heads = np.array(found.heads, np.int64).reshape(-1, 2)
         entered = np.zeros(len(work), np.int64)
         entered[1:] = np.minimum(device.end[work[1:]], device.begin[work[:-1]])
         entered[heads[:, 0]] = heads[:, 1]
         inner = np.delete(np.arange(len(work)), heads[:, 0])  # those that other work is after
         after = work[inner - 1]
-        whats = np.array(found.what, np.int64), np.full(len(work), ON_DEVICE), np.full(len(inner), WORK_DELAY)
-        references = np.array(found.reference, np.int64), work, after
-        begins = np.array(found.begin, np.int64), device.begin[work], entered[inner]
-        ends = np.array(found.end, np.int64), entered, device.begin[after]
-        what, reference, begin, end = map(np.concatenate, (whats, references, begins, ends))
-        begin = np.maximum(begin, start)
+        begin = np.concatenate([np.array(found.begin, np.int64), device.begin[work], entered[inner]])
+        end = np.concatenate([np.array(found.end, np.int64), entered, device.begin[after]])
+        np.maximum(begin, start, out=begin)
         rows = np.flatnonzero(end > begin)
         rows = rows[np.argsort(begin[rows], kind="stable")]
-        return Pieces(what[rows], reference[rows], begin[rows], end[rows])
+        begin, end = begin[rows], end[rows]
+        delays = np.full(len(inner), WORK_DELAY, np.int8)
+        what = np.concatenate([np.array(found.what, np.int8), np.full(len(work), ON_DEVICE, np.int8), delays])[rows]
+        return Pieces(what, np.concatenate([np.array(found.reference, np.int64), work, after])[rows], begin, end)
 
     def _before_host(self, found: _Found, thread: int, time: int, process: int) -> tuple[int, int, int]:
         """Goes back on a thread to where it last waited for a device or for another thread."""
@@ -218,7 +220,7 @@ def courses(gathered: SummaryInput, source: str, threads: Threads, device: Devic
 def _steps(gathered: SummaryInput, source: str) -> dict[int, list[Step]]:
     """The steps by their thread, one thread for each process; the thread is -1 if they are on devices."""
     marks, tracks = gathered.marks.of(source), gathered.tracks.all()
-    names = [meaning.step for meaning in gathered.meanings]
+    names = gathered.steps
     last = gathered.span[1] if gathered.span else 0
     of_track: dict[int, list[Step]] = {}
     for ts, dur, track, meaning in zip(
@@ -238,11 +240,10 @@ def _steps(gathered: SummaryInput, source: str) -> dict[int, list[Step]]:
         process = (place["host"], place["pid"]) if on_host else None
         if process not in of_process or time > of_process[process][0]:
             of_process[process] = time, track, apart
-    number = {tuple(one.values()): place for place, one in enumerate(gathered.threads.all())}
     found: dict[int, list[Step]] = {}
     for _, track, apart in of_process.values():
         key = tuple(tracks[track][name] for name in ("source", "host", "pid", "tid"))
-        found[number.get(key, -1) if on_host else -1] = apart
+        found[gathered.threads.get(key) if on_host else -1] = apart
     return found
 
 

@@ -103,11 +103,12 @@ class Change:
 
         None unless the average of a side is far above its median, by a quarter.
         """
-        if self.a is None or self.b is None or self.a.steps is None or self.b.steps is None:
-            return None
         if self.test is None or self.test.samples != "steps" or not (self.verdict == CLEAR or self.why == OPPOSITE):
             return None
-        a, b = float(np.median(self.a.steps)), float(np.median(self.b.steps))
+        times = [None if group is None else group.steps for group in (self.a, self.b)]
+        if times[0] is None or times[1] is None:
+            return None
+        a, b = float(np.median(times[0])), float(np.median(times[1]))
         return (a, b) if self.total_a > 1.25 * a or self.total_b > 1.25 * b else None
 
 

@@ -22,7 +22,7 @@ from ktrace.analysis.diff.sentences import verdict
 from ktrace.analysis.diff.verdicts import LEVEL, add_verdicts, weights_of
 from ktrace.analysis.summary.summary import StepUse, Summary
 from ktrace.analysis.work.grids import KernelGrids
-from ktrace.analysis.work.groups import BY, OTHER, DeviceUse, Group
+from ktrace.analysis.work.groups import BY, OTHER, DeviceUse, Group, InSteps
 from ktrace.errors import UsageError
 from ktrace.model.arrays import Float64
 from ktrace.tables import percent
@@ -117,7 +117,7 @@ class _Sides:
         steps = (len(self.a.steps), len(self.b.steps)) if self.by_step else (1, 1)
         a, b = groups_by(self.a, by), groups_by(self.b, by)
         if by == "step":  # one sample each, since a step's launches do different work
-            a, b = ([replace(group, durations=_NONE, inside=_NONE, steps=None) for group in side] for side in (a, b))
+            a, b = ([replace(group, durations=_NONE, inside=_NONE, in_steps=None) for group in side] for side in (a, b))
         elif self.by_step:
             a, b = ([group for group in side if _in_steps(group)] for side in (a, b))
         found = matched(a, b, by, steps=steps)
@@ -218,9 +218,9 @@ class _Sides:
             return 0.0, 0
         total, count = float(group.total), None if group.count is None else float(group.count)
         if by_step:  # without the work outside of steps
-            if group.steps is not None:  # else an answer, or statistics
-                total = float(group.steps.sum())
-                count = None if group.step_counts is None else float(group.step_counts.sum())
+            if group.in_steps is not None:  # else an answer, or statistics
+                total, counts = float(group.in_steps.time.sum()), group.in_steps.count
+                count = None if counts is None else float(counts.sum())
             steps = len(side.steps)
             total, count = total / steps, None if count is None else count / steps
         return 100 * total / side.total if self.unit != side.unit and side.total else total, count
@@ -244,7 +244,7 @@ def _that_may_differ(
 
 def _in_steps(group: Group) -> bool:
     """Returns whether any step has work of the group, or whether that isn't known."""
-    return group.step_counts is None or bool(group.step_counts.any())
+    return group.in_steps is None or group.in_steps.count is None or bool(group.in_steps.count.any())
 
 
 def _parts(
@@ -264,15 +264,10 @@ def _parts(
 
 def _all(side: Summary) -> Group:
     """Returns all work of a side as one group."""
-    steps = counts = None
-    if side.steps and side.groups:
-        groups = next(iter(side.groups.values()))
-        of = [group.steps for group in groups if group.steps is not None]
-        known = [group.step_counts for group in groups if group.step_counts is not None]
-        steps = np.sum(of, axis=0) if of else None
-        counts = np.sum(known, axis=0) if known and len(known) == len(of) else None
+    groups = next(iter(side.groups.values()), []) if side.steps else []
+    known = [group.in_steps for group in groups if group.in_steps is not None]
     average = side.total / side.count if side.count else None
-    return Group("all work", side.total, side.count, average, steps=steps, step_counts=counts)
+    return Group("all work", side.total, side.count, average, in_steps=InSteps.together(known) if known else None)
 
 
 def _step_times(side: Sequence[StepUse], devices: float) -> Float64:
@@ -358,7 +353,8 @@ def _judged(by: str, changes: Sequence[Change], *, by_step: bool) -> list[Change
 def _measure(name: str, a: Float64, b: Float64) -> Change:
     """Returns the change of a time that each step has once."""
     one, other = (
-        Group(name, float(of.sum()), len(of), float(of.mean()), float(np.median(of)), steps=of) for of in (a, b)
+        Group(name, float(of.sum()), len(of), float(of.mean()), float(np.median(of)), in_steps=InSteps.of(of))
+        for of in (a, b)
     )
     mean_a, mean_b = float(a.mean()), float(b.mean())
     return Change(name, one, other, mean_a, mean_b, 1, 1, from_count=0.0, from_duration=mean_b - mean_a)

@@ -39,7 +39,7 @@ from ktrace.analysis.idle import IdleAnswer
 from ktrace.analysis.phases.answer import PhasesAnswer, PhaseUse
 from ktrace.analysis.summary.statistics import joined
 from ktrace.analysis.summary.summary import Summary
-from ktrace.analysis.work.groups import BY, OTHER, Group
+from ktrace.analysis.work.groups import BY, OTHER, Group, InSteps
 from ktrace.analysis.work.question import Answer
 from ktrace.model.arrays import AnyArray
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
@@ -170,7 +170,8 @@ def _match_bucket(a: list[Group], b: list[Group], words: str, steps: tuple[int, 
 def _by_count(groups: Iterable[Group], steps: int) -> dict[float | None, list[Group]]:
     counts: dict[float | None, list[Group]] = {}
     for group in groups:
-        count = group.count if group.step_counts is None else int(group.step_counts.sum())
+        known = None if group.in_steps is None else group.in_steps.count
+        count = group.count if known is None else int(known.sum())
         counts.setdefault(None if count is None else count / steps, []).append(group)
     return counts
 
@@ -186,11 +187,8 @@ def together(groups: Sequence[Group]) -> Group:
         whole = replace(whole, durations=rising, median=float(np.median(rising)) if len(rising) else None)
     if (inside := _of_all(groups, "inside")) is not None:
         whole = replace(whole, inside=np.sort(np.concatenate(inside)))
-    steps, counts = (
-        None if of is None else np.sum(of, axis=0)
-        for of in (_of_all(groups, name) for name in ("steps", "step_counts"))
-    )
-    return replace(whole, steps=steps, step_counts=counts)
+    in_steps = [group.in_steps for group in groups if group.in_steps is not None]
+    return replace(whole, in_steps=InSteps.together(in_steps)) if len(in_steps) == len(groups) else whole
 
 
 def _of_all(groups: Sequence[Group], name: str) -> list[AnyArray] | None:

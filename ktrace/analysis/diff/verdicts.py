@@ -236,7 +236,7 @@ def _is_large(change: Change, by_step: bool) -> bool:
 def _lack(change: Change) -> str:
     """Returns why there are no samples to compare."""
     for group in (change.a, change.b):
-        if group is not None and group.durations is None and group.steps is None:
+        if group is not None and group.durations is None and group.in_steps is None:
             return "statistics only"
     return "too few samples"
 
@@ -255,9 +255,8 @@ def _apart(change: Change) -> bool:
 
 def _steps(change: Change) -> tuple[Float64, Float64]:
     """Returns the totals of the steps of both sides; empty if a side has none."""
-    if change.a is None or change.b is None or change.a.steps is None or change.b.steps is None:
-        return np.zeros(0), np.zeros(0)
-    return change.a.steps, change.b.steps
+    a, b = (None if group is None else group.steps for group in (change.a, change.b))
+    return (np.zeros(0), np.zeros(0)) if a is None or b is None else (a, b)
 
 
 def _shown(q: float | None) -> str:

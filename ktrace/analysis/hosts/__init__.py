@@ -188,7 +188,7 @@ class _Host:
     def __init__(self, source: str, columns: dict[str, Any], names: Names, work: Work, arrows: Arrows) -> None:
         self._source, self._columns, self._arrows = source, columns, arrows
         gathered = work.gathered
-        self._threads = gathered.spans.threads
+        self._threads, self.nests = gathered.threads, work.nesting_threads
         kind, self.name = columns["kind"], columns["name"]
         self.dur: Int64 = np.maximum(columns["dur"], 0)
         last = gathered.span[1] if gathered.span else 0
@@ -205,11 +205,6 @@ class _Host:
             "module": (kind != _API) & names.module[self.name],
             "op": operator,
         }
-
-    @cached_property
-    def nests(self) -> Bools:
-        """Whether the rows of each thread nest: rows without a thread are of many, and don't."""
-        return np.array([thread["tid"] is not None for thread in self._threads], np.bool_)
 
     @cached_property
     def ends(self) -> Ends:
@@ -237,6 +232,7 @@ class _Sum:
         self._unlaunched, self._work, self._time = 0, 0, 0
         self._replays, self._replayed_time = 0, 0  # of graphs whose captures aren't known
         self._device = 0
+        self._codes: Int64 | None = None
 
     def add(self, host: _Host, events: Events | None, replayed: Replayed) -> None:
         """Adds the spans of a source, and its device work."""
@@ -299,16 +295,22 @@ class _Sum:
         if not len(rows):
             return path
         path, chain = path.copy(), chain[place[rows]]
-        first = len(self._names.group) - len(replayed.names)
-        level = self._levels_of(replayed.kinds(), first)
-        code = np.append(np.where(level >= 0, self._names.group[first:] * _CODES + level, -1), -1)
-        for span in replayed.chains():
+        first, code = self._codes_of(replayed)
+        for span in replayed.chains:
             name = span[chain]
             mine, name = rows[code[name] >= 0], name[code[name] >= 0]
             self._used[first + name] = True
             self._any |= bool(len(mine))
             path[mine] = self._paths.number(np.where(path[mine] == outside, -1, path[mine]), code[name])
         return path
+
+    def _codes_of(self, replayed: Replayed) -> tuple[int, Int64]:
+        """The number of the first name of what was captured, and the codes of these names; the last one is of none."""
+        first = len(self._names.group) - len(replayed.names)
+        if self._codes is None:
+            level = self._levels_of(replayed.kinds, first)
+            self._codes = np.append(np.where(level >= 0, self._names.group[first:] * _CODES + level, -1), -1)
+        return first, self._codes
 
     def _levels_of(self, kinds: list[str], first: int) -> Int64:
         """The number of the innermost wanted level of each name from a number on, -1 for none."""

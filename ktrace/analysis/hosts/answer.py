@@ -240,9 +240,8 @@ class CallCosts:
         known = np.append(np.where(span >= 0, name[order[span]], -1), -1)
         by = known[events.call]  # the last one is that of work without a call
         launching = by >= 0
-        self._launched += np.bincount(by[launching], minlength=len(self._names))
-        weights = events.dur[launching]
-        self._device += np.bincount(by[launching], weights=weights, minlength=len(self._names)).astype(np.int64)
+        np.add.at(self._launched, by[launching], 1)
+        np.add.at(self._device, by[launching], events.dur[launching])
 
     def answer(self, has_device: bool) -> ApiTable | None:
         """The table, None if there are no calls."""

@@ -59,6 +59,8 @@ class Forest(NamedTuple):
     def of(cls, spans: Spans, thread: Int32, at: Int64, nests: Bools, outer: list[Outer]) -> Forest:
         """Nests spans on the threads that have `nests`, and finds those around times; then asks each of `outer`."""
         count = len(spans)
+        if not count:
+            return cls(np.zeros(0, np.int64), np.full(len(at), -1, np.int64))
         alone = ~nests[spans.thread]
         track = np.concatenate([spans.thread, thread])
         found = _innermost(track, np.concatenate([spans.begin, at]), np.concatenate([spans.end, at]))
@@ -129,6 +131,9 @@ def _leave_crossed(parent: Int64, spans: Spans) -> None:
 #: Codes of several columns stay below this number.
 _CODES = 1 << 62
 
+#: Up to so many paths are looked up one by one.
+_FEW = 16
+
 
 @dataclass
 class Figures:
@@ -148,8 +153,11 @@ class Figures:
         return cls(*(np.zeros(count, np.int64) for _ in fields(cls)))
 
     def extended(self, count: int) -> Figures:
-        """The same, with zeros for new paths."""
-        return Figures(*(np.append(column, np.zeros(count - len(column), np.int64)) for column in self.columns()))
+        """The same for so many paths, with zeros for new ones."""
+        found = Figures.zeros(count)
+        for into, column in zip(found.columns(), self.columns(), strict=True):
+            into[: len(column)] = column[:count]
+        return found
 
     def columns(self) -> list[Int64]:
         """The columns in the order of the fields."""
@@ -178,13 +186,14 @@ class Paths:
 
     def number(self, parent: Int64, code: Int64) -> Int64:
         """The numbers of paths."""
-        if not len(parent):
-            return np.zeros(0, np.int64)
+        known = self._numbers
+        if len(parent) <= _FEW:
+            pairs = zip(parent.tolist(), code.tolist(), strict=True)
+            return np.array([known.setdefault(pair, len(known)) for pair in pairs], np.int64)
         codes = int(code.max()) + 1
         if codes * (len(self._numbers) + 1) >= _CODES:
             raise OverflowError("too many names and paths")
         first, which = distinct((parent + 1) * codes + code, codes * (len(self._numbers) + 1))
-        known = self._numbers
         pairs = zip(parent[first].tolist(), code[first].tolist(), strict=True)
         return np.array([known.setdefault(pair, len(known)) for pair in pairs], np.int64)[which]
 
@@ -198,16 +207,22 @@ class Paths:
 
     def add_host(self, path: Int64, host: Int64, own: Int64) -> None:
         """Adds spans with these paths."""
-        self._figures = self._figures.extended(len(self))
-        self._figures.calls += np.bincount(path, minlength=len(self))
-        self._figures.host += _sums(path, host, len(self))
-        self._figures.host_own += _sums(path, own, len(self))
+        figures = self._room()
+        _add(figures.calls, path, np.ones(len(path), np.int64))
+        _add(figures.host, path, host)
+        _add(figures.host_own, path, own)
 
     def add_work(self, path: Int64, dur: Int64) -> None:
         """Adds device work that was launched on these paths."""
-        self._figures = self._figures.extended(len(self))
-        self._figures.own += _sums(path, dur, len(self))
-        self._figures.launched_own += np.bincount(path, minlength=len(self))
+        figures = self._room()
+        _add(figures.own, path, dur)
+        _add(figures.launched_own, path, np.ones(len(path), np.int64))
+
+    def _room(self) -> Figures:
+        """The figures, with room for all paths so far; it doubles, since sources come one by one."""
+        if len(self._figures.calls) < len(self):
+            self._figures = self._figures.extended(2 * len(self))
+        return self._figures
 
     def figures(self) -> Figures:
         """The figures of each path."""
@@ -232,14 +247,28 @@ class Paths:
 
     def _outermost(self, code: Int64) -> Bools:
         """Whether no path around a path ends in the same name."""
-        parent = self.parent
-        found, outer = np.ones(len(code), np.bool_), parent.copy()
-        while (there := np.flatnonzero(outer >= 0)).size:
-            found[there] &= code[outer[there]] != code[there]
-            outer[there] = parent[outer[there]]
+        inside: dict[int, list[int]] = {}
+        for path, parent in enumerate(self.parent.tolist()):
+            inside.setdefault(parent, []).append(path)
+        found, codes, around = np.ones(len(code), np.bool_), code.tolist(), set[int]()
+        left = [(path, True) for path in inside.get(-1, ())]
+        while left:
+            path, enters = left.pop()
+            if not enters:
+                around.remove(codes[path])
+                continue
+            if codes[path] in around:
+                found[path] = False
+            else:
+                around.add(codes[path])
+                left.append((path, False))
+            left += [(one, True) for one in inside.get(path, ())]
         return found
 
 
-def _sums(group: Int64, values: AnyArray, groups: int) -> Int64:
-    """The sum of the values of each group. Sums of whole ns below 2^53 (104 days) are exact."""
-    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)
+def _add(sums: Int64, group: Int64, values: AnyArray) -> None:
+    """Adds the values to the sum of their group. Sums of whole ns below 2^53 (104 days) are exact."""
+    if len(group) < len(sums):
+        np.add.at(sums, group, values)
+    else:
+        sums += np.bincount(group, weights=values, minlength=len(sums)).astype(np.int64)

@@ -60,7 +60,7 @@ class Arrows:
             columns.append(pa.array(self._places.number(batch, mine)))
             self._rows.add(source_of(batch), pa.record_batch(columns, schema=_ENDS))
 
-    def of(self, source: str, threads: list[dict[str, Any]], columns: dict[str, Any]) -> Ends:
+    def of(self, source: str, threads: Shapes, columns: dict[str, Any]) -> Ends:
         """The arrows of a source; `threads` and `columns` are those of its spans."""
         rows = pa.Table.from_batches(list(self._rows.of(source)), schema=_ENDS).combine_chunks()
         if not len(rows):
@@ -75,11 +75,12 @@ class Arrows:
         into, from_ = into[begun >= 0], from_[begun[begun >= 0]]
         return Ends(thread[from_], ts[from_], thread[into], ts[into])
 
-    def _placed(self, rows: pa.Table, threads: list[dict[str, Any]], columns: dict[str, Any]) -> tuple[Int32, Int64]:
+    def _placed(self, rows: pa.Table, threads: Shapes, columns: dict[str, Any]) -> tuple[Int32, Int64]:
         """The thread (-1: unknown) and the time of each end."""
-        known = {tuple(one.values()): number for number, one in enumerate(threads)}
-        places = np.array([known.get(tuple(one.values()), -1) for one in self._places.all()], np.int32)
-        thread, ts = places[rows["place"].to_numpy()], rows["ts"].fill_null(0).to_numpy().copy()
+        used, place = np.unique(rows["place"].to_numpy(), return_inverse=True)
+        every = self._places.all()
+        thread = np.array([threads.get(tuple(every[one].values())) for one in used.tolist()], np.int32)[place]
+        ts = rows["ts"].fill_null(0).to_numpy().copy()
         attached = np.flatnonzero(present(rows["event"]))
         if len(attached):
             event = rows["event"].take(pa.array(attached)).to_numpy()
@@ -248,9 +249,11 @@ class PassCosts:
 
     def _of_spans(self, spans: Spans, forest: Forest, ends: Ends) -> Int64:
         """The pass of what is directly in each span."""
+        found = np.full(len(spans), _OTHER, np.int64)
+        if not len(spans):
+            return found
         meaning = self._meaning[spans.name]
         begins = find((spans.thread, spans.begin), (ends.thread, ends.at)) >= 0
-        found = np.full(len(spans), _OTHER, np.int64)
         for level in forest.levels():
             outer = np.append(found, _OTHER)[forest.parent[level]]
             mine = meaning[level]

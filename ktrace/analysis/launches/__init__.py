@@ -41,7 +41,6 @@ from ktrace.analysis.launches.answer import (
     LimitsAnswer,
 )
 from ktrace.analysis.work.device_work import Work
-from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.launching import stream_of
 from ktrace.analysis.work.question import Answer, Labels, Question
@@ -358,18 +357,15 @@ def sequences_of(work: Work) -> SequencesAnswer | None:
     """The sequences of two and more light kernels on all streams; None if there are none."""
     light, lights = work.by_shape(lambda shape: shape["kind"] == "kernel" and shape["operation"] in LIGHT)
     kernel, names = work.by_shape(lambda shape: str(shape["short_name"] or shape["name"]))
-    stream, streams = work.by_shape(stream_of)
+    stream, _ = work.by_shape(stream_of)
     is_light = np.array(lights, np.bool_)
     found: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0, 0])
     whole = 0
     for events in work.each():
         whole += int(events.dur.sum())
-        rows_of = by_group(stream[events.shape], len(streams))
-        for number in range(len(streams)):
-            rows = rows_of(number)
-            rows = rows[np.lexsort((events.dur[rows], events.ts[rows]))]
-            shape = events.shape[rows]
-            _add(found, events.ts[rows], events.dur[rows], kernel[shape], is_light[light[shape]])
+        rows = np.lexsort((events.dur, events.ts, stream[events.shape]))
+        shape = events.shape[rows]
+        _add(found, stream[shape], events.ts[rows], events.dur[rows], kernel[shape], is_light[light[shape]])
     sequences = [
         KernelSequence(tuple(names[one] for one in np.frombuffer(key, np.int32).tolist()), *sums)
         for key, sums in found.items()
@@ -378,9 +374,9 @@ def sequences_of(work: Work) -> SequencesAnswer | None:
     return SequencesAnswer(sequences, whole) if sequences else None
 
 
-def _add(found: defaultdict[bytes, list[int]], ts: Any, dur: Any, kernel: Any, light: Any) -> None:
-    """Adds the sequences of a stream, whose work is in the order of its time, by the numbers of their kernels."""
-    gap = np.maximum(ts[1:] - ts[:-1] - dur[:-1], 0)
+def _add(found: defaultdict[bytes, list[int]], stream: Any, ts: Any, dur: Any, kernel: Any, light: Any) -> None:
+    """Adds the sequences of streams, whose work is in the order of its time, by the numbers of their kernels."""
+    gap = np.where(stream[1:] == stream[:-1], np.maximum(ts[1:] - ts[:-1] - dur[:-1], 0), PAUSE + 1)
     follows = light[1:] & light[:-1] & (gap <= PAUSE)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], follows, [False]])))
     first, last = edges[::2], edges[1::2] + 1

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.phases.answer import PhasesAnswer, PhaseUse
-from ktrace.analysis.work.device_work import Events, Work, track_of_device
+from ktrace.analysis.work.device_work import Events, Shape, Work, track_of_device
 from ktrace.analysis.work.durations import COMPUTE, by_group, parts_of, spread
 from ktrace.analysis.work.launching import launching_of, stream_of
 from ktrace.analysis.work.occurrences import OF_STEP, MarkedRanges, Occurrences, passes_of_generate, spans_on_device
@@ -37,6 +37,7 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.naming.phases import DECODE, HOW, LOOP, PHASES, PREFILL, Phase
 from ktrace.store import Spill
+from ktrace.store.joins import each_group
 from ktrace.tables import brief, percent
 
 #: The columns of the model that it looks at: those of any summary.
@@ -122,8 +123,8 @@ def _all_steps(work: Work, known: dict[Phase, int]) -> Iterator[tuple[Events, St
     part = [-1 if one.generate is None else one.generate for one in work.gathered.meanings]
     generated = np.array([known.get(phase, -1) for phase in _GENERATED], np.int32)
     occurrences = Occurrences(work)
-    kernel = work.by_shape(lambda shape: shape["kind"] == "kernel")
-    is_kernel = np.array(kernel[1], np.bool_)[kernel[0]]
+    kernel, names = work.by_shape(_kernel)
+    is_kernel = np.array([name is not None for name in names], np.bool_)[kernel]
     for source in dict.fromkeys([*occurrences.sources, *work.rows.sources]):
         ranges = _outermost(occurrences.ranges(source, number), occurrences, list(known))
         if not len(ranges.label) and LOOP in part:
@@ -152,12 +153,14 @@ def _steps(work: Work, events: Events, ranges: MarkedRanges, occurrences: Occurr
     since, span, busy = np.zeros((3, len(devices), count), np.int64)
     cut = np.zeros(count, np.bool_)
     end, unseen = events.ts + events.dur, launching_of(events).unseen
+    rows_of = by_group(device, len(devices))
     for place in range(len(devices)):
-        mine = (device == place) & (occurrence >= 0)
+        rows = rows_of(place)
+        mine = rows[occurrence[rows] >= 0]
         own, begins, ends, roles = occurrence[mine].astype(np.int64), events.ts[mine], end[mine], events.roles[mine]
-        outside = (device == place) & (occurrence < 0) & (events.roles == COMPUTE)
+        outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
         whole = spans_on_device(ranges, own, (begins, ends), roles, (events.ts[outside], end[outside]))
-        since[place], span[place] = _from(events.ts[unseen & (device == place)], whole)
+        since[place], span[place] = _from(events.ts[rows[unseen[rows]]], whole)
         cut |= span[place] < whole[1]
         inside = np.minimum(np.maximum(begins, since[place][own]), ends)
         busy[place] = parts_of(own, count, inside, ends, roles)[:, 0]
@@ -282,22 +285,23 @@ _CANDIDATES = 16
 
 def repeated(work: Work) -> str | None:
     """Says which kernels run in the same order again and again, if these take most of the device time."""
-    kernel, names = work.by_shape(lambda shape: shape["name"] if shape["kind"] == "kernel" else None)
+    kernel, names = work.by_shape(_kernel)
     is_kernel = np.array([name is not None for name in names], np.bool_)
-    stream, streams = work.by_shape(stream_of)
+    stream, _ = work.by_shape(stream_of)
     whole, best = 0, (0, 0, 0, 0)
     for events in work.each():
         whole += int(events.dur.sum())
-        rows_of = by_group(stream[events.shape], len(streams))
-        for number in range(len(streams)):
-            rows = rows_of(number)
-            rows = rows[is_kernel[kernel[events.shape[rows]]]]
-            rows = rows[np.argsort(events.ts[rows], kind="stable")]
+        every = np.flatnonzero(is_kernel[kernel[events.shape]])
+        every = every[np.lexsort((events.ts[every], stream[events.shape[every]]))]
+        for mine in each_group((stream[events.shape[every]],)):
+            if mine.stop - mine.start < _LEAST_KERNELS * _LEAST_TIMES:
+                continue
+            rows = every[mine]
             first, length, times = _repetition(kernel[events.shape[rows]])
-            mine = rows[first : first + length * times]
-            time = int(events.dur[mine].sum())
+            rows = rows[first : first + length * times]
+            time = int(events.dur[rows].sum())
             if time > best[0]:
-                best = time, length, times, int(np.median(np.diff(events.ts[mine[::length]])))
+                best = time, length, times, int(np.median(np.diff(events.ts[rows[::length]])))
     time, length, times, apart = best
     if not time or 2 * time < whole:
         return None
@@ -305,6 +309,10 @@ def repeated(work: Work) -> str | None:
         f"The same {length:,} kernels run in the same order {times:,} times in a row, {100 * time / whole:.1f}% of the "
         f"device time, {brief(apart)} from one to the next: steps look like that, and so do layers of one step."
     )
+
+
+def _kernel(shape: Shape) -> str | None:
+    return shape["name"] if shape["kind"] == "kernel" else None
 
 
 def _repetition(kernels: Int32) -> tuple[int, int, int]:

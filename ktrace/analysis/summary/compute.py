@@ -166,7 +166,8 @@ def summary_of(
     try:
         questions = asked(_answered(by, proved), spill, levels)
         spans, shapes = any(one.spans for one in questions), by is None or "shape" in by
-        gathered = SummaryInput(rules, spill, spans=spans, grids=GRID in (by or ()), shapes=shapes)
+        grids = GRID in (by or ())
+        gathered = SummaryInput(rules, spill, is_classified=True, spans=spans, grids=grids, shapes=shapes)
         known = _known(by_source(pair_halves(batches, report)), gathered, questions)
         for batch in known if filter is None else filtered(known, filter, report):
             gathered.count(batch)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ktrace.analysis.summary.summary import StepUse
 from ktrace.analysis.work.device_work import Events, Work
-from ktrace.analysis.work.durations import COMPUTE, parts_of
+from ktrace.analysis.work.durations import COMPUTE, by_group, parts_of
 from ktrace.analysis.work.occurrences import OF_LAYER, OF_STEP, MarkedRanges, Occurrences, spans_on_device
 from ktrace.model.arrays import Int32
 from ktrace.stages.select.wanted import step_of
@@ -46,11 +46,12 @@ class Marked:
         """Adds the work of a source to the use of its steps."""
         device, devices = events.places
         count, end = len(ranges.label), events.ts + events.dur
-        for place in range(len(devices)):
-            here = device == place
-            mine = here & (occurrence >= 0)
+        rows_of = by_group(device, len(devices))
+        for place in range(len(devices)) if count else ():
+            rows = rows_of(place)
+            mine = rows[occurrence[rows] >= 0]
             own, begins, ends, roles = occurrence[mine].astype(np.int64), events.ts[mine], end[mine], events.roles[mine]
-            outside = here & (occurrence < 0) & (events.roles == COMPUTE)
+            outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
             starts, spans = spans_on_device(ranges, own, (begins, ends), roles, (events.ts[outside], end[outside]))
             whole = parts_of(own, count, begins, ends, roles)
             since = np.minimum(np.maximum(begins, starts[own]), ends)  # a copy of its batch may run beside other steps

@@ -185,8 +185,7 @@ def joined(one: Group, other: Group) -> Group:
         max=_both(max, one.max, other.max),
         name=one.name if one.name == other.name else None,
         durations=None,
-        steps=None,
-        step_counts=None,
+        in_steps=None,
         inside=None,
         places=None,
     )

@@ -268,12 +268,13 @@ def _steps(summary: Summary, top: int | None, brief: bool) -> Table:
     times = ["wall", "span", "compute", "communication", "exposed communication", "copies"]
     times += [] if brief else ["exposed copies", "busy", "idle"]
     columns = [Column("step"), Column("times", "count"), Column("busy", "%"), *(Column(name, "ns") for name in times)]
-    operations = [] if brief else [one for one in summary.groups.get("operation", []) if one.steps is not None]
+    operations = [] if brief else [one for one in summary.groups.get("operation", []) if one.in_steps is not None]
+    totals = [group.steps for group in operations]
     columns += [Column(f"operation {group.key}", "ns") for group in operations]
     rows: list[tuple[Cell, ...]] = []
     for number, use in enumerate(summary.step_use[:top]):
         figures = [getattr(use, name.replace(" ", "_")) for name in times]
-        figures += [group.steps[number] for group in operations if group.steps is not None]
+        figures += [times[number] for times in totals if times is not None]
         rows.append((use.label, use.count, percent(use.busy, use.span), *figures))
     return Table("steps", "steps", tuple(columns), rows, more=len(summary.step_use) - len(rows))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from ktrace.analysis.work.spans import innermost, linked
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
-from ktrace.store.joins import Correlated, find_launches
+from ktrace.store.joins import Correlated, find_launches, group_start_mask, sorted_by
 from ktrace.store.vocabulary import Shapes
 
 Shape = dict[str, Any]
@@ -26,6 +26,9 @@ Found = TypeVar("Found")
 
 #: An id that no arrow leads to.
 _NOTHING = -1
+
+#: So many rows are kept for other questions, some 200 bytes each; a source counts as so many rows more.
+_ROOM, _OVERHEAD = 1 << 18, 64
 
 
 class Work:
@@ -40,12 +43,35 @@ class Work:
         self.unfinished = sum(int(np.count_nonzero(rows.of(source)["dur"] < 0)) for source in rows.sources)
         self.shapes = shapes.all()
         self.threads = gathered.threads.all()
+        self._by_shape: dict[Callable[[Shape], Any], tuple[Int32, list[Any]]] = {}
         self.roles = np.array([_role(shape) for shape in self.shapes], np.uint8)
-        self.device, self.devices = self.by_shape(lambda shape: (shape["source"], shape["host"], shape["device"]))
+        self.device, self.devices = self.by_shape(_device)
         numbers: dict[Any, int] = {}
         self.thread_places = _Places.of(self.threads, numbers)
         self.work_places = _Places.of(self.shapes, numbers).completed(self.thread_places)
+        self._kept: dict[str, Events] = {}
         self._last: Events | None = None
+        self._room = _ROOM
+
+    @cached_property
+    def operations(self) -> list[str | None]:
+        """The operation of each shape; by the rules where rows aren't classified, None where there is none."""
+        if self.gathered.is_classified:
+            return [shape["operation"] for shape in self.shapes]
+        by_rules = cache(lambda name, kind: self.gathered.taxonomy.labels(name, kind).operation)
+        return [shape["operation"] or by_rules(shape["name"], shape["kind"]) for shape in self.shapes]
+
+    @cached_property
+    def processes(self) -> Int32:
+        """The number of the process of each thread."""
+        numbers: dict[Any, int] = {}
+        keys = ((one["source"], one["host"], one["pid"]) for one in self.threads)
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int32)
+
+    @cached_property
+    def nesting_threads(self) -> Bools:
+        """Whether the rows of each thread nest: rows without a thread are of many, and don't."""
+        return np.array([thread["tid"] is not None for thread in self.threads], np.bool_)
 
     @classmethod
     def of_devices(cls, gathered: SummaryInput) -> Work:
@@ -70,16 +96,23 @@ class Work:
         return map(self.of, self.rows.sources)
 
     def of(self, source: str) -> Events:
-        """The work of a source. That of the last one is kept, with what was found of it, for the next question."""
+        """The work of a source; that of the first and the last ones is kept, with what was found of it."""
+        if source in self._kept:
+            return self._kept[source]
         if self._last is None or self._last.source != source:
             self._last = Events(self, source)
+            self._room -= len(self._last) + _OVERHEAD
+            if self._room >= 0:
+                self._kept[source] = self._last
         return self._last
 
     def by_shape(self, value: Callable[[Shape], Any]) -> tuple[Int32, list[Any]]:
-        """A number for each shape, and the values with these numbers."""
-        known: dict[Any, int] = {}
-        numbers = [known.setdefault(value(shape), len(known)) for shape in self.shapes]
-        return np.array(numbers, np.int32), list(known)
+        """A number for each shape, and the values with these numbers. Computed once for a function."""
+        if value not in self._by_shape:
+            known: dict[Any, int] = {}
+            numbers = [known.setdefault(value(shape), len(known)) for shape in self.shapes]
+            self._by_shape[value] = np.array(numbers, np.int32), list(known)
+        return self._by_shape[value]
 
 
 def _of_host(gathered: SummaryInput, source: str, shapes: Shapes) -> dict[str, Any] | None:
@@ -151,6 +184,23 @@ class Events:
         devices = self._all.device[self.shape]
         mine = np.flatnonzero(np.bincount(devices)).astype(np.int32)
         return np.searchsorted(mine, devices).astype(np.int32), mine
+
+    @cached_property
+    def by_device(self) -> Int64:
+        """The rows by the index of their device and by time."""
+        order = np.arange(len(self)) if np.all(self.ts[1:] >= self.ts[:-1]) else np.argsort(self.ts, kind="stable")
+        place, places = self.places
+        return order[sorted_by(place[order], len(places))] if len(places) > 1 else order
+
+    @cached_property
+    def spans(self) -> Int64:
+        """The time from the start of the first to the end of the last work of each device, by its index."""
+        order = self.by_device
+        if not len(order):
+            return order
+        first = np.flatnonzero(group_start_mask((self.places[0][order],)))
+        spans: Int64 = np.maximum.reduceat((self.ts + self.dur)[order], first) - self.ts[order[first]]
+        return spans
 
     @cached_property
     def calls(self) -> dict[str, Any]:
@@ -237,6 +287,10 @@ class Events:
                 known = known[:0]
             uses.append(device_use(place, self.ts[rows], end[rows], self.roles[rows], known, occupancy))
         return uses
+
+
+def _device(shape: Shape) -> tuple[str, str | None, int | None]:
+    return shape["source"], shape["host"], shape["device"]
 
 
 def _role(shape: Shape) -> int:

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.work.groups import DeviceUse, Group, Spread
+from ktrace.analysis.work.groups import DeviceUse, Group, InSteps, Spread
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, new_column
 from ktrace.model.arrays import AnyArray, Float64, Floats, Int32, Int64, Integers
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
-from ktrace.store.joins import sorted_by
+from ktrace.store.joins import distinct, sorted_by
 
 #: Returns the number of the group of each row, from columns.
 Number = Callable[[dict[str, Any]], Int32]
@@ -76,29 +76,31 @@ class Durations:
         `names` are the whole names of the keys.
         """
         columns = self.columns(by, number, len(keys))
-        there = np.flatnonzero(columns.every.counts).tolist()
-        found = [columns.group(place, keys[place], names[place] if names else None) for place in there]
+        there = np.flatnonzero(columns.every.counts)
+        found = [
+            columns.group(place, keys[place], names[place] if names else None, figures)
+            for place, figures in zip(there.tolist(), columns.every.figures(there), strict=True)
+        ]
         return sorted(found, key=lambda one: -one.total)
 
     def columns(self, by: str, number: Number, groups: int) -> GroupColumns:
         """The figures of groups, of which groups are made; `number` returns the group of each row."""
-        counts, steps = np.zeros(groups, np.int64), np.zeros((groups, self._steps))
-        inside = np.zeros((groups, self._steps), np.int64)
+        counts, cells = np.zeros(groups, np.int64), _Cells(groups, self._steps)
         for rows in self._blocks():
             own = number(rows)
             counts += np.bincount(own, minlength=groups)
-            if self._steps:
-                _add_steps(steps, inside, own, rows)
-        turns = None
-        if "turn" in self._names:
-            turns = self._column(f"by.{by}.turns", number, inside.sum(axis=1), inside=True, turns=True)
-        rising = len(self._rows.sources) == 1
-        every = Samples(self._column(f"by.{by}", number, counts), counts, rising)
-        within = every
+            cells.add(own, rows)
+        every, inside = Samples(self._column(f"by.{by}", number, counts), counts), cells.counts()
+        within, turns = every, None
         if self._steps and int(inside.sum()) < len(self):
-            of_steps = inside.sum(axis=1)
-            within = Samples(self._column(f"by.{by}.inside", number, of_steps, inside=True), of_steps, rising)
-        return GroupColumns(every, within, steps, inside, turns) if self._steps else GroupColumns(every)
+            within = Samples(self._column(f"by.{by}.inside", number, inside, inside=True), inside)
+        if "turn" in self._names:
+            turns = self._column(f"by.{by}.turns", number, inside, inside=True, turns=True)
+        if len(self._rows.sources) > 1:  # they rise within each source
+            every.sort(turns if within is every else None)
+            if within is not every:
+                within.sort(turns)
+        return GroupColumns(every, within, cells, turns) if self._steps else GroupColumns(every)
 
     def distinct(self, number: Callable[[dict[str, Any]], Int64]) -> Int64:
         """The distinct numbers of all rows, in ascending order."""
@@ -118,13 +120,12 @@ class Durations:
         return [Group(keys[place], int(totals[place]), int(counts[place])) for place in there]
 
     def _blocks(self, *, inside: bool = False) -> Iterator[dict[str, Any]]:
-        """Yields the rows, those of each source in rising order; with `inside` only those in steps."""
-        for source in self._rows.sources:
-            rows = self._rows.of(source)
-            for first in range(0, len(rows["dur"]), BLOCK):
-                block = {name: column[first : first + BLOCK] for name, column in rows.items()}
-                mine = block["step"] >= 0 if inside else slice(None)
-                yield {name: column[mine] for name, column in block.items()}
+        """Yields the rows, source after source, those of each in rising order; with `inside` only those in steps."""
+        rows = self._rows.all()
+        for first in range(0, len(self), BLOCK):
+            block = {name: column[first : first + BLOCK] for name, column in rows.items()}
+            mine = block["step"] >= 0 if inside else slice(None)
+            yield {name: column[mine] for name, column in block.items()}
 
     def _column(self, name: str, number: Number, counts: Int64, *, inside: bool = False, turns: bool = False) -> Int64:
         """The durations of all groups, or where they stand in the order of steps and turns; group by group.
@@ -143,95 +144,146 @@ class Durations:
         return found
 
 
+#: Total, count, average, median, p95, p99, least and most.
+Figures = tuple[int, int, float, float, float, float, int, int]
+
+
 class Samples:
-    """Durations of groups, one group after another, those of each group in ascending order.
+    """Durations of groups, one group after another, those of each group in ascending order once they are sorted.
 
     `counts` has the number of each group, `bounds` where each begins, and the end.
     """
 
-    def __init__(self, values: Int64, counts: Int64, rising: bool) -> None:
-        """`rising` says that the values of each group rise already."""
+    def __init__(self, values: Int64, counts: Int64) -> None:
         self.values, self.counts = values, counts
         self.bounds: Int64 = np.concatenate([[0], np.cumsum(counts)])
-        self._rising = rising
 
     def of(self, group: int) -> Int64:
         """Those of a group."""
         found: Int64 = self.values[self.bounds[group] : self.bounds[group + 1]]
-        if not self._rising:
-            found.sort()
         return found
+
+    def sort(self, others: Int64 | None = None) -> None:
+        """Sorts those of each group, and moves the values of another column with them."""
+        for group in np.flatnonzero(self.counts > 1).tolist():
+            mine = self.of(group)
+            if others is not None:
+                theirs = others[self.bounds[group] : self.bounds[group + 1]]
+                theirs[:] = theirs[np.argsort(mine, kind="stable")]
+            mine.sort()
 
     def of_groups(self, groups: Int64) -> Samples:
         """Those of some groups, in this order."""
         counts = self.counts[groups]
         places = np.repeat(self.bounds[groups] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        values = self.values[places]
-        if not self._rising:
-            values = values[np.lexsort((values, np.repeat(np.arange(len(groups)), counts)))]
-        return Samples(values, counts, True)
+        return Samples(self.values[places], counts)
+
+    def figures(self, groups: Int64) -> Iterator[Figures]:
+        """The figures of some groups, which have durations."""
+        first, count = self.bounds[groups], self.counts[groups]
+        totals = np.add.reduceat(self.values, first) if len(groups) == np.count_nonzero(self.counts) else None
+        if totals is None:
+            totals = np.array([self.of(group).sum() for group in groups.tolist()], np.int64)
+        columns = [totals, count, totals / count]
+        for percent in (50, 95, 99):
+            place = np.float64(percent) / 100 * (count - 1)
+            low = np.floor(place).astype(np.int64)
+            one, next_ = self.values[first + low], self.values[first + np.minimum(low + 1, count - 1)]
+            columns.append(one + (next_ - one) * (place - low))
+        columns += [self.values[first], self.values[first + count - 1]]
+        yield from zip(*(column.tolist() for column in columns), strict=True)
 
 
 class GroupColumns(NamedTuple):
     """The figures of all groups, of which a `Group` is made when it is asked for.
 
-    `within` are the durations in steps, `steps` and `inside` the time and the number of rows of each group (row) in
-    each step, `turns` the order of the durations in steps; None without steps, and without turns.
+    `within` are the durations in steps, `cells` the time and the number of rows of each group in each step, `turns`
+    the order of the durations in steps; None without steps, and without turns.
     """
 
     every: Samples
     within: Samples | None = None
-    steps: Float64 | None = None
-    inside: Int64 | None = None
+    cells: _Cells | None = None
     turns: Int64 | None = None
 
-    def group(self, place: int, key: str, name: str | None = None) -> Group:
-        """A group; it has rows."""
-        of_places = None
-        if self.turns is not None and self.within is not None and self.inside is not None:
-            mine = slice(*self.within.bounds[place : place + 2])
-            within, turns = self.within.values[mine], self.turns[mine]
-            order = np.argsort(within, kind="stable")  # those of several sources, before `of` sorts them alone
-            within[:], turns[:] = within[order], turns[order]
-            of_places = _of_places(within, turns, self.inside[place])
-        durations = self.every.of(place)
-        total = int(durations.sum())
-        median, p95, p99 = percentiles(durations, (50, 95, 99))
+    def group(self, place: int, key: str, name: str | None = None, figures: Figures | None = None) -> Group:
+        """A group, which has rows, with its figures, if they are known already."""
+        if figures is None:
+            figures = next(self.every.figures(np.array([place])))
+        if self.within is None or self.cells is None:
+            return Group(key, *figures, name=name, durations=self.every.of(place))
+        within, in_steps, places = self.within.of(place), self.cells.of(place), None
+        if self.turns is not None:
+            places = _of_places(within, self.turns[slice(*self.within.bounds[place : place + 2])], in_steps)
         return Group(
             key,
-            total,
-            len(durations),
-            total / len(durations),
-            median,
-            p95,
-            p99,
-            int(durations[0]),
-            int(durations[-1]),
+            *figures,
             name=name,
-            durations=durations,
-            steps=None if self.steps is None else self.steps[place],
-            step_counts=None if self.inside is None else self.inside[place],
-            inside=None if self.within is None else self.within.of(place),
-            places=of_places,
+            durations=self.every.of(place),
+            in_steps=in_steps,
+            inside=within,
+            places=places,
         )
 
 
-def _of_places(durations: Int64, turns: Int64, counts: Int64) -> Int64 | None:
-    """The events of each step (a row) in the order of their starts; None if steps have different `counts`."""
-    if not counts[0] or np.any(counts != counts[0]):
-        return None
-    return durations[np.argsort(turns)].reshape(len(counts), -1)
-
-
-def _add_steps(totals: Float64, counts: Int64, own: Int32, rows: dict[str, Any]) -> None:
-    """Adds the time and the number of rows of each group in each step.
+class _Cells:
+    """The time and the number of events of each key in each step, without those that have none.
 
     Sums of whole ns below 2^53 (104 days) are exact.
     """
-    inside = rows["step"] >= 0
-    cell = own[inside].astype(np.int64) * totals.shape[1] + rows["step"][inside]
-    totals += np.bincount(cell, weights=rows["dur"][inside], minlength=totals.size).reshape(totals.shape)
-    counts += np.bincount(cell, minlength=counts.size).reshape(counts.shape)
+
+    def __init__(self, keys: int, steps: int) -> None:
+        self._keys, self._steps = keys, steps
+        self._parts: list[tuple[Int64, Float64, Int64]] = []
+
+    def add(self, own: Int32, rows: dict[str, Any]) -> None:
+        """Adds rows by the number of their keys."""
+        if not self._steps:
+            return
+        inside = rows["step"] >= 0
+        cell = own[inside].astype(np.int64) * self._steps + rows["step"][inside]
+        self._parts.append(_added_up(self._keys * self._steps, cell, rows["dur"][inside], np.ones(len(cell))))
+        if len(self._parts) > _PARTS:
+            self._all()
+
+    def _all(self) -> tuple[Int64, Float64, Int64]:
+        """Cell, time and count of all rows, rising."""
+        if not self._parts:
+            return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
+        if len(self._parts) > 1:
+            cell, time, count = map(np.concatenate, zip(*self._parts, strict=True))
+            self._parts = [_added_up(self._keys * self._steps, cell, time, count)]
+        return self._parts[0]
+
+    def counts(self) -> Int64:
+        """The number of events in steps of each key."""
+        cell, _, count = self._all()
+        return np.bincount(cell // max(1, self._steps), count, self._keys).astype(np.int64)
+
+    def of(self, key: int) -> InSteps:
+        """What a key has in steps."""
+        cell, time, count = self._all()
+        first, last = np.searchsorted(cell, [key * self._steps, (key + 1) * self._steps])
+        return InSteps(self._steps, cell[first:last] % self._steps, time[first:last], count[first:last])
+
+
+#: So many parts are kept before they are added up.
+_PARTS = 64
+
+
+def _added_up(cells: int, cell: Int64, time: AnyArray, count: AnyArray) -> tuple[Int64, Float64, Int64]:
+    """The cells that occur, rising, and the sums of their times and counts."""
+    first, which = distinct(cell, cells)
+    times = np.asarray(np.bincount(which, time, len(first)), np.float64)
+    return cell[first], times, np.bincount(which, count, len(first)).astype(np.int64)
+
+
+def _of_places(durations: Int64, turns: Int64, in_steps: InSteps) -> Int64 | None:
+    """The events of each step (a row) in the order of their starts; None if steps have different counts."""
+    count = in_steps.count
+    if count is None or not len(count) or len(count) < in_steps.steps or np.any(count != count[0]):
+        return None
+    return durations[np.argsort(turns)].reshape(len(count), -1)
 
 
 def percentiles(rising: Int64, which: Sequence[float]) -> list[float]:

@@ -15,7 +15,7 @@ gap              [                      ]
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from ktrace.analysis.work.spans import KINDS, generic, innermost
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.stages.order.nesting import around
 from ktrace.stages.select.intervals import Intervals
-from ktrace.store.joins import group_start_mask, positions
+from ktrace.store.joins import greatest_so_far, group_start_mask, positions
 
 #: The time of the host outside of all spans, and the time after the launching call has returned.
 NO_SPAN, ON_ITS_WAY = "no call or range", "launch delay"
@@ -40,13 +40,16 @@ class HostActivity:
 
     `gap` rises; of each part there are its `time` and its span: `name`, an index of `names`, `kind`, an index of
     `spans.KINDS`, its whole `dur`, and its `row` among the spans, all -1 outside of all spans. `first` is for each gap
-    the part with which it begins, -1 where the host isn't known.
+    the part with which it begins, -1 where the host isn't known. `label` is the name without what differs between
+    occurrences; gaps have two more, outside of all spans and after the call.
     """
 
     def __init__(self, gathered: SummaryInput, events: Events, gaps: Gaps, which: Int64) -> None:
         """`which` are the indices of the gaps; their calls are known."""
         self._gaps = gaps
         self.names = gathered.spans.names
+        self.named = gathered.spans.named
+        number, self._labels = gathered.spans.by_name(generic)
         spans = gathered.spans.of(events.source)
         thread = events.calls["thread"][gaps.call[which]]
         rows, span, time = _divided(spans, thread, gaps.begin[which], gaps.launched[which])
@@ -56,27 +59,19 @@ class HostActivity:
         self.kind: Int8 = _or_none(spans["kind"], span)
         self.dur: Int64 = _or_none(spans["dur"], span)
         self.row: Int64 = span
+        self.label: Int64 = number[self.name]
         self.first = np.full(len(gaps.begin), -1, np.int64)
         self.first[self.gap[::-1]] = np.arange(len(self.gap))[::-1]
 
-    @cached_property
-    def labels(self) -> list[str]:
-        """The names of spans without what differs between occurrences; those of gaps without a span come last."""
-        return [*dict.fromkeys(map(generic, self.names)), NO_SPAN, ON_ITS_WAY]
+    def word(self, label: int) -> str:
+        """The text of a label."""
+        return self._labels[label] if label < len(self._labels) else (NO_SPAN, ON_ITS_WAY)[label - len(self._labels)]
 
     @cached_property
-    def label(self) -> Int64:
-        """The index in `labels` of each part."""
-        number = {label: place for place, label in enumerate(self.labels)}
-        of_name = np.array([*(number[generic(name)] for name in self.names), len(number) - 2], np.int64)
-        return of_name[self.name]  # -1 is the last one
-
-    @cached_property
-    def kinds(self) -> list[str]:
-        """The kind of span of each label, "" for those of gaps without a span."""
-        found = np.full(len(self.labels), -1, np.int8)
-        found[self.label] = self.kind
-        return [KINDS[kind] if kind >= 0 else "" for kind in found.tolist()]
+    def kinds(self) -> dict[int, str]:
+        """The kind of span of each label that is there, "" for those without a span."""
+        found = dict(zip(self.label.tolist(), self.kind.tolist(), strict=True)) | {len(self._labels) + 1: -1}
+        return {label: KINDS[kind] if kind >= 0 else "" for label, kind in found.items()}
 
     def times(self, which: Int64) -> tuple[Int64, Int64, Int64]:
         """How these gaps are divided: the gap (rising), the label, and its time in the gap."""
@@ -85,9 +80,9 @@ class HostActivity:
         mine = np.flatnonzero(wanted[self.gap])
         rest = (self._gaps.end - self._gaps.launched)[which]
         gap = np.concatenate([self.gap[mine], which])
-        label = np.concatenate([self.label[mine], np.full(len(which), len(self.labels) - 1)])
+        label = np.concatenate([self.label[mine], np.full(len(which), len(self._labels) + 1)])
         time = np.concatenate([self.time[mine], rest])
-        order = np.argsort(gap * len(self.labels) + label, kind="stable")
+        order = np.argsort(gap * (len(self._labels) + 2) + label, kind="stable")
         gap, label, time = gap[order], label[order], time[order]
         first = np.flatnonzero(group_start_mask((gap, label)))
         total = np.add.reduceat(time, first) if len(first) else time
@@ -220,12 +215,8 @@ def gaps_of(events: Events) -> Gaps:
 
 
 def _of_devices(_: Work, events: Events) -> Gaps:
-    group, places = events.places
-    rows_of = by_group(group, len(places)) if len(places) > 1 else lambda number: np.arange(len(events))
-    found = [_gaps(events, rows_of(number)) for number in range(len(places))]
-    place = np.repeat(np.arange(len(places), dtype=np.int32), [len(begin) for begin, *_ in found])
-    columns = [np.concatenate([np.zeros(0, np.int64), *parts]) for parts in zip(*found, strict=True)]
-    begin, end, before, after = columns if columns else [np.zeros(0, np.int64)] * 4
+    begin, end, before, after = _gaps(events, events.by_device)
+    place = events.places[0][after]
     call = events.call[after]
     ts, dur = events.calls["ts"], events.calls["dur"]
     launched = end.copy()
@@ -236,20 +227,26 @@ def _of_devices(_: Work, events: Events) -> Gaps:
 
 
 def _gaps(events: Events, rows: Int64) -> tuple[Int64, Int64, Int64, Int64]:
-    """Begin, end, work before and work after of each gap between these rows."""
-    ts = events.ts[rows]
-    if np.any(ts[1:] < ts[:-1]):
-        order = np.argsort(ts, kind="stable")
-        rows, ts = rows[order], ts[order]
+    """Begin, end, work before and work after of each gap between these rows, which are sorted by device and time."""
+    place, ts = events.places[0][rows], events.ts[rows]
     end = ts + events.dur[rows]
     lasts = end > ts
     if not lasts.all():
-        lasts[0] = lasts[np.argmax(end)] = True  # the first and the last work bound the time of the device
-        rows, ts, end = rows[lasts], ts[lasts], end[lasts]
-    reached = np.maximum.accumulate(end)
-    after = np.flatnonzero(ts[1:] > reached[:-1]) + 1
+        lasts |= _bounds_device(place, end)
+        rows, place, ts, end = rows[lasts], place[lasts], ts[lasts], end[lasts]
+    reached = greatest_so_far(end, (place,))
+    after = np.flatnonzero((ts[1:] > reached[:-1]) & (place[1:] == place[:-1])) + 1
     longest = np.maximum.accumulate(np.where(end == reached, np.arange(len(end)), 0))
     return reached[after - 1], ts[after], rows[longest[after - 1]], rows[after]
+
+
+def _bounds_device(place: Int32, end: Int64) -> Bools:
+    """Which rows, sorted by device and time, are the first of a device, or the first that ends as the last one does."""
+    first = group_start_mask((place,))
+    most = np.maximum.reduceat(end, np.flatnonzero(first))[np.cumsum(first) - 1] if len(end) else end
+    latest = np.flatnonzero(end == most)
+    first[latest[group_start_mask((place[latest],))]] = True
+    return first
 
 
 def causes_of(events: Events) -> tuple[Int8, HostActivity]:
@@ -303,7 +300,7 @@ def _lost_before(gaps: Gaps, work: Work, events: Events, launching: Launching) -
 
 def _for_workers(which: Int64, meanwhile: HostActivity) -> Int64:
     """How long the launching thread waited for other processes in each gap."""
-    waits = np.array([*(bool(_WAITS_FOR_WORKERS.search(name)) for name in meanwhile.names), False], np.bool_)
+    waits = meanwhile.named(_WAITS_FOR_WORKERS.search)
     mine = np.flatnonzero(waits[meanwhile.name])
     times = np.zeros(len(meanwhile.first), np.int64)
     np.add.at(times, meanwhile.gap[mine], meanwhile.time[mine])
@@ -313,7 +310,7 @@ def _for_workers(which: Int64, meanwhile: HostActivity) -> Int64:
 
 def _in_a_wait(which: Int64, meanwhile: HostActivity) -> Int64:
     """The duration of the wait for a device in which the launching thread was when each gap began, -1 if in none."""
-    waits = np.array([*(bool(_WAITS.match(name)) for name in meanwhile.names), False], np.bool_)
+    waits = meanwhile.named(_WAITS.match)
     first = meanwhile.first[which]
     there = first >= 0
     there[there] = waits[meanwhile.name[first[there]]] & (meanwhile.kind[first[there]] == _API)
@@ -329,24 +326,22 @@ def _after_another_thread(which: Int64, meanwhile: HostActivity, gaps: Gaps, wor
     """
     spans = work.gathered.spans.of(events.source)
     found = np.full(len(which), -1, np.int64)
-    rows = waits_among(spans, meanwhile.names)
+    rows = waits_among(spans, work.gathered)
     if not len(which) or not len(rows):
         return found
     begin = gaps.begin[which]
     last = latest(rows, spans, begin)
     own = events.calls["thread"][gaps.call[which]]
-    process = np.array([place["pid"] if place["pid"] is not None else -1 for place in work.threads])
     end = spans["ts"][last] + spans["dur"][last]
     runs = (last >= 0) & (end >= begin) & (end <= begin + _in_nothing(which, meanwhile))
-    runs &= process[spans["thread"][last]] == process[own]
+    runs &= work.processes[spans["thread"][last]] == work.processes[own]
     found[runs] = spans["dur"][last[runs]]
     return found
 
 
-def waits_among(spans: Mapping[str, Any], names: Sequence[str]) -> Int64:
-    """The spans that are calls which wait for a device, by the time they begin."""
-    waits = np.array([bool(_WAITS.match(name)) for name in names], np.bool_)
-    rows = np.flatnonzero(waits[spans["name"]] & (spans["kind"] == _API)) if len(waits) else np.zeros(0, np.int64)
+def waits_among(spans: Mapping[str, Any], gathered: SummaryInput) -> Int64:
+    """The spans of a source that are calls which wait for a device, by the time they begin."""
+    rows = np.flatnonzero(gathered.spans.named(_WAITS.match)[spans["name"]] & (spans["kind"] == _API))
     return rows[np.argsort(spans["ts"][rows], kind="stable")]
 
 

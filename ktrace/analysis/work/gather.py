@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,14 +175,22 @@ class SummaryInput:
     """
 
     def __init__(
-        self, taxonomy: Taxonomy, spill: Spill, *, spans: bool = False, grids: bool = False, shapes: bool = False
+        self,
+        taxonomy: Taxonomy,
+        spill: Spill,
+        *,
+        is_classified: bool = False,
+        spans: bool = False,
+        grids: bool = False,
+        shapes: bool = False,
     ) -> None:
-        """`spans` keeps what the host did and who waits for whom, for questions that need it; `grids` those of work.
+        """`is_classified` says that the rows have been labelled by these rules, so that they know no more.
 
-        `shapes` keeps those of operators' inputs, in the names of spans.
+        `spans` keeps what the host did and who waits for whom, for questions that need it; `grids` those of work;
+        `shapes` those of operators' inputs, in the names of spans.
         """
         self.spill = spill
-        self._taxonomy = taxonomy
+        self.taxonomy, self.is_classified = taxonomy, is_classified
         self._known: dict[str, int] = {}
         self.meanings: dict[Meaning, int] = {}
         self.catalog = Catalog()
@@ -202,6 +211,11 @@ class SummaryInput:
         self.samples = Samples()
         self.span: tuple[int, int] | None = None
         self.spans_of: dict[str, tuple[int, int]] = {}
+
+    @cached_property
+    def steps(self) -> list[str | None]:
+        """The step of each meaning, once all batches have been seen."""
+        return [meaning.step for meaning in self.meanings]
 
     def elsewhere(self, asked: Sequence[str]) -> str:
         """Where else there are answers, if there is nothing to add up."""
@@ -244,7 +258,7 @@ class SummaryInput:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             step = name.strip() if step_of(name) is not None else None
-            meaning = Meaning(step, self._taxonomy.layer(name), phase_of(name), attended(name), part_of_generate(name))
+            meaning = Meaning(step, self.taxonomy.layer(name), phase_of(name), attended(name), part_of_generate(name))
             known = meaning != _NO_MEANING
             self._known[name] = self.meanings.setdefault(meaning, len(self.meanings)) if known else -1
         return self._known[name]

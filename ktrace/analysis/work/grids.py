@@ -54,8 +54,8 @@ class KernelGrids:
     def by_kernel(self) -> dict[str, dict[str, int]]:
         """The place of each grid of each kernel, without those that no step has if there are steps."""
         there = self._cells >= 0
-        if self._columns.inside is not None:
-            there &= self._columns.inside.any(axis=1)
+        if self._columns.within is not None:
+            there &= self._columns.within.counts > 0
         found: dict[str, dict[str, int]] = {}
         for place in np.flatnonzero(there).tolist():
             kernel, grid = divmod(int(self._cells[place]), len(self._texts))

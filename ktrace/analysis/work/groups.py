@@ -6,7 +6,10 @@ DeviceUse("cuda:0", busy, idle, compute, communication, exposed communication, g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from ktrace.model.arrays import Float64, Int64
 
@@ -41,16 +44,53 @@ NOT_KNOWN = "This input has no "
 LACKS = " lacks records: "
 
 
+@dataclass(frozen=True, eq=False)
+class InSteps:
+    """What falls into `steps` steps: the `number` of each in which there is anything, rising, its `time` and `count`.
+
+    Most work is in few of many steps, so that those without it aren't kept. `count` is None where it isn't known.
+    """
+
+    steps: int
+    number: Int64
+    time: Float64
+    count: Int64 | None = None
+
+    @classmethod
+    def of(cls, times: Float64, counts: Int64 | None = None) -> InSteps:
+        """Times, and counts, of all steps."""
+        there = times != 0 if counts is None else (times != 0) | (counts != 0)
+        number = np.flatnonzero(there)
+        return cls(len(times), number, times[number], None if counts is None else counts[number])
+
+    @classmethod
+    def together(cls, parts: Sequence[InSteps]) -> InSteps:
+        """The sum of several, of which there is at least one; counts only if all are known."""
+        number, which = np.unique(np.concatenate([one.number for one in parts]), return_inverse=True)
+        time = np.bincount(which, np.concatenate([one.time for one in parts]), len(number))
+        found = cls(parts[0].steps, number, np.asarray(time, np.float64))
+        counts = [one.count for one in parts if one.count is not None]
+        if len(counts) < len(parts):
+            return found
+        return replace(found, count=np.bincount(which, np.concatenate(counts), len(number)).astype(np.int64))
+
+    def times(self) -> Float64:
+        """The time in each step."""
+        found = np.zeros(self.steps)
+        found[self.number] = self.time
+        return found
+
+
 @dataclass(frozen=True)
 class Group:
     """Work with the same `key`, such as the short name of the kernel.
 
     `name` is the whole name of a kernel, None if several have the same short name, and for other groups.
     The figures of events are exact. Those of statistics are the figures in the source, None if it doesn't have them:
-    medians can't be combined. `durations` are those of the events, rising; None for statistics. `steps` is the total in
-    each step, in the order of the steps, `step_counts` the number of events in each, and `inside` the durations of
-    those in any step, rising; None without steps. `places` are the same, a row for each step, in the order of their
-    starts; None unless they are asked for and all steps have equally many.
+    medians can't be combined. `durations` are those of the events, rising; None for statistics. `in_steps` is the total
+    and the number of events in each step, in the order of the steps, and `inside` the durations of those in any step,
+    rising; None without steps. `places` are the same, a row for each step, in the order of their starts; None unless
+    they are asked for and all steps have equally many.
     """
 
     key: str
@@ -64,10 +104,14 @@ class Group:
     max: float | None = None
     name: str | None = None
     durations: Int64 | None = field(default=None, repr=False, compare=False)
-    steps: Float64 | None = field(default=None, repr=False, compare=False)
-    step_counts: Int64 | None = field(default=None, repr=False, compare=False)
+    in_steps: InSteps | None = field(default=None, repr=False, compare=False)
     inside: Int64 | None = field(default=None, repr=False, compare=False)
     places: Int64 | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def steps(self) -> Float64 | None:
+        """The total in each step, in their order; None without steps."""
+        return None if self.in_steps is None else self.in_steps.times()
 
 
 @dataclass(frozen=True)

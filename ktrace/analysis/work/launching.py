@@ -15,7 +15,7 @@ import numpy as np
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.model.arrays import Bools, Int32, Int64
-from ktrace.store.joins import combined, distinct, group_start_mask, is_among
+from ktrace.store.joins import combined, distinct, greatest_so_far, group_start_mask, is_among
 
 #: The latency that is assumed, in ns, if fewer than so many launches on an idle device are known.
 ASSUMED, SAMPLES = 10_000, 8
@@ -69,14 +69,11 @@ def launching_of(events: Events) -> Launching:
 def _launching(work: Work, events: Events) -> Launching:
     place, places = events.places
     pieces = _Pieces(work, events)
-    latency, samples = np.full(len(places), ASSUMED, np.int64), np.zeros(len(places), np.int64)
-    rows_of = by_group(place, len(places))
-    for number in range(len(places)):
-        rows = rows_of(number)
-        waits = pieces.wait[rows[pieces.on_idle[rows]]]
-        samples[number] = len(waits)
-        if len(waits) >= SAMPLES:
-            latency[number] = int(np.median(waits))
+    latency, on_idle = np.full(len(places), ASSUMED, np.int64), np.flatnonzero(pieces.on_idle)
+    samples = np.bincount(place[on_idle], minlength=len(places))
+    waits_of = by_group(place[on_idle], len(places))
+    for number in np.flatnonzero(samples >= SAMPLES).tolist():
+        latency[number] = int(np.median(pieces.wait[on_idle[waits_of(number)]]))
     usual = np.where(samples < SAMPLES, ASSUMED, np.maximum(TIMES * latency, LEAST))
     may_wait, here = _may_wait(pieces, work, events), usual[place]
     limit = np.where(may_wait, here, _AT_MOST * here)
@@ -127,26 +124,27 @@ def stream_of(shape: dict[str, object]) -> tuple[object, ...]:
 
 def _reached(events: Events) -> tuple[Int64, Int64]:
     """For each piece of work: when all earlier work of its device has ended, and the idle time until then."""
-    place, places = events.places
+    order = events.by_device
+    place, ts = events.places[0][order], events.ts[order]
     reached, idle = np.full(len(events), _NEVER, np.int64), np.zeros(len(events), np.int64)
-    rows_of = by_group(place, len(places))
-    for number in range(len(places)):
-        rows = rows_of(number)
-        rows = rows[np.argsort(events.ts[rows], kind="stable")]
-        ts = events.ts[rows]
-        reached[rows[1:]] = np.maximum.accumulate(ts + events.dur[rows])[:-1]
-        idle[rows[1:]] = np.cumsum(np.maximum(ts[1:] - reached[rows[1:]], 0))
+    first = group_start_mask((place,))
+    until = greatest_so_far(ts + events.dur[order], (place,))[:-1]
+    reached[order[1:]] = np.where(first[1:], _NEVER, until)
+    pause = np.zeros(len(order), np.int64)
+    pause[1:] = np.where(first[1:], 0, np.maximum(ts[1:] - until, 0))
+    total = np.cumsum(pause)
+    idle[order] = total - total[first][np.cumsum(first) - 1]
     return reached, idle
 
 
 def _may_wait(pieces: _Pieces, work: Work, events: Events) -> Bools:
     """Whether a graph, a copy, an event or another stream can have kept each piece of work waiting."""
-    spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
+    spans = work.gathered.spans.of(events.source)
     there = pieces.previous >= 0
     found: Bools = events.roles == COPY
     found[there] |= (events.roles == COPY)[pieces.previous[there]]
     found |= _of_graph(pieces, work, events)
-    waits = np.sort(spans["ts"][_named(_STREAM_WAITS, names)[spans["name"]]]) if names else np.zeros(0, np.int64)
+    waits = np.sort(spans["ts"][work.gathered.spans.named(_STREAM_WAITS.search)[spans["name"]]])
     if not len(waits):
         place, places = events.places
         streams = int(pieces.stream.max(initial=0)) + 1
@@ -167,11 +165,9 @@ def _of_graph(pieces: _Pieces, work: Work, events: Events) -> Bools:
 
 def graph_calls(work: Work, events: Events) -> Bools:
     """Which calls launch a graph by their name; the last one is for work without a call."""
-    calls, spans, names = events.calls, work.gathered.spans.of(events.source), work.gathered.spans.names
-    if not names:
-        return np.zeros(len(calls["ts"]) + 1, np.bool_)
-    ids = spans["id"][_named(_GRAPH, names)[spans["name"]]]
-    return np.append(is_among(calls["id"], ids), False)
+    spans = work.gathered.spans.of(events.source)
+    ids = spans["id"][work.gathered.spans.named(_GRAPH.search)[spans["name"]]]
+    return np.append(is_among(events.calls["id"], ids), False)
 
 
 def _unseen(pieces: _Pieces, work: Work, events: Events) -> Bools:
@@ -189,11 +185,9 @@ def _unseen(pieces: _Pieces, work: Work, events: Events) -> Bools:
     found: Bools = ~pieces.launched & (events.ts < first_call[place])
     order = launched[np.lexsort((events.ts[launched], pieces.stream[launched]))]
     first = order[group_start_mask((pieces.stream[order],))]
-    spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
-    synced = (
-        (spans["ts"] + spans["dur"])[_named(_DEVICE_SYNC, names)[spans["name"]] & (spans["dur"] >= 0)] if names else []
-    )
-    drained = min(synced, default=np.iinfo(np.int64).max)
+    spans = work.gathered.spans.of(events.source)
+    synced = work.gathered.spans.named(_DEVICE_SYNC.search)[spans["name"]] & (spans["dur"] >= 0)
+    drained = (spans["ts"] + spans["dur"])[synced].min(initial=np.iinfo(np.int64).max)
     long = np.where(_of_graph(pieces, work, events)[first], _GRAPH_QUEUED, _QUEUED)
     begun = np.full(len(places), np.iinfo(np.int64).max)
     np.minimum.at(begun, place, events.ts)
@@ -202,8 +196,3 @@ def _unseen(pieces: _Pieces, work: Work, events: Events) -> Bools:
     until = np.full(len(places), _NEVER, np.int64)
     np.maximum.at(until, place[stuck], events.ts[stuck])
     return found | (events.ts <= until[place])
-
-
-def _named(pattern: re.Pattern[str], names: list[str]) -> Bools:
-    """Which names a pattern is found in."""
-    return np.array([pattern.search(name) is not None for name in names], np.bool_)

@@ -40,10 +40,7 @@ class Labels:
         self._by_source = len({source for source, _, _ in devices}) > 1
         self._by_host = len({(source, host) for source, host, _ in devices}) > len({source for source, _, _ in devices})
         self._by_device = len(devices) > 1
-
-    def key(self, by: str) -> Key:
-        """The function that returns the key of a row."""
-        own: dict[str, Key] = {
+        self._keys: dict[str, Key] = {
             "kernel": _kernel,
             "stream": self.stream,
             "device": self._device,
@@ -52,7 +49,10 @@ class Labels:
             "step": lambda row: OTHER,
             "run": lambda row: row.get("run") or self._run(row["source"]),
         }
-        return own.get(by) or (lambda row: row.get(by) or OTHER)
+
+    def key(self, by: str) -> Key:
+        """The function that returns the key of a row; the same one each time, so that its answers can be kept."""
+        return self._keys.setdefault(by, lambda row: row.get(by) or OTHER)
 
     def rank(self, source: str) -> int | None:
         """The rank of a source, None if it isn't known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
@@ -94,9 +95,9 @@ class Replayed:
         self._chains: dict[tuple[bytes, bool], int] = {}
         self._rows = StoredColumns(spill, name, id="i8", chain="i4")
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
-        """The different operators, modules (as Kineto names their ranges) and ranges."""
+        """The different operators, modules (as Kineto names their ranges) and ranges, once all have been seen."""
         return [name for name, _ in self._names]
 
     def see(self, batch: Batch) -> None:
@@ -126,11 +127,13 @@ class Replayed:
         order = np.argsort(rows["id"], kind="stable")
         return rows["id"][order], rows["chain"][order].astype(np.int64)
 
+    @cached_property
     def chains(self) -> list[Int64]:
         """The outermost span of each chain, as an index of `names`, then the next ones; -1 beyond the end."""
         chains = [[self._names[name, is_range] for name in _spans(text)] for text, is_range in self._chains]
         return [np.array(level, np.int64) for level in zip_longest(*chains, fillvalue=-1)]
 
+    @cached_property
     def kinds(self) -> list[str]:
         """What each name is: module, op, or range."""
         kinds = (("range", is_range, name) for name, is_range in self._names)

@@ -31,16 +31,16 @@ stream 7                               [ gemm, correlation 71 ]     of step 3 an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.work.durations import by_group
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
-from ktrace.model.arrays import Int32, Int64
+from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import truth, words_in
@@ -48,7 +48,7 @@ from ktrace.stages.order.nesting import enclosing
 from ktrace.stages.select.wanted import step_of
 from ktrace.store import Spill
 from ktrace.store.events import values
-from ktrace.store.joins import find
+from ktrace.store.joins import Moments, find
 from ktrace.store.vocabulary import Shapes
 
 #: The kinds of spans; `kind` is an index of it.
@@ -66,6 +66,10 @@ class Spans:
         """`shapes` adds those of operators' inputs to their names, as emit_nvtx does: `aten::mm, sizes = ...`."""
         self._threads, self._has_shapes = threads, shapes
         self._numbers: dict[str, int] = {}
+        self._named: dict[Callable[[str], object], Bools] = {}
+        self._by_name: dict[Callable[[str], str], tuple[Int64, list[str]]] = {}
+        #: The different names, by number.
+        self.names: list[str] = []
         self._rows = StoredColumns(
             spill, "spans", ts="i8", dur="i8", id="i8", correlation="i8", thread="i4", name="i4", kind="i1"
         )
@@ -73,15 +77,24 @@ class Spans:
     def __len__(self) -> int:
         return len(self._rows)
 
-    @property
-    def names(self) -> list[str]:
-        """The different names, by number."""
-        return list(self._numbers)
+    def named(self, test: Callable[[str], object]) -> Bools:
+        """Of which names something is true; the last value is that of no name, -1. Computed once for all sources."""
+        found = self._named.get(test)
+        if found is None or len(found) <= len(self.names):
+            found = self._named[test] = np.array([*(bool(test(name)) for name in self.names), False], np.bool_)
+        return found
 
-    @property
-    def threads(self) -> list[dict[str, Any]]:
-        """Source, host, pid and tid of each thread, by number."""
-        return self._threads.all()
+    def by_name(self, word: Callable[[str], str]) -> tuple[Int64, list[str]]:
+        """A number for each name, and the words with these numbers. The last one, of no name, is that of no word.
+
+        Computed once for all sources.
+        """
+        found = self._by_name.get(word)
+        if found is None or len(found[0]) <= len(self.names):
+            known: dict[str, int] = {}
+            numbers = [known.setdefault(word(name), len(known)) for name in self.names]
+            found = self._by_name[word] = np.array([*numbers, len(known)], np.int64), list(known)
+        return found
 
     @property
     def sources(self) -> list[str]:
@@ -125,6 +138,7 @@ class Spans:
         known = self._numbers
         texts = words.dictionary.take(pa.array(used)).to_pylist()
         number[used] = [known.setdefault(text, len(known)) for text in texts]
+        self.names += islice(known, len(self.names), None)
         found: Int32 = number[codes]
         return found
 
@@ -306,22 +320,14 @@ class Ranges:
         # Between two bounds of ranges the answer doesn't change, so it is computed only at the bounds.
         on, at = np.concatenate([track, track]), np.concatenate([begin, end])
         inside = innermost(np.concatenate([track, on]), np.concatenate([begin, at]), np.append(end, at))
-        order = np.lexsort((at, on))
-        self.track = track
-        self._on, self._at, self._inside = on[order], at[order], inside[len(begin) :][order]
+        self.track, self._inside, self._bounds = track, inside[len(begin) :], Moments(on, at)
 
     def around(self, track: Int32, at: Int64) -> Int64:
         """The index of the innermost range around each time on a track, -1 where there is none."""
-        found = np.full(len(at), -1, np.int64)
-        if not len(self.track) or not len(at):
-            return found
-        rows = by_group(track, int(max(track.max(), self.track.max())) + 1)
-        for number in np.unique(self.track).tolist():
-            mine = rows(number)
-            low, high = np.searchsorted(self._on, [number, number + 1])
-            place = low + np.searchsorted(self._at[low:high], at[mine], "right") - 1
-            found[mine] = np.where(place >= low, self._inside[np.maximum(place, 0)], -1)
-        return found
+        if not len(self.track):
+            return np.full(len(at), -1, np.int64)
+        last = self._bounds.last(track, at)
+        return np.where(last >= 0, self._inside[last], -1)
 
 
 def innermost(track: Int32, begin: Int64, end: Int64) -> Int64:

@@ -67,6 +67,10 @@ class StoredColumns:
             for name, column in self._columns.items()
         }
 
+    def all(self) -> dict[str, Any]:
+        """The columns of all sources, in the order in which rows came."""
+        return {name: column.whole for name, column in self._columns.items()}
+
 
 class _Column:
     """A column of numbers in parts, in memory or in a file."""

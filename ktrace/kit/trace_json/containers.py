@@ -36,13 +36,14 @@ from .decode import MOST_EVENTS, Decoder
 from .events import LARGEST_MEMBER, Events, Member, RowsOf
 from .grammar import Nest
 from .lists import List, begin, is_event, seek
-from .repair import mend, mend_document, mend_value
+from .repair import Repair, mend, mend_document, mend_value
 from .salvage import is_json, resume
 
 _TRACE_EVENTS = re.compile(rb'"traceEvents"\s*:\s*(?=\[)')
 _SURPLUS = re.compile(rb"[\]},\s]*")
 _STRAY = re.compile(rb"[^{\[]*")
 _SCALAR = re.compile(rb"[^\s,\]}]*")
+_PLAIN_KEY = re.compile(rb'"[^"\\\x00-\x1f]{0,1000}"')
 _FURTHER = re.compile(rb"[\s\]}]*,[\s,\]}]*(?=\{)")
 
 
@@ -165,7 +166,10 @@ class Document:
     def _key(self) -> str | None:
         """Reads the key of a member and the colon; returns None if there is no key."""
         text = self._text
-        key = (self._value() or b"") if text.peek() == b'"' else b""
+        if (end := text.match(_PLAIN_KEY, text.pos)) > text.pos:
+            key, text.pos = text.part(text.pos, end), end
+        else:
+            key = (self._value() or b"") if text.peek() == b'"' else b""
         if text.skip_blank() != b":":
             return None
         text.pos += 1
@@ -204,7 +208,7 @@ class Document:
         """The JSON text of a member, repaired if necessary; if that fails it is reported, and None."""
         if not value:
             return None
-        for whole, repairs in chain([(value, [])], mend_value(value), [mend_document(value)]):
+        for whole, repairs in _readings(value):
             if is_json(whole):
                 for repair in repairs:
                     self._report.issue(repair.kind, f"byte {start + repair.place}", repair.detail)
@@ -375,3 +379,10 @@ class Ranges:
                 yield from self._rows(some, conversion)
             text.finish(report)
             return RangeResult(start, text.pos, events.ended, report)
+
+
+def _readings(value: bytes) -> Iterator[tuple[bytes, list[Repair]]]:
+    """Yields the text of a member as it is, and then, as long as it isn't JSON, repaired."""
+    yield value, []
+    yield from mend_value(value)
+    yield mend_document(value)

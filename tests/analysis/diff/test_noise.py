@@ -161,7 +161,7 @@ def many_samples(seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def samples_of(groups: list[np.ndarray]) -> Samples:
-    return Samples(np.concatenate(groups), np.array([*map(len, groups)]), rising=True)
+    return Samples(np.concatenate(groups), np.array([*map(len, groups)]))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -181,7 +181,8 @@ def test_no_group_that_the_test_finds_is_left_out_before(seed: int, level: float
     assert np.count_nonzero(may) <= 1.3 * np.count_nonzero(np.array(ps) <= level)  # and few others are kept
 
 
-def test_samples_of_several_sources_are_sorted_when_they_are_taken() -> None:
-    samples = Samples(np.array([5, 1, 9, 2, 7]), np.array([2, 3]), rising=False)
+def test_samples_are_sorted_with_what_goes_with_them() -> None:
+    samples, others = Samples(np.array([5, 1, 9, 2, 7]), np.array([2, 3])), np.array([0, 1, 2, 3, 4])
+    samples.sort(others)
+    assert (samples.of(1).tolist(), samples.of(0).tolist(), others.tolist()) == ([2, 7, 9], [1, 5], [1, 0, 3, 4, 2])
     assert samples.of_groups(np.array([1, 0])).values.tolist() == [2, 7, 9, 1, 5]
-    assert (samples.of(1).tolist(), samples.of(0).tolist()) == ([2, 7, 9], [1, 5])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,9 @@ def told(summary: Summary) -> dict[str, Any]:
 
 def whole(group: Group) -> dict[str, Any]:
     said = {one.name: getattr(group, one.name) for one in fields(group)}
-    samples = ("durations", "steps", "step_counts", "inside")
-    return said | {name: None if said[name] is None else said[name].tolist() for name in samples}
+    said |= {name: None if said[name] is None else said[name].tolist() for name in ("durations", "inside")}
+    steps = group.in_steps
+    return said | {"in_steps": steps and [None if one is None else np.asarray(one).tolist() for one in astuple(steps)]}
 
 
 @pytest.fixture
