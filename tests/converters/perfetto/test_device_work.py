@@ -104,7 +104,7 @@ def test_it_becomes_stages_with_launches(tmp_path: Path, path: Path, submitted: 
 
 
 def slices(track: dict[str, Any], *events: dict[str, Any]) -> Any:
-    """A trace with slices on one track that has a process of its own; `at` is the begin and the end of a slice."""
+    """A trace with slices on one track that has a process of its own; `at` is the start and the end of a slice."""
     made = trace.Trace()
     main = Sequence(made, 1)
     described = main.packet().track_descriptor
