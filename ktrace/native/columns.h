@@ -34,7 +34,8 @@ typedef struct {
     Column *columns; /* members of the event, then of its args */
     int members, count;
     int phase;  /* the column of "ph"; -1: the tag is the phase */
-    int folded; /* flows that have only `plain` columns are counted and dropped */
+    int id;     /* the column of "id"; -1: there is none */
+    int folded; /* flows that have only `plain` columns and are no edges are counted and dropped */
     int64_t *ats; /* where each event begins in the document */
     Py_ssize_t rows, capacity;
     Py_ssize_t kept;              /* rows before this text */

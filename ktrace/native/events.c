@@ -8,6 +8,7 @@
 #include "columns.h"
 
 #define FLOWS "stf"
+#define EDGE ((int64_t)1 << 40) /* as in trace_json/dialect.py */
 
 /* Where bytes of a text that was repaired are in the document: from offset `from[n]` on they moved by `by[n]`. */
 typedef struct {
@@ -170,6 +171,27 @@ static char phase_of(const Shape *shape) {
     return entry->size == 3 && *text == '"' ? (char)text[1] : 0;
 }
 
+/* Whether the last row is an edge of a graph: its id is EDGE or more, above all correlations. */
+static int is_edge(const Shape *shape) {
+    const Column *column = shape->id < 0 ? NULL : &shape->columns[shape->id];
+    if (!column)
+        return 0;
+    if (!is_coded(column))
+        return column->states[shape->rows] == IS_WHOLE && column->numbers[shape->rows] >= EDGE;
+    int32_t code = column->codes[shape->rows];
+    if (code < 0)
+        return 0;
+    const Entry *entry = &column->texts.entries[code];
+    const unsigned char *text = column->texts.bytes + entry->at;
+    int64_t value = 0;
+    for (size_t at = 0; at < entry->size; at++) {
+        if (text[at] < '0' || text[at] > '9' || at >= 18)
+            return 0;
+        value = 10 * value + (text[at] - '0');
+    }
+    return value >= EDGE;
+}
+
 /* Reads the events of a list. Returns 0 if it is refused. */
 static int read_list(Events *events, Text at, Text end, int64_t byte, Moves moves, Py_ssize_t *count,
                      Py_ssize_t *folded) {
@@ -194,7 +216,7 @@ static int read_list(Events *events, Text at, Text end, int64_t byte, Moves move
         char phase = phase_of(shape);
         if (phase == ESCAPED)
             return 0;
-        if (shape->folded && phase && strchr(FLOWS, phase) && is_plain(shape)) {
+        if (shape->folded && phase && strchr(FLOWS, phase) && is_plain(shape) && !is_edge(shape)) {
             ++*folded;
         } else {
             while (moved < moves.count && moves.from[moved] <= offset)
@@ -374,7 +396,7 @@ static int add_shape(Shape *shape, PyObject *given) {
     shape->members = (int)PyList_Size(members);
     int count = shape->members + (int)PyList_Size(args);
     shape->tag_size = (size_t)size;
-    shape->phase = -1;
+    shape->phase = shape->id = -1;
     if (!(shape->tag = copied(tag, size)))
         return 0;
     if (!(shape->columns = PyMem_Calloc((size_t)count + 1, sizeof(Column)))) {
@@ -391,6 +413,8 @@ static int add_shape(Shape *shape, PyObject *given) {
         shape->plain[number >> 6] |= (uint64_t)(plain != 0) << (number & 63);
         if (!of_args && is_coded(column) && column->size == 2 && !memcmp(column->key, "ph", 2))
             shape->phase = number;
+        if (!of_args && column->size == 2 && !memcmp(column->key, "id", 2))
+            shape->id = number;
     }
     return 1;
 }

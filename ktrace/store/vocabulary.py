@@ -128,6 +128,9 @@ class Vocabularies:
         return column
 
 
+_CONTEXT, _STREAM = (Track._fields.index(name) for name in ("context", "stream"))
+
+
 class TrackIndex:
     """All tracks that rows are on."""
 
@@ -160,8 +163,19 @@ class TrackIndex:
         return np.array([key[0] for key in self._number], np.int32)
 
     def among(self, others: TrackIndex) -> Int32:
-        """The number of each track in another index of the same vocabularies, -1 where that doesn't have it."""
-        return np.array([others._number.get(key, -1) for key in self._number], np.int32)
+        """The number of each track in another index of the same vocabularies, -1 where that doesn't have it.
+
+        A stream without a context is the only one there of its device and number that has one, since work has it.
+        """
+        streams: dict[tuple[int | None, ...], list[int]] = {}
+        for key, number in others._number.items():
+            if key[_STREAM] is not None and key[_CONTEXT] is not None:
+                streams.setdefault((*key[:_CONTEXT], None, *key[_STREAM:]), []).append(number)
+        found = []
+        for key in self._number:
+            known = streams.get(key, [])
+            found.append(known[0] if len(known) == 1 else others._number.get(key, -1))
+        return np.array(found, np.int32)
 
     def _value(self, name: str, value: int | None) -> str | int | None:
         return self._words[name].word(value) if name in self._words else value

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from conftest import SAMPLES, SHARED
 from engine import errors, query
 from nightly import few, is_small
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
+from perfetto_reference import decode
 from plain_events import events_of, load, nanoseconds
 
 import ktrace
@@ -505,3 +509,49 @@ def test_grids_of_real_launches_are_blocks(name: str) -> None:
     )
     found = Counter((row["name"], row["grid_x"]) for row in rows(ktrace.read(path)) if row["grid_x"] is not None)
     assert found == expected
+
+
+def _graph(tmp_path: Path) -> Path:
+    """A replayed graph of three kernels on two streams, as PyTorch's monitor of CUPTI writes it, and an annotation."""
+
+    def slice_(cat: str, name: str, tid: int, ts: float, dur: float, **args: object) -> dict[str, object]:
+        place = {"pid": 42 if cat == "cuda_runtime" else 0, "tid": tid, "ts": ts, "dur": dur}
+        return {"ph": "X", "cat": cat, "name": name, **place, "args": args}
+
+    def flow(phase: str, number: int, pid: int, tid: int, ts: float) -> dict[str, object]:
+        found = {"ph": phase, "id": number, "pid": pid, "tid": tid, "ts": ts, "cat": "ac2g", "name": "ac2g"}
+        return found | ({"bp": "e"} if phase == "f" else {})
+
+    works = (("a", 7, 50), ("b", 9, 60), ("c", 7, 58))
+    kernels = [slice_("kernel", name, tid, ts, 8, device=0, context=1, stream=tid) for name, tid, ts in works]
+    events = [
+        slice_("cuda_runtime", "cudaGraphLaunch", 42, 0, 20, correlation=1),
+        flow("s", 1, 42, 42, 0),
+        *kernels,
+        flow("f", 1, 0, 7, 50),
+        slice_("gpu_user_annotation", "step", 7, 49, 30),
+        slice_("graph_event_node", "EventRecord", 7, 70, 0, device=0, context=1, stream=7),
+        *(flow("s", 1 << 40, 0, 7, 58), flow("f", 1 << 40, 0, 9, 60)),
+        *(flow("s", (1 << 40) + 1, 0, 7, 58), flow("f", (1 << 40) + 1, 0, 7, 58)),
+    ]
+    path = tmp_path / "graph.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "baseTimeNanoseconds": 0, "traceEvents": events}), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_edges_between_nodes_of_a_graph_are_waits(tmp_path: Path, native: str) -> None:
+    path, out = _graph(tmp_path), tmp_path / "out.perfetto"
+    code = f"import ktrace; ktrace.convert({str(path)!r}, {str(out)!r})"
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"KTRACE_NATIVE": native})
+    stages = [stage for stage in decode(out.read_bytes()).stages if stage.kernel]
+    name_of = {stage.event.event_id: stage.kernel.demangled_name for stage in stages}
+    waits = {name_of[stage.event.event_id]: [name_of[one] for one in stage.event.event_wait_ids] for stage in stages}
+    assert waits == {"step": [], "a": [], "b": ["a"], "c": ["a"]}
+
+
+def test_an_event_node_is_on_its_stream(tmp_path: Path) -> None:
+    trace = ktrace.read(_graph(tmp_path))
+    (node,) = (row for row in trace.to_arrow()["events"].to_pylist() if row["cat"] == "graph_event_node")
+    assert (node["kind"], node["device"], node["stream"], node["pid"], node["args"]) == ("sync", 0, 7, None, None)
+    assert trace.report.reader.removed["folded"] == 2  # flows of the launch

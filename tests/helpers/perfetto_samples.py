@@ -192,6 +192,115 @@ def launches() -> Any:
     return made
 
 
+def annotated(event: Any, **arguments: int | str) -> None:
+    """Adds debug annotations; `_` in a name is a blank."""
+    for name, value in arguments.items():
+        key = "string_value" if isinstance(value, str) else "int_value"
+        event.debug_annotations.add(name=name.replace("_", " ") if name[0].isupper() else name, **{key: value})
+
+
+def stages_of_torch() -> Any:
+    """The layout of PyTorch's monitor of CUPTI: stages by kind, their arguments as texts, launches by event ids."""
+    made = trace.Trace()
+    for uuid, parent, pid, tid, name in (
+        (1, 0, 42, None, "python3"),
+        (2, 1, 42, 43, "thread 43"),
+        (3, 0, 0, None, "GPU 0"),
+        (4, 3, 0, 7, "stream 7"),
+    ):
+        track = made.packet.add().track_descriptor
+        track.uuid = uuid
+        if tid is None:
+            track.process.pid, track.process.process_name = pid, name
+        else:
+            track.parent_uuid = parent
+            track.thread.pid, track.thread.tid, track.thread.thread_name = pid, tid, name
+    main = Sequence(made, 1)
+    data = main.packet().interned_data
+    stages = ("Kernel", 2), ("Memcpy", 0), ("Annotation", 0), ("EventRecord", 0), ("HostNode", 0)
+    for iid, (name, category) in enumerate(stages, 1):
+        data.gpu_specifications.add(iid=iid, name=name, category=category)
+    data.gpu_specifications.add(iid=10, name="[007] stream 7", category=0)
+    data.gpu_specifications.add(iid=11, name="[100] all-gather", category=0)
+    data.graphics_contexts.add(iid=1, pid=42)
+    data.event_names.add(iid=1, name="step 1")
+    extended(
+        data,
+        bytes_field(1000, int_field(1, 1) + text_field(3, "gemm(float*)"))
+        + bytes_field(1001, int_field(1, 1) + text_field(2, "registers_per_thread"))
+        + bytes_field(1001, int_field(1, 2) + text_field(2, "shared_mem_dynamic")),
+    )
+    op = main.event(90, BEGIN, track_uuid=2, name="aten::mm", categories=["cpu_op"])
+    annotated(op, External_id=5)
+    for ts, events, correlation in ((100, b"\x01", 11), (200, b"\x02\x03", 12)):
+        call = main.event(ts, BEGIN, track_uuid=2, name="cudaGraphLaunch", categories=["cuda_runtime"])
+        annotated(call, cbid=311, correlation=correlation)
+        extended(call, bytes_field(3000, bytes_field(1, events)))
+        main.event(ts + 20, END, track_uuid=2)
+    main.event(230, END, track_uuid=2)
+    sync = main.event(250, BEGIN, track_uuid=4, name="Stream Sync")
+    annotated(sync, stream=7, correlation=13, device=0, context=1, cuda_sync_kind="Stream Sync")
+    main.event(900, END, track_uuid=4)
+    for event, ts, dur, stage, queue, stream in (
+        (4, 290, 600, 3, 10, None),
+        (1, 300, 50, 2, 10, None),
+        (2, 400, 90, 1, 10, 7),
+        (3, 500, 80, 1, 11, 7),
+        (5, 590, 0, 4, 10, 7),
+        (6, 600, 9, 5, 10, 7),
+    ):
+        work = main.packet(ts).gpu_render_stage_event
+        work.event_id, work.duration, work.gpu_id, work.hw_queue_iid, work.stage_iid = event, dur, 0, queue, stage
+        work.context = 1
+        if stage == 1:
+            launch = bytes_field(1, int_field(1, 32)) + bytes_field(2, int_field(1, 256))
+            for iid, value in ((1, 40), (2, 1024)):
+                launch += bytes_field(3, int_field(1, iid) + int_field(4, value))
+            extended(work, int_field(19, 1) + bytes_field(21, launch))
+        elif stage == 3:
+            work.name_iid = 1
+        extra = {"device id": 0, "context id": 3, "stream id": stream, "correlation": {1: 11, 2: 12, 3: 12}.get(event)}
+        for name, value in (extra | {"bytes": 4096 if stage == 2 else None}).items():
+            if value is not None:
+                work.extra_data.add(name=name, value=str(value))
+        if event == 3:
+            work.event_wait_ids.append(2)
+    return made
+
+
+def dispatches() -> Any:
+    """rocprofv3's slices (generatePerfetto.cpp of ROCm 7): calls on threads, work on tracks of agents."""
+    made = trace.Trace()
+    main = Sequence(made, 1)
+    for uuid, name in (
+        (2, "THREAD 1 (43)"),
+        (3, "COMPUTE AGENT [4] STREAM [1] (GPU)"),
+        (4, "COPY to AGENT [4] STREAM [1] (GPU)"),
+        (5, "COPY to AGENT [0] STREAM [1] (CPU)"),
+    ):
+        track = main.packet().track_descriptor
+        track.uuid, track.parent_uuid, track.name = uuid, 1, name
+    process = main.packet().track_descriptor
+    process.uuid, process.process.pid, process.process.process_name = 1, 42, "app"
+
+    def slice_(uuid: int, ts: int, dur: int, category: str, name: str, number: int, **arguments: int | str) -> None:
+        event = main.event(ts, BEGIN, track_uuid=uuid, name=name, categories=[category], flow_ids=[0xABC0 ^ number])
+        annotated(event, begin_ns=ts, end_ns=ts + dur, delta_ns=dur, **arguments, corr_id=number)
+        main.event(ts + dur, END, track_uuid=uuid)
+
+    slice_(2, 90, 700, "marker_api", "step", 9, tid=43)
+    slice_(2, 100, 20, "hip_api", "hipMemcpyAsync", 1, tid=43)
+    slice_(2, 200, 20, "hip_api", "hipLaunchKernel", 2, tid=43)
+    slice_(2, 230, 20, "hip_api", "hipMemcpyAsync", 3, tid=43)
+    agents = {"src_agent": "Agent-0", "dst_agent": "Agent-4"}
+    slice_(4, 150, 30, "memory_copy", "MEMORY_COPY_HOST_TO_DEVICE", 1, **agents, copy_bytes=4096)
+    sizes = {"workgroup_size": 256, "grid_size": 1024, "group_segment_size": 512}
+    slice_(3, 300, 90, "kernel_dispatch", "add(float*)", 2, agent="Agent-4", queue=77, kernel_id=5, **sizes)
+    back = {"src_agent": "Agent-4", "dst_agent": "Agent-0"}
+    slice_(5, 400, 50, "memory_copy", "MEMORY_COPY_DEVICE_TO_HOST", 3, **back, copy_bytes=4096)
+    return made
+
+
 def chrome_phases() -> Any:
     """A trace of an older Chrome: phases instead of types."""
     made = trace.Trace()
@@ -220,6 +329,8 @@ SAMPLES: dict[str, Callable[[], Any]] = {
     "clocks-that-count-on-compressed-packets-and-a-lost-state.pftrace": clocks_and_states,
     "launches-by-interned-kernels.pftrace": launches,
     "phases-of-an-older-chrome.pftrace": chrome_phases,
+    "stages-of-torch-with-annotations-and-texts-as-arguments.pftrace": stages_of_torch,
+    "dispatches-and-copies-as-slices-of-rocprofv3.pftrace": dispatches,
 }
 
 if __name__ == "__main__":

@@ -242,6 +242,10 @@ class Context:
     kernel_metrics: list[tuple[Batch, Int64]] = field(default_factory=list)
     known_flows: set[int] = field(default_factory=set)
     open_states: set[int] = field(default_factory=set)  # places with an open state
+    decided_places: set[int] = field(default_factory=set)  # places that are known to be a device's, or not
+    device_tracks: set[tuple[tuple[str, Any], ...]] = field(default_factory=set)  # columns of tracks of slices
+    #: (row id, correlation) of rows that have one.
+    correlated: list[tuple[Int64, Int64]] = field(default_factory=list)
     #: (event_id of a stage, row id, role) of rows that start or await it.
     stage_ends: list[tuple[Int64, Int64, str]] = field(default_factory=list)
     facts: dict[tuple[str, Any], dict[str, Any]] = field(default_factory=dict)  # (entity, key) -> facts
@@ -278,6 +282,13 @@ class Context:
             "event": pa.array(event),
         }
         yield Batch("links", pa.RecordBatch.from_pydict(columns))
+
+    def correlations(self, batch: Batch) -> None:
+        """Remembers the correlations of events, which say the same as the arrows of a launch."""
+        if batch.has("correlation"):
+            found = batch.column("correlation")
+            has = found.is_valid()
+            self.correlated.append((batch.column("id").filter(has).to_numpy(), found.filter(has).to_numpy()))
 
     def source(self) -> str:
         """The source of rows whose place has none."""

@@ -23,10 +23,11 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.dictionaries import constant
 from ktrace.kit.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, fields_of, signed
-from ktrace.model.arrays import Int64
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.json_text import decoded
 from ktrace.report import Report
+from ktrace.store.joins import positions
 
 from .. import field_numbers as f
 from ..sidecar import Sidecar
@@ -286,7 +287,24 @@ def late_links(context: Context) -> Iterator[Batch]:
         work = np.unique(keys)
         at = np.minimum(np.searchsorted(events, work), max(len(events) - 1, 0))
         known = events[at] == work if len(events) else np.zeros(len(work), np.bool_)
+        if link == "launch":
+            started = rows[at[np.searchsorted(work, keys)]] if len(events) else np.full(len(keys), -1)
+            new = ~_repeats_correlation(context, ends, started)
+            keys, ends, role = keys[new], ends[new], role[new]
+            known &= np.isin(work, keys)
         keys, ends = np.concatenate([keys, work[known]]), np.concatenate([ends, rows[at[known]]])
         role = np.concatenate([role, np.full(int(known.sum()), other)])
         yield from context.links(link, first + np.arange(len(keys)), keys, role, ends)
         first += len(keys)
+
+
+def _repeats_correlation(context: Context, calls: Int64, started: Int64) -> Bools:
+    """Which pairs of a call and the work that it started have one correlation, so that they need no arrow."""
+    if not context.correlated or not len(calls):
+        return np.zeros(len(calls), np.bool_)
+    ids, values = (np.concatenate(parts) for parts in zip(*context.correlated, strict=True))
+    order = np.argsort(ids, kind="stable")
+    ids, values = ids[order], values[order]
+    of_call, of_work = positions(calls, ids), positions(started, ids)
+    found: Bools = (of_call >= 0) & (of_work >= 0) & (values[of_call] == values[of_work])
+    return found

@@ -23,6 +23,7 @@ from .. import field_numbers as f
 from ..sidecar import STAGE_DERIVED
 from .argument_values import DOUBLE, INT, JSON, TRACE_TEXT, Chunk
 from .context import Context, Events
+from .device_work import stream_of_queue
 from .messages import double, first, int32, int64, lenient, message, text
 from .sequence_state import SequenceState
 from .tracks import host_of
@@ -42,7 +43,11 @@ KEYS = ("hw_queue_iid", "stage_iid", "kernel_iid", "context", "gpu_id", "name_ii
 _BY_NAME = (
     ("memcpy", re.compile("memcpy|copy", re.I)),
     ("memset", re.compile("memset|fill", re.I)),
-    ("range", re.compile("binning|vertex|fragment|pixel|geometry|render|tiler|tiling|raster|resolve|draw", re.I)),
+    ("sync", re.compile("event|barrier|marker|fence|semaphore", re.I)),
+    (
+        "range",
+        re.compile("annotation|binning|vertex|fragment|pixel|geometry|render|tiler|tiling|raster|resolve|draw", re.I),
+    ),
 )
 
 #: Categories of stages that are kernels, and of graphics.
@@ -134,7 +139,7 @@ def _look_up(
     name = full or mangled or own_name or stage
     kind = _text(stage_entry, _STAGE["description"]).lower()
     if not context.by_ktrace or kind not in (*DEVICE_KINDS, "range"):
-        kind = _kind(stage, category, bool(kernel))
+        kind = _kind(state, stage, category, is_interned=bool(kernel))
     arguments = _arguments(context, state, kernel)
     derived = _DERIVED if context.by_ktrace else frozenset()
     place = context.tracks.queue(given.get("hw_queue_iid", -1), has_context="context" in arguments)
@@ -173,16 +178,24 @@ def _arguments(context: Context, state: SequenceState, kernel: Entry) -> dict[st
     return found | dict(_argument(context, state, message(one)) for one in kernel.get(_KERNEL["args"], []))
 
 
-def _kind(stage: str, category: int, is_interned: bool) -> str:
+def _kind(state: SequenceState, stage: str, category: int, *, is_interned: bool) -> str:
     """The kind of a stage that another tool wrote: graphics are ranges on the device, since they aren't kernels.
 
-    In traces from before categories only the name of the stage tells the kind.
+    In traces from before categories only the name of the stage tells the kind; in others COMPUTE are the kernels.
     """
     if is_interned or category == _COMPUTE:
         return "kernel"
     if category == _GRAPHICS:
         return "range"
-    return next((kind for kind, words_ in _BY_NAME if words_.search(stage)), "kernel")
+    found = next((kind for kind, words_ in _BY_NAME if words_.search(stage)), None)
+    return found or ("range" if _uses_compute(state) else "kernel")
+
+
+def _uses_compute(state: SequenceState) -> bool:
+    """Whether a sequence has a stage of the category COMPUTE: then all its kernels are such stages."""
+    specifications = f.INTERNED_DATA["gpu_specifications"]
+    entries = (entry for (table, _), entry in state.entries.items() if table == specifications)
+    return any(first(lenient(entry), _STAGE["category"], 0) == _COMPUTE for entry in entries)
 
 
 def _coded(context: Context, name: str, value: Any) -> tuple[int, int, int]:
@@ -218,6 +231,7 @@ def _place(
     graphics, entry, listed = entries["context"], entries["hw_queue_iid"], given.get("hw_queue_id")
     described = _text(entry, _STAGE["description"]) or _listed(specifications.queue_descriptions, listed)
     queue = _text(entry, _STAGE["name"]) or _listed(specifications.queues, listed)
+    stream, title = stream_of_queue(queue)
     pid = specifications.contexts.get(given.get("context", -1))
     if _GRAPHICS_CONTEXT["pid"] in graphics:
         pid = int32(first(graphics, _GRAPHICS_CONTEXT["pid"], 0))
@@ -226,14 +240,19 @@ def _place(
         "pid": pid,
         "device": int32(given.get("gpu_id", 0)),
         "context": int64(given["context"]) if "context" in given else None,
-        "track": queue or f"queue {given.get('hw_queue_iid', 0)}",
+        "stream": stream,
+        "track": None if stream is not None else queue or f"queue {given.get('hw_queue_iid', 0)}",
     }
     key = {name: value for name, value in columns.items() if value is not None}
     if api := _APIS.get(int(first(graphics, _GRAPHICS_CONTEXT["api"], 0))):
-        at = tuple(item for item in key.items() if item[0] != "track")
+        at = tuple(item for item in key.items() if item[0] not in ("stream", "track"))
         context.facts["context", at] = {"api": api} if api != "UNDEFINED" else {}
-    if described:
-        context.facts["track", tuple(key.items())] = {"description": described}
+    facts = {"description": described} if described else {}
+    if stream is not None:
+        at = tuple(item for item in key.items() if item[0] in ("host", "device", "stream"))
+        context.facts["stream", (*at, ("name", title))] = facts
+    elif facts:
+        context.facts["track", tuple(key.items())] = facts
     return context.tracks.keyed(("stage", tuple(columns.items())), **columns)
 
 

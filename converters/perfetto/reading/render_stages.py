@@ -10,7 +10,6 @@ them is looked up once for all its rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +24,11 @@ from ktrace.model.json_text import decoded
 from .. import field_numbers as f
 from .argument_values import CHUNK_TEXT, INT, JSON, STAGE_ARGUMENT, Chunk, Values, joined_values, read_values
 from .context import Context, Events
+from .device_work import stage_columns
 from .extra_rows import remember_stages
 from .interned_stages import KEYS, InternedStage, Specifications, interned_stages
 from .messages import first, lenient
-from .rows import as_args, event_batches, restore_stage
+from .rows import event_batches, restore_stage
 
 _G = f.GPU_RENDER_STAGE_EVENT
 
@@ -69,9 +69,11 @@ def read_stages(context: Context, chunk: Chunk, events: Events, specifications: 
         is_kernel = np.array([one.is_compute for one in stages], np.int64)[of[rows]]
         context.observer.observe_stages(chunk, values, events.ts[rows], is_kernel)
     shape = np.zeros(len(rows), np.int64)
-    yield from event_batches(
-        chunk, columns, shape, values, restore_stage if context.by_ktrace else partial(_plain_stage)
-    )
+    restore = restore_stage if context.by_ktrace else stage_columns
+    for batch in event_batches(chunk, columns, shape, values, restore):
+        if not context.by_ktrace:
+            context.correlations(batch)
+        yield batch
     if not context.by_ktrace:  # a trace that ktrace wrote has its links in the sidecar
         remember_stages(context, chunk, events, found, index, rows)
 
@@ -98,15 +100,6 @@ def _work(context: Context, chunk: Chunk, events: Events, found: Fields, specifi
 def _places(found: Fields, name: str) -> list[tuple[int, int]]:
     column = found.get(_G[name], LENGTH)
     return list(zip(column.start.tolist(), column.value.tolist(), strict=True))
-
-
-def _plain_stage(columns: dict[str, pa.Array], arguments: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    """Moves an argument `stream` that is an integer to the column, which replaces the name of the queue."""
-    stream = arguments.get("stream")
-    if stream is not None and pa.types.is_integer(stream.type) and not stream.null_count and "stream" not in columns:
-        columns["stream"] = arguments.pop("stream")
-        columns.pop("track", None)
-    return as_args(columns, arguments)
 
 
 def _spelled(texts: list[str | None] | list[str], index: Int64) -> pa.DictionaryArray:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +28,11 @@ from ktrace.stages.order.pairing import match
 from .. import field_numbers as f
 from .argument_values import ANNOTATION, INT, JSON, Chunk, Values, joined_values, read_values
 from .context import Context, Events
+from .device_work import as_work, rule, rules_of
 from .event_fields import BEGIN, COMPLETE, COUNTER, END, NOTHING, STATE, Parsed, parse_events
 from .extra_rows import extra_counters, flow_links, submissions
 from .messages import bits
-from .rows import as_args, event_batches, restore_event
+from .rows import Restore, event_batches, restore_event
 
 _T = f.TRACK_EVENT
 _KINDS = ["range", "range", "range", "instant", "counter", "range", "range", "instant"]
@@ -66,7 +68,17 @@ def read_foreign_events(context: Context, chunk: Chunk, events: Events) -> Itera
     context.conversion.report.used(len(used))
     used = used[~_ended_states(context, parsed)[used]]
     yield from _state_ends(context, parsed)
-    yield from _rows(context, chunk, parsed, used, None, None)
+    rules, before = rules_of(context, chunk, parsed), len(context.correlated)
+    for number in np.unique(rules[used]).tolist():
+        mine = used[rules[used] == number]
+        for batch in _rows(context, chunk, parsed, mine, None, None, partial(as_work, rule(number))):
+            context.correlations(batch)
+            yield batch
+    index = np.full(len(events), -1, np.int64)
+    index[used] = used
+    for ids, _ in context.correlated[before:]:  # flows of these events repeat the correlation
+        index[np.isin(events.id, ids)] = -1
+    yield from flow_links(context, parsed, events.id, index)
     yield from extra_counters(context, chunk, parsed.events, parsed.fields)
 
 
@@ -140,6 +152,7 @@ def _rows(
     rows: Int64,
     no_dur: Bools | None,
     begin_of: Int64 | None,
+    restore: Restore = restore_event,
 ) -> Iterator[Batch]:
     """Yields batches of those events.
 
@@ -174,9 +187,8 @@ def _rows(
     columns |= _counters(context, parsed, rows)
     values = _arguments(chunk, parsed, index)
     shape = np.minimum(event_type, COMPLETE).astype(np.int64)
-    yield from event_batches(chunk, columns, shape, values, restore_event if context.by_ktrace else as_args)
+    yield from event_batches(chunk, columns, shape, values, restore)
     if not context.by_ktrace:  # a trace that ktrace wrote has its links in the sidecar
-        yield from flow_links(context, parsed, events.id[rows], index)
         submissions(context, chunk, parsed.fields, events.id[rows], index)
 
 

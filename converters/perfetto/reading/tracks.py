@@ -179,6 +179,14 @@ class Tracks:
             name, unit = names.get(builtin, (None, None))
             track.name, track.unit = track.name or name, track.unit or unit
 
+    def title(self, uuid: int) -> str:
+        """The name of a track, or of the thread that it is; '' if it has none."""
+        track = self.descriptors.get(uuid, Descriptor())
+        thread = (
+            self.processes(uuid >> _UUID_BITS).threads.get((track.pid, track.tid), "") if track.tid is not None else ""
+        )
+        return track.name or thread
+
     def at(self, uuids: UInt64, machine: Int64) -> Int64:
         """Returns the indexes of the places of many uuids, each of a machine."""
         found = np.empty(len(uuids), np.int64)

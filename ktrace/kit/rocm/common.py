@@ -58,7 +58,7 @@ _WORK = (
     ("task", "kernel"),
 )
 
-_NUMBER = re.compile(r"(?:agent|gpu|node)?\s*(\d{1,18})", re.IGNORECASE)
+_NUMBER = re.compile(r"(?:(?:agent|gpu|node)[\s-]*)?(\d{1,18})", re.IGNORECASE)
 
 #: Counters that the GPU tab of Perfetto's UI shows as means -> the units of a device that rocprof sums them over.
 MEANS = {"GRBM_GUI_ACTIVE": "xcc", "SQ_BUSY_CYCLES": "shader_engines"}
@@ -142,7 +142,7 @@ def short_names(column: pa.Array) -> pa.Array:
 
 
 def agent(word: str | int | None) -> int | None:
-    """Returns the number of an agent: 4 for "Agent 4", "4" and 4; None for another text."""
+    """Returns the number of an agent: 4 for "Agent 4", "GPU-4", "4" and 4; None for another text."""
     if isinstance(word, int):
         return word
     found = _NUMBER.fullmatch((word or "").strip())

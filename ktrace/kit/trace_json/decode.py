@@ -19,6 +19,7 @@ from ktrace.model.arrays import Int64
 from ktrace.report import Report
 
 from .compiled_events import OF_FLOWS, CompiledEvents, Shapes, can_read
+from .dialect import EDGE
 from .events import Events, Moves, Tag, by_tag, divided, first_beyond
 from .gather import Event, Gather
 from .json_values import LONG, Raw, elements_of, events_within, key_ends, may_repeat, members_of, repeated_keys, view
@@ -198,6 +199,9 @@ class Decoder:
     def _is_folded(self, members: dict[str, Raw], args: dict[str, Raw]) -> bool:
         """Whether it is a flow of a folded category, without information of its own."""
         if args or bytes(members.get("ph", b"")) not in _FLOWS or not members.keys() - {"cat"} <= OF_FLOWS:
+            return False
+        number = bytes(members.get("id", b""))
+        if number.isdigit() and len(number) <= 18 and int(number) >= EDGE:
             return False
         category = bytes(members.get("cat", b""))
         return category[:1] == b'"' and msgspec.json.decode(category, type=str) in self.folded

@@ -21,6 +21,11 @@ How = Literal["int", "int32", "float", "text", "dims", "copy", "ordinal", "digit
 Place = Literal["host", "device"]
 
 
+#: Ids of flows from here on are edges between nodes of a graph, also in categories whose other flows repeat
+#: `correlation` (PyTorch, torch/profiler/_cupti/monitor_trace.py).
+EDGE = 1 << 40
+
+
 @dataclass(frozen=True, slots=True)
 class Into:
     """The column for an argument, and the conversion. Values that the column can't represent exactly stay in `args`."""
@@ -85,9 +90,9 @@ class Dialect:
     by the arguments of slices whose category has no rule, unless their name matches `calls`. `processes` are rules by
     the pid of slices that neither category nor arguments have a rule for; a reader finds these pids in the document.
     `names` are rules for instants by their name, `other` is for all other events. `flows` maps the category of a flow
-    to the kind of link; None if the flow repeats `correlation`. `device_pid` finds the device in a pid that is a text,
-    `stream_name` the stream in a tid or in the name of a thread. `origin` ns were subtracted from all times. `quoted`:
-    its numbers are always in quotes.
+    to the kind of link; None if the flow repeats `correlation`, unless its id is an `EDGE`. `device_pid` finds the
+    device in a pid that is a text, `stream_name` the stream in a tid or in the name of a thread. `origin` ns were
+    subtracted from all times. `quoted`: its numbers are always in quotes.
     """
 
     cats: Mapping[str, Rule]

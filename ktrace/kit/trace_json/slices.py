@@ -17,8 +17,8 @@ from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import encoded
 
 from .counters import of_events
-from .dialect import Rule
-from .draft import Draft, Task, as_text, by_word, direction, integers, valid
+from .dialect import EDGE, Rule
+from .draft import Draft, Task, as_text, by_word, direction, integers, numbered, valid
 from .events import Events
 from .places import joined, place, plain, track_of_id
 
@@ -172,12 +172,20 @@ _ROLES = {"s": 0, "t": 1, "f": 2}
 def flows(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     """s, t, f: links, attached to the enclosing slice; an f without bp "e" is attached to the next one.
 
-    Flows of a category that repeats `correlation` are folded.
+    Flows of a category that repeats `correlation` are folded; its edges between nodes of a graph are waits.
     """
     dialect, rows = task.dialect, len(events)
     kinds = ["flow", *dict.fromkeys(kind for kind in dialect.flows.values() if kind), ""]
     kind = by_word(events.columns.get("cat"), rows, lambda cat: kinds.index(dialect.flows.get(cat or "", "flow") or ""))
     folded = kind == len(kinds) - 1
+    edges = folded & _edges(events)
+    if edges.any():
+        yield from _waits_of_nodes(events.where(np.flatnonzero(edges)), task)
+        folded &= ~edges
+        kept = np.flatnonzero(~edges)
+        events, kind, folded, rows = events.where(kept), kind[kept], folded[kept], len(kept)
+        if not rows:
+            return
     if folded.any():
         task.report.used(int(folded.sum()), outcome="folded")
         if folded.all():
@@ -196,6 +204,38 @@ def flows(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     task.report.used(len(draft))
     _fill(draft)
     place(draft, rule, dialect)
+    draft.keep("dur")
+    draft.keep("s")
+    yield draft.batch("links")
+
+
+#: The places of edges: a pid is a device, a tid a stream.
+_NODE = Rule("sync", "device")
+
+
+def _edges(events: Events) -> Bools:
+    """Which flows are edges between nodes of a graph."""
+    ids = events.columns.get("id")
+    numbers = None if ids is None else numbered(ids)[0]
+    if numbers is None:
+        return np.zeros(len(events), np.bool_)
+    found: Bools = pc.fill_null(pc.greater_equal(numbers, EDGE), False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _waits_of_nodes(events: Events, task: Task) -> Iterator[Batch]:
+    """Yields the links of edges. One leaves where work ends, so that the time before is in that work."""
+    draft = Draft.of(events)
+    draft.left["ph"] = events.columns["ph"]
+    draft = task.timed(draft)
+    if not len(draft):
+        return
+    task.report.used(len(draft))
+    leaves = by_word(draft.left["ph"], len(draft), lambda word: int(word == "s"))
+    _fill(draft)
+    draft.fixed(link="wait")
+    draft.columns["ts"] = pc.subtract(draft.columns["ts"], pa.array(leaves))
+    place(draft, _NODE, task.dialect)
     draft.keep("dur")
     draft.keep("s")
     yield draft.batch("links")

@@ -123,7 +123,7 @@ def test_launches() -> None:
     for row in kernels:
         assert (row["pid"], row["device"], row["context"], row["stream"]) == (42, 0, 1, 7)
         assert (row["grid_x"], row["grid_y"], row["block_x"]) == (32, 2, 256)
-        assert row["args"] == {"registers_per_thread": 40, "arch": "sm_90", "kernel_name": "_Z4gemmPf"}
+        assert (row["registers"], row["args"]) == (40, {"arch": "sm_90", "kernel_name": "_Z4gemmPf"})
     assert Counter(end[:3] for end in arrows(path)) == Counter(
         [("launch", key, role) for key in "12" for role in ("out", "in")]
         + [("wait", "1", "in"), ("wait", "1", "in"), ("wait", "1", "out"), ("wait", "2", "in"), ("wait", "2", "out")]
