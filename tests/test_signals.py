@@ -15,9 +15,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no 
 BEGIN = """
 import gc, os, queue, signal, sys, threading, time
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a test run below nohup ignores it
-from ktrace.cli import _start
-_start.PATIENCE, _start.AGAIN = 3.0, 0.3
-told = _start.Interruption()
+from ktrace.parallel import interruption
+interruption.PATIENCE, interruption.AGAIN = 3.0, 0.3
+told = interruption.Interruption()
 told.listen()
 def say(word):
     print(word, flush=True)
