@@ -15,9 +15,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no 
 BEGIN = """
 import gc, os, queue, signal, sys, threading, time
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a test run below nohup ignores it
-from ktrace.cli import _start
-_start.PATIENCE, _start.AGAIN = 3.0, 0.3
-told = _start.Interruption()
+from ktrace.parallel import interruption
+interruption.PATIENCE, interruption.AGAIN = 3.0, 0.3
+told = interruption.Interruption()
 told.listen()
 def say(word):
     print(word, flush=True)
@@ -80,6 +80,40 @@ except KeyboardInterrupt:
 """
     done, said = run(code, signal.SIGTERM)
     assert (done, said[-1]) == (143, "told")
+
+
+def test_a_lost_interruption_is_raised_at_the_next_check_also_for_an_error() -> None:
+    code = """
+class Callback:
+    def __del__(self):
+        say("ready"); time.sleep(1)
+try:
+    with told.heeded():
+        Callback(); raise ValueError
+except KeyboardInterrupt:
+    say("told"); sys.exit(told.code)
+"""
+    done, said = run(code, signal.SIGTERM)
+    assert (done, said[-1]) == (143, "told")
+
+
+def test_no_timer_of_a_late_signal_kills_python_while_it_ends() -> None:
+    code = """
+import ktrace.cli
+ktrace.cli.INTERRUPTION = told
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(2)
+slow = Slow()
+def swallow(*_):
+    try:
+        say("ready"); time.sleep(50)
+    except KeyboardInterrupt:
+        return 0
+ktrace.cli._run = swallow
+ktrace.cli.main()
+"""
+    assert run(code, signal.SIGINT) == (0, [])
 
 
 def test_what_does_not_end_is_ended() -> None:

@@ -1,15 +1,15 @@
-"""Opens a trace with OTF2's library, and keeps its errors together.
+"""Opens a trace with OTF2's library, and merges its locations.
 
-The library calls back from C, through which no exception passes. It prints them, and its own errors, all of
-which it raises, too.
+The library's own merge ends at the first location that can't be read, and doesn't begin if the file of one is missing.
+So each location is read by itself.
 """
 
 from __future__ import annotations
 
 import ctypes
-import io
+import heapq
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import suppress
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -17,74 +17,95 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, InputError, error_text, import_extra
+from ktrace.input.boundary import report_bad_file
 from ktrace.input.source import Source, file_in
 
 from . import anchors
+from .locations import Callbacks, Location, called
 from .names import safe_name
 
-#: Events that are read at once.
-_BATCH = 4096
+#: Events that are handed out at once, and those that are held of all locations together.
+_BATCH, _HELD = 4096, 1 << 15
 
 
 class Archive:
-    """A trace of which the definitions are read. `failed` is why not all events could be read, if so."""
+    """A trace of which the definitions are read."""
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
         """Raises InputError without the library or the trace's other files, DamagedInput for bad definitions."""
         library = import_extra("otf2", "otf2", "reading OTF2", path=source.path)
+        self._low = import_module("_otf2")
         import_module("_otf2.Config").conf.lib.OTF2_Error_RegisterCallback(_SILENT, None)
-        self.failed = ""
-        anchor = safe_name(_anchor(source, conversion), self)
-        with _hushed() as printed:
-            try:
-                self._reader = library.reader.Reader(str(anchor), batch_events=_BATCH)
-            except Exception as error:
-                raise DamagedInput(
-                    f"OTF2's library can't read it: {_reason(error, printed)}",
-                    path=source.path,
-                    expected="an OTF2 trace, whole",
-                    remedy="copy the whole folder again; otf2-print of OTF2 names the place",
-                ) from error
+        self._anchor, self._report = _anchor(source, conversion), conversion.report
+        try:
+            with called():
+                self._reader = library.reader.Reader(str(safe_name(self._anchor, self)))
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise _damaged(error_text(error), source.path) from error
         self.definitions = self._reader.definitions
 
     @property
     def creator(self) -> str:
         """The program that wrote it, with its version; empty where it doesn't say."""
-        return import_module("_otf2").Reader_GetCreator(self._reader.handle) or ""
+        return self._low.Reader_GetCreator(self._reader.handle) or ""
 
     def events(self) -> Iterator[list[tuple[Any, Any]]]:
         """Yields events with their locations in the order of their times, many at once.
 
-        Ends where the library can't read on, for the reason in `failed`.
+        Reports locations that can't be read, or not to their end. Raises DamagedInput if nothing can be read of any.
         """
-        events = iter(self._reader.events)
-        while not self.failed:
-            with _hushed() as printed:
-                try:
-                    batch = list(islice(events, _BATCH))
-                except Exception as error:
-                    batch = list(getattr(self._reader.events, "buffer", ()))
-                    self.failed = _reason(error, printed)
-            if not batch:
-                return
+        callbacks = Callbacks(self.definitions)
+        locations = [Location(self._reader.handle, one, callbacks) for one in self.definitions.locations]
+        self._open(locations)
+        size = max(1, min(_BATCH, _HELD // max(1, len(locations))))
+        merged = heapq.merge(*(one.events(size) for one in locations), key=lambda pair: pair[1].time)
+        while batch := list(islice(merged, _BATCH)):
             yield batch
+        self._tell([one for one in locations if one.failed], any(one.taken for one in locations))
+
+    def _open(self, locations: list[Location]) -> None:
+        """Opens the files of all locations: their own definitions, if the trace has such, and their events."""
+        low, handle = self._low, self._reader.handle
+        for one in locations:
+            low.Reader_SelectLocation(handle, one.ref)
+        for opened in (low.Reader_OpenDefFiles, low.Reader_OpenEvtFiles):
+            with suppress(low.Error), called():  # each location finds out which of its files is missing
+                opened(handle)
+        defined = [one.define() for one in locations]
+        for one, is_defined in zip(locations, defined, strict=True):
+            if any(defined) and not is_defined:
+                one.failed = f"{one.ref}.def, which says what its events mean, is missing or isn't one of OTF2"
+            if not one.failed:
+                one.open()
+
+    def _tell(self, bad: list[Location], has_any: bool) -> None:
+        """Reports locations that couldn't be read, or not to their end. Raises DamagedInput if no event was read."""
+        for one in bad:
+            path = str(self._anchor.with_suffix("") / f"{one.ref}.evt")
+            if not has_any:
+                raise _damaged(one.failed, path)
+            if one.taken:
+                stated = f" of {one.stated:,}" if one.stated else ""
+                self._report.issue("cut", f"{path}: after {one.taken:,}{stated} events", one.failed, 0)
+            else:
+                self._report.record(one.stated)
+                report_bad_file(self._report, path, _damaged(one.failed), one.stated)
 
     def close(self) -> None:
         """Closes its files."""
-        with _hushed():
+        with called():
             self._reader.close()
 
 
-@contextmanager
-def _hushed() -> Iterator[io.StringIO]:
-    """What callbacks of the library print: an exception that they raise ends the reading, too."""
-    with redirect_stderr(io.StringIO()) as printed:
-        yield printed
-
-
-def _reason(error: Exception, printed: io.StringIO) -> str:
-    """Why the library can't read on: the exception of a callback, if there was one."""
-    return "; ".join([error_text(error), *printed.getvalue().strip().splitlines()[-1:]])
+def _damaged(why: str, path: str | None = None) -> DamagedInput:
+    return DamagedInput(
+        f"OTF2's library can't read it: {why}",
+        path=path,
+        expected="an OTF2 trace, whole",
+        remedy="copy the whole folder again; otf2-print of OTF2 names the place",
+    )
 
 
 def _anchor(source: Source, conversion: Conversion) -> Path:

@@ -56,8 +56,6 @@ class _Reading:
             for location, event in batch:
                 self._event(self._places.of[location], event)
                 yield from self._rows.ready()
-        if self._archive.failed:
-            report.issue("cut", f"{name}: after {report.reader.taken:,} events", self._archive.failed, 0)
         self._end(name)
         yield from self._rows.rest()
 

@@ -5,7 +5,7 @@ Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression
 Commands: convert, merge, view, summary, diff, query, mcp, batch, cache, info, map, formats, schema, validate,
 completion, new_format, check_format. They share `_options` (options and the completion of their values), `_console`
 (printing, also of tables and of what was noted, repaired or skipped), `_programs` (JSON for programs) and `_start`
-(Ctrl-C, the allocator, pyarrow without pandas).
+(the allocator, pyarrow without pandas).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import NoReturn
 import click
 
 from ktrace import __version__
-from ktrace.cli._start import INTERRUPTION
 from ktrace.errors import UsageError
+from ktrace.parallel.interruption import INTERRUPTION
 
 #: Command -> what it does, for the list of commands; listing the commands imports no module of theirs.
 COMMANDS = {
@@ -136,6 +136,8 @@ def main() -> NoReturn:
         if debug:
             raise
         _leave(_explain(error))
+    if INTERRUPTION.told:  # too late to matter; its timer would end Python while that cleans up
+        _leave(code)
     sys.exit(code)
 
 

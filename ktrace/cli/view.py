@@ -17,8 +17,9 @@ from ktrace.cli._options import (
     overwrite_option,
     selection_options,
 )
-from ktrace.cli._start import INTERRUPTION, import_pyarrow, keep_freed_memory
+from ktrace.cli._start import import_pyarrow, keep_freed_memory
 from ktrace.errors import KtraceError
+from ktrace.parallel.interruption import INTERRUPTION
 from ktrace.pipeline.selection import ReadOptions, Selection
 
 if TYPE_CHECKING:

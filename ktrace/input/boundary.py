@@ -3,7 +3,7 @@
     KtraceError                       passes: it names file, place, expectation and remedy already
     OSError of the system             InputError: the disk, the network, the space for temporary files
     AssertionError                    InternalError: an invariant of a reader is broken
-    MemoryError, KeyboardInterrupt    pass: they say nothing of the input
+    MemoryError, KeyboardInterrupt    pass: they say nothing of the input; so does an interruption that was swallowed
     anything else                     DamagedInput, with the place; `--debug` shows the original exception
 
 Readers handle bad values themselves and skip the record. What arrives here as anything but a KtraceError is therefore a
@@ -21,6 +21,7 @@ from copy import deepcopy
 from typing import Protocol, TypeVar
 
 from ktrace.errors import DamagedInput, InputError, InternalError, KtraceError, error_text
+from ktrace.parallel.interruption import INTERRUPTION
 from ktrace.report import Ledger, Report
 
 _Item = TypeVar("_Item")
@@ -53,7 +54,8 @@ def input_faults(path: str, fmt: Named | None = None, report: Report | None = No
     if report:
         report.at = None
     try:
-        yield
+        with INTERRUPTION.heeded():
+            yield
     except DamagedInput as error:
         error.path = error.path or path
         raise

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 from ktrace.errors import OutputError
 from ktrace.model.batch import RECORDS
 from ktrace.output.swap import is_ours, recover, swap_files
+from ktrace.parallel.interruption import INTERRUPTION
 from ktrace.parallel.threads import WriteBehind
 from ktrace.scratch import Held, make, name_for, remove, system_folder
 
@@ -236,6 +237,7 @@ def writing(sink: AnyOutput) -> Iterator[AnyOutput]:
         with disk_errors(sink.path):
             sink.make()
             yield sink
+            INTERRUPTION.check()
             sink.commit()
     except BaseException:
         sink.abort()

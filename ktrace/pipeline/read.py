@@ -28,6 +28,7 @@ from ktrace.input.source import Source, printable
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
+from ktrace.parallel.interruption import INTERRUPTION
 from ktrace.pipeline.selection import Selection, kept_batches, mapped_format
 from ktrace.report import Report
 from ktrace.stages.names import with_decoded_names
@@ -97,8 +98,7 @@ def read_batches(
 def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None) -> Iterator[Batch]:
     """Yields the batches of one input and counts their rows. Nothing is said of an input whose first batch fails."""
     source, fmt = open_input(one, conversion.label, conversion)
-    report = conversion.report
-    batches = _rows(source, fmt, conversion, pushdown, part)
+    report, batches = conversion.report, _rows(source, fmt, conversion, pushdown, part)
     # Closed at once where reading stops: Python 3.10 would keep the reader, and its child, until garbage is collected.
     with unchanged(source.path), input_faults(source.path, fmt, report), closing(batches):  # later stages raise outside
         first = next(batches, None)
@@ -109,6 +109,7 @@ def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteR
             report.rows[batch.record] += len(batch)
             if batch.record == "events" and len(batch):
                 report.timed.add(conversion.label)
+            INTERRUPTION.check()
             yield with_decoded_names(batch)
 
 

@@ -6,13 +6,14 @@ import json
 import shutil
 import sys
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import SAMPLES
 
 from ktrace.converters.otf2 import probe
-from ktrace.errors import DamagedInput, InputError
+from ktrace.errors import DamagedInput, InputError, StrictFailure
 from ktrace.input.format import Score
 from ktrace.input.source import Sample
 from ktrace.pipeline.read import read_batches
@@ -150,6 +151,101 @@ def test_events_before_a_damage_are_kept(tmp_path: Path, capfd: pytest.CaptureFi
     with pytest.raises(DamagedInput, match="OTF2's library can't read it"):
         list(read_batches([str(run)], Report()))
     assert capfd.readouterr().err == ""  # the library prints nothing
+
+
+def without(file: Path) -> None:
+    file.unlink()
+
+
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def overwritten(file: Path) -> None:
+    file.write_bytes(bytes(range(256)) * 8)
+
+
+def a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def cut_in_its_head(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:20])
+
+
+@pytest.mark.parametrize("suffix", ["evt", "def"])
+@pytest.mark.parametrize("damage", [without, emptied, overwritten, a_folder, cut_in_its_head])
+def test_the_others_are_read_without_a_location(tmp_path: Path, damage: Callable[[Path], None], suffix: str) -> None:
+    """Of a location that has no own definitions while others have, the events aren't believed either."""
+    if (damage, suffix) == (cut_in_its_head, "def"):
+        pytest.skip("the own definitions of the samples are empty: a head alone is whole")
+    run, report = copy(tmp_path), Report()
+    damage(run / "traces" / f"1.{suffix}")
+    found = Trace(read_batches([str(run)], report), report).events
+    whole = read(RANKS).events
+    lost = (whole.pid.eq(1) & whole.tid.eq(0)).fillna(False)
+    assert sorted(found.name) == sorted(whole.name[~lost])
+    assert report.reader.balanced()
+    assert report.issues["bad-file"].rows == 19  # of 57: those of the location by its definition
+    assert report.reader.taken == 57
+    assert report.issues["bad-file"].places[0][0] == str(run / "traces" / "1.evt")
+
+
+def test_a_location_that_is_missing_is_an_error_if_strict(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(ROCPROFV3, tmp_path / "run"))
+    list(read_batches([str(run)], Report(strict=True)))
+    (run / "40_results" / "1.evt").unlink()
+    with pytest.raises(StrictFailure, match="A file of the folder can't be read"):
+        list(read_batches([str(run)], Report(strict=True)))
+
+
+def test_a_damaged_location_ends_alone(tmp_path: Path) -> None:
+    run, report = copy(tmp_path), Report()
+    for number in (0, 3):
+        file = run / "traces" / f"{number}.evt"
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    list(read_batches([str(run)], report))
+    assert report.issues["cut"].places[0][0] == f"{run / 'traces' / '0.evt'}: after 9 of 22 events"
+    assert report.issues["cut"].places[1][0] == f"{run / 'traces' / '3.evt'}: after 2 of 6 events"
+    assert report.reader.taken == 57 - 13 - 4
+    assert report.reader.balanced()
+
+
+def test_fewer_events_than_are_stated_are_a_cut(tmp_path: Path) -> None:
+    """A byte 0 where an event begins is the end of the events, as the library sees it."""
+    run, report = copy(tmp_path), Report()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("otf2.definitions.Location.number_of_events", 30)
+        list(read_batches([str(run)], report))
+    assert report.issues["cut"].places[0] == (
+        f"{run / 'traces' / '0.evt'}: after 22 of 30 events",
+        "the file ends too early",
+    )
+
+
+def test_a_trace_without_any_location_is_refused(tmp_path: Path) -> None:
+    run = copy(tmp_path)
+    shutil.rmtree(run / "traces")
+    with pytest.raises(DamagedInput, match="the file is missing") as caught:
+        list(read_batches([str(run)], Report()))
+    assert caught.value.path == str(run / "traces" / "0.evt")
+
+
+def test_an_error_in_a_callback_ends_its_location_with_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the library's package catches and prints, and one that it raises itself, which only ctypes sees."""
+
+    def fail(*_: object) -> None:
+        raise LookupError("no such metric")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("otf2.events.Metric._construct", fail)
+        report = Report()
+        list(read_batches([str(RANKS)], report))
+        assert [why for _, why in report.issues["cut"].places] == ["LookupError: no such metric"] * 2
+    monkeypatch.setitem(vars(sys.modules["_otf2.EvtReaderCallbacks"]), "CALLBACK_SUCCESS", 0)
+    list(read_batches([str(RANKS)], report := Report()))
+    assert {why for _, why in report.issues["cut"].places} == {"AttributeError: 'int' object has no attribute 'value'"}
 
 
 def test_what_else_is_in_the_folder_is_noted(tmp_path: Path) -> None:

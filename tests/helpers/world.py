@@ -32,7 +32,7 @@ class Done:
 
 def run(arguments: Sequence[object], *, before: Callable[[], object] | None = None, stdin: bytes = b"") -> Done:
     """Runs `ktrace` with these arguments in a child; `before` is called in the child first."""
-    import ktrace.cli._start as signals
+    import ktrace.parallel.interruption as signals
     from ktrace.cli import main
 
     _preload()
