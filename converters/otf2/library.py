@@ -37,9 +37,10 @@ class Archive:
         self._low = import_module("_otf2")
         import_module("_otf2.Config").conf.lib.OTF2_Error_RegisterCallback(_SILENT, None)
         self._anchor, self._report = _anchor(source, conversion), conversion.report
+        name = safe_name(self._anchor, self)
         try:
             with called():
-                self._reader = library.reader.Reader(str(safe_name(self._anchor, self)))
+                self._reader = library.reader.Reader(str(name))
         except MemoryError:
             raise
         except Exception as error:
