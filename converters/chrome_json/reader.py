@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,8 +136,8 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
         yield from _samples(found, conversion, names)
 
 
-#: Stacks of a batch; each has the frames of those around it.
-_STACKS = 256
+#: About how many bytes the facts of a batch have: each stack has the frames of those around it.
+_TEXT = 16 << 20
 
 
 def _facts(found: Member, conversion: Conversion, names: dict[str, str]) -> Iterator[Batch]:
@@ -152,8 +151,15 @@ def _facts(found: Member, conversion: Conversion, names: dict[str, str]) -> Iter
         frames = {key: frame for key, frame in value.items() if isinstance(frame, dict)}
         names.update((key, frame["name"]) for key, frame in frames.items() if isinstance(frame.get("name"), str))
         rows = ({"entity": "stack", "name": key, "facts": facts} for key, facts in _stacks(value, conversion))
-    fixed = {"source": conversion.label, "id": found.byte}
-    while some := [fixed | row | {"facts": dump_json(row["facts"])} for row in islice(rows, _STACKS)]:
+    some, size = list[dict[str, Any]](), 0
+    for row in rows:
+        row |= {"source": conversion.label, "id": found.byte, "facts": dump_json(row["facts"])}
+        some.append(row)
+        size += len(row["facts"])
+        if size > _TEXT:
+            yield to_batch("catalog", fitted_facts(some))
+            some, size = [], 0
+    if some:
         yield to_batch("catalog", fitted_facts(some))
 
 
