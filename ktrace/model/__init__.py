@@ -5,6 +5,7 @@ row_builder    builds batches row by row
 fitting        rows with values that don't fit their columns, and integers that fit 64 bits
 catalog        facts about sources, processes, devices, streams and clocks
 tracks         tracks and processes, with the names that a timeline shows
+text_sizes     the bytes of text in batches, whose size is bounded
 masks          which rows of a batch satisfy a condition
 arrays         names for the types of numpy arrays
 json_rows      JSON texts of many rows, from columns

@@ -207,19 +207,19 @@ class Paths:
 
     def add_host(self, path: Int64, host: Int64, own: Int64) -> None:
         """Adds spans with these paths."""
-        figures = self._room()
+        figures = self._grown()
         _add(figures.calls, path, np.ones(len(path), np.int64))
         _add(figures.host, path, host)
         _add(figures.host_own, path, own)
 
     def add_work(self, path: Int64, dur: Int64) -> None:
         """Adds device work that was launched on these paths."""
-        figures = self._room()
+        figures = self._grown()
         _add(figures.own, path, dur)
         _add(figures.launched_own, path, np.ones(len(path), np.int64))
 
-    def _room(self) -> Figures:
-        """The figures, with room for all paths so far; it doubles, since sources come one by one."""
+    def _grown(self) -> Figures:
+        """The figures, long enough for all paths so far; they double, since sources come one by one."""
         if len(self._figures.calls) < len(self):
             self._figures = self._figures.extended(2 * len(self))
         return self._figures

@@ -28,7 +28,7 @@ Found = TypeVar("Found")
 _NOTHING = -1
 
 #: So many rows are kept for other questions, some 200 bytes each; a source counts as so many rows more.
-_ROOM, _OVERHEAD = 1 << 18, 64
+_MOST, _OVERHEAD = 1 << 18, 64
 
 
 class Work:
@@ -51,7 +51,7 @@ class Work:
         self.work_places = _Places.of(self.shapes, numbers).completed(self.thread_places)
         self._kept: dict[str, Events] = {}
         self._last: Events | None = None
-        self._room = _ROOM
+        self._left = _MOST
 
     @cached_property
     def operations(self) -> list[str | None]:
@@ -101,8 +101,8 @@ class Work:
             return self._kept[source]
         if self._last is None or self._last.source != source:
             self._last = Events(self, source)
-            self._room -= len(self._last) + _OVERHEAD
-            if self._room >= 0:
+            self._left -= len(self._last) + _OVERHEAD
+            if self._left >= 0:
                 self._kept[source] = self._last
         return self._last
 
