@@ -211,8 +211,8 @@ LIMIT = 1 << 62
 #: Batches with the same columns are joined up to this number of rows.
 BATCH_ROWS = 65_536
 
-#: How many times `BATCH_ROWS` rows with different columns may wait.
-_MOST_WAITING = 4
+#: How many times `BATCH_ROWS` rows with different columns may wait; and about how many bytes rows may have in memory.
+_MOST_WAITING, _MOST_BYTES = 4, 64 << 20
 
 _TYPES: dict[str, pa.DataType] = {field.name: field.type for field in arrow_schema("events")} | INTERNAL
 _REQUIRED = {field.name for field in arrow_schema("events") if not field.nullable}
@@ -231,7 +231,8 @@ class EventStore:
         self._tracks = tracks
         self._batches = Batches(spill, "events")
         self._pending: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
-        self._waiting = 0
+        self._waiting = 0  # rows
+        self._bytes = self._total = 0  # of these rows; of all that is kept
         self.keys = Runs(spill, "keys", [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("track", "i4"), ("flags", "u2")])
         self.halves = Runs(
             spill, "halves", [("ts", "i8"), ("id", "i8"), ("place", "i8"), ("track", "i4"), ("end", "?")]
@@ -249,9 +250,10 @@ class EventStore:
         alike = self._pending.setdefault(tuple(numbered.schema.names), [])
         alike.append(numbered)
         self._waiting += numbered.num_rows
+        self._bytes += numbered.nbytes
         if sum(part.num_rows for part in alike) >= BATCH_ROWS:
             self._keep(self._pending.pop(tuple(numbered.schema.names)))
-        elif self._waiting >= _MOST_WAITING * BATCH_ROWS:
+        elif self._waiting >= _MOST_WAITING * BATCH_ROWS or self._bytes > _MOST_BYTES:
             self.flush()
 
     def _numbered(self, columns: pa.RecordBatch) -> pa.RecordBatch:
@@ -264,6 +266,11 @@ class EventStore:
         }
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
+    def at_once(self, rows: int) -> int:
+        """How many rows to gather at once: `rows`, or fewer where they are large."""
+        size = self._total // max(1, len(self.keys))
+        return max(1, min(rows, _MOST_BYTES // max(1, size)))
+
     def flush(self) -> None:
         """Keeps the batches that still wait to be joined with others that have the same columns."""
         waiting = list(self._pending.values())
@@ -274,6 +281,7 @@ class EventStore:
     def _keep(self, parts: list[pa.RecordBatch]) -> None:
         columns = join(parts, self.words)
         self._waiting -= columns.num_rows
+        self._bytes -= sum(part.nbytes for part in parts)
         track = self._tracks.index(columns)
         ts = columns.column("ts").to_numpy()
         if np.any(ts[1:] < ts[:-1]):
@@ -281,6 +289,7 @@ class EventStore:
             columns, track, ts = columns.take(pa.array(order)), track[order], ts[order]
         self._append_keys(columns, track, ts)
         self._batches.append(columns)
+        self._total += columns.nbytes
 
     def _append_keys(self, columns: pa.RecordBatch, track: Int32, ts: Int64) -> None:
         id_ = columns.column("id").to_numpy()

@@ -233,7 +233,8 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
             report.issue(kind, "timeline", rows=rows)
 
     shown, numbers = _shown(tracks, ordered)
-    ordered_batches = _OrderedBatches(store, pairs, ordered, ends, numbers, on_device, spill, size)
+    at_once = store.at_once(size)
+    ordered_batches = _OrderedBatches(store, pairs, ordered, ends, numbers, on_device, spill, at_once)
     return Timeline(catalog, shown, start, end, ordered_batches.batches, links.rows)
 
 

@@ -207,4 +207,4 @@ def _slices(
         if len(rows):
             ledger.given += len(rows)
             finisher = Finisher(store, pairs, rows, low, high)
-            yield from (finisher.finished(start, stop).batch() for start, stop in pieces(len(rows), size))
+            yield from (finisher.finished(*piece).batch() for piece in pieces(len(rows), store.at_once(size)))
