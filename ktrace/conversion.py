@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from ktrace.report import Report
 
 
+def _unbounded(size: int) -> None:
+    """Counts nothing: what is read isn't a whole input of somebody."""
+
+
 @dataclass
 class Conversion:
     """The settings of one conversion, and the report that it fills.
@@ -26,6 +30,9 @@ class Conversion:
         Called with the number of input bytes each time some were read.
     jobs
         Number of processes that may work.
+    expanded
+        Called with the number of bytes that references in the input gave, such as a stack of frames that others share;
+        raises DamagedInput beyond the limits.
     """
 
     report: Report
@@ -34,3 +41,4 @@ class Conversion:
     options: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[int], None] | None = None
     jobs: int = 1
+    expanded: Callable[[int], None] = _unbounded

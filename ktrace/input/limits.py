@@ -3,11 +3,12 @@
     ktrace convert big.json -o big.perfetto --limits value=2GiB
     ktrace.convert("big.json", "big.perfetto", limits="value=2GiB,ratio=none")
 
-line       bytes of one line of a text, and of one row of a CSV
-value      bytes of one value: an event of a JSON, a cell of a database, a compressed packet once it is decompressed
-unpacked   bytes that any compressed input may give
-ratio      bytes that it may give beyond these, for each byte that is stored
-depth      how deep compressed packets may be nested in compressed packets
+line         bytes of one line of a text, and of one row of a CSV
+value        bytes of one value: an event of a JSON, a cell of a database, a compressed packet once it is decompressed
+unpacked     bytes that any compressed input may give
+references   bytes that references may give: frames of which many stacks consist, a text that many rows name
+ratio        bytes that either may give beyond these, for each byte that is stored
+depth        how deep compressed packets may be nested in compressed packets
 
 The defaults are far above what profilers write, and far below what one machine has. All are here, and here alone.
 
@@ -58,6 +59,7 @@ class Limits:
     value: int = 256 << 20
     unpacked: int = 256 << 20
     ratio: int = 500
+    references: int = 64 << 20
     depth: int = 4
 
     def replace(self, text: str) -> Limits:
@@ -81,6 +83,12 @@ class Limits:
         if given > self.unpacked and given > stored * self.ratio:
             what = f"{sized(stored)} of compressed data give {sized(given)} and more"
             raise exceeded("ratio", f"{what}, {given // max(stored, 1):,} times as much", path, None, self)
+
+    def check_references(self, given: int, stored: int, path: str | None) -> None:
+        """Raises DamagedInput where references in `stored` bytes gave so many that they are a bomb."""
+        if given > self.references and given > stored * self.ratio:
+            what = f"references in {sized(stored)} give {sized(given)} and more"
+            raise exceeded("references", what, path, None, self)
 
     def lines(self, stream: BinaryIO, size: int, number: int = 1) -> bytes:
         """Returns whole lines of about `size` bytes, b"" at the end; `number` is that of the first one.
@@ -126,6 +134,7 @@ def exceeded(
     more = "none" if name in ("ratio", "depth") else sized(4 * limit).replace(" ", "").removesuffix("bytes")
     shown = {"ratio": f"at most {limit:,} times what is stored, above {sized(limits.unpacked)}"}
     shown |= {"depth": f"at most {limit:,} levels"}
+    shown |= {"references": f"at most {sized(limit)}, or {limits.ratio:,} times what is stored"}
     return DamagedInput(
         what,
         path=path,
@@ -149,6 +158,19 @@ def _parsed(name: str, text: str) -> int:
         expected = "a whole number from 1 on, or none" if is_plain else "a size, such as 512MiB or 4GB, or none"
         raise UsageError(f"'{text}' isn't a value of the limit '{name}'", expected=expected, remedy=_EXAMPLE)
     return int(size)
+
+
+class References:
+    """The bytes that references in an input gave. `stored` returns how many it has; it is asked once they are many."""
+
+    def __init__(self, path: str, stored: Callable[[], int]) -> None:
+        self._path, self._stored, self._given, self._limits = path, stored, 0, current()
+
+    def give(self, size: int) -> None:
+        """Counts bytes. Raises DamagedInput if there are more than the limits allow."""
+        self._given += size
+        if self._given > self._limits.references:
+            self._limits.check_references(self._given, self._stored(), self._path)
 
 
 DEFAULT = Limits()

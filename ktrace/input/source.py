@@ -25,7 +25,7 @@ from typing import IO, BinaryIO
 from ktrace.errors import InputError, import_extra
 from ktrace.input.boundary import input_faults
 from ktrace.input.compression import PACKED, codec_of, member_name, split_member, text_encoding, unpacked
-from ktrace.input.limits import copied, temporary_copy
+from ktrace.input.limits import NONE, copied, temporary_copy
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
 from ktrace.naming.alike import near
 
@@ -168,6 +168,18 @@ class Source:
     def size(self) -> int | None:
         """The stored size of the input in bytes, None if it isn't known."""
         return None if self._file == "-" or "://" in self._file else Path(self._file).stat().st_size
+
+    @cached_property
+    def stored(self) -> int:
+        """The stored bytes of the input, of a folder those of all its files; as good as infinite if not known."""
+        if self.is_folder and "://" not in self.path:
+            return sum((Path(self.path) / name).stat().st_size for name in self._listing())
+        if self.is_folder:
+            return NONE
+        if self.size:
+            return self.size
+        with self._raw() as raw:
+            return raw.seek(0, os.SEEK_END) if raw.seekable() else NONE
 
     def sample(self) -> Sample:
         """Returns the sample for the probes. Raises InputError for whatever keeps it from being read."""

@@ -41,6 +41,7 @@ class Catalog:
     def __init__(self) -> None:
         self._entries: dict[Key, Entry] = {}
         self._of: dict[str, list[Entry]] = {}
+        self._frames: dict[str, str] = {}  # the texts of frames, which stacks share
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
@@ -65,7 +66,10 @@ class Catalog:
             if row.get(column) is not None:
                 setattr(entry, column, row[column])
         if row.get("facts"):
-            entry.facts.update(load_object(row["facts"]))
+            facts = load_object(row["facts"])
+            if row["entity"] == "stack" and isinstance(frames := facts.get("frames"), list):
+                facts["frames"] = [self._frames.setdefault(one, one) if type(one) is str else one for one in frames]
+            entry.facts.update(facts)
         entry.extra.update({name: value for name, value in row.items() if name not in known and value is not None})
 
     def _insert(self, key: Key, entry: Entry) -> None:

@@ -13,6 +13,7 @@ from ktrace.model.batch import INTERNAL, RECORDS, Batch, arrow_schema
 from ktrace.model.fitting import MISFITS, fitted
 from ktrace.model.json_text import decoded, dump_json, encoded, load_json
 from ktrace.model.masks import each_source
+from ktrace.model.text_sizes import MOST, row_texts
 
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion
@@ -33,6 +34,7 @@ class RowBuilder:
     def __init__(self, conversion: Conversion, *, first_id: int = 1) -> None:
         self._conversion = conversion
         self._pending: dict[str, list[dict[str, Any]]] = {record: [] for record in RECORDS}
+        self._json = 0  # characters of arguments and facts that wait
         self._next = first_id
 
     def event(self, kind: str, name: str, *, ts: int, timing: str = "measured", **columns: Any) -> int:
@@ -60,6 +62,8 @@ class RowBuilder:
         for name in ("args", "facts"):
             if isinstance(row.get(name), dict):
                 row[name] = dump_json(row[name]) if row[name] else None
+            if isinstance(row.get(name), str):
+                self._json += len(row[name])
         row.setdefault("source", self._conversion.label)
         identity: int = row.setdefault("id", self._next)
         self._next = max(self._next, identity + 1)
@@ -71,13 +75,19 @@ class RowBuilder:
         self._next += 1
         return self._next - 1
 
+    def expanded(self, size: int) -> None:
+        """Counts bytes that references in the input gave. Raises DamagedInput beyond the limits."""
+        self._conversion.expanded(size)
+
     def begin_at(self, identity: int) -> None:
         """Gives the rows that follow this id and those after it, which no other row may have."""
         self._next = identity
 
     def ready(self) -> Iterator[Batch]:
-        """Yields the batches that are full."""
+        """Yields the batches that are full, and all if they have much text."""
         size = self._conversion.batch_rows
+        if self._json > MOST:
+            yield from self.rest()
         for record, rows in self._pending.items():
             while len(rows) >= size:
                 yield from self._fitting(record, rows[:size])
@@ -85,6 +95,7 @@ class RowBuilder:
 
     def rest(self) -> Iterator[Batch]:
         """Yields all remaining rows."""
+        self._json = 0
         yield from self.ready()
         for record, rows in self._pending.items():
             if rows:
@@ -92,7 +103,12 @@ class RowBuilder:
                 rows.clear()
 
     def _fitting(self, record: str, rows: list[dict[str, Any]]) -> Iterator[Batch]:
-        """Yields the rows as a batch, without those that can't be in it."""
+        """Yields the rows as a batch, of much text as several, without those that can't be in it."""
+        if len(rows) > 1 and row_texts(rows) > MOST:
+            half = len(rows) // 2
+            yield from self._fitting(record, rows[:half])
+            yield from self._fitting(record, rows[half:])
+            return
         try:
             yield to_batch(record, rows)
             return

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, KtraceError
@@ -20,7 +20,7 @@ from ktrace.input.capabilities import ByteRange, Pushdown
 from ktrace.input.detection import by_name, choose
 from ktrace.input.expand import Input, expanded, labels, open_input, paths_of
 from ktrace.input.format import Format
-from ktrace.input.limits import in_force
+from ktrace.input.limits import References, in_force
 from ktrace.input.mapping import mapping_of
 from ktrace.input.relabel import Labels
 from ktrace.input.snapshot import unchanged
@@ -28,6 +28,7 @@ from ktrace.input.source import Source, printable
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
+from ktrace.model.text_sizes import bounded
 from ktrace.parallel.interruption import INTERRUPTION
 from ktrace.pipeline.selection import Selection, kept_batches, mapped_format
 from ktrace.report import Report
@@ -98,19 +99,22 @@ def read_batches(
 def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None) -> Iterator[Batch]:
     """Yields the batches of one input and counts their rows. Nothing is said of an input whose first batch fails."""
     source, fmt = open_input(one, conversion.label, conversion)
+    conversion.expanded = References(source.path, lambda: source.stored).give
     report, batches = conversion.report, _rows(source, fmt, conversion, pushdown, part)
     # Closed at once where reading stops: Python 3.10 would keep the reader, and its child, until garbage is collected.
     with unchanged(source.path), input_faults(source.path, fmt, report), closing(batches):  # later stages raise outside
         first = next(batches, None)
         report.inputs.append({"path": one.path, "format": fmt.name, "source": source.label})
         if not fmt.writes:  # A canonical input brings its own facts.
-            yield to_batch("catalog", [_source_fact(source, fmt)])
+            facts = dump_json({"path": printable(source.path), "format": fmt.name})
+            about = {"entity": "source", "source": source.label, "id": 0, "name": source.label, "facts": facts}
+            yield to_batch("catalog", [about])
         for batch in batches if first is None else chain([first], batches):
             report.rows[batch.record] += len(batch)
             if batch.record == "events" and len(batch):
                 report.timed.add(conversion.label)
             INTERRUPTION.check()
-            yield with_decoded_names(batch)
+            yield from bounded(with_decoded_names(batch), conversion.expanded)
 
 
 class _OwnCaptures:
@@ -147,11 +151,6 @@ def _rows(
     else:
         batches = fmt.batches(source, conversion)
     yield from batches
-
-
-def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:
-    facts = dump_json({"path": printable(source.path), "format": fmt.name})
-    return {"entity": "source", "source": source.label, "id": 0, "name": source.label, "facts": facts}
 
 
 def read_selected(
