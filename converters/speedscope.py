@@ -72,6 +72,9 @@ _PROCESS = re.compile(r"rbspy profile - pid (?P<pid>\d{1,18})")
 #: Numbers are below this.
 _LIMIT = 1 << 62
 
+#: Frames of stacks that are held, so that those that come again aren't made again.
+_HELD = 1 << 21
+
 #: The name of a frame that has none.
 NO_NAME = "[no name]"
 
@@ -134,6 +137,7 @@ class _Reading:
         self._rows, self._report = rows, conversion.report
         self._stacks = Stacks(rows)
         self._known: dict[tuple[int, ...], tuple[str, tuple[str, ...]]] = {}
+        self._held = 0
 
     def profile(self, number: int, profile: Any) -> Iterator[None]:
         """Adds the rows of a profile, and yields after each."""
@@ -261,6 +265,10 @@ class _Reading:
         """The name of the innermost frame, and the texts of all."""
         known = self._known.get(stack)
         if known is None:
+            self._held += len(stack)
+            if self._held > _HELD:
+                self._known.clear()
+                self._held = 0
             name = self._frames[stack[-1]].name if stack else NO_STACK
             known = self._known[stack] = name, tuple(self._frames[number].text for number in stack)
         return known

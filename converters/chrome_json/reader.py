@@ -40,7 +40,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.fitting import fitted_facts
 from ktrace.model.json_text import decoded, dump_json, load_json
 from ktrace.model.masks import words_in
-from ktrace.model.row_builder import RowBuilder, to_batch, to_rows
+from ktrace.model.row_builder import RowBuilder, to_batch
 
 from .read_back import Head, read_head, rows_back
 
@@ -117,16 +117,14 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
         yield from head.catalog()
         yield from read_document(source, conversion, partial(rows_back, head), lambda found, conversion: ())
         return
-    facts: list[Batch] = []
     samples: list[Member] = []
-    profiles = _Profiles(conversion)
+    profiles, names = _Profiles(conversion), dict[str, str]()
 
     def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
         if found.key == "samples" and found.text.startswith(b"["):
             samples.append(found)
-        else:
-            facts.extend(_facts(found, conversion))
-        return ()
+            return ()
+        return _facts(found, conversion, names)
 
     facts_text = dump_json({"path": printable(source.path), "format": "chrome"})
     label = conversion.label
@@ -134,31 +132,35 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
     for batch in read_document(source, conversion, mapper(DIALECT), member, part=part):
         yield profiles.without(batch)
     yield from profiles.rows()
-    yield from facts
     for found in samples:
-        yield from _samples(found, conversion, _innermost(facts))
+        yield from _samples(found, conversion, names)
 
 
-def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
-    """Returns the facts in a member of the document."""
+#: About how many bytes the facts of a batch have: each stack has the frames of those around it.
+_TEXT = 16 << 20
+
+
+def _facts(found: Member, conversion: Conversion, names: dict[str, str]) -> Iterator[Batch]:
+    """Yields the facts in a member of the document. `names` gets the innermost frame of each stack."""
     if found.key == "systemTraceEvents":
         conversion.report.issue("unrecognised", f"byte {found.byte}", "systemTraceEvents: an ftrace of the system", 0)
-        return []
+        return
     value = found.value(float)
+    rows: Iterator[dict[str, Any]] = iter([{"entity": "source", "facts": {found.key: value}}])
     if found.key == "stackFrames" and isinstance(value, dict):
-        rows = [{"entity": "stack", "name": key, "facts": facts} for key, facts in _stacks(value)]
-    else:
-        rows = [{"entity": "source", "facts": {found.key: value}}]
-    fixed = {"source": conversion.label, "id": found.byte}
-    whole = [fixed | row | {"facts": dump_json(row["facts"])} for row in rows]
-    return [to_batch("catalog", fitted_facts(whole))] if rows else []
-
-
-def _innermost(facts: list[Batch]) -> dict[str, str]:
-    """The name of the innermost frame of each stack."""
-    stacks = (row for batch in facts for row in to_rows(batch) if row["entity"] == "stack")
-    frames = {row["name"]: load_json(row["facts"])["frames"] for row in stacks}
-    return {key: names[-1] for key, names in frames.items() if names and isinstance(names[-1], str)}
+        frames = {key: frame for key, frame in value.items() if isinstance(frame, dict)}
+        names.update((key, frame["name"]) for key, frame in frames.items() if isinstance(frame.get("name"), str))
+        rows = ({"entity": "stack", "name": key, "facts": facts} for key, facts in _stacks(value, conversion))
+    some, size = list[dict[str, Any]](), 0
+    for row in rows:
+        row |= {"source": conversion.label, "id": found.byte, "facts": dump_json(row["facts"])}
+        some.append(row)
+        size += len(row["facts"])
+        if size > _TEXT:
+            yield to_batch("catalog", fitted_facts(some))
+            some, size = [], 0
+    if some:
+        yield to_batch("catalog", fitted_facts(some))
 
 
 def _samples(found: Member, conversion: Conversion, names: dict[str, str]) -> Iterator[Batch]:
@@ -195,14 +197,16 @@ def _number(value: Any) -> Decimal | None:
     return Decimal(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else None
 
 
-def _stacks(frames: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _stacks(frames: dict[str, Any], conversion: Conversion) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields key and facts of each stack frame: the frames down to it, outermost first, and its other members."""
+    sizes = {key: len(dump_json(frame.get("name"))) for key, frame in frames.items() if isinstance(frame, dict)}
     for key, frame in frames.items():
         names, seen, inner = [], set(), key
         while inner in frames and inner not in seen and isinstance(frames[inner], dict):
             seen.add(inner)
             names.append(frames[inner].get("name"))
             inner = str(frames[inner].get("parent"))
+        conversion.expanded(sum(sizes[one] for one in seen))
         rest = {name: value for name, value in frame.items() if name != "name"} if isinstance(frame, dict) else {}
         yield key, {"frames": names[::-1]} | rest
 

@@ -25,7 +25,7 @@ import numpy as np
 from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.input.source import Source
-from ktrace.kit.stacks import frame_text
+from ktrace.kit.stacks import bytes_of, frame_text
 from ktrace.model.arrays import AnyArray, Bools, Int64, Structured
 
 from . import MAGIC
@@ -121,10 +121,16 @@ class _Context(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """The frames of a context as text, outermost first; the names of those that aren't loops."""
+    """The frames of a context as text, outermost first, and their bytes; the names of those that aren't loops."""
 
     frames: list[str]
     names: list[str]
+    size: int
+
+
+def stack_of(frames: list[str], names: list[str]) -> Stack:
+    """A stack, measured."""
+    return Stack(frames, names, bytes_of(frames))
 
 
 @dataclass(frozen=True)
@@ -168,6 +174,7 @@ class Meta:
         self._entries: dict[int, str] = {}
         self._places: dict[int, tuple[int, int]] = {}
         self._known: dict[int, _Context] = {}
+        self._frames: dict[str, str] = {}  # one text for all stacks with such a frame
         self._walk()
 
     def _text(self, at: int) -> str:
@@ -231,7 +238,7 @@ class Meta:
     def stack(self, context: int) -> Stack:
         """The frames of a context; that of one that the tree doesn't have is its number."""
         if not self.has(context):
-            return Stack([f"[context {context}]"], [f"[context {context}]"])
+            return stack_of([f"[context {context}]"], [f"[context {context}]"])
         path: list[_Context] = []
         while context in self._places and len(path) < 2 * _DEEPEST:
             context, at = self._places[context]
@@ -244,7 +251,8 @@ class Meta:
                 found[-1] = found[-1]._replace(file=one.file, line=one.line)
         found = found[-_DEEPEST:]
         names = [one.name for one in found if not one.is_loop]
-        return Stack([frame_text(one.name, one.file, one.line) for one in found], names or [found[-1].name])
+        texts = (frame_text(one.name, one.file, one.line) for one in found)
+        return stack_of([self._frames.setdefault(text, text) for text in texts], names or [found[-1].name])
 
     @cached_property
     def tree(self) -> Tree:

@@ -12,6 +12,7 @@ profile.db   context with something of its own            a summary; those of a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from ktrace.model.arrays import AnyArray, Int64, Structured
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .database import Database, Meta, Stack, opened
+from .database import Database, Meta, Stack, opened, stack_of
 from .figures import VALUE, Measures, figures, is_whole
 
 #: Placeholders for what a GPU does -> the kind of row, the direction of a copy.
@@ -50,8 +51,11 @@ _WORK: dict[str, tuple[str, str | None]] = {
 _SAMPLE = np.dtype([("ts", "<u8"), ("context", "<u4")])
 _INDEX = np.dtype([("context", "<u4"), ("start", "<u8")])
 
-#: Rows of profiles that are made at once: each has the path of its context.
-_ROWS = 1 << 14
+#: Rows of profiles that are made at once, and about how many bytes their paths may have: each has that of its context.
+_ROWS, _TEXT = 1 << 14, 64 << 20
+
+#: Frames of stacks that are held, so that those of contexts that come again aren't made again.
+_HELD = 1 << 22
 
 _LATEST = (1 << 63) - 1
 
@@ -64,7 +68,7 @@ _COLUMNS = {
     **{"GPUDEVICE": "device", "GPUCONTEXT": "context", "GPUSTREAM": "stream"},
 }
 
-_ALL = Stack(["[all contexts]"], ["[all contexts]"])
+_ALL = stack_of(["[all contexts]"], ["[all contexts]"])
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -113,7 +117,8 @@ class _Reading:
         self._meta, self._conversion, self._report = meta, conversion, conversion.report
         self._batches = Batches(conversion)
         self._measures = Measures(meta)
-        self._stacks: dict[int, Stack] = {0: _ALL}
+        self._stacks: dict[int, Stack] = {}
+        self._seen, self._held = set[int](), 0
         self._traced: set[int] = set()
         self._places: list[_Place] = []
 
@@ -147,13 +152,25 @@ class _Reading:
         return _Place(columns, bool({"context", "stream"} & columns.keys()), is_summary, facts)
 
     def _known(self, contexts: Int64) -> list[Stack]:
-        """The stacks of contexts; those that the tree doesn't have are reported once."""
-        for context in contexts.tolist():
-            if context not in self._stacks:
-                self._stacks[context] = self._meta.stack(context)
+        """The stacks of contexts."""
+        return [self._stack(context) for context in contexts.tolist()]
+
+    def _stack(self, context: int) -> Stack:
+        """The stack of a context; one that the tree doesn't have is reported once."""
+        found = self._stacks.get(context) if context else _ALL
+        if found is None:
+            found = self._meta.stack(context)
+            if context not in self._seen:
+                self._seen.add(context)
+                self._conversion.expanded(found.size)
                 if not self._meta.has(context):
                     self._report.issue("missing-string", f"meta.db: context {context}")
-        return [self._stacks[context] for context in contexts.tolist()]
+            self._held += len(found.frames)
+            if self._held > _HELD:
+                self._stacks.clear()
+                self._held = len(found.frames)
+            self._stacks[context] = found
+        return found
 
     def traces(self, file: Source) -> Iterator[Batch]:
         """Yields the rows of all trace lines."""
@@ -256,15 +273,24 @@ class _Reading:
     def _summaries(self, data: Structured, contexts: AnyArray, place: _Place, where: str) -> Iterator[Batch]:
         """The rows of a profile."""
         nodes, around, columns = figures(data, contexts, self._meta.tree, self._measures, self._report, where)
-        size = min(_ROWS, self._conversion.batch_rows)
-        ids = self._batches.ids(len(nodes))
-        for first in range(0, len(nodes), size):
-            part = {name: column[first : first + size] for name, column in columns.items()}
-            block = Block(where, pa.array(nodes[first : first + size]), {})
-            part |= self._paths(self._meta.tree.contexts[nodes[first : first + size]])
-            outer = around[first : first + size]
+        ids, of = self._batches.ids(len(nodes)), self._meta.tree.contexts[nodes]
+        for mine in self._parts(of):
+            part = {name: column[mine] for name, column in columns.items()}
+            block = Block(where, pa.array(nodes[mine]), {})
+            part |= self._paths(of[mine])
+            outer = around[mine]
             part["parent"] = pa.array(ids[outer], mask=outer < 0)
-            yield self._batches.summaries(block, ids[first : first + size], table=0, **part, **place.columns)
+            yield self._batches.summaries(block, ids[mine], table=0, **part, **place.columns)
+
+    def _parts(self, contexts: AnyArray) -> Iterator[slice]:
+        """Yields rows whose paths have a bounded size together."""
+        size = min(_ROWS, self._conversion.batch_rows)
+        for first in range(0, len(contexts), size):
+            found, codes = np.unique(contexts[first : first + size], return_inverse=True)
+            sizes = np.array([stack.size for stack in self._known(found)])[codes]
+            cuts = np.flatnonzero(np.diff(sizes.cumsum() // _TEXT)) + 1
+            bounds = [0, *cuts.tolist(), len(codes)]
+            yield from (slice(first + start, first + end) for start, end in pairwise(bounds))
 
     def _paths(self, contexts: AnyArray) -> dict[str, Any]:
         """Name and scope of rows."""
@@ -288,7 +314,7 @@ class _Reading:
                 thread = {name: place.columns[name] for name in ("host", "pid", "tid") if name in place.columns}
                 rows.fact("thread", facts=place.facts, **thread)
         for context in sorted(self._traced):
-            rows.fact("stack", name=str(context), facts={"frames": self._stacks[context].frames})
+            rows.fact("stack", name=str(context), facts={"frames": self._stack(context).frames})
             yield from rows.ready()
         yield from rows.rest()
 

@@ -16,6 +16,7 @@ import pickle
 import signal
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import IO, Any
 
 import pyarrow as pa
@@ -103,7 +104,7 @@ def _read_exactly(stream: IO[bytes], size: int) -> bytes:
 def _read_and_send(read: Read, conversion: Conversion, send: int) -> None:
     report = Report(strict=conversion.report.strict)
     report.path = conversion.report.path
-    mine = Conversion(report, conversion.label, conversion.batch_rows, conversion.options)
+    mine = replace(conversion, report=report, progress=None, jobs=1)
     with WriteBehind(os.fdopen(send, "wb"), _WAITING) as stream:
         try:
             for batch in read(mine):

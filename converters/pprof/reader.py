@@ -10,7 +10,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.columnar.protobuf import fields_of, signed_one, varint
-from ktrace.kit.stacks import NO_STACK, frame_text, innermost_args
+from ktrace.kit.stacks import NO_STACK, bytes_of, frame_text, innermost_args
 from ktrace.kit.text.numbers import TIME_NS
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -23,9 +23,20 @@ _PERIOD_TYPE, _COMMENT, _DEFAULT_TYPE = 11, 13, 14
 Fields = dict[int, list[Any]]
 
 
+#: Bytes of a stack that real ones hardly have; what others have is counted as what references give.
+_STACK = 64 << 10
+
+
 class _Frame(NamedTuple):
     name: str
     text: str
+
+
+class _Frames(NamedTuple):
+    """The frames of a location, what was inlined last, and their bytes."""
+
+    frames: list[_Frame]
+    size: int
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -33,7 +44,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     with source.open() as stream:
         data = current().whole(stream, source.path)
     try:
-        reading = _Profile(profile := _fields(data))
+        reading = _Profile(profile := _fields(data), conversion)
     except (ValueError, IndexError, TypeError):
         raise DamagedInput(
             "isn't a whole profile",
@@ -78,8 +89,8 @@ def _add(message: Any, profile: _Profile, rows: RowBuilder) -> str:
 class _Profile:
     """What the samples refer to. Texts and numbers that aren't there are empty."""
 
-    def __init__(self, profile: Fields) -> None:
-        self._profile = profile
+    def __init__(self, profile: Fields, conversion: Conversion) -> None:
+        self._profile, self._expanded = profile, conversion.expanded
         self._texts = [text.decode("utf-8", "replace") for text in profile.get(_TEXT, ()) if isinstance(text, bytes)]
         self.types = [self._type(message) for message in profile.get(_TYPE, ())]
         #: Profiles of memory have a value in bytes.
@@ -89,11 +100,19 @@ class _Profile:
         self._mappings = self._by_id(_MAPPING)
         self._comments = _numbers(profile, _COMMENT)
         self._period = self._pair(profile[_PERIOD_TYPE][-1]) if _PERIOD_TYPE in profile else ()
-        self._known: dict[int, tuple[_Frame, ...]] = {}
+        self._known: dict[int, _Frames] = {}
 
     def stack(self, locations: list[int]) -> list[_Frame]:
         """The frames of a stack, outermost first. Raises KeyError for one that doesn't exist."""
-        return [frame for location in reversed(locations) for frame in self._frames(location)]
+        frames, size = list[_Frame](), 0
+        for location in reversed(locations):
+            found = self._frames(location)
+            frames += found.frames
+            size += found.size
+            if size > _STACK:
+                self._expanded(size)
+                size = 0
+        return frames
 
     def labels(self, sample: Fields) -> dict[str, Any]:
         """The labels of a sample: texts, and numbers with their unit beside them."""
@@ -115,13 +134,13 @@ class _Profile:
         found["comments"] = [self._text(number) for number in self._comments]
         return {key: value for key, value in found.items() if value}
 
-    def _frames(self, number: int) -> tuple[_Frame, ...]:
-        """The frames of a location: what was inlined last."""
+    def _frames(self, number: int) -> _Frames:
+        """The frames of a location."""
         if number not in self._known:
             location = self._locations[number]
             lines = [_fields(line) for line in reversed(location.get(4, []))]
-            found = tuple(self._frame(line) for line in lines)
-            self._known[number] = found or (self._unnamed(location),)
+            found = [self._frame(line) for line in lines] or [self._unnamed(location)]
+            self._known[number] = _Frames(found, bytes_of([frame.text for frame in found]))
         return self._known[number]
 
     def _frame(self, line: Fields) -> _Frame:

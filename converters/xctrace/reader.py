@@ -90,7 +90,7 @@ class _File:
         self._gpu = gpu
         self._place = place
         self._alone = alone
-        self._values = Values()
+        self._values = Values(conversion.expanded)
         self._schema: Schema | None = None
         self._run: int | None = None
         self._other_run = False

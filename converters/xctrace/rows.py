@@ -276,7 +276,7 @@ class _Rows:
         if element.name is not None:
             return self._values.text_code(element.name.encode())
         if element.frames:  # a backtrace
-            return self._values.text_code("\n".join(map(self._values.text, element.frames)).encode())
+            return self._values.joined(element.frames)
         text = "".join(element.text).encode()
         if element.inner is None and text.strip():
             return self._values.code(text)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import tempfile
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from ktrace.model.arrays import Bools, Int64
 #: Ids up to this are small; beyond it, those up to the number of bytes that were read.
 _FREE_IDS = 1 << 22
 
-#: Texts that are remembered, to store and read each only once.
-_REMEMBERED = 1 << 15
+#: Texts that are remembered, to store and read each only once; and about how many bytes they may have together.
+_REMEMBERED, _HELD = 1 << 15, 64 << 20
 
 _NUMBER = re.compile(rb"0|[1-9]\d{0,18}")
 _NONE = b"18446744073709551615"
@@ -30,9 +31,13 @@ _LENGTH = 4
 
 
 class Values:
-    """Stores values by id. `read_bytes` is the number of bytes of the document that were read so far."""
+    """Stores values by id. `read_bytes` is the number of bytes of the document that were read so far.
 
-    def __init__(self) -> None:
+    `expanded` gets the bytes that references give.
+    """
+
+    def __init__(self, expanded: Callable[[int], None]) -> None:
+        self._expanded = expanded
         self.read_bytes = 0
         self.bad_texts = 0
         self._codes: Int64 = np.zeros(0, np.int64)
@@ -40,6 +45,7 @@ class Values:
         self._texts = tempfile.TemporaryFile()  # noqa: SIM115
         self._end = 0
         self._waiting: list[bytes] = []
+        self._held = 0
         self._code_of: dict[bytes, int] = {}
         self._text_of: dict[int, bytes] = {}
         self._named: dict[str, int] = {}
@@ -108,35 +114,49 @@ class Values:
             code = -(self._end + 1)
             self._waiting += (len(text).to_bytes(_LENGTH, "little"), text)
             self._end += _LENGTH + len(text)
-            if len(self._code_of) >= _REMEMBERED:
+            self._held += len(text)
+            if len(self._code_of) >= _REMEMBERED or self._held > _HELD:
                 self._flush()
             self._code_of[text] = code
             self._text_of[code] = text
         return code
+
+    def joined(self, codes: list[int]) -> int:
+        """Returns the code of the texts of codes, a line each."""
+        texts = []
+        for code in codes:
+            texts.append(self._text(code))
+            self._expanded(len(texts[-1]) + 1)
+        return self.text_code(b"\n".join(texts))
 
     def _flush(self) -> None:
         """Writes texts to the file, and forgets them."""
         self._texts.seek(0, 2)
         self._texts.write(b"".join(self._waiting))
         self._waiting.clear()
+        self._held = 0
         self._code_of.clear()
         self._text_of.clear()
 
     def text(self, code: int) -> str:
         """Returns the text of a code; of a number, its digits."""
-        if code >= 0:
-            return str(code - 1) if code else ""
-        data = self._text_of.get(code)
-        if data is None:
-            self._texts.seek(-code - 1)
-            data = self._texts.read(int.from_bytes(self._texts.read(_LENGTH), "little"))
-            if len(self._text_of) < 2 * _REMEMBERED:
-                self._text_of[code] = data
+        data = self._text(code)
         try:
             return data.decode()
         except UnicodeDecodeError:
             self.bad_texts += 1
             return data.decode(errors="replace")
+
+    def _text(self, code: int) -> bytes:
+        if code >= 0:
+            return b"%d" % (code - 1) if code else b""
+        data = self._text_of.get(code)
+        if data is None:
+            self._texts.seek(-code - 1)
+            data = self._texts.read(int.from_bytes(self._texts.read(_LENGTH), "little"))
+            if len(self._text_of) < 2 * _REMEMBERED and len(data) < _HELD // _REMEMBERED:
+                self._text_of[code] = data
+        return data
 
     def numbers(self, codes: Int64) -> tuple[Int64, Bools]:
         """Returns the whole numbers, and which codes have none. Texts such as '0x1f' and '-5' are numbers, too."""

@@ -7,6 +7,7 @@ only sums: a summary for each stack.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -19,21 +20,32 @@ from ktrace.model.row_builder import RowBuilder
 NO_STACK = "[no stack]"
 
 
+#: What a frame of a stack counts beside its text: its place in lists, in the catalog and in outputs.
+_FRAME = 32
+
+
+def bytes_of(frames: Sequence[str]) -> int:
+    """The bytes that a stack gives."""
+    return sum(map(len, frames)) + _FRAME * len(frames)
+
+
 class Stacks:
     """Gives each distinct stack a key, and adds its fact. `prefix` keeps apart the keys that the source itself has."""
 
     def __init__(self, rows: RowBuilder, prefix: str = "") -> None:
         self._rows = rows
         self._prefix = prefix
-        self._keys: dict[tuple[str, ...], str] = {}
+        self._keys: dict[bytes, str] = {}  # by digests: many deep stacks would be much to hold
 
     def key(self, frames: tuple[str, ...]) -> str | None:
         """The key of a stack; None if it has no frame."""
         if not frames:
             return None
-        key = self._keys.get(frames)
+        digest = blake2b("\0".join(frames).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        key = self._keys.get(digest)
         if key is None:
-            key = self._keys[frames] = f"{self._prefix}{len(self._keys)}"
+            self._rows.expanded(bytes_of(frames))
+            key = self._keys[digest] = f"{self._prefix}{len(self._keys)}"
             self._rows.fact("stack", name=key, facts={"frames": list(frames)})
         return key
 
@@ -52,10 +64,13 @@ class StackSums:
 
         `name` is that of the innermost frame, without its place.
         """
-        sums = self._totals.setdefault(frames, [0, 0])
+        sums = self._totals.get(frames)
+        if sums is None:
+            self._rows.expanded(bytes_of(frames))
+            sums = self._totals[frames] = [0, 0]
+            self._names[frames] = name
         sums[0] += weight
         sums[1] += count
-        self._names.setdefault(frames, name)
 
     def write(self, scope: Sequence[str] = ()) -> None:
         """Adds the summaries, each in the scope of its outer frames."""

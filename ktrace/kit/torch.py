@@ -62,14 +62,31 @@ _TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}
 BEGIN = tuple(bytes((0x80, version)) for version in range(2, 6))
 
 
-def is_small(value: Any, depth: int = 3, most: int = 64) -> bool:
-    """Whether a value can be an argument of a row: a number, a short text, or a short list of such values."""
+#: The longest list of an argument, the deepest one, the most characters of all it has, and those of a number, about.
+_LONGEST_LIST, _DEEPEST, _TEXT, _NUMBER = 64, 3, 4096, 8
+
+
+def is_small(value: Any) -> bool:
+    """Whether a value can be an argument of a row: a number, a short text, or a short list of such values.
+
+    The lists of a pickle may be within others many times.
+    """
+    return _size_of(value, _DEEPEST) <= _TEXT
+
+
+def _size_of(value: Any, depth: int) -> int:
+    """About how many characters a value has as text; more than there may be if it has what isn't small."""
     kind = type(value)
-    if kind in (list, tuple):
-        return depth > 0 and len(value) <= most and all(is_small(one, depth - 1, most) for one in value)
     if kind is str:
-        return len(value) <= 4096
-    return kind in (bool, float) or (kind is int and -(1 << 63) <= value < 1 << 64)
+        return len(value)
+    if kind in (list, tuple) and depth and len(value) <= _LONGEST_LIST:
+        size = 0
+        for one in value:
+            size += _size_of(one, depth - 1)
+            if size > _TEXT:
+                break
+        return size
+    return _NUMBER if kind in (bool, float) or (kind is int and -(1 << 63) <= value < 1 << 64) else _TEXT + 1
 
 
 class _Cut(Exception):
@@ -293,6 +310,7 @@ class Stacks:
     def __init__(self, rows: RowBuilder) -> None:
         self._facts = stacks.Stacks(rows)
         self._by_list: dict[int, tuple[Any, str | None]] = {}
+        self._texts: dict[str, str] = {}  # one for all stacks with such a frame
 
     def key(self, frames: Any) -> str | None:
         """The key of a list of frames, the innermost first; None if it has none."""
@@ -300,7 +318,8 @@ class Stacks:
             return None
         known = self._by_list.get(id(frames))
         if known is None:
-            key = self._facts.key(tuple(map(_text, reversed(frames[:_MOST_FRAMES]))))
+            texts = map(_text, reversed(frames[:_MOST_FRAMES]))
+            key = self._facts.key(tuple(self._texts.setdefault(text, text) for text in texts))
             known = self._by_list[id(frames)] = frames, key  # keeps the list, so that no other gets its id
         return known[1]
 

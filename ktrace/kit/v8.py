@@ -54,7 +54,7 @@ class CpuProfiles:
         `start` and `end` are in µs; `value` of a sample is the time in ns until the next one, or until the end.
         """
         nodes: dict[Any, _Node] = {}
-        known: dict[Any, tuple[str, ...]] = {}
+        known: dict[Any, str | None] = {}  # the keys of their stacks
         last: tuple[int, int, Any] | None = None  # id, time, node
         for piece in pieces:
             self._rows.begin_at(piece.id)
@@ -89,18 +89,18 @@ class CpuProfiles:
         sample: tuple[int, int, Any],
         until: int | None,
         nodes: dict[Any, _Node],
-        known: dict[Any, tuple[str, ...]],
+        known: dict[Any, str | None],
         place: dict[str, Any],
     ) -> None:
         identity, time, node = sample
         if node not in nodes:
             return
         if node not in known:
-            known[node] = _stack(node, nodes)
+            known[node] = self._stacks.key(_stack(node, nodes))
         lasts: dict[str, Any] = (
             {"value": 1000.0 * (until - time), "unit": "ns"} if until is not None and until >= time else {}
         )
-        args = {"stack": self._stacks.key(known[node])}
+        args = {"stack": known[node]}
         self._rows.event("sample", nodes[node].name, id=identity, ts=1000 * time, args=args, **lasts, **place)
         self._report.used()
 

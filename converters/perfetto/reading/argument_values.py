@@ -98,6 +98,7 @@ class Chunk:
     states: list[SequenceState]
     trace_texts: TextPool
     argument_names: TextPool
+    expanded: Callable[[int], None]  # gets the bytes that references within a value give
     chunk_texts: TextPool = field(default_factory=TextPool)
     by_ktrace: bool = False  # then some texts are JSON (writing/arguments.py)
 
@@ -288,6 +289,7 @@ def annotation_value(data: bytes, state: SequenceState, chunk: Chunk) -> Any:
         elif number == _D["string_value_iid"] and isinstance(value, int):
             code = state.texts["strings"].get(value)
             result = chunk.trace_texts.texts[code] if code >= 0 else None
+            chunk.expanded(len(result or ""))
         elif number == _D["nested_value"] and isinstance(value, bytes):
             result = _old_nested(value)
         elif number == _D["legacy_json_value"] and isinstance(value, bytes):
@@ -310,6 +312,7 @@ def annotation_name(data: bytes, state: SequenceState, chunk: Chunk) -> str:
         if number == _D["name_iid"] and isinstance(value, int):
             code = state.texts["keys"].get(value)
             name = chunk.argument_names.texts[code] if code >= 0 else ""
+            chunk.expanded(len(name))
         elif number == _D["name"] and isinstance(value, bytes):
             name = value.decode("utf-8", "replace")
     return name

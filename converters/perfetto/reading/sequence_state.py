@@ -31,8 +31,8 @@ TEXTS = {
     f.INTERNED_DATA["debug_annotation_value_type_names"]: "types",
 }
 
-#: An array maps interned numbers below this to codes, a dict the others.
-_DENSE = 1 << 22
+#: An array maps interned numbers to codes that are below this for each entry, a dict the others.
+_DENSE = 64
 
 
 class TextPool:
@@ -79,16 +79,20 @@ class TextCodes:
     """Number of an interned entry -> code of its text."""
 
     def __init__(self) -> None:
-        self._codes = np.full(64, -1, np.int32)
+        self._count = 0
+        self._codes = np.full(_DENSE, -1, np.int32)
         self._far: dict[int, int] = {}
 
     def put(self, number: int, code: int) -> None:
         """Sets the code of a number; a later entry replaces an earlier one."""
-        if number >= _DENSE:
+        self._count += 1
+        if number >= _DENSE * self._count and number >= len(self._codes):
             self._far[number] = code
             return
         while number >= len(self._codes):
             self._codes = np.concatenate([self._codes, np.full(len(self._codes), -1, np.int32)])
+            for near in [one for one in self._far if one < len(self._codes)]:
+                self._codes[near] = self._far.pop(near)
         self._codes[number] = code
 
     def get(self, number: int) -> int:
@@ -100,8 +104,8 @@ class TextCodes:
         near = numbers < len(self._codes)
         found: Int32 = np.where(near, self._codes[np.where(near, numbers, 0).astype(np.int64)], np.int32(-1))
         if self._far:
-            for place in np.flatnonzero(~near).tolist():
-                found[place] = self._far.get(int(numbers[place]), -1)
+            distinct, back = np.unique(numbers[~near], return_inverse=True)
+            found[~near] = np.array([self._far.get(number, -1) for number in distinct.tolist()], np.int32)[back]
         return found
 
 

@@ -116,9 +116,9 @@ class TraceReader:
             yield from self._ktrace_events(chunk, events, last=True)
 
     def _new_chunk(self, data: UInt8, states: list[SequenceState]) -> Chunk:
-        return Chunk(
-            data, states, self.context.trace_texts, self.context.argument_names, by_ktrace=self.context.by_ktrace
-        )
+        context, expanded = self.context, self.context.conversion.expanded
+        names, texts = context.argument_names, context.trace_texts
+        return Chunk(data, states, texts, names, expanded, by_ktrace=context.by_ktrace)
 
     def _packets(self, data: Data, base: int, start: Int64, end: Int64) -> Iterator[Batch]:
         """Yields the rows of some packets; packets compressed in them take their place."""
