@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -13,11 +15,13 @@ from typing import BinaryIO
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.capabilities import Pushdown
+from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.canonical import BadRecord, check_version, embedded, is_json, table_texts
 from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
@@ -47,6 +51,12 @@ _DICTIONARIES = {
 _NEEDED = {"record", "dur"} | {field.name for record in RECORDS for field in arrow_schema(record) if not field.nullable}
 
 
+#: Opens a file once more, with these texts as dictionaries, too.
+_Again = Callable[[Iterable[str]], pq.ParquetFile]
+
+#: About how many bytes of texts are read at once. The bytes of a row at least: its id.
+_TEXT, _LEAST = 64 << 20, 8
+
 #: Nothing is left out.
 _ALL = Pushdown()
 
@@ -71,7 +81,7 @@ def texts(source: Source) -> Iterator[RecordRun | Fault]:
             yield Fault(0, "$", error.what)
             continue
         with file:
-            number = yield from _file_texts(file, shown, number)
+            number = yield from _file_texts(file, partial(open_file, path, shown), shown, number)
 
 
 def _files(
@@ -104,6 +114,7 @@ def _files(
 
 def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion, pushdown: Pushdown) -> Iterator[Batch]:
     with open_file(path, shown) as file:
+        current().check_inflated(_LEAST * file.metadata.num_rows, _size(path), shown)
         footer = file.metadata.metadata or {}
         names = file.schema_arrow.names
         if version := footer.get(b"ktrace.version"):
@@ -114,13 +125,16 @@ def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion, pushdo
         to_read = _columns_to_read(names, record, pushdown.columns)
         ids = pushdown.ids if record != "catalog" else None
         try:
-            for columns, first in prefetch(_parts(file, to_read, conversion.batch_rows, ids)):
+            again = partial(open_file, path, shown)
+            for columns, first in prefetch(_parts(file, again, to_read, conversion.batch_rows, ids)):
                 yield from rows.batches(columns, first, None if ids is None else _has_id(columns.column("id"), ids))
         except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
             raise _damaged(shown, error) from None
 
 
-def _file_texts(file: pq.ParquetFile, shown: str, number: int) -> Generator[RecordRun | Fault, None, int]:
+def _file_texts(
+    file: pq.ParquetFile, again: _Again, shown: str, number: int
+) -> Generator[RecordRun | Fault, None, int]:
     """Yields the parts of a file that `texts` names; `number` is that of its first record. Returns the next number."""
     footer = file.metadata.metadata or {}
     if version := footer.get(b"ktrace.version"):
@@ -131,7 +145,7 @@ def _file_texts(file: pq.ParquetFile, shown: str, number: int) -> Generator[Reco
     record = record_of(names, footer, shown)
     yield from _column_faults(file.schema_arrow, record, (version or VERSION.encode()) == VERSION.encode())
     try:
-        for rows, first in _parts(file, names, CHECKED_ROWS, None):
+        for rows, first in _parts(file, again, names, CHECKED_ROWS, None):
             yield RecordRun(number + first - 1, None, table_texts(rows, record, _json_column))
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         yield Fault(number, "$", _damaged(shown, error).what)
@@ -174,18 +188,52 @@ def _columns_to_read(names: list[str], record: str | None, columns: frozenset[st
 
 
 def _parts(
-    file: pq.ParquetFile, columns: list[str], size: int, ids: Int64 | None
+    file: pq.ParquetFile, again: _Again, columns: list[str], size: int, ids: Int64 | None
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yields rows with the number of the first, from 1; with `ids`, only row groups that may contain one of them."""
     first = 1
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         if ids is None or _may_have(group, ids):
-            start = first
-            for rows in file.iter_batches(size, row_groups=[number], columns=columns):
+            start, at_once = first, _at_once(group, number, again, columns, size)
+            for rows in file.iter_batches(at_once, row_groups=[number], columns=columns):
                 yield rows, start
                 start += rows.num_rows
         first += group.num_rows
+
+
+def _at_once(group: pq.RowGroupMetaData, number: int, again: _Again, columns: list[str], size: int) -> int:
+    """How many of `size` rows to read at once: a text of a dictionary is a text of each row that names it.
+
+    ktrace writes no dictionaries of texts that aren't read as such; others do.
+    """
+    chunks = (group.column(index) for index in range(group.num_columns))
+    texts = [
+        chunk.path_in_schema
+        for chunk in chunks
+        if chunk.has_dictionary_page
+        and chunk.physical_type == "BYTE_ARRAY"
+        and (root := chunk.path_in_schema.partition(".")[0]) in columns
+        and root not in _DICTIONARIES
+    ]
+    if not texts or not group.num_rows:
+        return size
+    with again(texts) as file:
+        row = next(file.iter_batches(1, row_groups=[number], columns=texts))
+    return max(1, min(size, _TEXT // max(1, *map(_longest, row.columns))))
+
+
+def _longest(column: pa.Array) -> int:
+    """The bytes of the longest text of a dictionary, which may be in lists."""
+    while pa.types.is_list(column.type):
+        column = column.values
+    if not pa.types.is_dictionary(column.type):
+        return 0
+    return int(pc.max(pc.binary_length(column.dictionary)).as_py() or 0)
+
+
+def _size(file: Path | BinaryIO) -> int:
+    return file.stat().st_size if isinstance(file, Path) else file.seek(0, os.SEEK_END)
 
 
 def _may_have(group: pq.RowGroupMetaData, ids: Int64) -> bool:
@@ -213,12 +261,12 @@ def _opened_if_odd(path: Path | BinaryIO) -> Path | BinaryIO:
     return path
 
 
-def open_file(path: Path | BinaryIO, shown: str) -> pq.ParquetFile:
-    """Opens the file, with texts as dictionaries. Raises DamagedInput."""
+def open_file(path: Path | BinaryIO, shown: str, texts: Iterable[str] = ()) -> pq.ParquetFile:
+    """Opens the file, with texts as dictionaries, also those of further columns. Raises DamagedInput."""
     try:
         path = _opened_if_odd(path)
         metadata = pq.read_metadata(path)
-        dictionaries = sorted(_DICTIONARIES & set(metadata.schema.names))
+        dictionaries = sorted(_DICTIONARIES & set(metadata.schema.names)) + list(texts)
         file = pq.ParquetFile(path, metadata=metadata, read_dictionary=dictionaries)
         _ = file.schema_arrow.names  # may be of any bytes
         return file
