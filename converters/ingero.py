@@ -215,7 +215,7 @@ def _events(block: Block, ids: FirstId, names: _Names, conversion: Conversion) -
         ts=pc.if_else(ended, pc.subtract(stamp, dur), stamp),
         dur=pc.if_else(pc.equal(kind, "instant"), None, dur),
         timing=pc.if_else(ended, "derived", "measured"),
-        track=pc.if_else(calls, None, ops.sources.dictionary_decode()),
+        track=pa.DictionaryArray.from_arrays(pc.if_else(calls, None, ops.sources.indices), ops.sources.dictionary),
         host=_other_than("", block.take("node")),
         pid=block.take("pid"),
         tid=block.take("tid"),

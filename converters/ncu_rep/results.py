@@ -334,7 +334,7 @@ class Results:
         constants |= {"unit": base} if base else {}
         for name, word in constants.items():
             arrays[name] = constant(word, count).cast(schema.field(name).type)
-        arrays["name"] = constant(series.name, count).cast(pa.string())
+        arrays["name"] = constant(series.name, count)
         if series.replay is not None:
             arrays["args.replay"] = pa.array(np.full(count, series.replay))
         self._next += count

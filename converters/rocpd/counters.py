@@ -200,7 +200,7 @@ class Counters:
         events = plain(kept["event_id"])
         found = pa.concat_tables([self._found(kind, start, end, events) for kind, start, end in _OWNERS])
         columns = (
-            aligned(events, found, "key")
+            aligned(events, found, "key", self._tables.conversion.expanded)
             if len(found)
             else {name: pa.nulls(len(kept), _OWNER.field(name).type) for name in _OWNER.names[1:]}
         )

@@ -33,7 +33,7 @@ from ktrace.conversion import Conversion
 from ktrace.input.limits import current
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block, nonzero
-from ktrace.kit.columnar.dictionaries import combinations
+from ktrace.kit.columnar.dictionaries import combinations, constant
 from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import Lookup, Texts, both
 from ktrace.model.json_text import load_json
@@ -127,6 +127,13 @@ def _by_guid(database: Database, tables: dict[str, str]) -> list[ProcessTables]:
     )
 
 
+def _shared(text: pa.StringScalar, rows: int) -> pa.DictionaryArray:
+    """A column with the same text, or null, in all rows."""
+    if not text.is_valid:
+        return pa.nulls(rows, pa.dictionary(pa.int32(), pa.string()))
+    return constant(text.as_py(), rows)
+
+
 class Ids:
     """Values by ids. `else_itself`: an id without a row is its own value."""
 
@@ -144,8 +151,11 @@ class Ids:
         if column.null_count == 0 and len(column) and pc.all(pc.equal(column, column[0])).as_py():
             found = self.values.take(pc.index_in(column.slice(0, 1), value_set=self._ids))
             value = column[0] if found.null_count and self._else_itself else found[0]
-            return pa.repeat(value, len(column))
-        found = self.values.take(pc.index_in(column, value_set=self._ids))
+            return pa.repeat(value, len(column)) if value.type != pa.string() else _shared(value, len(column))
+        at = pc.index_in(column, value_set=self._ids)
+        if self.values.type == pa.string():
+            return pa.DictionaryArray.from_arrays(at, self.values)
+        found = self.values.take(at)
         return pc.coalesce(found, column) if self._else_itself and found.null_count else found
 
     def one(self, number: int | None) -> Any:

@@ -45,10 +45,11 @@ def _parts(batch: Batch, size: int) -> Iterator[Batch]:
 
 def text_bytes(columns: pa.RecordBatch) -> int:
     """The bytes of all texts, and of lists of texts; of dictionaries with short texts perhaps more than there are."""
-    return sum(map(_column_bytes, columns.columns))
+    return sum(map(column_bytes, columns.columns))
 
 
-def _column_bytes(column: pa.Array) -> int:
+def column_bytes(column: pa.Array) -> int:
+    """The same of one column."""
     kind = column.type
     if not pa.types.is_dictionary(kind):
         return 0 if pa.types.is_primitive(kind) else int(column.nbytes)

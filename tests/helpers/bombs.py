@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import sqlite3
 import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from conftest import SAMPLES
 from hpctoolkit_samples import Context, meta, profiles, traces
 from xplane_samples import PlaneMaker, message
@@ -24,6 +26,7 @@ BOMBS: dict[str, Maker] = {}
 
 
 def bomb(maker: Maker) -> Maker:
+    """Adds a maker under its name."""
     BOMBS[maker.__name__.strip("_").replace("_", "-")] = maker
     return maker
 
@@ -157,29 +160,26 @@ def pprof_lines_of_a_location(folder: Path, size: int) -> Path:
 
 @bomb
 def pprof_long_name(folder: Path, size: int) -> Path:
-    return _pprof(folder, "A" * 1_000_000, 1, [size // 100_000_000] * 100)
+    return _pprof(folder, "A" * 100_000, 1, [max(1, size // 10_000_000)] * 100)
 
 
 @bomb
 def hpctoolkit_chain(folder: Path, size: int) -> Path:
-    """Contexts within each other: the deepest 1,000 frames of each."""
-    side = max(1_000, size // 10_000)
-    below = tuple(Context(1_000 + number, 0, "b", children=()) for number in range(side))
-    for number in range(900, 0, -1):
-        below = (Context(number, 0, "A" * 10, children=below),)
-    return _hpctoolkit(folder, below, [1_000 + number for number in range(side)])
+    """Many contexts within the same others."""
+    return _hpctoolkit(folder, size, 200, "A" * 10)
 
 
 @bomb
 def hpctoolkit_long_names(folder: Path, size: int) -> Path:
-    side = max(1, size // 60_000_00)
-    below = tuple(Context(1_000 + number, 0, "b", children=()) for number in range(side))
-    for number in range(100, 0, -1):
-        below = (Context(number, 0, "A" * 60_000, children=below),)
-    return _hpctoolkit(folder, below, [1_000 + number for number in range(side)])
+    return _hpctoolkit(folder, size, 100, "A" * 60_000)
 
 
-def _hpctoolkit(folder: Path, tree: tuple[Context, ...], contexts: list[int]) -> Path:
+def _hpctoolkit(folder: Path, size: int, depth: int, name: str) -> Path:
+    """Contexts within a chain of others with the same name; each frame has some 32 bytes besides."""
+    contexts = range(1_000, 1_000 + max(1, size // (depth * (len(name) + 32))))
+    tree = tuple(Context(one, 0, "b", children=()) for one in contexts)
+    for number in range(depth, 0, -1):
+        tree = (Context(number, 0, name, children=tree),)
     run = folder / "run"
     run.mkdir()
     (run / "meta.db").write_bytes(meta(("CPUTIME (sec)",), {(99_999, "main thread"): tree}, "run"))
@@ -306,12 +306,10 @@ def otlp_resource(folder: Path, size: int) -> Path:
 
 @bomb
 def nsys_strings(folder: Path, size: int) -> Path:
-    """A long text of the table of strings as the name of many kernels."""
-    import shutil
-
+    """Long texts of the table of strings as names of many kernels."""
     path = Path(shutil.copy(SAMPLES / "nsys/schema-2.9-calls-twice-mpi-as-a-domain.sqlite", folder / "run.sqlite"))
     with sqlite3.connect(path) as database:
-        database.execute("UPDATE StringIds SET value = value || ?", ("A" * 1_000_000,))
+        database.execute("UPDATE StringIds SET value = value || ?", ("A" * 50_000,))
         for (table,) in database.execute(
             "SELECT name FROM sqlite_master WHERE name LIKE '%KERNEL%' AND type = 'table'"
         ):
@@ -319,7 +317,7 @@ def nsys_strings(folder: Path, size: int) -> Path:
             database.execute(
                 f"INSERT INTO {table} SELECT {', '.join(names)} FROM {table},"
                 " (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT i FROM n)",
-                (max(1, size // 1_000_000 // 5),),
+                (max(1, size // 50_000 // 5),),
             )
     database.close()
     return path
@@ -342,33 +340,34 @@ def otf2_names(folder: Path, size: int) -> Path:
 
 @bomb
 def parquet_dictionary(folder: Path, size: int) -> Path:
-    """A text of a dictionary in many rows."""
-    return _canonical(folder / "run.parquet", size)
+    """Texts of dictionaries in many rows, as other programs write them: ktrace writes its arguments plain."""
+    import pyarrow.parquet as pq
+
+    table, path = _events(size), folder / "run.parquet"
+    with pq.ParquetWriter(path, table.schema, store_schema=False, dictionary_pagesize_limit=1 << 30) as file:
+        file.add_key_value_metadata({"ktrace.version": "1.0"})
+        file.write_table(table)
+    return path
 
 
 @bomb
 def arrow_dictionary(folder: Path, size: int) -> Path:
-    return _canonical(folder / "run.arrow", size)
+    """A dictionary in an Arrow file."""
+    table = _events(size).drop_columns("args").replace_schema_metadata({"ktrace.version": "1.0"})
+    with pa.ipc.new_file(folder / "run.arrow", table.schema) as file:
+        file.write_table(table)
+    return folder / "run.arrow"
 
 
-def _canonical(path: Path, size: int) -> Path:
-    import ktrace
-
-    small = path.with_name("small.jsonl")
-    small.write_text(
-        '{"ktrace":"1.0"}\n'
-        + "".join(
-            json.dumps(
-                {"record": "event", "source": "a", "id": number + 1, "kind": "range", "timing": "measured"}
-                | {"name": "A" * 100_000, "ts": number, "dur": 1, "args": {"key": "B" * 100_000}}
-            )
-            + "\n"
-            for number in range(size // 200_000)
-        )
-    )
-    ktrace.convert(small, path)
-    small.unlink()
-    return path
+def _events(size: int) -> pa.Table:
+    """Events with a long name and long arguments, all the same; each text is there once."""
+    count = max(1, size // 400_000)
+    texts = {"source": "a", "kind": "range", "timing": "measured"}
+    texts |= {"name": "A" * 200_000, "args": json.dumps({"key": "B" * 200_000}), "record": "event"}
+    columns: dict[str, Any] = {name: pa.array([word]).dictionary_encode() for name, word in texts.items()}
+    columns = {name: column.take(pa.array([0] * count)) for name, column in columns.items()}
+    numbers = pa.array(range(1, count + 1), pa.int64())
+    return pa.table(columns | {"id": numbers, "ts": numbers, "dur": numbers})
 
 
 @bomb
@@ -383,30 +382,3 @@ def legion_names(folder: Path, size: int) -> Path:
     data = struct.pack("<IQ", 3, 9) + b"A" * 60_000 + b"\0" + struct.pack("<IQIQ", 2, 7, 1, 9)
     tasks = [struct.pack("<IQIIQ4Q", 1, 7, 1, 1, 1, 1, 1, n, n + 1) for n in range(size // 60_000)]
     return _saved(folder / "run.prof", text.encode() + data + b"".join(tasks))
-
-
-@bomb
-def ncu_rep_strings(folder: Path, size: int) -> Path:
-    """A text of the table of strings as the value of many metrics."""
-    raise NotImplementedError
-
-
-@bomb
-def demangled_names(folder: Path, size: int) -> Path:
-    """A mangled name whose substitutions name each other twice: ktrace shows names demangled."""
-    depth = max(2, (size // 10).bit_length())
-    name = "_Z1fI1AIiiE" + "".join(f"1AIS{_base36(2 * level)}S{_base36(2 * level)}E" for level in range(depth)) + "EvT_"
-    events = [{"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"device": 0}}]
-    return _saved(folder / "run.pt.trace.json", {"schemaVersion": 1, "traceEvents": events})
-
-
-def _base36(number: int) -> str:
-    if number == 0:
-        return "_"
-    digits = ""
-    number -= 1
-    while True:
-        number, digit = divmod(number, 36)
-        digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[digit] + digits
-        if not number:
-            return digits + "_"

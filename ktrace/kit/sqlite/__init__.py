@@ -69,7 +69,7 @@ class Database:
         self._uri = uri
         self._connection = connection
         self._path = path
-        self._report = conversion.report
+        self._report, self.expanded = conversion.report, conversion.expanded
         self._known_types: dict[tuple[str, frozenset[str] | None], dict[str, str]] = {}
         self._declared: dict[str, str] = {}
 

@@ -10,7 +10,7 @@ rocpd_arg   rows 1-16,384        event_id 1 ... 4,096
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,15 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.input.limits import current, exceeded, sized
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.columnar.dictionaries import constant, indices, mapped_words
 from ktrace.kit.sqlite import Database
 from ktrace.model.arrays import Int64
 from ktrace.model.json_text import encoded
+from ktrace.model.text_sizes import MOST, column_bytes
 
 #: Rows of a span.
 SPAN = 1 << 14
+
+#: Bytes of the texts of a block that can be handled: beyond 2 GiB Arrow can't write them out.
+_OF_A_BLOCK = 512 << 20
 
 #: Rows read for each wanted one, at most; if it would be more, the wanted rows are queried by their keys.
 _SPREAD = 8
@@ -61,7 +66,7 @@ class Lookup:
         else:
             unique = np.unique(wanted.to_numpy()).tolist()
             parts = self._database.among(self._table, self._key, unique, self._columns, self._where)
-        return aligned(keys, parts, self._key)
+        return aligned(keys, parts, self._key, self._database.expanded)
 
 
 def both(*conditions: str) -> str:
@@ -69,8 +74,11 @@ def both(*conditions: str) -> str:
     return " AND ".join(filter(None, conditions))
 
 
-def aligned(keys: pa.Array, found: pa.Table, key: str) -> dict[str, pa.Array]:
-    """Returns the columns of `found` with one row for each of the keys: null for no row, the first of several."""
+def aligned(keys: pa.Array, found: pa.Table, key: str, expanded: Callable[[int], None]) -> dict[str, pa.Array]:
+    """Returns the columns of `found` with one row for each of the keys: null for no row, the first of several.
+
+    `expanded` gets the bytes of texts that many rows have. Raises DamagedInput if they are too many.
+    """
     if key not in found.column_names:  # the table has no such column
         found = found.slice(0, 0).append_column(key, pa.chunked_array([[]], pa.int64()))
     known = _whole(found.column(key))
@@ -84,7 +92,13 @@ def aligned(keys: pa.Array, found: pa.Table, key: str) -> dict[str, pa.Array]:
     if known.equals(keys):
         return columns
     at = pc.index_in(keys, value_set=known)
-    return {name: column.take(at) for name, column in columns.items()}
+    return {name: _taken(column, at, expanded) for name, column in columns.items()}
+
+
+def _taken(column: pa.Array, at: pa.Int32Array, expanded: Callable[[int], None]) -> pa.Array:
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        return _bounded(pa.DictionaryArray.from_arrays(at, column), expanded).dictionary_decode()
+    return column.take(at)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
@@ -178,7 +192,7 @@ class Texts:
     ) -> None:
         self._lookup = Lookup(database, table, key, [column], where) if table else None
         self._column = column
-        self._report = conversion.report
+        self._report, self._expanded = conversion.report, conversion.expanded
 
     def column(self, block: Block, ids: pa.Array | None, *, required: bool = False) -> pa.DictionaryArray | None:
         """Returns the string of each row; null for a null.
@@ -200,7 +214,16 @@ class Texts:
                     words[code] = "[no name]" if number == _NOTHING else f"[string {number}]"
                     lost = np.flatnonzero(rows == code)
                     self._report.issue("missing-string", block.where(int(lost[0])), words[code], len(lost))
-        return pa.DictionaryArray.from_arrays(coded.indices, pa.array(words, pa.string()))
+        return _bounded(pa.DictionaryArray.from_arrays(coded.indices, pa.array(words, pa.string())), self._expanded)
+
+
+def _bounded(column: pa.DictionaryArray, expanded: Callable[[int], None]) -> pa.DictionaryArray:
+    """A column whose texts readers may write out, row by row. Raises DamagedInput if they are too many for that."""
+    if (size := column_bytes(column)) > MOST:
+        expanded(size)
+        if size > max(_OF_A_BLOCK, current().references):
+            raise exceeded("references", f"{len(column):,} rows name texts of {sized(size)} together")
+    return column
 
 
 def _word(value: object) -> str:
