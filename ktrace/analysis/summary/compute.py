@@ -172,7 +172,10 @@ def summary_of(
             gathered.count(batch)
         pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
         report.require_balance()
-        return _Summarised(gathered, by, report, levels).summary(questions)
+        found = _Summarised(gathered, by, report, levels)
+        summary = found.summary(questions)
+        found.forget()
+        return summary
     finally:
         spill.close()
         pa.default_memory_pool().release_unused()  # a diff reads its other side next
@@ -324,6 +327,10 @@ class _Summarised:
             max((end - begin for begin, end in self._gathered.spans_of.values()), default=None),
             self._longest,
         )
+
+    def forget(self) -> None:
+        """Frees the work."""
+        self._events.forget()
 
     def _wants(self, name: str) -> bool:
         """Whether this was asked for."""
