@@ -181,14 +181,15 @@ class _Grouped:
         there = np.flatnonzero(counts)
         first, count = self._bounds[there], counts[there]
         totals = np.add.reduceat(self._values, first) if len(there) else count
-        columns = [totals, count, totals / count]
+        totals, counts = totals.tolist(), count.tolist()
+        columns = [totals, counts, [total / many for total, many in zip(totals, counts, strict=True)]]
         for percent in (50, 95, 99):
             place = np.float64(percent) / 100 * (count - 1)
             low = np.floor(place).astype(np.int64)
             one, next_ = self._values[first + low], self._values[first + np.minimum(low + 1, count - 1)]
-            columns.append(one + (next_ - one) * (place - low))
-        columns += [self._values[first], self._values[first + count - 1]]
-        yield from zip(there.tolist(), zip(*(column.tolist() for column in columns), strict=True), strict=True)
+            columns.append((one + (next_ - one) * (place - low)).tolist())
+        columns += [self._values[first].tolist(), self._values[first + count - 1].tolist()]
+        yield from zip(there.tolist(), zip(*columns, strict=True), strict=True)
 
 
 class _Cells:
@@ -224,10 +225,12 @@ class _Cells:
         return np.bincount(cell // max(1, self._steps), count, self._keys).astype(np.int64)
 
     def by_key(self) -> list[InSteps]:
-        """What each key has in steps."""
+        """What each key has in steps; nothing without steps."""
+        if not self._steps:
+            return []
         cell, time, count = self._all()
         bounds = np.searchsorted(cell, np.arange(self._keys + 1) * self._steps).tolist()
-        step = cell % max(1, self._steps)
+        step = cell % self._steps
         return [
             InSteps(self._steps, step[first:last], time[first:last], count[first:last])
             for first, last in pairwise(bounds)
