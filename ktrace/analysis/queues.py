@@ -234,8 +234,9 @@ def _keys(work: Work, events: Events, rows: Int64) -> list[tuple[str, str | None
     """The names of some spans, and of the innermost operator or range around each."""
     spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
     outer = innermost(spans["thread"], spans["ts"], spans["ts"] + np.maximum(spans["dur"], 0))
-    around = outer[rows]
-    while (in_call := (around >= 0) & (spans["kind"][around] == _API)).any():
-        around[in_call] = outer[around[in_call]]
+    beyond = np.append(np.where(spans["kind"] == _API, outer, np.arange(len(outer))), -1)  # what isn't a call stays
+    while np.any((further := beyond[beyond]) != beyond):  # twice as far each time
+        beyond = further
+    around = beyond[outer[rows]]
     inside = [generic(names[spans["name"][row]]) if row >= 0 else None for row in around.tolist()]
     return [(generic(names[number]), part) for number, part in zip(spans["name"][rows].tolist(), inside, strict=True)]

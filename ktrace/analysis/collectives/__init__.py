@@ -274,6 +274,8 @@ def _ranks(found: Found, arrivals: _Arrivals, names: list[str], work: Work, labe
     rows_of = by_group(found.rank, len(found.ranks))
     rows = np.flatnonzero(arrivals.waits)
     cause = np.zeros(0, np.int32) if arrivals.last is None else arrivals.last[found.joint[rows]]
+    others = np.flatnonzero((cause >= 0) & (cause != found.rank[rows[: len(cause)]]))
+    caused_by = by_group(cause[others], len(found.ranks))
     uses = []
     for number, (name, rank) in enumerate(zip(names, found.ranks, strict=True)):
         own = rows_of(number)
@@ -281,7 +283,7 @@ def _ranks(found: Found, arrivals: _Arrivals, names: list[str], work: Work, labe
         use = RankUse(name, rank.source, rank.device, labels.rank(rank.source), len(mine))
         values = use.__dict__ | devices.get((rank.source, rank.host, rank.device), {})
         if arrivals.wait is not None and arrivals.last is not None and len(rows):
-            caused = rows[(cause == number) & (found.rank[rows] != number)]
+            caused = rows[others[caused_by(number)]]
             values |= {
                 "last": int(np.count_nonzero(arrivals.last[found.joint[mine]] == number)),
                 "others_waited": spread(arrivals.wait[caused]),

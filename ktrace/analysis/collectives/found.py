@@ -21,6 +21,7 @@ import numpy as np
 
 from ktrace.analysis.collectives.rows import KERNEL, OP, UNKNOWN, CollectiveRows, Facts, moved
 from ktrace.analysis.work.device_work import Work
+from ktrace.analysis.work.durations import by_group
 from ktrace.errors import InputError
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.catalog import Catalog
@@ -109,12 +110,13 @@ class Found:
 def found_in(rows: CollectiveRows, work: Work) -> Found:
     """The collectives of all sources that the filter lets pass."""
     columns: list[dict[str, Any]] = []
+    named = {*rows.named.sources}
     for source in rows.sources:
         mine = rows.of(source)
         if len(mine["grade"]) and mine["grade"][0] == KERNEL:
             passed = is_among(mine["id"], work.gathered.work.of(source)["id"])
             mine = mine if passed.all() else {name: column[passed] for name, column in mine.items()}
-            mine = _with_names(rows, work, source, mine)
+            mine = _with_names(rows, work, source, mine) if source in named else mine
         columns.append(mine)
     names = ("id", "ts", "dur", "seq", "size", "facts", "shape")
     id_, ts, dur, seq, size, facts, shape = (np.concatenate([one[name] for one in columns]) for name in names)
@@ -157,8 +159,8 @@ def found_in(rows: CollectiveRows, work: Work) -> Found:
 def _with_names(rows: CollectiveRows, work: Work, source: str, mine: dict[str, Any]) -> dict[str, Any]:
     """The kernels of a source, those without a communicator with that of NCCL's range around their launch."""
     shapes = rows.shapes.all()
-    bare = np.array([one["comm"] is None for one in shapes])[mine["shape"]]
-    if source not in rows.named.sources or not bare.any():
+    bare = np.array([shapes[shape]["comm"] is None for shape in mine["shape"].tolist()], np.bool_)
+    if not bare.any():
         return mine
     words = [shapes[shape]["name"] for shape in mine["shape"].tolist()]
     stated = rows.named.of_launches(work, source, mine["id"], words)
@@ -182,7 +184,9 @@ def _kind(shape: dict[str, Any], facts: Facts) -> Kind:
 def join(found: Found) -> None:
     """Finds the same collective on several ranks, and fills in `joint`."""
     together = found.of_kinds([kind.joint for kind in found.kinds])
-    places = [np.flatnonzero(together & (found.rank == rank)) for rank in range(len(found.ranks))]
+    rows = np.flatnonzero(together)
+    rows_of = by_group(found.rank[rows], len(found.ranks))
+    places = [rows[rows_of(rank)] for rank in range(len(found.ranks))]
     there = [rank for rank, mine in enumerate(places) if len(mine)]
     if len(there) < 2:
         return
@@ -271,10 +275,12 @@ def align(found: Found, catalog: Catalog) -> Clocks:
 
 def _decided(found: Found, waits: Bools, own: Int64, sources: list[str], catalog: Catalog) -> Clocks:
     """Moves the times by unix time or by collectives."""
-    which = np.array([sources.index(rank.source) for rank in found.ranks], np.int32)[found.rank]
-    begins = {
-        source: int(own[which == number].min()) for number, source in enumerate(sources) if np.any(which == number)
-    }
+    place = {source: number for number, source in enumerate(sources)}
+    which = np.array([place[rank.source] for rank in found.ranks], np.int32)[found.rank]
+    first = np.full(len(sources), np.iinfo(np.int64).max)
+    np.minimum.at(first, which, own)
+    there = np.bincount(which, minlength=len(sources)).tolist()
+    begins = {source: time for source, time, any_ in zip(sources, first.tolist(), there, strict=True) if any_}
     placed = by_auto(sources, catalog, begins)
     related = not any(one.rule in _GUESSES for one in placed.values())
     unix = {source: one.move for source, one in placed.items()}
@@ -319,8 +325,10 @@ def _fits(found: Found, waits: Bools, own: Int64, which: Int32, sources: list[st
     """
     every = int(found.joint.max()) // _ENOUGH + 1
     rows: dict[str, list[CollectiveRow]] = {}
+    some = np.flatnonzero(waits & (found.joint % every == 0))
+    rows_of = by_group(which[some], len(sources))
     for number, source in enumerate(sources):
-        mine = np.flatnonzero(waits & (which == number) & (found.joint % every == 0))
+        mine = some[rows_of(number)]
         if not len(mine):
             continue
         mine = mine[found.rank[mine] == np.bincount(found.rank[mine]).argmax()]
@@ -338,9 +346,9 @@ def _fits(found: Found, waits: Bools, own: Int64, which: Int32, sources: list[st
 
 
 def _move(found: Found, own: Int64, which: Int32, sources: list[str], moves: Mapping[str, Move]) -> None:
-    ts = own.copy()
+    ts, rows_of = own.copy(), by_group(which, len(sources))
     for number, source in enumerate(sources):
-        mine = which == number
+        mine = rows_of(number)
         ts[mine] = moves[source].times(own[mine])
     found.ts = ts
 

@@ -260,10 +260,10 @@ class NamedCalls:
         names: Sequence[str],
     ) -> None:
         """Fills in the ranges of the launches (time, row) of a thread."""
-        shapes = self._shapes.all()
-        on_thread = np.array([(one["host"], one["pid"], one["tid"]) == thread for one in shapes])
-        rows = self._rows.of(source)
-        mine = np.flatnonzero(on_thread[rows["shape"]])
+        shapes, rows = self._shapes.all(), self._rows.of(source)
+        used, which = np.unique(rows["shape"], return_inverse=True)
+        places = (tuple(shapes[one][name] for name in ("host", "pid", "tid")) for one in used.tolist())
+        mine = np.flatnonzero(np.array([place == thread for place in places], np.bool_)[which])
         mine = mine[np.argsort(rows["ts"][mine], kind="stable")]
         until = np.searchsorted(rows["ts"][mine], [ts for ts, _ in launches], "right")
         since = 0

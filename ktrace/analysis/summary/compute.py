@@ -173,7 +173,10 @@ def summary_of(
             gathered.count(batch)
         pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
         report.require_balance()
-        return _Summarised(gathered, by, report, levels).summary(questions)
+        found = _Summarised(gathered, by, report, levels)
+        summary = found.summary(questions)
+        found.forget()
+        return summary
     finally:
         spill.close()
         pa.default_memory_pool().release_unused()  # a diff reads its other side next
@@ -336,6 +339,10 @@ class _Summarised:
         if self._grids is None or not self._grids.texts:
             return None
         return KernelGrids(self._events, self._durations, self._labels.key("kernel"), self._grids)
+
+    def forget(self) -> None:
+        """Frees the work."""
+        self._events.forget()
 
     def _wants(self, name: str) -> bool:
         """Whether this was asked for."""

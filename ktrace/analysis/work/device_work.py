@@ -106,12 +106,16 @@ class Work:
                 self._kept[source] = self._last
         return self._last
 
+    def forget(self) -> None:
+        """Frees the work of sources at once, which refers to this: a diff reads its other side next."""
+        self._kept, self._last = {}, None
+
     def by_shape(self, value: Callable[[Shape], Any]) -> tuple[Int32, list[Any]]:
         """A number for each shape, and the values with these numbers. Computed once for a function."""
         if value not in self._by_shape:
-            known: dict[Any, int] = {}
-            numbers = [known.setdefault(value(shape), len(known)) for shape in self.shapes]
-            self._by_shape[value] = np.array(numbers, np.int32), list(known)
+            values = list(map(value, self.shapes))
+            known = {one: number for number, one in enumerate(dict.fromkeys(values))}
+            self._by_shape[value] = np.array([known[one] for one in values], np.int32), list(known)
         return self._by_shape[value]
 
 

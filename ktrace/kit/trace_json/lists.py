@@ -171,7 +171,7 @@ class List:
         """A position between two elements before `target`: a boundary up to which the list is valid."""
         text = self._text
         for back in _LOOKED_BACK:
-            at = text.search(_BOUNDARY, max(target - back, text.pos)) + 1
+            at = text.search(_BOUNDARY, max(target - back, text.pos), target) + 1
             if text.pos < at < target:
                 try:
                     elements_of(b"".join((b"[", text.view(text.pos, at), b"]")))

@@ -228,12 +228,13 @@ class _Salvage:
             cut = broken_off(piece, fault)
             if cut > 0:
                 return -(start + before_event(piece, fault, Walked(cut, False, [], False)))
-            ends = []
+            ends, tried = [], set[int]()  # several rules may find the same end
             for walked in candidates(piece, last=last):
-                for way in mend_value(piece[: walked.end]) if walked.closed else ():
+                for way in mend_value(piece[: walked.end]) if walked.closed and walked.end not in tried else ():
                     if self._found.keep(start, *way):
                         _waste(text, piece, walked.end)
                         return start + walked.end
+                tried.add(walked.end)
                 ends.append(before_event(piece, fault, walked))
                 if not walked.closed or event_follows(piece, walked.end):
                     break
