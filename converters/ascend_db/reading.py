@@ -24,6 +24,7 @@ from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import Children, FirstId, Texts
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
+from ktrace.store.joins import ranges
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -69,8 +70,7 @@ class Arrows:
         first, last = np.searchsorted(self._of, own, "left"), np.searchsorted(self._of, own, "right")
         count = last - first
         if count.sum():
-            begin = np.repeat(first - np.cumsum(count) + count, count)
-            connections = self._connections[begin + np.arange(count.sum())]
+            connections = self._connections[ranges(first, count)]
             yield self._ends(self._outgoing.ids(len(connections)), connections, np.repeat(ids, count), "out")
 
     def _ends(self, ids: Int64, connections: Int64, events: Int64, role: str) -> Batch:

@@ -32,7 +32,7 @@ from ktrace.analysis.work.gaps import (
     names_of_calls,
 )
 from ktrace.analysis.work.launching import SAMPLES, launching_of
-from ktrace.analysis.work.question import Answer, Explanation, Labels, Shape
+from ktrace.analysis.work.question import Answer, Explanation, Labels, kernel_of
 from ktrace.model.arrays import Int8, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.store import Spill
@@ -262,7 +262,7 @@ def _rows(work: Work, events: Events, gaps: Gaps, which: Int64) -> Iterator[Evid
     for place in longest(gaps.length[which]):
         gap = which[place]
         after, begin, end = int(gaps.after[gap]), int(gaps.begin[gap]), int(gaps.end[gap])
-        name = _kernel(work.shapes[events.shape[after]])
+        name = kernel_of(work.shapes[events.shape[after]])
         yield Evidence(events.source, int(events.ids[after]), name, begin, end, end - begin)
 
 
@@ -297,7 +297,7 @@ def _queued(work: Work, events: Events, gaps: Gaps, cause: Int8) -> defaultdict[
     for place, shape, number, time in zip(
         gaps.place[rows].tolist(), shapes, call, gaps.length[rows].tolist(), strict=True
     ):
-        name = _kernel(work.shapes[shape])
+        name = kernel_of(work.shapes[shape])
         times[place, name, words[number] if number >= 0 else None].append(time)
     found: defaultdict[int, list[QueuedWork]] = defaultdict(list)
     for (place, name, launched), some in sorted(times.items(), key=lambda item: -sum(item[1])):
@@ -324,7 +324,7 @@ def slices(work: Work) -> Iterator[pa.RecordBatch]:
 def _of_source(work: Work, events: Events) -> Iterator[pa.RecordBatch]:
     places, gaps = events.places[1], gaps_of(events)
     cause, meanwhile = causes_of(events)
-    name, names = work.by_shape(_kernel)
+    name, names = work.by_shape(kernel_of)
     host, call = _mostly(meanwhile), names_of_calls(gaps.call, events, work.gathered)
     tracks = [track_of_device(work, events.source, place, TRACK) for place in places.tolist()]
     schema = arrow_schema("events")
@@ -359,10 +359,6 @@ def _mostly(meanwhile: HostActivity) -> Int64:
     order = np.lexsort((time, gap))
     found[gap[order]] = label[order]  # the last one, the longest, remains
     return found
-
-
-def _kernel(shape: Shape) -> str:
-    return str(shape["short_name"] or shape["name"])
 
 
 def _words(word: Callable[[int], str], numbers: Any) -> pa.Array:

@@ -76,7 +76,7 @@ class Workers:
     def _start(self) -> subprocess.Popen[bytes]:
         if self._ended:
             raise Died
-        command = [sys.executable, *_flags(), str(_SCRIPT), *_folders()]
+        command = [sys.executable, *_flags(), str(_SCRIPT), *module_folders()]
         environment = os.environ | {"TMPDIR": str(self._folder)}
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._started.append(process)
@@ -95,7 +95,7 @@ def _flags() -> list[str]:
     return [flag for flag, given in flags.items() if given] + ["-B"] * sys.flags.dont_write_bytecode
 
 
-def _folders() -> list[str]:
+def module_folders() -> list[str]:
     """Where this process finds modules, without folders that depend on the current one.
 
     That of a notebook is '', and may be the only one that has ktrace: then it is named.

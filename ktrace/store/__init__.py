@@ -35,6 +35,19 @@ RANGE_ROWS = 1 << 16
 SAMPLES_PER_PART = 64
 
 
+def serialized(columns: pa.RecordBatch) -> pa.Buffer:
+    """The rows as a stream of Arrow, in one piece of memory that has nothing else."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, columns.schema) as stream:
+        stream.write_batch(columns)
+    return sink.getvalue()
+
+
+def deserialized(content: pa.Buffer | bytes) -> pa.RecordBatch:
+    """The rows of such a stream, which aren't copied."""
+    return pa.ipc.open_stream(content).read_next_batch()
+
+
 class Spill:
     """The temporary folder, which is made when the bytes that wait exceed `limit`."""
 

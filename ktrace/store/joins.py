@@ -159,6 +159,13 @@ def distinct(codes: Int64, size: int) -> tuple[Int64, Int64]:
     return first, numbers[codes]
 
 
+def ranges(first: Int64, count: Int64) -> Int64:
+    """The numbers of some ranges, one after another: 5, 6, 7, 20, 21 where they begin at 5 and 20, and have 3 and 2."""
+    ends = np.cumsum(count)
+    found: Int64 = np.repeat(first - (ends - count), count) + np.arange(ends[-1] if len(ends) else 0)
+    return found
+
+
 def distinct_rows(columns: Sequence[pa.Array], rows: int) -> tuple[Int64, Int64]:
     """The first of the rows that are equal in all columns, and for each row the position of its first among these."""
     codes = ((own, len(values)) for own, values in map(coded, columns))

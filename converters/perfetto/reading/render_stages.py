@@ -20,6 +20,7 @@ from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, pa
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
+from ktrace.store.joins import ranges
 
 from .. import field_numbers as f
 from .argument_values import CHUNK_TEXT, INT, JSON, STAGE_ARGUMENT, Chunk, Values, joined_values, read_values
@@ -158,7 +159,7 @@ def _kernel_arguments(chunk: Chunk, stages: list[InternedStage], of: Int64, rows
     begin = np.cumsum(sizes) - sizes
     count = sizes[of[rows]]
     row = np.repeat(np.arange(len(rows)), count)
-    which = np.repeat(begin[of[rows]] - (np.cumsum(count) - count), count) + np.arange(len(row))
+    which = ranges(begin[of[rows]], count)
     value_type, number = flat[which, 1].astype(np.uint8), flat[which, 2]
     texts = np.flatnonzero(value_type == JSON)  # their codes are of trace_texts
     codes, of_code = distinct_of(number[texts])

@@ -12,6 +12,7 @@ from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Column, Fields, parse, 
 from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
+from ktrace.store.joins import ranges
 
 from .. import field_numbers as f
 from ..sidecar import DERIVED_SEQUENCES
@@ -412,8 +413,7 @@ def _appended(opened: Events, events: Events) -> Events:
 def _copied(chunk: Chunk, events: Events) -> tuple[UInt8, Events, list[SequenceState]]:
     """Returns the bytes of those events, the events with their places in these bytes, and their states."""
     size = events.end - events.start
-    end = np.cumsum(size)
-    data = chunk.data[np.repeat(events.start - (end - size), size) + np.arange(int(end[-1]))]
+    data, end = chunk.data[ranges(events.start, size)], np.cumsum(size)
     used, state = np.unique(events.state, return_inverse=True)
     states = [chunk.states[number] for number in used.tolist()]
     return data, Events(events.id, events.row, events.ts, state, end - size, end), states

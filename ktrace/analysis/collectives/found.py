@@ -22,6 +22,7 @@ import numpy as np
 from ktrace.analysis.collectives.rows import KERNEL, OP, UNKNOWN, CollectiveRows, Facts, moved
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.durations import by_group
+from ktrace.analysis.work.question import kernel_of
 from ktrace.errors import InputError
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.catalog import Catalog
@@ -174,11 +175,10 @@ def _with_names(rows: CollectiveRows, work: Work, source: str, mine: dict[str, A
 
 
 def _kind(shape: dict[str, Any], facts: Facts) -> Kind:
-    name = shape["short_name"] or shape["name"]
     comm = shape["comm"] or facts.comm
     group = " ".join(dict.fromkeys(word for word in (comm, facts.group) if word))
     key = None if comm is None else f"{comm} {facts.members or ''}"
-    return Kind(facts.operation or operation_in(shape["name"]) or name, key, group, facts.ranks)
+    return Kind(facts.operation or operation_in(shape["name"]) or kernel_of(shape), key, group, facts.ranks)
 
 
 def join(found: Found) -> None:

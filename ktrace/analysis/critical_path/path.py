@@ -30,7 +30,7 @@ from ktrace.analysis.work.spans import KINDS as SPAN_KINDS
 from ktrace.analysis.work.spans import generic
 from ktrace.model.arrays import AnyArray, Int8, Int32, Int64, Integers
 from ktrace.naming.short_names import short_name
-from ktrace.store.joins import distinct, group_start_mask, isin_sorted
+from ktrace.store.joins import distinct, group_start_mask, isin_sorted, ranges
 
 #: What a piece of the path is. From `launch overhead` on, these are causes of `--by idle`.
 KINDS = (
@@ -193,7 +193,7 @@ def _stretches(threads: Threads, thread: int, begin: Int64, end: Int64, rows: In
     low, high = np.searchsorted(until, begin[rows], "right"), np.searchsorted(since, end[rows], "left")
     count = np.maximum(high - low, 0)
     of = np.repeat(np.arange(len(rows)), count)
-    at = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)
+    at = ranges(low, count)
     span = row[at]
     kind = np.where(threads.kind[span] == SPAN_KINDS.index("op"), OPERATOR, CALL) if len(threads.kind) else span
     kind = np.where(span >= 0, kind, NO_CALL).astype(np.int8)

@@ -236,9 +236,9 @@ def _that_may_differ(
     pairs: Sequence[tuple[int, int]], a: KernelGrids, b: KernelGrids
 ) -> tuple[list[tuple[int, int]], Float64]:
     """Returns the pairs of grids whose launches may be found to differ, and the time that the others take together."""
-    of_a, of_b = np.array(pairs, np.int64).T
-    times = a.totals(of_a) + b.totals(of_b)
-    may = may_differ(a.samples(of_a), b.samples(of_b), LEVEL * weights_of(times))
+    of_a, of_b = (grids.samples(places) for grids, places in zip((a, b), np.array(pairs, np.int64).T, strict=True))
+    times = of_a.totals().astype(np.float64) + of_b.totals()
+    may = may_differ(of_a, of_b, LEVEL * weights_of(times))
     return [pairs[place] for place in np.flatnonzero(may).tolist()], times[~may]
 
 

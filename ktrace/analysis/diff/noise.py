@@ -181,7 +181,7 @@ def may_differ(a: Samples, b: Samples, level: Float64) -> Bools:
         deviation = np.sqrt(var_a / n + var_b / m + (RUNS * mean_a) ** 2 + (RUNS * mean_b) ** 2)
         off = np.nan_to_num(np.abs(mean_b - mean_a) / deviation, nan=0.0)
     distances = np.array([math.erfc(one) for one in (off / math.sqrt(2)).tolist()])
-    ranks = np.where(_beyond_runs(_medians(a), _medians(b)), _rank_tests(a, b), 1.0)
+    ranks = np.where(_beyond_runs(a.percentile(50), b.percentile(50)), _rank_tests(a, b), 1.0)
     few, enough = n + m <= EXACT, np.minimum(n, m) >= FEWEST
     least = np.where(few, np.minimum(3 * ranks, 1.5 * distances), ranks)
     found: Bools = enough & (least <= level)
@@ -194,12 +194,6 @@ def _moments(samples: Samples) -> tuple[Float64, Float64]:
     mean = np.add.reduceat(values, first) / samples.counts
     squares = np.add.reduceat((values - np.repeat(mean, samples.counts)) ** 2, first)
     return mean, squares / np.maximum(samples.counts - 1, 1)
-
-
-def _medians(samples: Samples) -> Float64:
-    low, high = samples.bounds[:-1] + (samples.counts - 1) // 2, samples.bounds[:-1] + samples.counts // 2
-    middle: Float64 = (samples.values[low].astype(np.float64) + samples.values[high]) / 2
-    return middle
 
 
 def _rank_tests(a: Samples, b: Samples) -> Float64:

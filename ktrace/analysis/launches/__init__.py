@@ -43,7 +43,7 @@ from ktrace.analysis.launches.answer import (
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import durations
 from ktrace.analysis.work.launching import stream_of
-from ktrace.analysis.work.question import Answer, Labels, Question
+from ktrace.analysis.work.question import Answer, Labels, Question, kernel_of
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import decoded, encoded, load_object
@@ -229,7 +229,7 @@ class Launches:
         for key, row in self._heads.items():
             metrics = self._metrics.get(key, {})
             if metrics.keys() - {_TIME, _WAVES}:
-                launches[self._kernel(key)].append((int(row.get("total") or metrics.get(_TIME) or 0), metrics))
+                launches[kernel_of(row)].append((int(row.get("total") or metrics.get(_TIME) or 0), metrics))
         found = []
         for kernel, rows in launches.items():
             rates = {name: mean for metric, name in _RATE_OF.items() if (mean := _mean(rows, metric)) is not None}
@@ -247,16 +247,12 @@ class Launches:
                 said = load_object(args)
                 speedup = said.get("Estimated Speedup")
                 number = float(speedup) if isinstance(speedup, (int, float)) else None
-                found.setdefault((self._kernel(key), str(said.get("Rule Name", "")), text), []).append(number)
+                found.setdefault((kernel_of(self._heads[key]), str(said.get("Rule Name", "")), text), []).append(number)
         rows = [
             Advice(*key, max((one for one in promised if one is not None), default=None), len(promised))
             for key, promised in found.items()
         ]
         return sorted(rows, key=lambda one: (-(one.speedup or 0), one.kernel, one.rule, one.text))
-
-    def _kernel(self, key: tuple[str, int]) -> str:
-        row = self._heads[key]
-        return str(row.get("short_name") or row["name"])
 
 
 def _lengths(work: Work) -> list[Lengths]:
@@ -356,7 +352,7 @@ class SequencesAnswer:
 def sequences_of(work: Work) -> SequencesAnswer | None:
     """The sequences of two and more light kernels on all streams; None if there are none."""
     light, lights = work.by_shape(lambda shape: shape["kind"] == "kernel" and shape["operation"] in LIGHT)
-    kernel, names = work.by_shape(lambda shape: str(shape["short_name"] or shape["name"]))
+    kernel, names = work.by_shape(kernel_of)
     stream, _ = work.by_shape(stream_of)
     is_light = np.array(lights, np.bool_)
     found: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0, 0])

@@ -21,7 +21,7 @@ import pyarrow as pa
 from ktrace.analysis.diff.compare import compared
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.mcp.access import Access
-from ktrace.analysis.mcp.sizes import deserialized, serialized, size_of
+from ktrace.analysis.mcp.sizes import size_of
 from ktrace.analysis.query.children import Bound, Children
 from ktrace.analysis.query.database import Database
 from ktrace.analysis.summary.compute import summary_of
@@ -38,6 +38,7 @@ from ktrace.pipeline.read import read_selected
 from ktrace.pipeline.selection import Selection
 from ktrace.report import Report
 from ktrace.stages.order.pairing import pair_halves
+from ktrace.store import deserialized, serialized
 
 #: What is computed at once, with the first question; others are when they are asked.
 USUAL = (*BY, "op", "module", "range", "api", "idle", "collective", "phase", "batch", "memory")

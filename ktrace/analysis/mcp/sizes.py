@@ -1,4 +1,4 @@
-"""What a trace takes in memory: rows as bytes without gaps, and the sizes of objects with all that they lead to."""
+"""What a trace takes in memory: the sizes of objects with all that they lead to."""
 
 from __future__ import annotations
 
@@ -13,19 +13,6 @@ import pyarrow as pa
 _SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 
 _ARROW = (pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table)
-
-
-def serialized(columns: pa.RecordBatch) -> pa.Buffer:
-    """The rows as a stream of Arrow, in one piece of memory that has nothing else."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, columns.schema) as stream:
-        stream.write_batch(columns)
-    return sink.getvalue()
-
-
-def deserialized(content: pa.Buffer) -> pa.RecordBatch:
-    """The rows of such a stream, which aren't copied."""
-    return pa.ipc.open_stream(content).read_next_batch()
 
 
 def size_of(what: object, besides: object = None) -> int:

@@ -23,7 +23,7 @@ from ktrace.model.tracks import Track
 from ktrace.naming.phases import phase_of
 from ktrace.parallel.threads import prefetch
 from ktrace.stages.select.wanted import step_of
-from ktrace.store.joins import each_group, greatest_so_far, group_start_mask
+from ktrace.store.joins import each_group, greatest_so_far, group_start_mask, ranges
 
 #: What a lane shows: work, ranges, or steps and phases.
 WORK, RANGE, MARK = range(3)
@@ -187,9 +187,8 @@ def cells_of(rows: Structured, pieces: Structured, origin: int, shift: int, with
     more = np.flatnonzero(last > first)
     between = (last - first - 1)[more]
     again = np.repeat(more, between)
-    step = np.arange(len(again)) - np.repeat(np.cumsum(between) - between, between) + 1
     places = (np.arange(len(since)), more, again)
-    buckets = (first, last[more], first[again] + step)
+    buckets = (first, last[more], ranges(first[more] + 1, between))
     until = np.where(last > first, origin + ((first + 1) << shift), end)
     times = (until - since, (end - (origin + (last << shift)))[more], np.full(len(again), width))
     begun = rows[(rows["ts"] >= start) & (rows["ts"] < stop)]

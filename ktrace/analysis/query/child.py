@@ -44,6 +44,7 @@ from ktrace.analysis.query.engine import (
 )
 from ktrace.errors import InternalError, KtraceError, error_text
 from ktrace.model.batch import RECORDS
+from ktrace.store import serialized
 
 _FRAME = struct.Struct("<cQ")
 
@@ -159,22 +160,15 @@ def _frames(question: Question, views: Views) -> Iterator[tuple[bytes, bytes]]:
     with bounded(question.memory), errors_as_ours():
         is_several(connection, question.sql)  # raises for what isn't one query
         answer = Answer.of(connection, question.sql, question.params, question.rows, holder=question.holder)
-        yield b"D", _stream(pa.RecordBatch.from_pylist([], answer.schema))
+        yield b"D", serialized(pa.RecordBatch.from_pylist([], answer.schema))
         left = question.size
         for batch in answer:
-            content = _stream(batch)
+            content = serialized(batch)
             if left is not None and (left := left - len(content)) < 0:
                 raise KtraceError(
                     f"the answer has more than {question.size:,} bytes", remedy="ask for less: fewer columns, or rows"
                 )
             yield b"D", content
-
-
-def _stream(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return bytes(memoryview(sink.getvalue()))
 
 
 class Views:

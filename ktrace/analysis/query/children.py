@@ -30,6 +30,8 @@ from ktrace.analysis.query.engine import MemoryExceeded, Plan, TimeExceeded
 from ktrace.errors import InternalError, KtraceError, UsageError
 from ktrace.input.limits import sized
 from ktrace.parallel.threads import Turns
+from ktrace.parallel.workers import module_folders
+from ktrace.store import deserialized
 
 #: What a process keeps of the environment: where the system's libraries are, the time zone.
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TZ")
@@ -150,19 +152,15 @@ class Received:
 
     def __init__(self, frames: Iterator[tuple[bytes, bytes]]) -> None:
         self._frames = frames
-        self.schema = _batch(next(frames)[1]).schema
+        self.schema = deserialized(next(frames)[1]).schema
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for _, content in self._frames:
-            yield _batch(content)
+            yield deserialized(content)
 
     def read_all(self) -> pa.Table:
         """All rows."""
         return pa.Table.from_batches(list(self), self.schema)
-
-
-def _batch(content: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(content).read_next_batch()
 
 
 def _error(told: dict[str, Any], bound: Bound) -> KtraceError:
@@ -233,7 +231,7 @@ def _command() -> list[str]:
     with suppress(OSError):  # it is gone
         here = str(Path.cwd())
     home = str(Path(ktrace.__file__).resolve().parents[1])
-    absolute = (str(Path(one).resolve()) for one in sys.path if Path(one).is_absolute())
+    absolute = (str(Path(one).resolve()) for one in module_folders())
     folders = [one for one in (*absolute, home) if one != here or one == home]
     code = f"import sys; sys.path[:] = {folders!r}; from ktrace.analysis.query.child import main; main()"
     return [sys.executable, "-I", "-S", "-c", code]

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ktrace.analysis.roofline.answer import Item
 from ktrace.analysis.work.groups import OTHER
+from ktrace.analysis.work.question import kernel_of
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
 from ktrace.model.arrays import Bools, Float64, Int64, is_number
 from ktrace.model.batch import DEVICE_KINDS, Batch
@@ -290,8 +291,7 @@ def item_of(
     precision: str | None = None,
 ) -> Item:
     """An item of kernels with this shape."""
-    name = shape.get("short_name") or shape["name"]
-    operation = shape.get("operation") or OTHER
+    name, operation = kernel_of(shape), shape.get("operation") or OTHER
     return Item(operation, name, "", precision or _precision(shape), device, calls, calls, time, flops, moved)
 
 

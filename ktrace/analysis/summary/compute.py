@@ -162,11 +162,11 @@ def summary_of(
         if name not in (*BY, *QUESTIONS, UNCLASSIFIED, GRID):
             raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join((*BY, *QUESTIONS)))
     levels, by = split_tree(by or ()) if tree else ([], by)
+    grids, by = GRID in (by or ()), by and [one for one in by if one != GRID]
     spill = Spill(SPILL_BYTES)
     try:
         questions = asked(_answered(by, proved), spill, levels)
         spans, shapes = any(one.spans for one in questions), by is None or "shape" in by
-        grids = GRID in (by or ())
         gathered = SummaryInput(rules, spill, is_classified=True, spans=spans, grids=grids, shapes=shapes)
         known = _known(by_source(pair_halves(batches, report)), gathered, questions)
         for batch in known if filter is None else filtered(known, filter, report):
@@ -200,7 +200,7 @@ class _Summarised:
         """`levels` are those of the call tree."""
         self._gathered, self._report, self._levels = gathered, report, levels
         self._asked = asked or ()
-        self._by = BY if asked is None else dict.fromkeys(one for one in asked if one != GRID)
+        self._by = BY if asked is None else dict.fromkeys(asked)
         self._notes = notes_of(gathered.catalog)
         self._events = Work.of_devices(gathered)
         self._statistics = self._add_up()
@@ -306,7 +306,7 @@ class _Summarised:
         heaviest = self._heaviest(groups)
         found = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}
         answers = {name: one for name, one in found.items() if name not in PROOFS or self._wants(name)}
-        missing = [by for by in self._asked if by not in groups and by not in answers and by != GRID]
+        missing = [by for by in self._asked if by not in groups and by not in answers]
         missing += [by for by in self._levels if by != "kernel" and "tree" not in answers]
         missing = missing if len(events) or self._statistics else [by for by in missing if by in RECORDING]
         if missing:

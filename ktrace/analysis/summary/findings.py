@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
 from ktrace.analysis.work.gaps import ON_ITS_WAY, gaps_of
 from ktrace.analysis.work.grids import GridTexts
 from ktrace.analysis.work.groups import GRID, OF_GRID, OTHER, DeviceUse, Group
-from ktrace.analysis.work.question import Answer, Labels
+from ktrace.analysis.work.question import Answer, Labels, kernel_of
 from ktrace.model.arrays import Bools, Int64
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store.joins import group_start_mask
@@ -322,7 +322,7 @@ class LongestRows:
 
     def __init__(self, work: Work, labels: Labels, grids: GridTexts) -> None:
         self._grids, self._sources, self._has_ids = grids, work.rows.sources, work.is_on_devices
-        self._names = [_called(shape) for shape in work.shapes]
+        self._names = [kernel_of(shape) for shape in work.shapes]
         self._keys = {by: list(map(labels.key(by), work.shapes)) for by in _SHOWN_BY}
         self._launches = [np.zeros((0, 6), np.int64)]  # source, shape, text of the grid, begin, duration, id
         self.gaps: list[Evidence] = []
@@ -374,12 +374,8 @@ def _rows(work: Work, events: Events, times: Int64) -> Iterable[Evidence]:
 def _row(work: Work, events: Events, row: int, time: int) -> Evidence:
     """A row of a source, of which so much time counts."""
     begin, id_ = int(events.ts[row]), int(events.ids[row]) if work.is_on_devices else None
-    name = _called(work.shapes[events.shape[row]])
+    name = kernel_of(work.shapes[events.shape[row]])
     return Evidence(events.source, id_, name, begin, begin + int(events.dur[row]), time)
-
-
-def _called(shape: dict[str, Any]) -> str:
-    return str(shape.get("short_name") or shape["name"])
 
 
 def _without_compute(events: Events) -> Iterator[tuple[str, Int64]]:

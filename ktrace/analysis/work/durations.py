@@ -17,6 +17,7 @@ Compute, exposed communication, exposed copies and idle time divide the span: no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import truediv
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, new_column
 from ktrace.model.arrays import AnyArray, Float64, Floats, Int32, Int64, Integers
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
-from ktrace.store.joins import distinct, sorted_by
+from ktrace.store.joins import distinct, ranges, sorted_by
 
 #: Returns the number of the group of each row, from columns.
 Number = Callable[[dict[str, Any]], Int32]
@@ -79,7 +80,7 @@ class Durations:
         there = np.flatnonzero(columns.every.counts)
         found = [
             columns.group(place, keys[place], names[place] if names else None, figures)
-            for place, figures in zip(there.tolist(), columns.every.figures(there), strict=True)
+            for place, figures in zip(there.tolist(), columns.every.figures(), strict=True)
         ]
         return sorted(found, key=lambda one: -one.total)
 
@@ -138,8 +139,7 @@ class Durations:
             own = number(rows)
             counts = np.bincount(own, minlength=len(free))
             values = rows["step"] * np.int64(len(self)) + rows["turn"] if turns else rows["dur"]
-            places = np.repeat(free - (np.cumsum(counts) - counts), counts) + np.arange(len(own))
-            found[places] = values[sorted_by(own, len(free))]
+            found[ranges(free, counts)] = values[sorted_by(own, len(free))]
             free += counts
         return found
 
@@ -175,23 +175,31 @@ class Samples:
     def of_groups(self, groups: Int64) -> Samples:
         """Those of some groups, in this order."""
         counts = self.counts[groups]
-        places = np.repeat(self.bounds[groups] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        return Samples(self.values[places], counts)
+        return Samples(self.values[ranges(self.bounds[groups], counts)], counts)
 
-    def figures(self, groups: Int64) -> Iterator[Figures]:
-        """The figures of some groups, which have durations."""
-        first, count = self.bounds[groups], self.counts[groups]
-        totals = np.add.reduceat(self.values, first) if len(groups) == np.count_nonzero(self.counts) else None
-        if totals is None:
-            totals = np.array([self.of(group).sum() for group in groups.tolist()], np.int64)
-        columns = [totals, count, totals / count]
-        for percent in (50, 95, 99):
-            place = np.float64(percent) / 100 * (count - 1)
-            low = np.floor(place).astype(np.int64)
-            one, next_ = self.values[first + low], self.values[first + np.minimum(low + 1, count - 1)]
-            columns.append(one + (next_ - one) * (place - low))
-        columns += [self.values[first], self.values[first + count - 1]]
-        yield from zip(*(column.tolist() for column in columns), strict=True)
+    def totals(self) -> Int64:
+        """The total of each group that has any."""
+        first = self.bounds[:-1][self.counts > 0]
+        totals: Int64 = np.add.reduceat(self.values, first) if len(first) else first
+        return totals
+
+    def percentile(self, percent: float) -> Float64:
+        """A percentile of each group that has any."""
+        count = self.counts[self.counts > 0]
+        first, place = self.bounds[:-1][self.counts > 0], np.float64(percent) / 100 * (count - 1)
+        low = np.floor(place).astype(np.int64)
+        one, next_ = self.values[first + low], self.values[first + np.minimum(low + 1, count - 1)]
+        found: Float64 = one + (next_ - one) * (place - low)
+        return found
+
+    def figures(self) -> Iterator[Figures]:
+        """The figures of each group that has any."""
+        there = self.counts > 0
+        totals, counts = self.totals().tolist(), self.counts[there].tolist()
+        average = list(map(truediv, totals, counts))
+        quantiles = (self.percentile(percent).tolist() for percent in (50, 95, 99))
+        least, most = self.values[self.bounds[:-1][there]].tolist(), self.values[self.bounds[1:][there] - 1].tolist()
+        yield from zip(totals, counts, average, *quantiles, least, most, strict=True)
 
 
 class GroupColumns(NamedTuple):
@@ -209,7 +217,7 @@ class GroupColumns(NamedTuple):
     def group(self, place: int, key: str, name: str | None = None, figures: Figures | None = None) -> Group:
         """A group, which has rows, with its figures, if they are known already."""
         if figures is None:
-            figures = next(self.every.figures(np.array([place])))
+            figures = next(self.every.of_groups(np.array([place])).figures())
         if self.within is None or self.cells is None:
             return Group(key, *figures, name=name, durations=self.every.of(place))
         within, in_steps, places = self.within.of(place), self.cells.of(place), None
@@ -287,12 +295,9 @@ def _of_places(durations: Int64, turns: Int64, in_steps: InSteps) -> Int64 | Non
 
 
 def percentiles(rising: Int64, which: Sequence[float]) -> list[float]:
-    """Percentiles of some numbers in rising order."""
-    place = np.asarray(which, np.float64) / 100 * (len(rising) - 1)
-    low = np.floor(place).astype(np.int64)
-    high = np.minimum(low + 1, len(rising) - 1)
-    found: list[float] = (rising[low] + (rising[high] - rising[low]) * (place - low)).tolist()
-    return found
+    """Percentiles of some numbers in rising order; there is at least one."""
+    samples = Samples(rising, np.array([len(rising)]))
+    return [float(samples.percentile(percent)[0]) for percent in which]
 
 
 def spread(times: Int64) -> Spread | None:

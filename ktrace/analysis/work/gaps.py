@@ -29,7 +29,7 @@ from ktrace.analysis.work.spans import KINDS, generic, innermost
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.stages.order.nesting import around
 from ktrace.stages.select.intervals import Intervals
-from ktrace.store.joins import greatest_so_far, group_start_mask, positions
+from ktrace.store.joins import greatest_so_far, group_start_mask, positions, ranges
 
 #: The time of the host outside of all spans, and the time after the launching call has returned.
 NO_SPAN, ON_ITS_WAY = "no call or range", "launch delay"
@@ -141,7 +141,7 @@ def _cut(at: Int64, inside: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int
     low = np.searchsorted(at, begin, "right") - 1
     count = np.maximum(np.searchsorted(at, end, "left") - low, 0)
     rows = np.repeat(np.arange(len(begin)), count)
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count) + low[rows]
+    place = ranges(low, count)
     time = np.minimum(at[place + 1], end[rows]) - np.maximum(at[place], begin[rows])
     lasts = time > 0
     return rows[lasts], inside[place[lasts]], time[lasts]

@@ -16,7 +16,7 @@ from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.durations import Durations, Samples
 from ktrace.analysis.work.groups import OF_GRID, Group
 from ktrace.analysis.work.question import Key
-from ktrace.model.arrays import Float64, Int64
+from ktrace.model.arrays import Int64
 from ktrace.store.vocabulary import Shapes
 
 
@@ -70,8 +70,3 @@ class KernelGrids:
     def samples(self, places: Int64) -> Samples:
         """The durations of some of them."""
         return self._columns.every.of_groups(places)
-
-    def totals(self, places: Int64) -> Float64:
-        """The total time of some of them."""
-        samples = self.samples(places)
-        return np.add.reduceat(samples.values, samples.bounds[:-1]).astype(np.float64) if len(places) else np.zeros(0)

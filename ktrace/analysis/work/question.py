@@ -41,7 +41,7 @@ class Labels:
         self._by_host = len({(source, host) for source, host, _ in devices}) > len({source for source, _, _ in devices})
         self._by_device = len(devices) > 1
         self._keys: dict[str, Key] = {
-            "kernel": _kernel,
+            "kernel": kernel_of,
             "stream": self.stream,
             "device": self._device,
             "rank": lambda row: _text(self.rank(row["source"])),
@@ -85,7 +85,8 @@ class Labels:
         return f"{self.device((row['source'], row.get('host'), row.get('device')))} {own}"
 
 
-def _kernel(row: Shape) -> str:
+def kernel_of(row: Shape) -> str:
+    """The short name of work; where the rows have none, its name."""
     return str(row.get("short_name") or row["name"])
 
 

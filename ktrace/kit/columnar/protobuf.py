@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.model.arrays import AnyArray, Bools, Int64, UInt8, UInt64
+from ktrace.store.joins import ranges
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
@@ -275,14 +276,10 @@ def bounds_of(block: bytes, first: int, ends: list[int]) -> tuple[Int64, Int64]:
 
 def texts_at(data: UInt8, start: Int64, size: Int64) -> pa.Array:
     """Returns the bytes of `data` at these places as an Arrow column of bytes."""
-    ends = np.cumsum(size)
-    total = int(ends[-1]) if len(ends) else 0
     offsets = np.zeros(len(size) + 1, np.int32)
-    offsets[1:] = ends
-    where = np.repeat(start - (ends - size), size) + np.arange(total)
-    return pa.Array.from_buffers(
-        pa.binary(), len(size), [None, pa.py_buffer(offsets), pa.py_buffer(data[where].tobytes())]
-    )
+    offsets[1:] = np.cumsum(size)
+    texts = data[ranges(start, size)].tobytes()
+    return pa.Array.from_buffers(pa.binary(), len(size), [None, pa.py_buffer(offsets), pa.py_buffer(texts)])
 
 
 def distinct_of(numbers: AnyArray) -> tuple[AnyArray, Int64]:
