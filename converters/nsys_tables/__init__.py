@@ -90,5 +90,4 @@ FORMAT = Format(
     via="nsys",
     export="ktrace.converters.nsys_tables.export:exported",
     reads_folders=True,
-    prose=True,
 )
