@@ -60,20 +60,27 @@ class Held:
 def make(path: Path, *, folder: bool = False, lock: bool = True) -> Held:
     """Creates a file or folder of that name and locks it. Raises OSError, FileExistsError if the name is taken.
 
-    Another process may `sweep` between the two steps; then what it removed is created again.
+    Another process may `sweep` between the two steps; then what it removed is created again. An interruption between
+    them leaves nothing.
     """
-    for _ in range(_ATTEMPTS):
-        if folder:
-            path.mkdir(0o700)
-        else:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        if not lock or os.name == "nt":  # where an open file can't be renamed
-            return Held(path, None)
-        with suppress(FileNotFoundError):
-            held = Held(path, os.open(path, os.O_RDONLY))
-            if _locked(held.lock, wait=True) and path.exists():
-                return held
-            held.release()
+    try:
+        for _ in range(_ATTEMPTS):
+            if folder:
+                path.mkdir(0o700)
+            else:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            if not lock or os.name == "nt":  # where an open file can't be renamed
+                return Held(path, None)
+            with suppress(FileNotFoundError):
+                held = Held(path, os.open(path, os.O_RDONLY))
+                if _locked(held.lock, wait=True) and path.exists():
+                    return held
+                held.release()
+    except FileExistsError:
+        raise
+    except BaseException:
+        remove(path)
+        raise
     raise FileExistsError(f"other processes removed {path} as soon as it was made, {_ATTEMPTS} times")
 
 

@@ -240,6 +240,27 @@ def test_a_later_run_removes_what_a_killed_one_left_and_nothing_else(tmp_path: P
     living.remove()
 
 
+@pytest.mark.parametrize("folder", [False, True])
+def test_an_interruption_before_the_lock_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: bool
+) -> None:
+    def interrupted(*_: object, **__: object) -> bool:
+        assert len(list(tmp_path.iterdir())) == 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ktrace.scratch._locked", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path / name_for("run"), folder=folder)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_is_taken_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    with pytest.raises(FileExistsError):
+        make(tmp_path / "mine")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
 def test_a_scratch_folder_goes_with_its_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with scratch_folder() as folder:
