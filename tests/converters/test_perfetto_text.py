@@ -40,7 +40,7 @@ def test_the_figures_are_those_of_the_sample() -> None:
     trace = ktrace.read(SAMPLE)
     rows = trace.events.sort_values("ts")
     assert list(zip(rows["kind"], rows["name"], rows["ts"], rows["dur"].fillna(0), strict=True)) == [
-        ("range", "cudaLaunchKernel", 1000, 400),
+        ("api", "cudaLaunchKernel", 1000, 400),
         ("kernel", "gemm(float*)", 2000, 1500),
         ("instant", "done", 5000, 0),
     ]

@@ -114,7 +114,7 @@ def test_a_pattern_takes_twice_the_time_for_twice_the_text(used: Used) -> None:
 _OPEN = {
     "ktrace/analysis/roofline/peaks.py device['name']": "names of devices, from our file or the user's",
     "ktrace/naming/taxonomy.py text": "the user's own rules",
-    "ktrace/naming/taxonomy.py self._text": "the user's own rules",
+    "ktrace/naming/taxonomy.py self.text": "the user's own rules",
     "ktrace/naming/taxonomy.py f'(?:{text})|'": "the user's own rules",
     "ktrace/output/parts.py re.escape(self._stem) + '\\\\.[0-9]{3}' + re.escape(self._suffix)": "no repetition without a bound",  # noqa: E501
     "ktrace/stages/select/filter.py '|'.join(map(translate, wanted.names))": "the user's own wildcards",

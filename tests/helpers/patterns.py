@@ -36,6 +36,7 @@ _KNOWN = {
     "ktrace/kit/trace_json/walk.py _VALUE_END": {"match"},
     "ktrace/kit/trace_json/walk.py _ELEMENT_END": {"match"},
     r"converters/onnxruntime.py .*_fence_(?:before|after)\Z": {"match"},
+    "converters/perfetto/reading/device_work.py (?i).*(copy|memcpy)": {"match"},
 }
 
 

@@ -78,10 +78,10 @@ _STAGE = Rule(
     },
 )
 
-_STREAM = re.compile(r"stream\s*[#\[]?\s*(\d{1,18})(?!\d)", re.IGNORECASE)
+_STREAM = re.compile(r"stream\s*(?:[#\[]\s*)?(\d{1,18})(?!\d)", re.IGNORECASE)
 _STREAM_THREAD = re.compile(r"stream -?\d{1,18}")
 _LANE = re.compile(r"\[(\d{1,18})\] .")
-_QUEUE = re.compile(r"queue\s*[#\[]?\s*(\d{1,18})(?!\d)", re.IGNORECASE)
+_QUEUE = re.compile(r"queue\s*(?:[#\[]\s*)?(\d{1,18})(?!\d)", re.IGNORECASE)
 _DEVICE_NAME = re.compile(r"(?:agent|compute|dispatch|device|gpu)\s*\[?(\d{1,9})(?!\d)", re.IGNORECASE)
 _SIZE = re.compile(r"\(?\s*(\d{1,18})\s*,\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\)?")
 
