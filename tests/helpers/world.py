@@ -8,7 +8,9 @@ from __future__ import annotations
 import atexit
 import itertools
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
+
+import pytest
 
 #: Audit events (docs.python.org/3/library/audit_events.html) at which something in the world may change.
 _CHANGES = ("open", "os.", "shutil.", "tempfile.", "import", "fcntl.", "mmap.", "subprocess.", "sqlite3.", "socket.")
@@ -110,6 +114,14 @@ def count_into(file: Path) -> None:
 
 def _hit(event: str) -> bool:
     return event.startswith(_CHANGES)
+
+
+def with_own_mounts(script: str) -> subprocess.CompletedProcess[str]:
+    """Runs a shell that may mount what nobody else sees. Skips the test without the right to do so."""
+    shell = ["unshare", "-m", "sh", "-c"]
+    if os.getuid() or not shutil.which("unshare") or subprocess.run([*shell, ""], check=False).returncode:
+        pytest.skip("no right to mount here")
+    return subprocess.run([*shell, script], capture_output=True, text=True, check=False)
 
 
 def listing(folder: Path) -> list[str]:
