@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktrace.store.joins import combined, distinct, each_group, find, greatest_so_far, isin_sorted, positions
+from ktrace.store.joins import combined, distinct, each_group, find, greatest_so_far, isin_sorted, positions, ranges
 
 _RANDOM = np.random.default_rng(7)
 
@@ -53,3 +53,9 @@ def test_the_greatest_value_so_far_is_that_of_its_group(rows: int, wide: int) ->
         assert len(set(group[mine].tolist())) == 1
         expected += [max(values[mine.start : row + 1].tolist()) for row in range(mine.start, mine.stop)]
     assert greatest_so_far(values, (group,)).tolist() == expected
+
+
+@pytest.mark.parametrize(("first", "count"), [([5, 20], [3, 2]), ([7, 1, 4], [0, 2, 0]), ([3], [0]), ([], [])])
+def test_ranges_follow_one_another(first: list[int], count: list[int]) -> None:
+    expected = [number for one, many in zip(first, count, strict=True) for number in range(one, one + many)]
+    assert ranges(np.array(first, np.int64), np.array(count, np.int64)).tolist() == expected

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import plain
 import pyarrow as pa
@@ -9,7 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Durations, parts_of, percentiles, spread, usage
+from ktrace.analysis.work.durations import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    Durations,
+    Samples,
+    parts_of,
+    percentiles,
+    spread,
+    usage,
+)
 from ktrace.analysis.work.occurrences import MarkedRanges, spans_on_device
 from ktrace.analysis.work.spans import Ranges, innermost
 from ktrace.model.batch import Batch
@@ -248,3 +260,15 @@ def test_shapes(batches: list[list[tuple[str | None, int | None, str, bool]]]) -
             assert list(all_known[number].values()) == [*rows[place][:3], None]
             assert known.setdefault(rows[place][:3], number) == number
     assert len({*known.values()}) == len(known) == len(shapes)
+
+
+def test_figures_of_groups_are_those_of_whole_numbers() -> None:
+    """Also above 2^53, where a quotient of rounded numbers is another one."""
+    groups = [[1, 2, 2_842_706_008_825_306_499], [], [5], [1, 2, 4, 1000]]
+    samples = Samples(np.array([*chain(*groups)], np.int64), np.array([*map(len, groups)]))
+    found = list(samples.figures())
+    for group, figures in zip([one for one in groups if one], found, strict=True):
+        total, count, average, median, p95, p99, least, most = figures
+        assert (total, count, average) == (sum(group), len(group), sum(group) / len(group))
+        assert [median, p95, p99] == pytest.approx(np.percentile(group, [50, 95, 99]).tolist(), rel=1e-15)
+        assert (least, most) == (group[0], group[-1])
