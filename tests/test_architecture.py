@@ -31,6 +31,7 @@ ANSWERS = (
     "queues",
     "requests",
     "overview",
+    "checks",
 )
 
 #: The packages of the core, the lowest storey first. A package imports only what stands on a lower storey.

@@ -3,6 +3,7 @@
 work/           device work, its calls, and the host around them; all others begin with it
 hosts/          what operators, modules and ranges of the host cost on devices
 idle            why devices are idle
+checks/         what is wrong with a recording, and which findings that takes away
 collectives/    size, bandwidth, skew and stragglers of collectives
 roofline/       how near the work is to what the machine can do
 critical_path/  the calls and kernels that decide how long a step takes

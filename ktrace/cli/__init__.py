@@ -2,7 +2,7 @@
 
 Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found, 130 interrupted by Ctrl-C.
 
-Commands: convert, merge, view, summary, diff, query, mcp, batch, cache, info, map, formats, schema, validate,
+Commands: convert, merge, view, summary, check, diff, query, mcp, batch, cache, info, map, formats, schema, validate,
 completion, new_format, check_format. They share `_options` (options and the completion of their values), `_console`
 (printing, also of tables and of what was noted, repaired or skipped), `_programs` (JSON for programs) and `_start`
 (the allocator, pyarrow without pandas).
@@ -29,6 +29,7 @@ COMMANDS = {
     "view": "Open traces in the Perfetto UI.",
     "merge": "Merge the ranks of a run, or several tools' views of it, into one timeline.",
     "summary": "Show where the time went.",
+    "check": "Check whether a recording is whole and sound, before its figures are believed.",
     "diff": "Show what changed between two traces, and which changes exceed noise.",
     "query": "Answer a question in SQL about any input.",
     "mcp": "Answer questions of agents about traces, by the Model Context Protocol.",

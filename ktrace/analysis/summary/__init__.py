@@ -7,7 +7,8 @@ statistics   groups from tables of statistics, for sources without events
 compute      makes the summary
 summary      the summary and its parts, as tables and in one line
 findings     the facts of the verdict, for programs, and the rows that show them
-verdict      the same in three sentences
+remedies     what to do about each
+verdict      the same in sentences
 
 A summary answers questions besides the groups of work: `QUESTIONS` names the packages and modules that answer them.
 """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from ktrace.analysis.checks.examine import Recording, examine
 from ktrace.analysis.summary import QUESTIONS, RECORDING, asked, columns_of, split_tree
 from ktrace.analysis.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
 from ktrace.analysis.summary.marked import Marked
@@ -23,6 +24,7 @@ from ktrace.analysis.work.grids import GridTexts, KernelGrids
 from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
 from ktrace.analysis.work.question import Key, Labels, Shape
 from ktrace.analysis.work.stored_columns import by_source
+from ktrace.analysis.work.window import windows_of
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
 from ktrace.input.limits import limited
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
     from ktrace.pipeline.read import Progress
     from ktrace.pipeline.selection import Options, Selection
     from ktrace.stages.select.wanted import Filter
+
+
+#: How the note begins that tells what is counted instead of device work.
+_NO_WORK = "There is no device work"
 
 
 @limited
@@ -252,7 +258,7 @@ class _Summarised:
         if len(self._events) or self._statistics:
             self._work = "host"
             own = ", each without those inside it" if len(self._events) else ""
-            self._notes.append(f"There is no device work: these are calls, operators or ranges of the host{own}.")
+            self._notes.append(f"{_NO_WORK}: these are calls, operators or ranges of the host{own}.")
         elif rows := self._gathered.samples.rows():
             self._work, self._statistics = "samples", [Statistic(row, row["total"], row["unit"]) for row in rows]
             self._notes.append("There is no device work and no call: these are samples, by the function that ran.")
@@ -273,7 +279,8 @@ class _Summarised:
             if self._longest is not None:
                 self._longest.add(self._events, events, step >= 0 if steps else np.ones(len(events), np.bool_))
             if self._work == "events":
-                uses += events.devices(self._labels.device, self._labels.rank)
+                use = events.devices(self._labels.device, self._labels.rank)
+                uses += [replace(one, window=window) for one, window in zip(use, windows_of(events), strict=True)]
                 self._notes += events.lacking()
                 for device in events.unlikely:
                     self._notes.append(
@@ -312,6 +319,10 @@ class _Summarised:
         if missing:
             how = dict.fromkeys(RECORDING[by] for by in missing if by in RECORDING)
             self._notes.append(" ".join([f"{NOT_KNOWN}{' or '.join(missing)} information.", *how]))
+        span = max((end - begin for begin, end in self._gathered.spans_of.values()), default=None)
+        checks = examine(Recording(self._gathered, self._events, self._tables, self._devices, self._report, span))
+        if any(one.code == "check.launches_lost" for one in checks):  # there was some
+            self._notes = [note.replace(_NO_WORK, "Device work is missing") for note in self._notes]
         return Summary(
             sources,
             self._work,
@@ -330,9 +341,10 @@ class _Summarised:
             {name: found[name] for name in PROOFS if name in found},
             evidence_of(events, self._labels, heaviest),
             self._report,
-            max((end - begin for begin, end in self._gathered.spans_of.values()), default=None),
+            span,
             self._longest,
             self._kernel_grids(),
+            checks,
         )
 
     def _kernel_grids(self) -> KernelGrids | None:

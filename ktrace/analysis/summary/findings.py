@@ -14,8 +14,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from ktrace.analysis.checks import check_of
 from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
 from ktrace.analysis.idle import HostSpan, IdleAnswer
+from ktrace.analysis.summary.remedies import remedy
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
@@ -34,6 +36,9 @@ PROOFS = ("idle", "collective")
 
 #: What is lost must be at least this part of the time of the devices, in percent, to be looked at first.
 _WORTH = 5.0
+
+#: Losses that are each less matter if together they are this part, in percent.
+_TOGETHER = 10.0
 
 #: A rank that others wait for is named if that takes this part of the time of the devices, in percent, if it is last in
 #: more than this part of its collectives, and more often than chance would have it, with this probability.
@@ -75,6 +80,7 @@ class Figures(Protocol):
     heaviest: dict[str, list[Group]]
     proofs: dict[str, Answer]
     evidence: dict[str, list[Evidence]]
+    checks: list[Finding]
 
     @property
     def runs(self) -> Sized:
@@ -82,13 +88,22 @@ class Figures(Protocol):
 
 
 def findings(summary: Figures) -> list[Finding]:
-    """Returns the facts: the heaviest work, how busy devices are, then what they lose; none where nothing was counted.
+    """Returns the facts: what is wrong with the recording, the heaviest work, how busy devices are, what they lose.
 
-    What is to be looked at first has `look` 1, and so on.
+    What is to be looked at first has `look` 1, and so on. What a failed check takes the ground from isn't there.
     """
+    checks = summary.checks
     if not summary.total:
-        return []
-    return _ranked([*_work(summary), *_use(summary), *_losses(summary)], summary)
+        return list(checks)
+    found = [*_work(summary), *_use(summary), *_outside(summary), *_losses(summary)]
+    taken = tuple(code for one in checks for code in check_of(one).takes)
+    ranked = _ranked([one for one in found if not one.code.startswith(taken)], summary)
+    return [*checks, *(replace(one, doubts=_doubts(one, checks), remedy=remedy(one)) for one in ranked)]
+
+
+def _doubts(found: Finding, checks: list[Finding]) -> list[str]:
+    """The failed checks that a finding may be wrong by."""
+    return [one.code for one in checks if found.code.startswith(check_of(one).doubts)]
 
 
 def _ranked(found: list[Finding], summary: Figures) -> list[Finding]:
@@ -97,10 +112,17 @@ def _ranked(found: list[Finding], summary: Figures) -> list[Finding]:
         return found
     losses = sorted((one for one in found if _is_loss(one)), key=lambda one: -one.value)
     order = [one for one in losses if (one.share or 0.0) >= (WAITING if one.code == "straggler" else _WORTH)]
-    if not order and _has_compute(summary):
+    if not order and sum(one.share or 0.0 for one in losses) >= _TOGETHER:
+        order = losses[:2]
+    if not order and _has_compute(summary) and not _is_unknown("little", summary.checks):
         order = [one for one in found if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
     places = {id(one): place for place, one in enumerate(order, 1)}
     return [replace(one, look=places.get(id(one))) for one in found]
+
+
+def _is_unknown(claim: str, checks: list[Finding]) -> bool:
+    """Whether a failed check takes a claim away, or makes it doubtful."""
+    return any(claim in (*check_of(one).takes, *check_of(one).doubts) for one in checks)
 
 
 def _is_loss(one: Finding) -> bool:
@@ -108,7 +130,7 @@ def _is_loss(one: Finding) -> bool:
     kind, _, cause = one.code.partition(".")
     if kind == "idle":
         return one.details.get("cause") in _CHANGEABLE if cause else not one.details["causes"]
-    return kind in ("straggler", "exposed")
+    return kind in ("straggler", "exposed", "outside")
 
 
 def _work(summary: Figures) -> list[Finding]:
@@ -149,7 +171,7 @@ def _use(summary: Figures) -> list[Finding]:
         found = [_busy("busy", uses[0])]
     else:
         least, most = (pick(uses, key=lambda use: use.busy / use.span) for pick in (min, max))
-        found = [_busy("busy.least", least), _busy("busy.most", most)]
+        found = [_busy("busy.least", least, len(uses)), _busy("busy.most", most, len(uses))]
     span, idle = (sum(getattr(use, name) for use in uses) for name in ("span", "idle"))
     details: dict[str, Cell] = {"devices": len(uses)}
     if not _has_compute(summary):
@@ -160,9 +182,10 @@ def _use(summary: Figures) -> list[Finding]:
     return [*found, Finding("idle", "time", idle, "ns", span, _OF_DEVICES, details=details)]
 
 
-def _busy(code: str, use: DeviceUse) -> Finding:
+def _busy(code: str, use: DeviceUse, devices: int = 1) -> Finding:
     subject: dict[str, Cell] = {"device": use.label, "rank": use.rank, "source": use.source}
-    return Finding(code, "time", use.busy, "ns", use.span, "the device's time", subject)
+    details: dict[str, Cell] = {"devices": devices} if devices > 1 else {}
+    return Finding(code, "time", use.busy, "ns", use.span, "the device's time", subject, None, details)
 
 
 def _has_compute(summary: Figures) -> bool:
@@ -196,6 +219,27 @@ def _causes(summary: Figures) -> dict[str, _Cause]:
     return found
 
 
+def _outside(summary: Figures) -> list[Finding]:
+    """What the devices lose before their first and after their last work, in the steps or the recording."""
+    uses = [use for use in summary.devices if use.window and use.span]
+    windows = [use.window for use in uses if use.window]
+    whole, lost = (sum(getattr(one, name) for one in windows) for name in ("whole", "outside"))
+    if not lost or not _has_compute(summary) or 100 * lost < _WORTH * whole:
+        return []
+    steps = max(one.steps for one in windows)
+    of = {0: "the recording", 1: "the step"}.get(steps, "the steps")
+    host = max(windows, key=lambda one: one.host_time)
+    details: dict[str, Cell] = {
+        "before_ns": sum(one.before for one in windows),
+        "after_ns": sum(one.after for one in windows),
+        "setup_ns": sum(one.setup for one in windows),
+        "busy_ns": sum(use.busy for use in uses),
+        "steps": steps,
+    }
+    details |= {"host_was_in": host.host, "host_time_ns": host.host_time} if host.host else {}
+    return [Finding("outside", "time", lost, "ns", whole, of, details=details)]
+
+
 def _losses(summary: Figures) -> list[Finding]:
     """Where the devices lose time, of all their time in the recording."""
     causes, span = _causes(summary), _span(summary)
@@ -211,7 +255,7 @@ def _losses(summary: Figures) -> list[Finding]:
         details: dict[str, Cell] = {"cause": cause, "gaps": gaps}
         if host:
             details |= {"host_was_in": host.name, "host_time_ns": host.time}
-        code = f"idle.{cause.replace(' ', '_')}"
+        code = f"idle.{cause.replace(' ', '_').replace('-', '_')}"
         found.append(Finding(code, "time", time, "ns", span, of, details=details, evidence=rows))
     return found
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktrace.analysis.summary.findings import findings
-from ktrace.analysis.summary.verdict import verdict
+from ktrace.analysis.summary.verdict import advice, verdict
 from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group, heading_of
 from ktrace.tables import Cell, Column, Table, duration, escape_controls, exact, percent, prose, shortened
@@ -70,7 +70,8 @@ class Summary(Framed):
     sentences about what the figures mean or lack, `report` is the report of the reading. `longest` is the time from
     the first start to the last end of the events of one source, of the source where it is longest: clocks of
     several sources may differ. `shown` has the longest rows of all work, and `grids` the launches by kernel and grid,
-    for a comparison, which asks for them.
+    for a comparison, which asks for them. `checks` are the checks of the recording that fail
+    (`ktrace.analysis.checks`).
     """
 
     schema: ClassVar[str] = "summary"
@@ -95,6 +96,7 @@ class Summary(Framed):
     longest: int | None = None
     shown: LongestRows | None = field(default=None, repr=False, compare=False)
     grids: KernelGrids | None = field(default=None, repr=False, compare=False)
+    checks: list[Finding] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def lost(self) -> bool:
@@ -165,7 +167,8 @@ def tables(
     """The tables `verdict`, `overview`, `devices`, `waits`, `steps`, those of answers, and one for each of `by`."""
     asked = [*summary.groups, *summary.answers] if by is None else by
     wanted = [name for name in asked if name in summary.groups]
-    found = [*prose("verdict", summary.verdict if wanted != [UNCLASSIFIED] else []), _overview(summary)]
+    facts = summary.findings if wanted != [UNCLASSIFIED] else []
+    found = [*prose("verdict", [*verdict(facts), *advice(facts)]), _overview(summary)]
     if wanted != [UNCLASSIFIED]:
         found += _uses(summary, top, brief)
     found += [

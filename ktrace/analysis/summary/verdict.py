@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ktrace.analysis.checks import check_of, is_check, sentence
 from ktrace.analysis.work.findings import Finding
 from ktrace.tables import brief, percent, shortened
 
@@ -26,6 +27,7 @@ _REASONS = {
     "between graph nodes": "the nodes of graphs don't follow each other at once",
     "queued before the recording": "the work queued before the recording isn't in the trace",
     "not recorded": "work may have run that the trace lacks",
+    "setup": "the host loaded modules or made contexts, once",
 }
 _PLACES = {
     "host late": "the host, which queues too little work",
@@ -39,12 +41,31 @@ _PLACES = {
 _BETWEEN = ("launch overhead", "between graph nodes")
 
 
+#: So many failed checks are said; `ktrace check` has all.
+_SAID = 3
+
+
 def verdict(findings: Sequence[Finding]) -> list[str]:
-    """Returns the sentences; none without findings."""
-    by_code = {one.code: one for one in findings}
-    causes = [one for one in findings if one.code.startswith("idle.")]
-    order = sorted((one for one in findings if one.look), key=lambda one: one.look or 0)
-    return [sentence for sentence in (_takes(by_code), _waits(by_code, causes), _look(order)) if sentence]
+    """Returns the sentences, first what is wrong with the recording; none without findings."""
+    failed = [one for one in findings if is_check(one) and not check_of(one).partial]
+    made = [one for one in findings if not is_check(one)]
+    by_code = {one.code: one for one in made}
+    causes = [one for one in made if one.code.startswith("idle.")]
+    order = sorted((one for one in made if one.look), key=lambda one: one.look or 0)
+    checks = [sentence(one) for one in failed[:_SAID]]
+    if len(failed) > _SAID:
+        checks.append(f"{len(failed) - _SAID:,} more checks fail: ktrace check lists them.")
+    sentences = (*checks, _takes(by_code), _waits(by_code, causes), _look(order))
+    return [one for one in sentences if one]
+
+
+def advice(findings: Sequence[Finding]) -> list[str]:
+    """What to do about what is to be looked at first, and what a part of a run can't tell of it."""
+    first = next((one for one in findings if one.look == 1), None)
+    if first is None:
+        return []
+    partial = [one for one in findings if is_check(one) and check_of(one).partial and one.code in first.doubts]
+    return [*([f"Try: {first.remedy}"] if first.remedy else []), *map(sentence, partial)]
 
 
 def _takes(found: dict[str, Finding]) -> str:
@@ -73,18 +94,30 @@ def _waits(found: dict[str, Finding], causes: list[Finding]) -> str:
     idle, nothing = found.get("idle"), found.get("no_compute")
     if one is not None:
         device, together = str(one.subject["device"]), ""
-        busy = f"{device[:1].upper()}{device[1:]} is busy for {_percent(one)} of its {brief(one.whole or 0)}"
+        busy = f"{_capital(device)} is busy for {_percent(one)} of its {brief(one.whole or 0)}"
     elif least and most:
         ends = " to ".join(f"{_percent(use)} ({use.subject['device']})" for use in (least, most))
-        devices, together = (idle or nothing or least).details["devices"], "together "
+        devices, together = least.details["devices"], "together "
         busy = f"The {devices:,} devices are busy for {ends} of their time"
     else:
         return ""
+    outside, also = found.get("outside"), "and "
+    if one is not None and outside is not None and outside.look:
+        whole = percent(float(outside.details["busy_ns"] or 0), outside.whole) or 0
+        span = f"{_percent(one)} of the {brief(one.whole or 0)} from its first to its last work"
+        busy = f"{_capital(device)} is busy for {whole:.1f}% of {outside.of}, {brief(outside.whole or 0)}: for {span}"
+        also = "where it is "
+    if idle is None and nothing is None:
+        return f"{busy}."
     if idle is None:
         only = nothing.details["only"] if nothing else ""
         return f"{busy} with {only}; the input has no compute, so the idle time isn't known."
     waits = f"{together}idle for {brief(idle.value)}" if idle.value else "never idle"
-    return f"{busy}, and {waits}{_because(idle, causes)}."
+    return f"{busy}, {also}{waits}{_because(idle, causes)}."
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _because(idle: Finding, causes: list[Finding]) -> str:
@@ -114,6 +147,9 @@ def _lost(one: Finding) -> str:
         late = one.details.get("without_waiting_for_rank")
         rest = f", waiting for rank {late} left out" if late is not None else ""
         where = f"{one.code.partition('.')[2]} without compute at the same time{rest}"
+    elif one.code == "outside":
+        before = float(one.details["before_ns"] or 0) >= float(one.details["after_ns"] or 0)
+        where = f"the host {'before the first' if before else 'after the last'} device work"
     else:
         where = _PLACES[str(one.details.get("cause", "unknown"))]
     return f"{where}: {brief(one.value)}, {_percent(one)}"

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Place, by_group, device_use
-from ktrace.analysis.work.gather import WORK, SummaryInput, durations, kinds_in
+from ktrace.analysis.work.gather import WORK, SummaryInput, durations, is_at_zero, kinds_in
 from ktrace.analysis.work.groups import LACKS, DeviceUse
 from ktrace.analysis.work.spans import innermost, linked
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns
@@ -41,6 +41,7 @@ class Work:
         self.gathered, self.rows = gathered, rows
         self.is_on_devices = rows is gathered.work
         self.unfinished = sum(int(np.count_nonzero(rows.of(source)["dur"] < 0)) for source in rows.sources)
+        self._unset = sum(int(np.count_nonzero(_at_zero(rows.of(source)))) for source in gathered.unset)
         self.shapes = shapes.all()
         self.threads = gathered.threads.all()
         self._by_shape: dict[Callable[[Shape], Any], tuple[Int32, list[Any]]] = {}
@@ -89,7 +90,7 @@ class Work:
         return cls(gathered, rows, shapes)
 
     def __len__(self) -> int:
-        return len(self.rows) - self.unfinished
+        return len(self.rows) - self.unfinished - self._unset
 
     def each(self) -> Iterator[Events]:
         """The work of each source."""
@@ -145,12 +146,14 @@ _LEAST_SPAN = 1_000_000_000
 
 
 class Events:
-    """The work of one source as columns, without slices that have no end."""
+    """The work of one source as columns, without slices that have no end or no time."""
 
     def __init__(self, work: Work, source: str) -> None:
         self.source, self._all = source, work
         columns = work.rows.of(source)
         done = columns["dur"] >= 0
+        if source in work.gathered.unset:
+            done &= ~_at_zero(columns)
         if not done.all():
             columns = {name: column[done] for name, column in columns.items()}
         self.ts: Int64 = columns["ts"]
@@ -291,6 +294,10 @@ class Events:
                 known = known[:0]
             uses.append(device_use(place, self.ts[rows], end[rows], self.roles[rows], known, occupancy))
         return uses
+
+
+def _at_zero(columns: dict[str, Any]) -> Bools:
+    return is_at_zero(columns["ts"], columns["dur"])
 
 
 def _device(shape: Shape) -> tuple[str, str | None, int | None]:

@@ -38,7 +38,8 @@ class Finding:
 
     `value` is the exact figure `metric` in `unit`, a part of `whole`, which `of` names. `subject` says what it is
     about: the device, rank, kernel, operation. `look` is its place among what to look at first, from 1; None if it
-    needn't be looked at. `details` are further figures, under keys that state their unit.
+    needn't be looked at. `details` are further figures, under keys that state their unit. `doubts` are the codes of
+    failed checks of the recording that the finding may be wrong by. `remedy` is what to do about it.
     """
 
     code: str
@@ -51,6 +52,8 @@ class Finding:
     look: int | None = None
     details: Mapping[str, Cell] = field(default_factory=dict)
     evidence: Sequence[Evidence] = ()
+    doubts: Sequence[str] = ()
+    remedy: str = ""
 
     @property
     def share(self) -> float | None:
@@ -65,7 +68,8 @@ class Finding:
         rows = [one._asdict() for one in self.evidence]
         subject = {key: value for key, value in self.subject.items() if value is not None}
         about = {"subject": subject, "look": self.look, "details": details, "evidence": rows}
-        return {"code": self.code, "metric": self.metric} | figures | part | about
+        doubts = {"doubts": list(self.doubts), "remedy": self.remedy or None}
+        return {"code": self.code, "metric": self.metric} | figures | part | about | doubts
 
 
 def _whole(value: float | None) -> float | None:

@@ -52,7 +52,7 @@ class HostActivity:
         number, self._labels = gathered.spans.by_name(generic)
         spans = gathered.spans.of(events.source)
         thread = events.calls["thread"][gaps.call[which]]
-        rows, span, time = _divided(spans, thread, gaps.begin[which], gaps.launched[which])
+        rows, span, time = divided(spans, thread, gaps.begin[which], gaps.launched[which])
         self.gap: Int64 = which[rows]
         self.time: Int64 = time
         self.name: Int32 = _or_none(spans["name"], span)
@@ -98,7 +98,7 @@ def _or_none(column: Any, rows: Int64) -> Any:
     return found
 
 
-def _divided(spans: dict[str, Any], thread: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
+def divided(spans: dict[str, Any], thread: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
     """The parts of intervals on threads: row of the interval, index of the innermost span (-1: none), time."""
     parts: list[tuple[Int64, Int64, Int64]] = [(np.zeros(0, np.int64),) * 3]
     if len(thread):
@@ -156,9 +156,10 @@ CAUSES = {
     "between graph nodes": "the graph was launched, and its next node began later than the nodes before it had ended",
     "queued before the recording": "the device was at work that was queued before, and isn't in the trace",
     "not recorded": "the device may have been at work that was launched in between, and isn't in the trace",
+    "setup": "nothing was queued: the host loaded modules or made contexts, which it does once",
     "unknown": "the call that launched the work after the gap isn't known, or nothing tells why it began late",
 }
-LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, NODES, BEFORE, LOST, UNKNOWN = range(len(CAUSES))
+LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, NODES, BEFORE, LOST, SETUP, UNKNOWN = range(len(CAUSES))
 
 #: Causes that depend on what the host does, and the cause before work that no gap is before.
 BY_HOST, NO_GAP = (LATE, SYNCHRONISED), -1
@@ -179,6 +180,16 @@ _WAITS = re.compile(
 
 #: What waits for other processes, so that it would have ended no earlier if it had begun earlier (PyTorch's loader).
 _WAITS_FOR_WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
+
+#: Calls that set up a context, a module or a library, mostly when they are first made.
+SETUP_CALL = re.compile(
+    r"(cuda|hip)Free(_v\d+)?$|(cuda|hip)SetDevice|(Module|Library|FatBinary)_?Load|RegisterFat|Ctx_?(Create|Retain)|"
+    r"(cu|hip|hsa_)_?[Ii]nit(_v\d+)?$|PrimaryCtx|nvrtcCompile",
+    re.A,
+)
+
+#: The first call of a name sets something up if it takes so many ns, and so many times as long as is usual.
+_LONG_SETUP, _TIMES_USUAL = 10_000_000, 20
 
 _API, _RANGE = KINDS.index("api"), KINDS.index("range")
 
@@ -267,7 +278,9 @@ def _causes(work: Work, events: Events) -> tuple[Int8, HostActivity]:
     cause[known] = np.select([short, waited], [np.full(len(known), OVERHEAD), word], LATE)
     cause[launching.is_inner[gaps.after] & np.isin(cause, (OVERHEAD, DEPENDENCY, UNKNOWN))] = NODES
     cause[known[_lost_before(gaps, work, events, launching)[known]]] = LOST
-    cause[launching.unseen[gaps.after]] = BEFORE
+    by_host = np.zeros(len(gaps.begin), np.bool_)  # the launching call begins in the gap, and takes most of it
+    by_host[known] = ~began & (late > queued)
+    cause[launching.unseen[gaps.after] & ~by_host] = BEFORE
     ours = known[(cause[known] == LATE)]
     meanwhile = HostActivity(work.gathered, events, gaps, ours)
     anew = ours[events.calls["ts"][gaps.call[ours]] > gaps.begin[ours]]
@@ -275,7 +288,29 @@ def _causes(work: Work, events: Events) -> tuple[Int8, HostActivity]:
     waited = np.maximum(waited, _after_another_thread(anew, meanwhile, gaps, work, events))
     late = (gaps.launched - gaps.begin)[anew]
     cause[anew[(waited >= late) & (2 * _for_workers(anew, meanwhile) <= late)]] = SYNCHRONISED
+    ours = ours[cause[ours] == LATE]
+    setting_up = _in_setup(ours, meanwhile, work, events)
+    cause[ours[2 * setting_up > (gaps.launched - gaps.begin)[ours]]] = SETUP
     return cause, meanwhile
+
+
+def _in_setup(which: Int64, meanwhile: HostActivity, work: Work, events: Events) -> Int64:
+    """How long the launching thread set something up in each gap.
+
+    It was in a call that does nothing else, or in the first of its name, which is far longer than the others.
+    """
+    spans = work.gathered.spans.of(events.source)
+    name, dur = spans["name"], spans["dur"]
+    once = np.zeros(len(name), np.bool_)
+    for row in np.flatnonzero((spans["kind"] == _API) & (dur >= _LONG_SETUP)).tolist():
+        alike = np.flatnonzero(name == name[row])
+        usual = np.median(dur[alike]) if len(alike) > 2 else dur[row]
+        once[row] = spans["ts"][alike].min() == spans["ts"][row] and dur[row] >= _TIMES_USUAL * usual
+    mine = np.flatnonzero(meanwhile.named(SETUP_CALL.search)[meanwhile.name] | np.append(once, False)[meanwhile.row])
+    times = np.zeros(len(meanwhile.first), np.int64)
+    np.add.at(times, meanwhile.gap[mine], meanwhile.time[mine])
+    found: Int64 = times[which]
+    return found
 
 
 def _lost_before(gaps: Gaps, work: Work, events: Events, launching: Launching) -> Bools:

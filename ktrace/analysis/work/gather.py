@@ -28,8 +28,9 @@ from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, sourc
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.json_text import decoded, encoded
+from ktrace.model.json_text import decoded, encoded, load_object
 from ktrace.model.masks import each_source, truth, words_in
+from ktrace.model.row_builder import to_rows
 from ktrace.naming.phases import Attended, Phase, attended, part_of_generate, phase_of
 from ktrace.naming.taxonomy import Taxonomy
 from ktrace.stages.launch_tables import is_sampled
@@ -126,6 +127,12 @@ SCHEDULING = "scheduling"
 #: How many names of ranges are remembered.
 _REMEMBERED = 1 << 20
 
+#: Events at 0 were never given a time if all others begin so many ns later, and so many times as late as they last.
+_LONG_BEFORE, _TIMES_BEFORE = 1_000_000_000, 10
+
+#: So many remarks of a profiler are kept.
+_REMARKS = 64
+
 #: The duration of a slice without an end.
 UNFINISHED = -1
 
@@ -209,8 +216,9 @@ class SummaryInput:
         self.has_calls = self.has_memory = self.has_counters = self.has_metrics = False
         self.statistics: list[pa.RecordBatch] = []
         self.samples = Samples()
-        self.span: tuple[int, int] | None = None
         self.spans_of: dict[str, tuple[int, int]] = {}
+        self.remarks: list[tuple[str, str]] = []  # what the profiler said: ERROR, WARNING or "", and the text
+        self._at_zero: dict[str, tuple[int, int]] = {}  # source -> events with begin and duration 0, and all events
 
     @cached_property
     def steps(self) -> list[str | None]:
@@ -246,11 +254,22 @@ class SummaryInput:
             self.samples.add(source_of(batch), batch)
             self._events(_of_programs(batch))
         elif batch.record == "summaries" and len(batch):
+            self._remarks(batch)
             for source, rows in each_source(batch):
                 self.samples.add(source, rows)
             mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS))
             if mine.any():
                 self.statistics.append(_some(batch, mine, _STATISTICS))
+
+    def _remarks(self, batch: Batch) -> None:
+        """Keeps what the profiler said of its own run."""
+        mine = words_in(batch.column("kind"), ("note",))
+        if not mine.any() or len(self.remarks) >= _REMARKS:
+            return
+        rows = batch.columns.filter(pa.array(mine)).slice(0, _REMARKS)
+        for row in to_rows(Batch("summaries", rows)):
+            kind = load_object(row["args"]).get("type") if row.get("args") else None
+            self.remarks.append((kind if isinstance(kind, str) else "", row["name"]))
 
     def _meaning(self, name: str) -> int:
         """The number of the meaning of the name of a range; -1 if it has none."""
@@ -325,10 +344,45 @@ class SummaryInput:
             self.marks.add(source_of(batch), ts=ts[rows], dur=dur[rows], track=track, meaning=meaning[codes[rows]])
 
     def _widen(self, batch: Batch) -> None:
-        source, ts = source_of(batch), batch.column("ts").to_numpy()
-        found = int(ts.min()), int((ts + np.maximum(durations(batch), 0)).max())
-        self.span = _around(self.span, found)
-        self.spans_of[source] = _around(self.spans_of.get(source), found)
+        source, ts, dur = source_of(batch), batch.column("ts").to_numpy(), durations(batch)
+        at_zero = is_at_zero(ts, dur)
+        count, of = self._at_zero.get(source, (0, 0))
+        self._at_zero[source] = count + int(np.count_nonzero(at_zero)), of + len(ts)
+        if at_zero.any():
+            ts, dur = ts[~at_zero], dur[~at_zero]
+        if len(ts):
+            found = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
+            self.spans_of[source] = _around(self.spans_of.get(source), found)
+
+    @cached_property
+    def unset(self) -> dict[str, tuple[int, int, int]]:
+        """Events whose time was never set, once all batches have been seen, by source.
+
+        Their number, that of all events, and by how many ns they lie before all others. Begin and duration of such
+        events are 0, long before all others; nearer to these, 0 is a time like any other, and widens the span.
+        """
+        found: dict[str, tuple[int, int, int]] = {}
+        for source, (count, of) in self._at_zero.items():
+            begin, end = self.spans_of.get(source, (0, 0))
+            if count and begin > max(_LONG_BEFORE, _TIMES_BEFORE * (end - begin)):
+                found[source] = count, of, begin
+            elif count:
+                self.spans_of[source] = _around(self.spans_of.get(source), (0, 0))
+        return found
+
+    @cached_property
+    def span(self) -> tuple[int, int] | None:
+        """The first start and the last end of all events, once all batches have been seen."""
+        span: tuple[int, int] | None = None
+        for source in self.unset.keys() | self.spans_of.keys():
+            span = _around(self.spans_of[source], span) if span else self.spans_of[source]
+        return span
+
+
+def is_at_zero(ts: Int64, dur: Int64) -> Bools:
+    """Which events have 0 for both begin and duration, as records do whose time was never set."""
+    found: Bools = (ts == 0) & (dur == 0)
+    return found
 
 
 def _of_programs(batch: Batch) -> Batch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -125,6 +126,31 @@ class Spread:
     max: int
 
 
+class Window(NamedTuple):
+    """The time in which a device could have worked, in ns: from the first to the last step, else the recording.
+
+    `steps` is the number of steps, 0 of a recording without. `whole` has all of it but the `setup`.
+    `before` and `after` are without work of the device. Before the first work the launching thread was in `setup` for
+    some time, longest in `setup_call`, and of the rest longest in `host`, for `host_time`; "" where that isn't known.
+    """
+
+    source: str
+    device: int
+    steps: int
+    whole: int
+    before: int
+    after: int
+    setup: int
+    setup_call: str
+    host: str
+    host_time: int
+
+    @property
+    def outside(self) -> int:
+        """The time without work before the first and after the last."""
+        return self.before + self.after
+
+
 @dataclass(frozen=True)
 class DeviceUse:
     """What a device did between the start of its first and the end of its last work, `span` ns.
@@ -136,6 +162,7 @@ class DeviceUse:
     `gaps` are the times without work, `idle` their sum. `queueing` is the time from the return of the call that
     launched work to the start of the work, 0 if the work began before, None if launches aren't known. `occupancy` is
     the mean of kernels that have one, weighted by time, in percent. `name` is the name of the device in the source.
+    `window` is the time in which it could have worked, for events.
     """
 
     label: str
@@ -153,6 +180,7 @@ class DeviceUse:
     queueing: Spread | None = None
     occupancy: float | None = None
     name: str | None = None
+    window: Window | None = None
 
     @property
     def idle(self) -> int:

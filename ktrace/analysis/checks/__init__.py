@@ -1,0 +1,236 @@
+"""Checks of a recording: where it contradicts itself or lacks what was launched, and which findings that takes away.
+
+    check.cause_after_effect   12 of 20 pieces of work begin before the calls that launched them ...
+        takes idle.*           nothing can be said of the time between a call and its work
+
+A check that fails is a `Finding` whose code begins with "check."; `CHECKS` says what each looks at, in words, which
+findings can't be made where it fails, which may be wrong, and how to record what is missing. The rules of PyTorch's
+torch/profiler/_trace_validator.py are among them: launches without kernels, kernels before their launch, work of one
+stream that overlaps. `examine` makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ktrace.analysis.work.findings import Finding
+from ktrace.tables import brief
+
+#: What the codes of failed checks begin with.
+PREFIX = "check."
+
+
+class Check(NamedTuple):
+    """A check. `law` is what holds in a sound recording, `says` the sentence where it doesn't.
+
+    `takes` are the beginnings of the codes of findings that can't be made then, `doubts` of those that may be wrong;
+    "little" is the claim that little time is lost. `remedy` says how to record what is missing. A recording that is
+    `partial` is sound as far as it goes.
+    """
+
+    law: str
+    says: Callable[[Finding], str]
+    takes: tuple[str, ...]
+    doubts: tuple[str, ...]
+    remedy: str
+    partial: bool = False
+
+
+def _number(one: Finding, key: str) -> float:
+    value = one.details.get(key)
+    return value if isinstance(value, (int, float)) else 0
+
+
+def _time(one: Finding, key: str) -> str:
+    return brief(_number(one, key))
+
+
+def _span(ns: float) -> str:
+    """A time for people, days from two on."""
+    days = ns / 86_400_000_000_000
+    return f"{days:,.1f} days" if days >= 2 else brief(ns)
+
+
+def _of(one: Finding) -> str:
+    return f"{one.value:,.0f} of {one.whole or 0:,.0f}"
+
+
+_ON_DEVICE = ("busy", "idle", "exposed", "straggler", "outside", "little")
+
+#: The checks, in the order in which failures are said.
+CHECKS: dict[str, Check] = {
+    "profiler_failed": Check(
+        "the profiler reports no error",
+        lambda one: f"The profiler reports: {one.subject['message']}",
+        (),
+        ("heaviest", *_ON_DEVICE),
+        "Mend what the profiler reports, and record again.",
+    ),
+    "runs_apart": Check(
+        "an input has one run",
+        lambda one: (
+            f"Nothing happens for {_span(one.value)} between two parts of {one.subject['source']} that last "
+            f"{_time(one, 'before_ns')} and {_time(one, 'after_ns')}: these are two runs"
+        ),
+        (*_ON_DEVICE, "heaviest"),
+        (),
+        "Ask each run alone.",
+    ),
+    "time_not_set": Check(
+        "every event has a time",
+        lambda one: (
+            f"{_of(one)} events have no time: begin and duration are 0, {_time(one, 'before_others_ns')} "
+            "before all others; they aren't counted"
+        ),
+        (),
+        ("heaviest", *_ON_DEVICE),
+        "Record again: the profiler lost the times of some records.",
+    ),
+    "time_as_duration": Check(
+        "a duration isn't a time stamp",
+        lambda one: f"The duration of {_of(one)} pieces of work is their time stamp, as if they had begun at 0",
+        ("heaviest", *_ON_DEVICE),
+        (),
+        "Look at the times of the records that --format json names.",
+    ),
+    "cause_after_effect": Check(
+        "work begins after the call that launches it has begun",
+        lambda one: (
+            f"{_of(one)} pieces of work begin before the call that launched them, by up to {_time(one, 'early_ns')}: "
+            "the clocks of host and device are apart by at least that"
+        ),
+        ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "idle.queued", "outside"),
+        ("little",),
+        "Record again with a profiler whose clock follows the device's: a newer driver and profiler.",
+    ),
+    "work_outlasts_wait": Check(
+        "a call that waits for a device returns after the work that it waits for",
+        lambda one: (
+            f"{_of(one)} pieces of work end after a call returned that had waited for their device, by up to "
+            f"{_time(one, 'late_ns')}: durations or clocks are wrong"
+        ),
+        ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "little", "outside"),
+        ("busy", "heaviest"),
+        "Look at the units of the durations, and at the clocks of host and device.",
+    ),
+    "stream_overlaps": Check(
+        "the work of one stream runs one after the other",
+        lambda one: (
+            f"{_of(one)} pieces of work begin before the one before them on their stream has ended, "
+            f"{_time(one, 'overlap_ns')} in all: durations are wrong, or several streams are recorded as one"
+        ),
+        (),
+        ("heaviest", "busy", "little"),
+        "Look at the units of the durations, and whether the source names the streams.",
+    ),
+    "launches_lost": Check(
+        "every launch has its work",
+        lambda one: (
+            f"{_of(one)} launches have no kernel: device records are missing"
+            if one.value < (one.whole or 0)
+            else f"The input has no device work for {_launches(one)}: it wasn't recorded, or is in another file"
+        ),
+        ("idle", "little", "outside", "exposed"),
+        ("busy", "heaviest"),
+        "Record the device, too (torch.profiler: ProfilerActivity.CUDA, nsys --trace=cuda, larger buffers), or give "
+        "all files of the run.",
+    ),
+    "graphs_whole": Check(
+        "graphs are recorded by their nodes",
+        lambda one: (
+            f"{one.value:,.0f} launches of whole graphs ({one.subject['name']}), {_time(one, 'time_ns')} in all, are "
+            "recorded as one piece each: how much of that the device worked isn't known"
+        ),
+        (*_ON_DEVICE, "heaviest.kernel"),
+        ("heaviest",),
+        "Record what is inside: nsys profile --cuda-graph-trace=node, trtexec --dumpProfile.",
+    ),
+    "graphs_missing": Check(
+        "the kernels inside graphs are in the tables",
+        lambda one: (
+            f"{one.value:,.0f} launches of graphs, and the host waited {_time(one, 'waited_ns')} for devices, where "
+            f"the table of kernels has {_time(one, 'kernels_ns')}: it lacks the kernels inside graphs"
+        ),
+        ("heaviest", *_ON_DEVICE),
+        (),
+        "Record the nodes: nsys profile --cuda-graph-trace=node.",
+    ),
+    "table_incomplete": Check(
+        "a table shows what it sums up",
+        lambda one: (
+            f"The table states {brief(one.whole or 0)}, and its rows have {brief(one.value)}: the others aren't listed"
+        ),
+        (),
+        ("heaviest",),
+        "Print all rows: key_averages().table(row_limit=-1).",
+    ),
+    "rows_unreadable": Check(
+        "every row of a table has its figure",
+        lambda one: f"{one.value:,.0f} rows of the input couldn't be read: what the others are a share of isn't known",
+        ("heaviest",),
+        (),
+        "ktrace info and the notes above say which rows, and why.",
+    ),
+    "little_recorded": Check(
+        "the device's work fills a part of the recording",
+        lambda one: (
+            f"Hardly any device work was recorded: {brief(one.value)} in {brief(one.whole or 0)}; this is a warm-up, "
+            "a capture, or only a part of the run"
+        ),
+        ("busy", "idle", "exposed", "little", "outside"),
+        ("heaviest",),
+        "Record some whole steps, after the warm-up.",
+    ),
+    "ranks_missing": Check(
+        "all ranks of a group are there",
+        lambda one: (
+            f"{_of(one)} ranks {'is' if one.value == 1 else 'are'} here: how much of the communication is waiting for "
+            "others isn't known"
+        ),
+        ("straggler",),
+        ("exposed.communication",),
+        "Give the traces of all ranks.",
+        partial=True,
+    ),
+    "times_quantised": Check(
+        "times are finer than what they measure",
+        lambda one: (
+            f"All durations are multiples of {brief(one.value)}: shorter work looks like none, or as long as that"
+        ),
+        (),
+        ("heaviest", "busy", "idle", "little"),
+        "Record finer time stamps, or repeat the work often enough (WebGPU: disable timestamp quantisation).",
+    ),
+    "input_cut": Check(
+        "the input is whole",
+        lambda one: "The input ends amid its records: what follows is missing",
+        (),
+        ("heaviest", *_ON_DEVICE),
+        "Copy the whole file again.",
+    ),
+}
+
+
+def _launches(one: Finding) -> str:
+    count = int(one.whole or 0)
+    copies = int(_number(one, "copies"))
+    words = [f"{count - copies:,} launch{'es' if count - copies != 1 else ''}"] if count > copies else []
+    words += [f"{copies:,} cop{'ies' if copies != 1 else 'y'}"] if copies else []
+    return " and ".join(words)
+
+
+def is_check(one: Finding) -> bool:
+    """Whether a finding is a check that failed."""
+    return one.code.startswith(PREFIX)
+
+
+def check_of(one: Finding) -> Check:
+    """The check that failed."""
+    return CHECKS[one.code.removeprefix(PREFIX)]
+
+
+def sentence(one: Finding) -> str:
+    """A failed check in words, with what to do about it."""
+    check = check_of(one)
+    return f"{check.says(one)}. {check.remedy}"

@@ -1,0 +1,363 @@
+"""Examines a recording: makes the checks of `ktrace.analysis.checks`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ktrace.analysis.checks import CHECKS, PREFIX
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
+from ktrace.analysis.work.gaps import gaps_of
+from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.groups import DeviceUse
+from ktrace.analysis.work.launching import stream_of
+from ktrace.analysis.work.question import Shape, kernel_of
+from ktrace.analysis.work.spans import KINDS
+from ktrace.model.arrays import Bools, Int64
+from ktrace.report import Report, Severity
+from ktrace.store.joins import group_start_mask, is_among
+
+
+class Recording(NamedTuple):
+    """What is examined: device work, tables of statistics by source, the use of devices, the account of reading.
+
+    `span` is the time from the first start to the last end of the events of the longest source, in ns.
+    """
+
+    gathered: SummaryInput
+    work: Work
+    tables: dict[str, list[Shape]]
+    devices: Sequence[DeviceUse]
+    report: Report
+    span: int | None
+
+
+def examine(recording: Recording) -> list[Finding]:
+    """The checks that fail, in the order of CHECKS."""
+    found = [*_of_reading(recording), *_of_tables(recording)]
+    if len(recording.work) and recording.work.is_on_devices:
+        found += _of_work(recording)
+    found += _launches_lost(recording)
+    order = list(CHECKS)
+    return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
+
+
+#: Times of host and device that differ by less, in ns, are told apart by no profiler.
+_TOLERANCE = 1_000
+
+#: A check fails from this part of what it looks at, where single records may be wrong.
+_PART = 0.01
+
+_API = KINDS.index("api")
+
+#: Calls that launch kernels at once, each of which has at least one, and those that copy or fill memory.
+_LAUNCHES = re.compile(r"(?<!Append)Launch(Cooperative)?Kernel|GraphLaunch|EnqueueKernelLaunch|EnqueueNDRange", re.I)
+_COPIES = re.compile(r"(cuda|cu|hip)(Memcpy|Memset)|EnqueueMem", re.A)
+_CAPTURES = re.compile(r"Stream(Begin|End)Capture")
+_DEVICE_SYNC = re.compile(r"(Device|Ctx|Context)_?Synchronize", re.I)
+_WAITS = re.compile(r"Synchronize", re.I)
+
+
+def _of_work(recording: Recording) -> Iterator[Finding]:
+    """The checks of device work, one finding for all sources."""
+    for find in (_runs_apart, _not_set, _as_duration, _before_calls, _after_waits, _overlaps, _quantised):
+        yield from find(recording)
+    yield from _graphs_whole(recording)
+    yield from _little_recorded(recording)
+    yield from _ranks_missing(recording)
+
+
+class _Violations:
+    """The rows of work that break a law: how many of how many, by how many ns, and the worst."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.count = self.of = self.most = self.total = 0
+        self._rows: list[Evidence] = []
+
+    def add(self, events: Events, rows: Int64, by: Int64, of: int) -> None:
+        """Adds the rows of a source, by how much each is off, of so many that were looked at."""
+        self.of += of
+        self.count += len(rows)
+        if not len(rows):
+            return
+        self.most, self.total = max(self.most, int(by.max())), self.total + int(by.sum())
+        for place in longest(by):
+            row = int(rows[place])
+            begin, name = int(events.ts[row]), kernel_of(self._work.shapes[events.shape[row]])
+            span = begin, begin + int(events.dur[row])
+            self._rows.append(Evidence(events.source, int(events.ids[row]), name, *span, int(by[place])))
+
+    def finding(self, check: str, key: str, total: bool = False) -> Iterator[Finding]:
+        """The finding, if there is any such row, and they are more than single ones."""
+        if self.count and self.count >= _PART * self.of:
+            rows = sorted(self._rows, key=lambda row: -row.time_ns)[:SHOWN]
+            details = {key: self.total if total else self.most}
+            code = PREFIX + check
+            yield Finding(code, "work", self.count, "count", self.of, "pieces of work", {}, None, details, rows)
+
+
+def _before_calls(recording: Recording) -> Iterator[Finding]:
+    """Work that begins before its call does."""
+    found = _Violations(recording.work)
+    for events in recording.work.each():
+        known = np.flatnonzero(events.call >= 0)
+        early = events.calls["ts"][events.call[known]] - events.ts[known]
+        some = early > _TOLERANCE
+        found.add(events, known[some], early[some], len(known))
+    yield from found.finding("cause_after_effect", "early_ns")
+
+
+def _after_waits(recording: Recording) -> Iterator[Finding]:
+    """Work that ends after a call has returned that was made after its launch, and waited for the device."""
+    work = recording.work
+    found = _Violations(work)
+    for events in work.each():
+        spans = work.gathered.spans.of(events.source)
+        rows = np.flatnonzero(work.gathered.spans.named(_DEVICE_SYNC.search)[spans["name"]] & (spans["kind"] == _API))
+        rows = rows[spans["dur"][rows] > 0]
+        known = np.flatnonzero(events.call >= 0)
+        if not len(rows) or not len(known) or len(events.places[1]) > 1:
+            continue  # a call waits for the device of its thread, which isn't known where there are several
+        rows = rows[np.argsort(spans["ts"][rows], kind="stable")]
+        calls, call = events.calls, events.call[known]
+        returned = calls["ts"][call] + np.maximum(calls["dur"][call], 0)
+        at = np.searchsorted(spans["ts"][rows], returned, "left")
+        there = at < len(rows)
+        wait = rows[at[there]]
+        known, call = known[there], call[there]
+        same = work.processes[spans["thread"][wait]] == work.processes[calls["thread"][call]]
+        late = (events.ts + events.dur)[known] - spans["ts"][wait] - spans["dur"][wait]
+        some = same & (late > _TOLERANCE)
+        found.add(events, known[some], late[some], int(same.sum()))
+    yield from found.finding("work_outlasts_wait", "late_ns")
+
+
+def _overlaps(recording: Recording) -> Iterator[Finding]:
+    """Kernels that begin before the kernel before them on their stream has ended."""
+    work = recording.work
+    found = _Violations(work)
+    stream, _ = work.by_shape(stream_of)
+    named = np.array([shape["kind"] == "kernel" and shape["stream"] is not None for shape in work.shapes], np.bool_)
+    for events in work.each():
+        rows = np.flatnonzero(named[events.shape] & (events.dur > 0))
+        order = rows[np.lexsort((events.ts[rows], stream[events.shape[rows]]))]
+        end = (events.ts + events.dur)[order]
+        over = end[:-1] - events.ts[order[1:]]
+        same = ~group_start_mask((stream[events.shape[order]],))[1:]
+        some = same & (over > _TOLERANCE)
+        found.add(events, order[1:][some], np.minimum(over, events.dur[order[1:]])[some], len(rows))
+    yield from found.finding("stream_overlaps", "overlap_ns", total=True)
+
+
+#: Two runs lie further apart than this, in ns, and than so many times what both last.
+_APART, _TIMES_APART = 600_000_000_000, 20
+
+
+def _runs_apart(recording: Recording) -> Iterator[Finding]:
+    """A pause of a device, in which the host launches nothing either, that is far longer than all before and after."""
+    for events in recording.work.each():
+        gaps, calls = gaps_of(events), events.calls["ts"]
+        for place in longest(gaps.length, 1):
+            begin, end = int(gaps.begin[place]), int(gaps.end[place])
+            first, last = int(events.ts.min()), int((events.ts + events.dur).max())
+            before, after = begin - first, last - end
+            quiet = not np.any((calls > begin) & (calls < end - min(_APART, (end - begin) // 2)))
+            if end - begin > max(_APART, _TIMES_APART * (before + after)) and quiet:
+                details = {"before_ns": before, "after_ns": after}
+                subject = {"source": events.source}
+                yield Finding(
+                    PREFIX + "runs_apart",
+                    "time",
+                    end - begin,
+                    "ns",
+                    last - first,
+                    "the recording",
+                    subject,
+                    None,
+                    details,
+                )
+
+
+def _not_set(recording: Recording) -> Iterator[Finding]:
+    """Events without a time, which `SummaryInput.unset` counts."""
+    for source, (count, of, before) in recording.gathered.unset.items():
+        details, subject = {"before_others_ns": before}, {"source": source}
+        yield Finding(PREFIX + "time_not_set", "events", count, "count", of, "events", subject, None, details)
+
+
+def _as_duration(recording: Recording) -> Iterator[Finding]:
+    """Work whose duration is its begin, or its end."""
+    found = _Violations(recording.work)
+    for events in recording.work.each():
+        rows = np.flatnonzero((events.dur == events.ts) & (events.dur >= 1_000_000_000))
+        found.add(events, rows, events.dur[rows], len(events))
+    yield from found.finding("time_as_duration", "longest_ns")
+
+
+#: So many pieces of work of so many durations tell of what these are multiples, at least this, in ns.
+_FEW, _DIFFERENT, _COARSE = 16, 4, 10_000
+
+
+def _quantised(recording: Recording) -> Iterator[Finding]:
+    """Durations that are all multiples of a long time."""
+    step, count, most = 0, 0, 0
+    different: set[int] = set()
+    for events in recording.work.each():
+        step = int(np.gcd.reduce(events.dur, initial=step)) if len(events) else step
+        if 0 < step < _COARSE:
+            return
+        different.update(np.unique(events.dur[: 1 << 16]).tolist())
+        count, most = count + len(events), max(most, int(events.dur.max(initial=0)))
+    if step and count >= _FEW and len(different - {0}) >= _DIFFERENT and most <= _MANY_STEPS * step:
+        yield Finding(PREFIX + "times_quantised", "time", step, "ns", None, "", {}, None, {"work": count})
+
+
+#: Where the longest work is more such multiples, the time is fine enough.
+_MANY_STEPS = 100
+
+
+def _graphs_whole(recording: Recording) -> Iterator[Finding]:
+    """Launches of graphs without their nodes, where they take a part that matters."""
+    work = recording.work
+    graph = np.array([shape["kind"] == "graph" for shape in work.shapes], np.bool_)
+    count = time = total = 0
+    for events in work.each():
+        mine = graph[events.shape]
+        count, time = count + int(np.count_nonzero(mine)), time + int(events.dur[mine].sum())
+        total += int(events.dur.sum())
+    if count and 100 * time >= 5 * total:
+        names = Counter(kernel_of(shape) for shape in work.shapes if shape["kind"] == "graph")
+        name = next(iter(names)) if len(names) == 1 else f"{next(iter(names))} and {len(names) - 1:,} more"
+        details, subject = {"time_ns": time}, {"name": name}
+        yield Finding(PREFIX + "graphs_whole", "launches", count, "count", None, "graphs", subject, None, details)
+
+
+#: Device work of less than this part of a recording, in percent, and of at least so many ns, tells nothing of a run.
+_HARDLY, _LONG = 0.5, 10_000_000
+
+
+def _little_recorded(recording: Recording) -> Iterator[Finding]:
+    """Device work that fills next to nothing of the recording."""
+    span = recording.span or 0
+    busy = max((use.busy for use in recording.devices), default=0)
+    there = max((use.span for use in recording.devices), default=0)
+    if span >= _LONG and 0 < 100 * busy < _HARDLY * span and 10 * there < span:
+        details = {"devices_span_ns": there}
+        yield Finding(PREFIX + "little_recorded", "time", busy, "ns", span, "the recording", {}, None, details)
+
+
+def _ranks_missing(recording: Recording) -> Iterator[Finding]:
+    """Some ranks of a group alone, where there are collectives."""
+    known = [entry.facts for entry in recording.gathered.catalog.of("source")]
+    sizes = {facts["world_size"] for facts in known if type(facts.get("world_size")) is int}
+    ranks = {facts["rank"] for facts in known if type(facts.get("rank")) is int}
+    if (
+        len(sizes) == 1
+        and 0 < len(ranks) < (size := sizes.pop())
+        and any(use.communication for use in recording.devices)
+    ):
+        yield Finding(PREFIX + "ranks_missing", "ranks", len(ranks), "count", size, "the group")
+
+
+def _launches_lost(recording: Recording) -> Iterator[Finding]:
+    """Launches whose work isn't in the trace, though work that was launched later is, or there is none at all.
+
+    Launches that a stream captures into a graph have no work of their own.
+    """
+    gathered, work = recording.gathered, recording.work
+    lost = launches = copies = 0
+    rows: list[Evidence] = []
+    for source in gathered.spans.sources:
+        if source in gathered.unset:
+            continue  # the work is there, without its time
+        spans = gathered.spans.of(source)
+        here = spans["kind"] == _API
+        launch = here & gathered.spans.named(_LAUNCHES.search)[spans["name"]] & (spans["correlation"] != 0)
+        copy = here & gathered.spans.named(_COPIES.match)[spans["name"]] & (spans["correlation"] != 0)
+        events = work.of(source) if work.is_on_devices and source in work.rows.sources else None
+        launch &= ~_captured(spans, here & gathered.spans.named(_CAPTURES.search)[spans["name"]])
+        if events is not None:
+            with_work = is_among(spans["id"], events.calls["id"][np.unique(events.call[events.call >= 0])])
+            until = spans["ts"][with_work].max(initial=np.iinfo(np.int64).min)
+            if not with_work.any() or not events.is_correlated:
+                continue  # the source doesn't say which call launched what
+            launch &= spans["ts"] <= until
+            missing = np.flatnonzero(launch & ~with_work)
+        else:
+            launch |= copy
+            copies += int(np.count_nonzero(copy))
+            missing = np.flatnonzero(launch)
+        lost, launches = lost + len(missing), launches + int(np.count_nonzero(launch))
+        for row in missing[: SHOWN - len(rows)].tolist():
+            begin, end = int(spans["ts"][row]), int(spans["ts"][row] + max(spans["dur"][row], 0))
+            rows.append(
+                Evidence(
+                    source, int(spans["id"][row]), gathered.spans.names[spans["name"][row]], begin, end, end - begin
+                )
+            )
+    if lost and lost >= _PART * launches:
+        details = {"copies": copies}
+        yield Finding(
+            PREFIX + "launches_lost", "launches", lost, "count", launches, "launches", {}, None, details, tuple(rows)
+        )
+
+
+def _captured(spans: dict[str, Any], marks: Bools) -> Bools:
+    """Which spans lie between the begin and the end of a stream's capture on their thread."""
+    found = np.zeros(len(spans["ts"]), np.bool_)
+    rows = np.flatnonzero(marks)
+    for thread in np.unique(spans["thread"][rows]).tolist():
+        bounds = np.sort(spans["ts"][rows[spans["thread"][rows] == thread]])
+        mine = spans["thread"] == thread
+        found[mine] = np.searchsorted(bounds, spans["ts"][mine], "right") % 2 == 1
+    return found
+
+
+#: A message of a profiler that tells of a failure: ncu's and nvprof's own words.
+_FAILED = re.compile(r"ERR_\w+|\bError\b|No kernels were profiled|LaunchFailed", re.A)
+
+
+def _of_reading(recording: Recording) -> Iterator[Finding]:
+    """What the profiler said itself, and whether the input is whole."""
+    messages = list(dict.fromkeys(text for kind, text in recording.gathered.remarks if _is_failure(kind, text)))
+    if messages:
+        said = "; ".join(text.strip().rstrip(".:") for text in messages[:SHOWN])
+        subject = {"message": said}
+        yield Finding(PREFIX + "profiler_failed", "messages", len(messages), "count", None, "", subject)
+    if recording.report.total(Severity.CUT):
+        yield Finding(PREFIX + "input_cut", "inputs", recording.report.total(Severity.CUT), "count")
+
+
+def _is_failure(kind: str, text: str) -> bool:
+    return kind == "ERROR" or bool(_FAILED.search(text))
+
+
+_GRAPH_LAUNCH = re.compile(r"GraphLaunch")
+
+#: A table of kernels with less than this part of the time that the host waited for devices lacks what they did.
+_LACKS = 0.5
+
+
+def _of_tables(recording: Recording) -> Iterator[Finding]:
+    """Tables of statistics that lack what was launched, what they sum up, or rows that can't be read."""
+    for source, rows in recording.tables.items():
+        calls = [row for row in rows if row["kind"] == "api" and row.get("unit", "ns") == "ns"]
+        kernels = sum(row.get("total") or 0 for row in rows if row["kind"] in ("kernel", "graph"))
+        graphs = sum(row.get("count") or 0 for row in calls if _GRAPH_LAUNCH.search(row["name"]))
+        waited = sum(row.get("total") or 0 for row in calls if _WAITS.search(row["name"]))
+        if graphs and kernels < _LACKS * waited and not any(row["kind"] == "graph" for row in rows):
+            details = {"waited_ns": waited, "kernels_ns": kernels}
+            subject = {"source": source}
+            yield Finding(
+                PREFIX + "graphs_missing", "launches", graphs, "count", None, "graphs", subject, None, details
+            )
+    skipped = recording.report.issues.get("bad-record")
+    if recording.tables and not len(recording.work) and skipped:
+        details = {"first": ", ".join(skipped.places[0])}
+        yield Finding(PREFIX + "rows_unreadable", "rows", skipped.rows, "count", details=details)

@@ -1,0 +1,59 @@
+"""What to do about a finding: the line that a practitioner would give; "" where nothing general can be said.
+
+exposed.copies            Copy from pinned memory, non_blocking, on a stream of its own, while kernels run.
+idle.host_late            in a call of the loader: More workers of the loader ...
+"""
+
+from __future__ import annotations
+
+import re
+
+from ktrace.analysis.checks import check_of, is_check
+from ktrace.analysis.work.findings import Finding
+
+_LOADER = re.compile(r"data_?loader|dataset|prefetch|collate", re.I)
+_ALLOCATES = re.compile(r"(cuda|cu|hip)\w*(Malloc|MemAlloc|Free|MemFree|MemCreate|MemMap|HostAlloc|HostRegister)", re.A)
+
+#: What the host was in during idle time -> what to do.
+_BY_HOST = (
+    (_LOADER, "Let the loader prepare batches ahead: more workers, prefetch_factor, pin_memory=True."),
+    (_ALLOCATES, "Allocate once and keep the memory: a caching or pool allocator, buffers outside the loop."),
+)
+
+_LAUNCH_BOUND = (
+    "Launch less often: larger batches, CUDA or HIP graphs (torch.compile with mode='reduce-overhead'), fused kernels."
+)
+
+_REMEDIES = {
+    "idle.host_late": _LAUNCH_BOUND,
+    "idle.host_synchronised": (
+        "Don't wait within a step: no .item(), .cpu() or print of values there; copy with non_blocking=True and "
+        "synchronise once, when the result is needed."
+    ),
+    "idle.dependency": "See --by wait and --by queue: which event, copy or stream the queued work waits for.",
+    "idle.launch_overhead": _LAUNCH_BOUND,
+    "idle.between_graph_nodes": "Fuse small nodes of the graph, or let independent ones run on several streams.",
+    "exposed.communication": (
+        "Overlap it with compute: start collectives as soon as their data is ready, on a stream of their own; "
+        "tune the sizes of buckets."
+    ),
+    "exposed.copies": "Copy on a stream of its own while kernels run; to and from the host use pinned memory.",
+    "straggler": "Compare that rank with another by ktrace diff: its kernels, its host and its input.",
+    "outside": "Prepare the next step's input while the device works on this one: in workers, or another thread.",
+}
+
+_HEAVIEST = "--by roofline says how far its kernels are from the device's peak, where shapes or metrics are recorded."
+
+
+def remedy(one: Finding) -> str:
+    """What to do about a finding that is worth a look, or about a check that failed."""
+    if is_check(one):
+        return check_of(one).remedy
+    if not one.look:
+        return ""
+    host = str(one.details.get("host_was_in") or "")
+    if one.code in ("idle.host_late", "outside"):
+        for pattern, what in _BY_HOST:
+            if pattern.search(host):
+                return what
+    return _HEAVIEST if one.code.startswith("heaviest.") else _REMEDIES.get(one.code, "")

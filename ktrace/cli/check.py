@@ -1,0 +1,53 @@
+"""`ktrace check`: whether a recording bears what is asked of it."""
+
+from __future__ import annotations
+
+import click
+
+from ktrace.cli._console import Progress, heading, put_answer, tell, tell_issues
+from ktrace.cli._options import inputs_argument, selection_options
+from ktrace.cli._programs import json_option
+from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.pipeline.selection import AskOptions, Selection
+from ktrace.tables import escape_controls
+
+
+@click.command("check")
+@inputs_argument
+@json_option
+@selection_options(AskOptions)
+@click.pass_context
+def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection: Selection) -> None:
+    """Check whether a recording is whole and sound, before its figures are believed.
+
+    Looks for lost records, clocks that contradict each other, times that were never set, tables and groups of ranks
+    of which a part is missing, errors of the profiler itself, several runs in one input. The exit code is 3 if a
+    check fails.
+    """
+    keep_freed_memory()
+    import_pyarrow()
+    from ktrace.analysis.checks import CHECKS, PREFIX, check_of, sentence
+    from ktrace.analysis.summary.compute import summarise
+
+    with Progress(inputs) as progress:
+        summary = summarise(list(inputs), by=["idle"], selection=selection, progress=progress.callback)
+    broken = [one for one in summary.checks if not check_of(one).partial]
+    if format_ == "json":
+        laws = [{"code": PREFIX + code, "law": check.law} for code, check in CHECKS.items()]
+        failed = [one.document() | {"message": sentence(one)} for one in summary.checks]
+        put_answer("check", {"sound": not broken, "failed": failed, "laws": laws})
+    else:
+        heading(f"{', '.join(summary.sources)}: {_result(len(broken), len(summary.checks) - len(broken))}")
+        for one in summary.checks:
+            tell(f"  {one.code.removeprefix(PREFIX)}: {escape_controls(sentence(one))}")
+            for row in one.evidence:
+                tell(f"    {escape_controls(row.name)} of {escape_controls(row.source)} at {row.begin_ns:,} ns")
+    if summary.report:
+        tell_issues(summary.report)
+    if broken:
+        ctx.exit(3)
+
+
+def _result(broken: int, partial: int) -> str:
+    failed = f"{broken:,} check{'s fail' if broken != 1 else ' fails'}" if broken else "no check fails"
+    return failed + (f", {partial:,} that say{'' if partial != 1 else 's'} what is missing" if partial else "")

@@ -1,0 +1,260 @@
+"""Checks of recordings: each is planted in generated runs, and must be said; in sound ones nothing may be."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from conftest import ROOT, SAMPLES
+from idle_traces import Row, host, work, written
+
+import ktrace
+from ktrace.analysis.checks import CHECKS, check_of, sentence
+from ktrace.analysis.summary.summary import Summary
+from ktrace.cli import cli
+
+SEEDS = range(15)
+
+Plant = Callable[[random.Random, list[Row]], list[Row]]
+
+
+def sound(rng: random.Random, steps: int = 5, kernels: int = 12) -> list[Row]:
+    """A run in steps, each of which ends in a synchronisation; the device is 2 to 6 us behind its calls."""
+    rows: list[Row] = []
+    now, done, correlation = rng.randrange(10**12), 0, 0
+    for step in range(steps):
+        begin = now
+        for _ in range(kernels):
+            correlation += 1
+            call = rng.randrange(2_000, 6_000)
+            rows.append(host("cudaLaunchKernel", now, now + call, correlation))
+            start = max(done, now + call + rng.randrange(2_000, 6_000))
+            done = start + rng.randrange(5_000, 400_000) * 1 + rng.randrange(0, 999)
+            rows.append(work(rng.choice(["gemm_bf16", "softmax", "layer_norm"]), start, done, correlation))
+            now += call + rng.randrange(500, 3_000)
+        rows.append(host("cudaDeviceSynchronize", now, done + 3_000))
+        now = done + 5_000
+        rows.append(host(f"ProfilerStep#{step}", begin, now, kind="range"))
+    return rows
+
+
+def _kernels(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["kind"] == "kernel"]
+
+
+def _clocks_apart(rng: random.Random, rows: list[Row]) -> list[Row]:
+    for row in _kernels(rows):
+        row["ts"] -= rng.randrange(13_000, 14_000)
+    return rows
+
+
+def _durations_too_long(rng: random.Random, rows: list[Row]) -> list[Row]:
+    for row in rng.sample(_kernels(rows), 6):
+        row["dur"] *= 1_000
+    return rows
+
+
+def _one_stream_for_two(rng: random.Random, rows: list[Row]) -> list[Row]:
+    some = rng.sample(_kernels(rows), 10)
+    return [*rows, *({**row, "ts": row["ts"] + 1, "correlation": None} for row in some if row["dur"] > 10_000)]
+
+
+def _times_not_set(rng: random.Random, rows: list[Row]) -> list[Row]:
+    for row in rng.sample(_kernels(rows), 3):
+        row["ts"] = row["dur"] = 0
+    return [{**row, "ts": row["ts"] + (10**12 if row["ts"] else 0)} for row in rows]
+
+
+def _kernels_lost(rng: random.Random, rows: list[Row]) -> list[Row]:
+    lost = [row["correlation"] for row in rng.sample(_kernels(rows)[:-1], 12)]
+    return [row for row in rows if row["kind"] != "kernel" or row["correlation"] not in lost]
+
+
+def _device_not_recorded(rng: random.Random, rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["kind"] != "kernel"]
+
+
+def _whole_graphs(rng: random.Random, rows: list[Row]) -> list[Row]:
+    for row in rng.sample(_kernels(rows), 20):
+        row |= {"kind": "graph", "name": "CUDA graph 4"}
+    return rows
+
+
+def _two_runs(rng: random.Random, rows: list[Row]) -> list[Row]:
+    later = rng.randrange(3_600, 10**6) * 10**9
+    return [*rows, *({**row, "ts": row["ts"] + later, "correlation": None} for row in rows)]
+
+
+def _hardly_any(rng: random.Random, rows: list[Row]) -> list[Row]:
+    first = _kernels(rows)[0]
+    span = host("warm_up", first["ts"] - 10**9, first["ts"] + 10**9, kind="range")
+    return [span, first | {"dur": rng.randrange(1_000, 90_000)}]
+
+
+def _coarse(rng: random.Random, rows: list[Row]) -> list[Row]:
+    for row in _kernels(rows):
+        row["dur"] = -(-row["dur"] // 65_536) * 65_536
+    return rows
+
+
+def _begin_as_duration(rng: random.Random, rows: list[Row]) -> list[Row]:
+    for row in rows:
+        row["ts"] += 10**12
+    for row in rng.sample(_kernels(rows), 3):
+        row["dur"] = row["ts"]
+    return rows
+
+
+#: The check -> what makes it fail.
+PLANTED: dict[str, Plant] = {
+    "cause_after_effect": _clocks_apart,
+    "work_outlasts_wait": _durations_too_long,
+    "stream_overlaps": _one_stream_for_two,
+    "time_not_set": _times_not_set,
+    "launches_lost": _kernels_lost,
+    "graphs_whole": _whole_graphs,
+    "runs_apart": _two_runs,
+    "little_recorded": _hardly_any,
+    "times_quantised": _coarse,
+    "time_as_duration": _begin_as_duration,
+}
+
+
+def made(folder: Path, rows: list[Row], name: str = "run") -> Summary:
+    return ktrace.summary(written(folder / f"{name}.jsonl", rows), by=["idle"])
+
+
+def failed(summary: Summary) -> set[str]:
+    return {one.code.removeprefix("check.") for one in summary.checks}
+
+
+@pytest.mark.parametrize("check", PLANTED)
+def test_a_planted_fault_is_said_and_its_claims_are_not(check: str, tmp_path: Path) -> None:
+    for seed in SEEDS:
+        rng = random.Random(seed)
+        summary = made(tmp_path, PLANTED[check](rng, sound(rng)), f"run{seed}")
+        assert check in failed(summary), (check, seed, failed(summary))
+        (found,) = (one for one in summary.checks if one.code == f"check.{check}")
+        assert sentence(found) in summary.verdict, "it is said first"
+        taken = check_of(found).takes
+        assert not [one.code for one in summary.findings if taken and one.code.startswith(taken)]
+
+
+def test_a_run_without_device_records_has_no_idle_time(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    summary = made(tmp_path, _device_not_recorded(rng, sound(rng)))
+    assert failed(summary) == {"launches_lost"}
+    assert summary.verdict[0].startswith("The input has no device work for 60 launches")
+    assert not any(note.startswith("There is no device work") for note in summary.notes)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sound_runs_fail_no_check(seed: int, tmp_path: Path) -> None:
+    assert failed(made(tmp_path, sound(random.Random(seed)))) == set()
+
+
+def test_captured_launches_are_not_lost(tmp_path: Path) -> None:
+    """What a stream captures runs only when its graph is launched."""
+    rows = sound(random.Random(1))
+    first = min(row["ts"] for row in rows)
+    captured = [
+        host("cudaLaunchKernel", first - 50_000 + 100 * at, first - 49_950 + 100 * at, 900 + at) for at in range(30)
+    ]
+    around = [
+        host("cudaStreamBeginCapture", first - 60_000, first - 59_000),
+        host("cudaStreamEndCapture", first - 9_000, first),
+    ]
+    assert failed(made(tmp_path, [*rows, *around, *captured])) == set()
+    assert failed(made(tmp_path, [*rows, *captured])) == {"launches_lost"}
+
+
+def test_work_at_zero_beside_others_has_a_time(tmp_path: Path) -> None:
+    rows = [work("first", 0, 0), work("gemm", 1_000, 5_000), work("gemm", 6_000, 9_000)]
+    summary = made(tmp_path, rows)
+    assert failed(summary) == set() and summary.span == (0, 9_000) and summary.devices[0].span == 9_000
+
+
+#: Errors that profilers print: the text, the words that are said.
+SAID = (
+    (
+        '==PROF== Connected to process 7 (/app)\n==PROF== Profiling "k" - 0: 0%....100% - 1 pass\n\n'
+        "==ERROR== LaunchFailed\n",
+        "LaunchFailed",
+    ),
+    ("==PROF== Connected to process 7 (/app)\n==ERROR== The driver is too old.\n", "The driver is too old"),
+    (
+        "==7== NVPROF is profiling process 7, command: ./app\n"
+        "==7== Warning: ERR_NVGPUCTRPERM - The user does not have permission.\n"
+        "==7== Profiling application: ./app\n==7== Profiling result:\nNo kernels were profiled.\n",
+        "ERR_NVGPUCTRPERM",
+    ),
+)
+
+
+@pytest.mark.parametrize(("text", "words"), SAID)
+def test_what_the_profiler_reports_is_said_first(text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text(text, "utf-8")
+    summary = ktrace.summary(path)
+    assert failed(summary) == {"profiler_failed"} and words in summary.verdict[0]
+
+
+def _stats(waited: int, graphs: int, kernels: int) -> str:
+    head = "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"
+    calls = f"99.0,{waited},1,{waited},{waited},{waited},{waited},0,cudaDeviceSynchronize\n"
+    calls += f"1.0,9000,{graphs},900,900,900,900,0,"
+    name = "cudaGraphLaunch_v10000" if graphs else "cudaLaunchKernel_v7000"
+    table = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"
+    return (
+        f" ** CUDA API Summary (cuda_api_sum):\n\n{head}\n{calls}{name}\n\n"
+        f" ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n\n{table}\n"
+        f"100.0,{kernels},20,1400,1400,1400,1400,0,fill(float)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("waited", "graphs", "kernels", "fails"),
+    [(7_000_000, 10, 28_000, True), (30_000, 10, 28_000, False), (7_000_000, 0, 28_000, False)],
+)
+def test_graphs_whose_kernels_a_table_lacks(
+    waited: int, graphs: int, kernels: int, fails: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "stats.txt"
+    path.write_text(_stats(waited, graphs, kernels), "utf-8")
+    summary = ktrace.summary(path)
+    assert ("graphs_missing" in failed(summary)) is fails
+    assert any(one.code.startswith("heaviest") for one in summary.findings) is not fails
+
+
+def test_one_rank_of_several(tmp_path: Path) -> None:
+    step = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+    summary = ktrace.summary(step, by=["idle"])
+    (found,) = summary.checks
+    assert (found.code, found.value, found.whole, check_of(found).partial) == ("check.ranks_missing", 1, 8, True)
+    exposed = next(one for one in summary.findings if one.code == "exposed.communication")
+    assert exposed.doubts == ["check.ranks_missing"]
+    assert not any("ranks" in line for line in summary.verdict), "the recording is sound as far as it goes"
+
+
+@pytest.mark.parametrize("planted", [None, "cause_after_effect"])
+def test_the_command(planted: str | None, tmp_path: Path) -> None:
+    rng = random.Random(5)
+    rows = sound(rng) if planted is None else PLANTED[planted](rng, sound(rng))
+    path = written(tmp_path / "run.jsonl", rows)
+    shown = CliRunner().invoke(cli, ["check", str(path)])
+    assert shown.exit_code == (3 if planted else 0)
+    assert shown.stdout.splitlines()[0] == ("run: 1 check fails" if planted else "run: no check fails")
+    told = CliRunner().invoke(cli, ["check", str(path), "--format", "json"])
+    document = json.loads(told.stdout)
+    assert document["sound"] is (planted is None) and len(document["laws"]) == len(CHECKS)
+    assert [one["code"] for one in document["failed"]] == ([f"check.{planted}"] if planted else [])
+
+
+def test_the_page_lists_all_checks() -> None:
+    page = (ROOT / "docs/commands/check.md").read_text("utf-8")
+    for code, check in CHECKS.items():
+        assert f"| `check.{code}` | {check.law} |" in page
