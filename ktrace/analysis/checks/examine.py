@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +18,9 @@ from ktrace.analysis.work.groups import DeviceUse
 from ktrace.analysis.work.launching import stream_of
 from ktrace.analysis.work.question import Shape, kernel_of
 from ktrace.analysis.work.spans import KINDS
-from ktrace.model.arrays import Bools, Int64
+from ktrace.model.arrays import Int64
 from ktrace.report import Report, Severity
-from ktrace.store.joins import group_start_mask, is_among
+from ktrace.store.joins import group_start_mask, is_among, sorted_by
 
 
 class Recording(NamedTuple):
@@ -142,11 +142,11 @@ def _overlaps(recording: Recording) -> Iterator[Finding]:
     """Kernels that begin before the kernel before them on their stream has ended."""
     work = recording.work
     found = _Violations(work)
-    stream, _ = work.by_shape(stream_of)
+    stream, streams = work.by_shape(stream_of)
     named = np.array([shape["kind"] == "kernel" and shape["stream"] is not None for shape in work.shapes], np.bool_)
     for events in work.each():
-        rows = np.flatnonzero(named[events.shape] & (events.dur > 0))
-        order = rows[np.lexsort((events.ts[rows], stream[events.shape[rows]]))]
+        rows = events.by_device[(named[events.shape] & (events.dur > 0))[events.by_device]]
+        order = rows[sorted_by(stream[events.shape[rows]], len(streams))]
         end = (events.ts + events.dur)[order]
         over = end[:-1] - events.ts[order[1:]]
         same = ~group_start_mask((stream[events.shape[order]],))[1:]
@@ -209,9 +209,10 @@ def _quantised(recording: Recording) -> Iterator[Finding]:
     step, count, most = 0, 0, 0
     different: set[int] = set()
     for events in recording.work.each():
-        step = int(np.gcd.reduce(events.dur, initial=step)) if len(events) else step
-        if 0 < step < _COARSE:
-            return
+        for first in range(0, len(events), 1 << 10):
+            step = int(np.gcd.reduce(events.dur[first : first + (1 << 10)], initial=step))
+            if 0 < step < _COARSE:
+                return
         different.update(np.unique(events.dur[: 1 << 16]).tolist())
         count, most = count + len(events), max(most, int(events.dur.max(initial=0)))
     if step and count >= _FEW and len(different - {0}) >= _DIFFERENT and most <= _MANY_STEPS * step:
@@ -266,57 +267,49 @@ def _ranks_missing(recording: Recording) -> Iterator[Finding]:
 
 
 def _launches_lost(recording: Recording) -> Iterator[Finding]:
-    """Launches whose work isn't in the trace, though work that was launched later is, or there is none at all.
-
-    Launches that a stream captures into a graph have no work of their own.
-    """
+    """Launches whose work isn't in the trace, though work that was launched later is, or there is none at all."""
     gathered, work = recording.gathered, recording.work
     lost = launches = copies = 0
-    rows: list[Evidence] = []
+    shown: list[Evidence] = []
     for source in gathered.spans.sources:
         if source in gathered.unset:
             continue  # the work is there, without its time
         spans = gathered.spans.of(source)
-        here = spans["kind"] == _API
-        launch = here & gathered.spans.named(_LAUNCHES.search)[spans["name"]] & (spans["correlation"] != 0)
-        copy = here & gathered.spans.named(_COPIES.match)[spans["name"]] & (spans["correlation"] != 0)
-        events = work.of(source) if work.is_on_devices and source in work.rows.sources else None
-        launch &= ~_captured(spans, here & gathered.spans.named(_CAPTURES.search)[spans["name"]])
-        if events is not None:
-            with_work = is_among(spans["id"], events.calls["id"][np.unique(events.call[events.call >= 0])])
-            until = spans["ts"][with_work].max(initial=np.iinfo(np.int64).min)
-            if not with_work.any() or not events.is_correlated:
+        rows = _calls_named(spans, gathered, _LAUNCHES.search)
+        if work.is_on_devices and source in work.rows.sources:
+            events = work.of(source)
+            has_work = np.zeros(len(events.calls["ts"]), np.bool_)
+            has_work[events.call[events.call >= 0]] = True
+            if not has_work.any() or not events.is_correlated:
                 continue  # the source doesn't say which call launched what
-            launch &= spans["ts"] <= until
-            missing = np.flatnonzero(launch & ~with_work)
+            rows = rows[spans["ts"][rows] <= events.calls["ts"][has_work].max()]
+            missing = rows[~is_among(spans["id"][rows], events.calls["id"][has_work])]
         else:
-            launch |= copy
-            copies += int(np.count_nonzero(copy))
-            missing = np.flatnonzero(launch)
-        lost, launches = lost + len(missing), launches + int(np.count_nonzero(launch))
-        for row in missing[: SHOWN - len(rows)].tolist():
-            begin, end = int(spans["ts"][row]), int(spans["ts"][row] + max(spans["dur"][row], 0))
-            rows.append(
-                Evidence(
-                    source, int(spans["id"][row]), gathered.spans.names[spans["name"][row]], begin, end, end - begin
-                )
-            )
+            others = _calls_named(spans, gathered, _COPIES.match)
+            copies += len(others)
+            rows = missing = np.concatenate([rows, others])
+        lost, launches = lost + len(missing), launches + len(rows)
+        shown += [_call(source, spans, gathered, row) for row in missing[: SHOWN - len(shown)].tolist()]
     if lost and lost >= _PART * launches:
-        details = {"copies": copies}
-        yield Finding(
-            PREFIX + "launches_lost", "launches", lost, "count", launches, "launches", {}, None, details, tuple(rows)
-        )
+        figures = "launches", lost, "count", launches, "launches"
+        yield Finding(PREFIX + "launches_lost", *figures, {}, None, {"copies": copies}, shown)
 
 
-def _captured(spans: dict[str, Any], marks: Bools) -> Bools:
-    """Which spans lie between the begin and the end of a stream's capture on their thread."""
-    found = np.zeros(len(spans["ts"]), np.bool_)
-    rows = np.flatnonzero(marks)
-    for thread in np.unique(spans["thread"][rows]).tolist():
-        bounds = np.sort(spans["ts"][rows[spans["thread"][rows] == thread]])
-        mine = spans["thread"] == thread
-        found[mine] = np.searchsorted(bounds, spans["ts"][mine], "right") % 2 == 1
-    return found
+def _calls_named(spans: dict[str, Any], gathered: SummaryInput, test: Callable[[str], object]) -> Int64:
+    """The calls of some names, with a correlation id; without those that a stream captures into a graph."""
+    named = gathered.spans.named(test)[spans["name"]]
+    rows = np.flatnonzero(named & (spans["kind"] == _API) & (spans["correlation"] != 0))
+    bounds = np.flatnonzero(gathered.spans.named(_CAPTURES.search)[spans["name"]] & (spans["kind"] == _API))
+    for thread in np.unique(spans["thread"][bounds]).tolist():
+        times = np.sort(spans["ts"][bounds[spans["thread"][bounds] == thread]])
+        inside = np.searchsorted(times, spans["ts"][rows], "right") % 2 == 1
+        rows = rows[~(inside & (spans["thread"][rows] == thread))]
+    return rows
+
+
+def _call(source: str, spans: dict[str, Any], gathered: SummaryInput, row: int) -> Evidence:
+    begin, dur = int(spans["ts"][row]), int(max(spans["dur"][row], 0))
+    return Evidence(source, int(spans["id"][row]), gathered.spans.names[spans["name"][row]], begin, begin + dur, dur)
 
 
 #: A message of a profiler that tells of a failure: ncu's and nvprof's own words.

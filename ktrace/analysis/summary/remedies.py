@@ -25,7 +25,6 @@ _LAUNCH_BOUND = (
 )
 
 _REMEDIES = {
-    "idle.host_late": _LAUNCH_BOUND,
     "idle.host_synchronised": (
         "Don't wait within a step: no .item(), .cpu() or print of values there; copy with non_blocking=True and "
         "synchronise once, when the result is needed."
@@ -42,6 +41,9 @@ _REMEDIES = {
     "outside": "Prepare the next step's input while the device works on this one: in workers, or another thread.",
 }
 
+#: Gaps of this length, in ns, on average, come from the launches; longer ones from what the host does in between.
+_OF_LAUNCHES = 300_000
+
 _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, where shapes or metrics are recorded."
 
 
@@ -51,9 +53,21 @@ def remedy(one: Finding) -> str:
         return check_of(one).remedy
     if not one.look:
         return ""
-    host = str(one.details.get("host_was_in") or "")
     if one.code in ("idle.host_late", "outside"):
-        for pattern, what in _BY_HOST:
-            if pattern.search(host):
-                return what
+        return _of_host(one)
     return _HEAVIEST if one.code.startswith("heaviest.") else _REMEDIES.get(one.code, "")
+
+
+def _of_host(one: Finding) -> str:
+    """What to do about a host that is late: by what it was in, or how long the gaps are."""
+    host, gaps = str(one.details.get("host_was_in") or ""), one.details.get("gaps")
+    for pattern, what in _BY_HOST:
+        if pattern.search(host):
+            return what
+    if one.code == "outside" or not isinstance(gaps, int):
+        return _REMEDIES["outside"]
+    if one.value <= _OF_LAUNCHES * gaps:
+        return _LAUNCH_BOUND
+    return (
+        f"Shorten what the host does between launches{f' in {host}' if host else ''}, or do it ahead in another thread."
+    )

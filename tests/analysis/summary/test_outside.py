@@ -1,0 +1,151 @@
+"""What devices lose before their first and after their last work, what is set up once, and what to do about it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from idle_traces import Row, host, work, written
+
+import ktrace
+from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.work.findings import Finding
+
+
+def summary_of(folder: Path, rows: list[Row]) -> Summary:
+    return ktrace.summary(written(folder / "run.jsonl", rows), by=["idle"])
+
+
+def back_to_back(first: int, count: int = 10, dur: int = 1_000_000) -> list[Row]:
+    """Kernels of 1 ms in a row, launched one after the other, with a synchronisation behind them."""
+    rows: list[Row] = []
+    for number in range(count):
+        rows.append(host("cudaLaunchKernel", first + 10_000 * number, first + 10_000 * number + 5_000, number + 1))
+        begin = first + 10_000 + number * (dur + 1_000)
+        rows.append(work("softmax", begin, begin + dur, number + 1))
+    return rows
+
+
+def outside(summary: Summary) -> Finding | None:
+    return next((one for one in summary.findings if one.code == "outside"), None)
+
+
+def test_the_host_before_the_first_work_of_a_step(tmp_path: Path) -> None:
+    """98 ms of preprocessing, then 10 ms of kernels without a gap: the step is the host's."""
+    rows = [host("ProfilerStep#6", 1_000_000, 112_000_000, kind="range")]
+    rows += [host("preprocess", 1_010_000, 99_010_000, kind="range"), *back_to_back(100_000_000)]
+    summary = summary_of(tmp_path, rows)
+    found = outside(summary)
+    assert found is not None
+    assert (found.value, found.whole, found.of, found.look) == (99_010_000 + 1_981_000, 111_000_000, "the step", 1)
+    assert (found.details["before_ns"], found.details["after_ns"]) == (99_010_000, 1_981_000)
+    assert found.details["host_was_in"] == "preprocess" and found.remedy
+    assert summary.verdict[1].startswith("Device 0 is busy for 9.0% of the step, 111 ms: for 99.9% of the 10.0 ms")
+    assert not any("Little is lost" in line for line in summary.verdict)
+
+
+def test_little_is_lost_where_devices_work_throughout(tmp_path: Path) -> None:
+    rows = [host("ProfilerStep#6", 99_900_000, 110_100_000, kind="range"), *back_to_back(100_000_000)]
+    summary = summary_of(tmp_path, rows)
+    assert outside(summary) is None
+    assert summary.verdict[1].startswith("Device 0 is busy for 99.9% of its 10.0 ms")
+    assert summary.verdict[-1].startswith("Little is lost")
+
+
+def test_a_recording_without_steps_has_its_host_too(tmp_path: Path) -> None:
+    rows = [host("read_batch", 0, 50_000_000, kind="range"), *back_to_back(50_000_000)]
+    found = outside(summary_of(tmp_path, rows))
+    assert found is not None and found.of == "the recording" and found.details["host_was_in"] == "read_batch"
+
+
+def test_what_is_set_up_once_is_apart(tmp_path: Path) -> None:
+    """6.5 s of cudaFree before the first kernel make a context: nothing that the program could do meanwhile."""
+    rows = [host("cudaFree", 0, 6_500_000_000), *back_to_back(6_500_100_000)]
+    assert outside(summary_of(tmp_path, rows)) is None
+
+
+def test_a_module_that_is_loaded_in_between_is_no_late_host(tmp_path: Path) -> None:
+    rows = back_to_back(1_000_000)
+    load = host("cuModuleLoadData", 11_100_000, 31_000_000)
+    later = back_to_back(31_000_000)
+    for row in later:
+        row["correlation"] = row["correlation"] and row["correlation"] + 100
+    codes = {one.code: one for one in summary_of(tmp_path, [*rows, load, *later]).findings}
+    assert codes["idle.setup"].value > 19_000_000 and codes["idle.setup"].look is None
+    assert "idle.host_late" not in codes or codes["idle.host_late"].value < 200_000
+    load["name"] = "read_batch"
+    codes = {one.code: one for one in summary_of(tmp_path, [*rows, load, *later]).findings}
+    assert "idle.setup" not in codes and codes["idle.host_late"].look == 1
+
+
+def test_the_first_call_of_a_name_may_set_something_up(tmp_path: Path) -> None:
+    """Lazy loading makes the first launch long; one that is as long each time isn't set-up."""
+    for every, cause in ((False, "idle.setup"), (True, "idle.host_late")):
+        rows: list[Row] = [host("cudaLaunchKernel", 0, 5_000, 1), work("softmax", 10_000, 20_000, 1)]
+        now = 30_000
+        for number in range(2, 8):
+            long = 50_000_000 if every or number == 2 else 4_000
+            rows.append(host("cudaLaunchKernelExC", now, now + long, number))
+            rows.append(work("softmax", now + long + 5_000, now + long + 15_000, number))
+            now += long + 20_000
+        codes = {one.code: one.value for one in summary_of(tmp_path, rows).findings}
+        assert max((code for code in codes if code.startswith("idle.")), key=codes.__getitem__) == cause
+
+
+@pytest.mark.parametrize("late", [40_000, 60_000, 400_000])
+def test_work_queued_before_excuses_no_gap_of_the_host(late: int, tmp_path: Path) -> None:
+    """100 kernels, each launched within the gap before it, then one of another stream that begins late."""
+    rows: list[Row] = []
+    for number in range(100):
+        call = 1_000_000 + 500_000 * number
+        rows += [host("cudaLaunchKernel", call, call + 5_000, number + 1)]
+        rows += [work("gemm", call + 10_000, call + 110_000, number + 1)]
+    rows += [host("cudaLaunchKernel", 51_000_000, 51_005_000, 101)]
+    rows += [work("gemm", 51_005_000 + late, 51_105_000 + late, 101, stream=8)]
+    codes = {one.code: one for one in summary_of(tmp_path, rows).findings}
+    assert codes["idle.host_late"].look == 1 and (codes["idle.host_late"].share or 0) > 78
+
+
+def test_small_causes_together_are_not_little(tmp_path: Path) -> None:
+    """Exposed copies and a late host of 4 % each, which alone would be nothing."""
+    rng = random.Random(1)
+    rows: list[Row] = []
+    now, correlation = 0, 0
+    for _ in range(40):
+        for kind, name, dur in (("kernel", "gemm", 900_000), ("memcpy", "Memcpy HtoD", 55_000 + rng.randrange(500))):
+            correlation += 1
+            rows += [host("cudaLaunchKernel", now, now + 5_000, correlation)]
+            rows += [work(name, now + 30_000, now + 30_000 + dur, correlation, kind=kind)]
+            now += 30_000 + dur
+    summary = summary_of(tmp_path, rows)
+    losses = [one for one in summary.findings if one.look]
+    assert losses and all((one.share or 0) < 6 for one in losses) and sum(one.share or 0 for one in losses) >= 8
+    assert not any("Little is lost" in line for line in summary.verdict)
+
+
+def test_a_remedy_fits_what_the_host_was_in(tmp_path: Path) -> None:
+    cases = (("DataLoader.__next__", "loader"), ("cudaMalloc", "Allocate"), ("read", "Shorten what the host does"))
+    for name, words in cases:
+        rows: list[Row] = []
+        for number in range(10):
+            begin = 1_000_000 * number
+            kind = "api" if name.startswith("cuda") else "op"
+            rows += [host(name, begin, begin + 800_000, kind=kind)]
+            rows += [host("cudaLaunchKernel", begin + 800_000, begin + 805_000, number + 1)]
+            rows += [work("gemm", begin + 810_000, begin + 990_000, number + 1)]
+        summary = summary_of(tmp_path, rows)
+        first = next(one for one in summary.findings if one.look == 1)
+        assert first.code == "idle.host_late" and words in first.remedy
+        assert not any(one.remedy for one in summary.findings if not one.look)
+        assert f"Try: {first.remedy}" in str(summary.tables()[0])
+
+
+def test_short_gaps_are_those_of_launches(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    for number in range(50):
+        begin = 100_000 * number
+        rows += [host("cudaLaunchKernel", begin, begin + 90_000, number + 1)]
+        rows += [work("gemm", begin + 95_000, begin + 115_000, number + 1)]
+    first = next(one for one in summary_of(tmp_path, rows).findings if one.look == 1)
+    assert first.code == "idle.host_late" and first.remedy.startswith("Launch less often")
