@@ -284,7 +284,9 @@ def _host(gaps: Gaps, cause: Int8, meanwhile: HostActivity) -> _Host:
         for one, number, total, count, most in zip(*map(np.ndarray.tolist, (*columns, longest)), strict=True):
             span = HostSpan(meanwhile.word(number), meanwhile.kinds[number], total, count, most)
             found[one].append(span)
-    return lambda place, word: tuple(sorted(found[place * len(CAUSES) + word], key=lambda span: -span.time))
+    return lambda place, word: tuple(
+        sorted(found[place * len(CAUSES) + word], key=lambda span: (-span.time, span.name))
+    )
 
 
 def _queued(work: Work, events: Events, gaps: Gaps, cause: Int8) -> defaultdict[int, list[QueuedWork]]:

@@ -67,6 +67,13 @@ CHECKS: dict[str, Check] = {
         ("heaviest", *_ON_DEVICE),
         "Mend what the profiler reports, and record again.",
     ),
+    "records_dropped": Check(
+        "the profiler keeps all records",
+        lambda one: f"The profiler warns: {one.subject['message']}",
+        (),
+        ("heaviest", *_ON_DEVICE),
+        "Record for a shorter time, less at once, or with larger buffers.",
+    ),
     "runs_apart": Check(
         "an input has one run",
         lambda one: (
@@ -93,6 +100,13 @@ CHECKS: dict[str, Check] = {
         ("heaviest", *_ON_DEVICE),
         (),
         "Look at the times of the records that --format json names.",
+    ),
+    "times_made_up": Check(
+        "times are measured",
+        lambda one: f"The times of {_of(one)} pieces of work are made up: a table was drawn as a timeline",
+        _ON_DEVICE,
+        (),
+        "Ask the table itself, or record a timeline.",
     ),
     "cause_after_effect": Check(
         "work begins after the call that launches it has begun",

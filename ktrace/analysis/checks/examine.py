@@ -67,6 +67,7 @@ def _of_work(recording: Recording) -> Iterator[Finding]:
     """The checks of device work, one finding for all sources."""
     for find in (_runs_apart, _not_set, _as_duration, _before_calls, _after_waits, _overlaps, _quantised):
         yield from find(recording)
+    yield from _made_up(recording)
     yield from _graphs_whole(recording)
     yield from _little_recorded(recording)
     yield from _ranks_missing(recording)
@@ -189,6 +190,14 @@ def _not_set(recording: Recording) -> Iterator[Finding]:
     for source, (count, of, before) in recording.gathered.unset.items():
         details, subject = {"before_others_ns": before}, {"source": source}
         yield Finding(PREFIX + "time_not_set", "events", count, "count", of, "events", subject, None, details)
+
+
+def _made_up(recording: Recording) -> Iterator[Finding]:
+    """Work of tables that were drawn as timelines."""
+    work = recording.work
+    count = sum(int(np.count_nonzero(work.made_up[events.shape])) for events in work.each() if work.made_up.any())
+    if count:
+        yield Finding(PREFIX + "times_made_up", "work", count, "count", len(work), "pieces of work")
 
 
 def _as_duration(recording: Recording) -> Iterator[Finding]:
@@ -316,6 +325,10 @@ def _call(source: str, spans: dict[str, Any], gathered: SummaryInput, row: int) 
 _FAILED = re.compile(r"ERR_\w+|\bError\b|No kernels were profiled|LaunchFailed", re.A)
 
 
+#: A warning of a profiler that tells of lost records.
+_DROPPED = re.compile(r"not all|\blost\b|dropp|overflow|buffers? (was|were|is|are)? ?full|discard|incomplete", re.I)
+
+
 def _of_reading(recording: Recording) -> Iterator[Finding]:
     """What the profiler said itself, and whether the input is whole."""
     messages = list(dict.fromkeys(text for kind, text in recording.gathered.remarks if _is_failure(kind, text)))
@@ -323,6 +336,11 @@ def _of_reading(recording: Recording) -> Iterator[Finding]:
         said = "; ".join(text.strip().rstrip(".:") for text in messages[:SHOWN])
         subject = {"message": said}
         yield Finding(PREFIX + "profiler_failed", "messages", len(messages), "count", None, "", subject)
+    warned = recording.report.issues.get("capture-warning")
+    lost = [text.strip().rstrip(".") for _, text in (warned.places if warned else ()) if _DROPPED.search(text)]
+    if lost:
+        subject = {"message": "; ".join(lost[:SHOWN])}
+        yield Finding(PREFIX + "records_dropped", "messages", len(lost), "count", None, "", subject)
     if recording.report.total(Severity.CUT):
         yield Finding(PREFIX + "input_cut", "inputs", recording.report.total(Severity.CUT), "count")
 

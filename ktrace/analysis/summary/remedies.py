@@ -10,6 +10,7 @@ import re
 
 from ktrace.analysis.checks import check_of, is_check
 from ktrace.analysis.work.findings import Finding
+from ktrace.analysis.work.gaps import NO_SPAN
 
 _LOADER = re.compile(r"data_?loader|dataset|prefetch|collate", re.I)
 _ALLOCATES = re.compile(r"(cuda|cu|hip)\w*(Malloc|MemAlloc|Free|MemFree|MemCreate|MemMap|HostAlloc|HostRegister)", re.A)
@@ -68,6 +69,5 @@ def _of_host(one: Finding) -> str:
         return _REMEDIES["outside"]
     if one.value <= _OF_LAUNCHES * gaps:
         return _LAUNCH_BOUND
-    return (
-        f"Shorten what the host does between launches{f' in {host}' if host else ''}, or do it ahead in another thread."
-    )
+    where = f" in {host}" if host and host != NO_SPAN else ""
+    return f"Shorten what the host does{where} between launches, or do it ahead in another thread."

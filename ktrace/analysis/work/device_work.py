@@ -41,8 +41,11 @@ class Work:
         self.gathered, self.rows = gathered, rows
         self.is_on_devices = rows is gathered.work
         self.unfinished = sum(int(np.count_nonzero(rows.of(source)["dur"] < 0)) for source in rows.sources)
-        self._unset = sum(int(np.count_nonzero(_at_zero(rows.of(source)))) for source in gathered.unset)
         self.shapes = shapes.all()
+        self.made_up = np.array([shape["timing"] == "synthetic" for shape in self.shapes], np.bool_)
+        self._left_out = sum(
+            int(np.count_nonzero(~self.counted(source) & (rows.of(source)["dur"] >= 0))) for source in rows.sources
+        )
         self.threads = gathered.threads.all()
         self._by_shape: dict[Callable[[Shape], Any], tuple[Int32, list[Any]]] = {}
         self.roles = np.array([_role(shape) for shape in self.shapes], np.uint8)
@@ -53,6 +56,17 @@ class Work:
         self._kept: dict[str, Events] = {}
         self._last: Events | None = None
         self._left = _MOST
+
+    def counted(self, source: str) -> Bools:
+        """Which rows of a source count: not those without a time, nor tables that are drawn beside measured work."""
+        columns = self.rows.of(source)
+        counted = np.ones(len(columns["ts"]), np.bool_)
+        if source in self.gathered.unset:
+            counted = ~is_at_zero(columns["ts"], columns["dur"])
+        if self.made_up.any():
+            made_up = self.made_up[columns["shape"]]
+            counted &= ~made_up if not made_up.all() else True
+        return counted
 
     @cached_property
     def operations(self) -> list[str | None]:
@@ -90,7 +104,7 @@ class Work:
         return cls(gathered, rows, shapes)
 
     def __len__(self) -> int:
-        return len(self.rows) - self.unfinished - self._unset
+        return len(self.rows) - self.unfinished - self._left_out
 
     def each(self) -> Iterator[Events]:
         """The work of each source."""
@@ -152,8 +166,7 @@ class Events:
         self.source, self._all = source, work
         columns = work.rows.of(source)
         done = columns["dur"] >= 0
-        if source in work.gathered.unset:
-            done &= ~_at_zero(columns)
+        done &= work.counted(source)
         if not done.all():
             columns = {name: column[done] for name, column in columns.items()}
         self.ts: Int64 = columns["ts"]
@@ -294,10 +307,6 @@ class Events:
                 known = known[:0]
             uses.append(device_use(place, self.ts[rows], end[rows], self.roles[rows], known, occupancy))
         return uses
-
-
-def _at_zero(columns: dict[str, Any]) -> Bools:
-    return is_at_zero(columns["ts"], columns["dur"])
 
 
 def _device(shape: Shape) -> tuple[str, str | None, int | None]:

@@ -113,7 +113,7 @@ class Samples:
 
 
 #: The columns of a shape.
-_SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", "precision", "layer", "comm")
+_SHAPE = (*TRACK_COLUMNS, "timing", "kind", "name", "short_name", "operation", "library", "precision", "layer", "comm")
 
 #: The columns of the grid of a launch.
 GRID_COLUMNS = ("grid_x", "grid_y", "grid_z")

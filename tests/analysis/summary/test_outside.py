@@ -125,7 +125,11 @@ def test_small_causes_together_are_not_little(tmp_path: Path) -> None:
 
 
 def test_a_remedy_fits_what_the_host_was_in(tmp_path: Path) -> None:
-    cases = (("DataLoader.__next__", "loader"), ("cudaMalloc", "Allocate"), ("read", "Shorten what the host does"))
+    cases = (
+        ("DataLoader.__next__", "loader"),
+        ("cudaMalloc", "Allocate"),
+        ("read", "Shorten what the host does in read"),
+    )
     for name, words in cases:
         rows: list[Row] = []
         for number in range(10):
