@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     pass
 
 
+#: How users are allowed to read the counters of NVIDIA's devices, without which ncu and nvprof profile no kernel.
+ALLOW_COUNTERS = (
+    "profile with sudo, or allow it for all users: `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in "
+    "/etc/modprobe.d/, then reboot (Windows: NVIDIA Control Panel, Developer, Manage GPU Performance Counters)"
+)
+
+
 class KtraceError(Exception):
     """What went wrong, where, what was expected and how to fix it.
 

@@ -146,7 +146,10 @@ def is_placed(launch: re.Match[str]) -> bool:
 
 
 #: The start of ncu's own remarks; other tools write ==WARNING==, too.
-_REMARKS = ("Connected to process", "Disconnected from process", "Profiling ", "No kernels were profiled", "ERR_NV")
+_REMARKS = (
+    *("Connected to process", "Disconnected from process", "Profiling ", "No kernels were profiled", "ERR_NV"),
+    *("Failed to profile ", "Trying to shutdown target application", "The application returned an error code"),
+)
 
 #: The headings of `--page source`, whose rows are instructions or lines of the program, not launches.
 _SOURCE_PAGE = re.compile(

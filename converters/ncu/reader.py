@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.errors import DamagedInput
+from ktrace.errors import ALLOW_COUNTERS, DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.ncu_cells import is_european
 from ktrace.kit.ncu_launches import Launches
@@ -26,10 +26,6 @@ from . import AVERAGES, FIXED, OWN, PLACES, REMARK, SIZES, Headings, fields_of, 
 from .listing import Listing, add_facts
 
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
-_REMEDY = (
-    "profile with sudo, or allow it for all users: `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in "
-    "/etc/modprobe.d/, then reboot (Windows: NVIDIA Control Panel, Developer, Manage GPU Performance Counters)"
-)
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -103,7 +99,7 @@ class _NcuReader:
                 path=self._path,
                 where=f"line {self._forbidden}",
                 expected="launches of kernels with their metrics",
-                remedy=_REMEDY,
+                remedy=ALLOW_COUNTERS,
             )
         if self._pages and not (self._launches.profiled or self._remarks):
             raise DamagedInput(

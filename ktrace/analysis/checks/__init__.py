@@ -181,7 +181,9 @@ CHECKS: dict[str, Check] = {
     ),
     "rows_unreadable": Check(
         "every row of a table has its figure",
-        lambda one: f"{one.value:,.0f} rows of the input couldn't be read: what the others are a share of isn't known",
+        lambda one: (
+            f"{one.value:,.0f} row{'s have' if one.value > 1 else ' has'} no figure that can be read: what the others are a share of isn't known"
+        ),
         ("heaviest",),
         (),
         "ktrace info and the notes above say which rows, and why.",
@@ -247,4 +249,4 @@ def check_of(one: Finding) -> Check:
 def sentence(one: Finding) -> str:
     """A failed check in words, with what to do about it."""
     check = check_of(one)
-    return f"{check.says(one)}. {check.remedy}"
+    return f"{check.says(one)}. {one.remedy or check.remedy}"

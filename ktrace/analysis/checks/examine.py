@@ -18,7 +18,9 @@ from ktrace.analysis.work.groups import DeviceUse
 from ktrace.analysis.work.launching import stream_of
 from ktrace.analysis.work.question import Shape, kernel_of
 from ktrace.analysis.work.spans import KINDS
+from ktrace.errors import ALLOW_COUNTERS
 from ktrace.model.arrays import Int64
+from ktrace.model.batch import DEVICE_KINDS
 from ktrace.report import Report, Severity
 from ktrace.store.joins import group_start_mask, is_among, sorted_by
 
@@ -26,7 +28,7 @@ from ktrace.store.joins import group_start_mask, is_among, sorted_by
 class Recording(NamedTuple):
     """What is examined: device work, tables of statistics by source, the use of devices, the account of reading.
 
-    `span` is the time from the first start to the last end of the events of the longest source, in ns.
+    `without` are the rows of tables that have no figure, though others there have. `span` is the time from the first start to the last end of the events of the longest source, in ns.
     """
 
     gathered: SummaryInput
@@ -35,6 +37,7 @@ class Recording(NamedTuple):
     devices: Sequence[DeviceUse]
     report: Report
     span: int | None
+    without: int = 0
 
 
 def examine(recording: Recording) -> list[Finding]:
@@ -322,7 +325,8 @@ def _call(source: str, spans: dict[str, Any], gathered: SummaryInput, row: int) 
 
 
 #: A message of a profiler that tells of a failure: ncu's and nvprof's own words.
-_FAILED = re.compile(r"ERR_\w+|\bError\b|No kernels were profiled|LaunchFailed", re.A)
+_FAILED = re.compile(r"ERR_\w+|\bError\b|No (kernels|profile data|metrics) |LaunchFailed", re.A)
+_FORBIDDEN = "ERR_NVGPUCTRPERM"
 
 
 #: A warning of a profiler that tells of lost records.
@@ -334,8 +338,9 @@ def _of_reading(recording: Recording) -> Iterator[Finding]:
     messages = list(dict.fromkeys(text for kind, text in recording.gathered.remarks if _is_failure(kind, text)))
     if messages:
         said = "; ".join(text.strip().rstrip(".:") for text in messages[:SHOWN])
-        subject = {"message": said}
-        yield Finding(PREFIX + "profiler_failed", "messages", len(messages), "count", None, "", subject)
+        figures, subject = ("messages", len(messages), "count", None, ""), {"message": said}
+        remedy = f"{ALLOW_COUNTERS[:1].upper()}{ALLOW_COUNTERS[1:]}." if _FORBIDDEN in said else ""
+        yield Finding(PREFIX + "profiler_failed", *figures, subject, remedy=remedy)
     warned = recording.report.issues.get("capture-warning")
     lost = [text.strip().rstrip(".") for _, text in (warned.places if warned else ()) if _DROPPED.search(text)]
     if lost:
@@ -348,6 +353,9 @@ def _of_reading(recording: Recording) -> Iterator[Finding]:
 def _is_failure(kind: str, text: str) -> bool:
     return kind == "ERROR" or bool(_FAILED.search(text))
 
+
+#: Formats of tables that anybody writes: a row without a figure is one whose cell can't be read.
+_PLAIN = ("table", "console", "mapped")
 
 _GRAPH_LAUNCH = re.compile(r"GraphLaunch")
 
@@ -368,7 +376,12 @@ def _of_tables(recording: Recording) -> Iterator[Finding]:
             yield Finding(
                 PREFIX + "graphs_missing", "launches", graphs, "count", None, "graphs", subject, None, details
             )
+        launches = sum(row.get("count") or 0 for row in calls if _LAUNCHES.search(row["name"]))
+        if launches and not any(row["kind"] in DEVICE_KINDS for row in rows) and not len(recording.work):
+            figures = "launches", launches, "count", launches, "launches"
+            yield Finding(PREFIX + "launches_lost", *figures, details={"copies": 0})
     skipped = recording.report.issues.get("bad-record")
-    if recording.tables and not len(recording.work) and skipped:
-        details = {"first": ", ".join(skipped.places[0])}
-        yield Finding(PREFIX + "rows_unreadable", "rows", skipped.rows, "count", details=details)
+    is_plain = all(one["format"] in _PLAIN for one in recording.report.inputs)  # elsewhere such rows never ran
+    unreadable = (recording.without if is_plain else 0) + (skipped.rows if skipped else 0)
+    if recording.tables and not len(recording.work) and unreadable:
+        yield Finding(PREFIX + "rows_unreadable", "rows", unreadable, "count")

@@ -208,6 +208,7 @@ class _Summarised:
         self._asked = asked or ()
         self._by = BY if asked is None else dict.fromkeys(asked)
         self._notes = notes_of(gathered.catalog)
+        self._without = 0
         self._events = Work.of_devices(gathered)
         self._statistics = self._add_up()
         self._work = "events" if len(self._events) else "statistics"
@@ -245,6 +246,7 @@ class _Summarised:
         """The statistics; notes tell which weren't counted."""
         self._leave_out(found.repeated, "of tables that repeat others")
         self._leave_out(found.without, "without a time")
+        self._without += found.without if found.found else 0
         return found.found
 
     def _leave_out(self, rows: int, which: str) -> None:
@@ -320,7 +322,8 @@ class _Summarised:
             how = dict.fromkeys(RECORDING[by] for by in missing if by in RECORDING)
             self._notes.append(" ".join([f"{NOT_KNOWN}{' or '.join(missing)} information.", *how]))
         span = max((end - begin for begin, end in self._gathered.spans_of.values()), default=None)
-        checks = examine(Recording(self._gathered, self._events, self._tables, self._devices, self._report, span))
+        work = self._gathered, self._events, self._tables, self._devices
+        checks = examine(Recording(*work, self._report, span, self._without))
         if any(one.code == "check.launches_lost" for one in checks):  # there was some
             self._notes = [note.replace(_NO_WORK, "Device work is missing") for note in self._notes]
         return Summary(

@@ -195,6 +195,18 @@ SAID = (
 )
 
 
+SAID += (
+    (
+        '==ERROR== Failed to profile "step" in process 7\n==PROF== Trying to shutdown target application\n',
+        "Failed to profile",
+    ),
+    (
+        "==7== NVPROF is profiling process 7, command: ./app\n======== Warning: No profile data collected.\n",
+        "No profile data",
+    ),
+)
+
+
 @pytest.mark.parametrize(("text", "words"), SAID)
 def test_what_the_profiler_reports_is_said_first(text: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "run.txt"
@@ -206,7 +218,7 @@ def test_what_the_profiler_reports_is_said_first(text: str, words: str, tmp_path
 def _stats(waited: int, graphs: int, kernels: int) -> str:
     head = "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"
     calls = f"99.0,{waited},1,{waited},{waited},{waited},{waited},0,cudaDeviceSynchronize\n"
-    calls += f"1.0,9000,{graphs},900,900,900,900,0,"
+    calls += f"1.0,9000,{graphs or 20},900,900,900,900,0,"
     name = "cudaGraphLaunch_v10000" if graphs else "cudaLaunchKernel_v7000"
     table = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"
     return (
@@ -228,6 +240,51 @@ def test_graphs_whose_kernels_a_table_lacks(
     summary = ktrace.summary(path)
     assert ("graphs_missing" in failed(summary)) is fails
     assert any(one.code.startswith("heaviest") for one in summary.findings) is not fails
+
+
+def test_calls_without_a_table_of_kernels(tmp_path: Path) -> None:
+    """What nsys stats prints of a report without device records."""
+    text = _stats(5_000, 0, 28_000).partition(" ** CUDA GPU Kernel")[0]
+    path = tmp_path / "stats.txt"
+    path.write_text(f"SKIPPED: run.sqlite does not contain CUDA kernel data.\n\n{text}", "utf-8")
+    assert failed(ktrace.summary(path)) == {"launches_lost"}
+
+
+def test_a_damaged_table_has_no_heaviest_kernel(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text("kernel,calls,total_ns\ngemm,2,1000\nsoftmax,1,?\nnorm,4,300\n", "utf-8")
+    summary = ktrace.summary(path)
+    assert failed(summary) == {"rows_unreadable"}
+    assert not any(one.code.startswith("heaviest") for one in summary.findings)
+
+
+REPORTS = ROOT.parent / "shared/reports"
+
+#: Reports on which a verdict was wrong -> the check that fails, and what the verdict must not say.
+REPORTED = {
+    "nv/01_unset_times.json": ("time_not_set", "5.00 s"),
+    "nv/04_launches_without_kernels.json": ("launches_lost", "no device work:"),
+    "nv/13a_ncu_launch_failed.txt": ("profiler_failed", "nothing"),
+    "nv/13b_ncu_driver.txt": ("profiler_failed", "nothing"),
+    "nv/13c_nvprof_no_permission.txt": ("profiler_failed", "nothing"),
+    "nv/15_whole_graphs.sqlite": ("graphs_whole", "busy for"),
+    "nv/16_one_memset_in_a_second.sqlite": ("little_recorded", "busy for"),
+    "nv/17_calls_without_device_work.sqlite": ("launches_lost", "no device work:"),
+    "nv/19_stats_with_graph_launches.txt": ("graphs_missing", "fill"),
+    "foreign/causality.pt.trace.json": ("cause_after_effect", "queue"),
+    "other/kineto_launches_without_kernels.json": ("launches_lost", "host"),
+    "people/host-only-but-two-fills.json": ("little_recorded", "busy for"),
+    "people/rocprof-two-runs": ("runs_apart", "busy for"),
+}
+
+
+@pytest.mark.skipif(not REPORTS.exists(), reason="the reports aren't here")
+@pytest.mark.parametrize("name", REPORTED)
+def test_what_was_reported(name: str) -> None:
+    check, never = REPORTED[name]
+    summary = ktrace.summary(REPORTS / name, by=["idle"])
+    assert failed(summary) == {check}
+    assert not any(never in line for line in summary.verdict[1:])
 
 
 def test_one_rank_of_several(tmp_path: Path) -> None:
