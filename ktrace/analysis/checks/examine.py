@@ -28,7 +28,8 @@ from ktrace.store.joins import group_start_mask, is_among, sorted_by
 class Recording(NamedTuple):
     """What is examined: device work, tables of statistics by source, the use of devices, the account of reading.
 
-    `without` are the rows of tables that have no figure, though others there have. `span` is the time from the first start to the last end of the events of the longest source, in ns.
+    `without` are the rows of tables that have no figure, though others there have. `span` is the time from the first
+    start to the last end of the events of the longest source, in ns.
     """
 
     gathered: SummaryInput
