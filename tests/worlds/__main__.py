@@ -20,8 +20,9 @@ from worlds import real  # noqa: E402
 from worlds.comparisons import COMPARED  # noqa: E402
 from worlds.questions import QUESTIONS as OTHERS  # noqa: E402
 from worlds.questions import Answered  # noqa: E402
+from worlds.uneven import QUESTIONS as UNEVEN  # noqa: E402
 
-QUESTIONS = COMPARED | OTHERS
+QUESTIONS = COMPARED | OTHERS | UNEVEN
 
 
 def _asked(ask: Callable[[int, Path], Answered], seed: int) -> Answered:

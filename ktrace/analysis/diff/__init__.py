@@ -6,6 +6,7 @@ Change("softmax", 1.200 ms ─► 1.380 ms, +15.0 %, clear)     DeviceChange("cu
 
 sides        the two sides: paths, traces, summaries, or two runs of one input
 matching     which work of one side corresponds to which of the other; answers of a summary as groups of work
+steady       steps that aren't like the others: what is set apart, what is slow on one side only
 verdicts     the verdict on each change: clear, within noise, not known; launches in pairs
 noise        tests of samples
 compare      makes the comparison
@@ -45,7 +46,8 @@ class Evidence:
     `a` and `b` are the numbers of samples. `p` is the probability of ranks this far apart if nothing changed, `q` the
     same adjusted for all rows of the table (Benjamini-Hochberg). `ratio` is the ratio of the medians, b to a, and
     `interval` its bounds at 95 %; None for too few samples, or if the median of `a` is 0. `spread_a` and `spread_b`
-    are interquartile ranges in percent of the median.
+    are interquartile ranges in percent of the median. `slow` names the side ("a", "b") whose slow steps were compared
+    with its others, as those of the other side are steady.
     """
 
     samples: str
@@ -57,6 +59,7 @@ class Evidence:
     interval: tuple[float, float] | None = None
     spread_a: float | None = None
     spread_b: float | None = None
+    slow: str = ""
 
 
 @dataclass(frozen=True)

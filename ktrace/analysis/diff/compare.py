@@ -17,10 +17,11 @@ from ktrace.analysis.diff import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, Device
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.facts import findings
 from ktrace.analysis.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
-from ktrace.analysis.diff.noise import may_differ
+from ktrace.analysis.diff.noise import STEADY, Slow, may_differ
 from ktrace.analysis.diff.sentences import verdict
+from ktrace.analysis.diff.steady import Steps, slow_of, steps_of
 from ktrace.analysis.diff.verdicts import LEVEL, add_verdicts, weights_of
-from ktrace.analysis.summary.summary import StepUse, Summary
+from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.grids import KernelGrids
 from ktrace.analysis.work.groups import BY, OTHER, DeviceUse, Group, InSteps
 from ktrace.errors import UsageError
@@ -72,11 +73,13 @@ def compared(
 
     Raises UsageError for a `by` that neither side has data on.
     """
-    sides = _Sides(a, b, by_step=bool(a.steps and b.steps) and not total)
+    by_step = bool(a.steps and b.steps) and not total
+    steps = (steps_of(a), steps_of(b)) if by_step else None
+    sides = _Sides(a, b, steps)
     changes = {name: sides.changes(name) for name in (_wanted(by, a, b) if by is not None else _usual(a, b))}
     if by is None and "kernel" in changes and "operation" in changes and not _share(changes["kernel"]):
         del changes["kernel"]
-    rows = {name: _judged(name, of, by_step=sides.by_step) for name, of in changes.items()}
+    rows = {name: sides.judged(name, of) for name, of in changes.items()}
     if "kernel" in rows:
         rows["kernel"] = sides.by_grid(rows["kernel"])
     rows = {name: _ranked(of) for name, of in rows.items()}
@@ -92,9 +95,11 @@ def compared(
         devices=_devices(a.devices, b.devices),
         unit=sides.unit,
         part=part,
+        unsteady=(steps[0].found, steps[1].found) if steps else ([], []),
+        compared=(len(sides.a.steps), len(sides.b.steps)) if steps else (0, 0),
     )
     if sides.by_step and a.step_use and b.step_use:
-        diff.steps = _of_steps(a.step_use, b.step_use, (_per_source(a), _per_source(b)))
+        diff.steps = _of_steps(sides.a, sides.b, sides.slow)
     elif not sides.by_step and not part:
         diff.times = _of_traces(a, b)
     notes = [*(f"{name_a}: {note}" for note in a.notes), *(f"{name_b}: {note}" for note in b.notes)]
@@ -106,10 +111,12 @@ def compared(
 
 
 class _Sides:
-    """Both summaries, and the unit in which their totals are compared."""
+    """Both summaries with the steps that are compared, and the unit in which their totals are compared."""
 
-    def __init__(self, a: Summary, b: Summary, *, by_step: bool) -> None:
-        self.a, self.b, self.by_step = a, b, by_step
+    def __init__(self, a: Summary, b: Summary, steps: tuple[Steps, Steps] | None) -> None:
+        self.a, self.b = (a, b) if steps is None else (steps[0].of(a), steps[1].of(b))
+        self.steps, self.by_step = steps, steps is not None
+        self.slow = STEADY if steps is None else slow_of(*steps)
         self.unit = "ns" if a.unit == b.unit == "ns" else "%"
 
     def changes(self, by: str) -> list[Change]:
@@ -126,7 +133,7 @@ class _Sides:
     def whole(self) -> Change:
         """Returns the change of all work; only steps can test it for noise, since launches do different work."""
         change = self._change(Match(_all(self.a), _all(self.b), "name"), by_step=self.by_step)
-        (change,) = add_verdicts([change], by_step=self.by_step)
+        (change,) = add_verdicts([change], by_step=self.by_step, slow=self.slow)
         if change.verdict != UNKNOWN or change.test or "statistics" in (self.a.work, self.b.work):
             return change
         return replace(change, why="too few steps")
@@ -157,6 +164,7 @@ class _Sides:
             by_step=self.by_step,
             others=[part_of(one) for one in sorted(rest)],
             untested=times,
+            slow=self.slow,
         )
         clear = {places: part for places, part in zip(tested, every, strict=True) if part.verdict == CLEAR}
         found: list[Change] = []
@@ -170,6 +178,8 @@ class _Sides:
     def _part(self, a: KernelGrids, b: KernelGrids, places: _Places) -> Change:
         """Returns the change of a kernel's launches by one grid."""
         one, other = (None if place is None else side.group(place) for side, place in zip((a, b), places, strict=True))
+        if self.steps is not None:
+            one, other = (group and of.of_group(group) for of, group in zip(self.steps, (one, other), strict=True))
         return self._change(Match(one, other, "name"), by_step=self.by_step)
 
     def _together(self, one: Change, rest: list[Change]) -> list[Change]:
@@ -179,9 +189,15 @@ class _Sides:
             return []
         key = f"{one.key}, other grids"
         whole_a, whole_b = (replace(together(side), key=key) if side else None for side in (a, b))
-        return add_verdicts(
-            [self._change(Match(whole_a, whole_b, one.matched), by_step=self.by_step)], by_step=self.by_step
-        )
+        change = self._change(Match(whole_a, whole_b, one.matched), by_step=self.by_step)
+        return add_verdicts([change], by_step=self.by_step, slow=self.slow)
+
+    def judged(self, by: str, changes: Sequence[Change]) -> list[Change]:
+        """Returns the changes of one table, judged. Answers have no totals of steps."""
+        if by not in ANSWERED:
+            return add_verdicts(changes, by_step=self.by_step, slow=self.slow)
+        found = add_verdicts(changes, by_step=False)
+        return [replace(one, why="only totals are known") if one.why == "statistics only" else one for one in found]
 
     def notes(self, name_a: str, name_b: str) -> list[str]:
         """Returns notes on how the totals are compared, where that isn't obvious."""
@@ -270,41 +286,27 @@ def _all(side: Summary) -> Group:
     return Group("all work", side.total, side.count, average, in_steps=InSteps.together(known) if known else None)
 
 
-def _step_times(side: Sequence[StepUse], devices: float) -> Float64:
-    """Returns the time of each step: on the host, or on `devices` where they lag behind and take longer."""
-    return np.array([max(use.wall, use.span / devices) / use.count for use in side], np.float64)
-
-
-def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse], devices: tuple[float, float]) -> list[Change]:
+def _of_steps(a: Summary, b: Summary, slow: Slow) -> list[Change]:
     """Returns the judged changes of the measured times of steps, in ns, averaged over the sources of a step.
 
     "step" is the time of a step where devices lag behind the host, that of the slower of both; the first step of such
-    devices isn't like the others, beside whose end the next one begins. `devices` are those of a source. If the time of
-    a step is within noise, those that the verdict names beside it (`_NAMED`) are judged together, as each is a chance
-    more to err; else they explain its change, each by itself.
+    devices isn't like the others, beside whose end the next one begins. If the time of a step is within noise, those
+    that the verdict names beside it (`_NAMED`) are judged together, as each is a chance more to err; else they explain
+    its change, each by itself.
     """
-    changes = []
-    times = [_step_times(side, devices) for side, devices in ((a, devices[0]), (b, devices[1]))]
-    lag = any(
-        bool(np.any(time > [use.wall / use.count for use in side])) for time, side in zip(times, (a, b), strict=True)
-    )
+    changes, lag = [], any(np.any(side.step_times > side.of_steps("wall")) for side in (a, b))
     if lag:
-        changes.append(_measure("step", *times))
+        changes.append(_measure("step", a.step_times, b.step_times))
     for name in _MEASURES:
-        one, other = (np.array([getattr(use, name) / use.count for use in side], np.float64) for side in (a, b))
+        one, other = a.of_steps(name), b.of_steps(name)
         if one.any() or other.any():
             changes.append(_measure(name.replace("_", " "), one, other))
-    fills = _UNLIKE_AT_FIRST if lag else ()
-    found = [one for of in changes for one in add_verdicts([of], by_step=True, fills=fills)]
+    judged = partial(add_verdicts, by_step=True, fills=_UNLIKE_AT_FIRST if lag else (), slow=slow)
+    found = [one for of in changes for one in judged([of])]
     if not found or found[0].verdict != NOISE:
         return found
-    also = add_verdicts([of for of in changes if of.key in _NAMED], by_step=True, fills=fills)
-    judged = {one.key: one for one in also}
-    return [replace(judged.get(one.key, one), share=one.share) for one in found]
-
-
-def _per_source(side: Summary) -> float:
-    return max(len(side.devices) / max(len(side.sources), 1), 1.0)
+    also = {one.key: one for one in judged([of for of in changes if of.key in _NAMED])}
+    return [replace(also.get(one.key, one), share=one.share) for one in found]
 
 
 def _of_traces(a: Summary, b: Summary) -> list[Change]:
@@ -340,14 +342,6 @@ _LENGTHS: dict[str, Callable[[Summary], int | None]] = {
     "device span": _longest_device,
     "idle": lambda side: sum(use.idle for use in side.devices) if side.devices else None,
 }
-
-
-def _judged(by: str, changes: Sequence[Change], *, by_step: bool) -> list[Change]:
-    """Returns the changes of one table, judged. Answers have no totals of steps."""
-    if by not in ANSWERED:
-        return add_verdicts(changes, by_step=by_step)
-    found = add_verdicts(changes, by_step=False)
-    return [replace(one, why="only totals are known") if one.why == "statistics only" else one for one in found]
 
 
 def _measure(name: str, a: Float64, b: Float64) -> Change:

@@ -47,7 +47,8 @@ class Diff(Framed):
     "%" of the whole if a side contains only shares. `part` says that a filter left out rows, so that the times are
     those of a part. `notes` are sentences on what the figures mean or lack, `verdict` at most three: how much
     faster or slower, because of what, how sure; `facts` are what it says. `gate` is the outcome of the limits of a
-    pipeline.
+    pipeline. `unsteady` says of each side how its steps differ; `compared` are the
+    numbers of steps that are compared, all but a warm-up.
     """
 
     schema: ClassVar[str] = "diff"
@@ -68,6 +69,8 @@ class Diff(Framed):
     part: bool = False
     gate: Gate | None = None
     facts: list[Finding] = field(default_factory=list)
+    unsteady: tuple[list[Finding], list[Finding]] = ([], [])
+    compared: tuple[int, int] = (0, 0)
 
     @property
     def findings(self) -> list[Finding]:

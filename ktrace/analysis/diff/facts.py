@@ -6,6 +6,7 @@ A finding has both values, and what is known of noise.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
@@ -204,6 +205,8 @@ def findings(diff: Diff) -> list[Finding]:
     found = [_of("time" if diff.time else "work", decisive(diff), diff)]
     if diff.unit != "ns":
         return found
+    for name, unsteady in zip("ab", diff.unsteady, strict=True):
+        found += [replace(one, subject={"side": name, **one.subject}) for one in unsteady]
     codes = {id(diff.device_time): "device_time", id(diff.whole): "work"}
     found += [_of(codes[id(change)], change, diff) for change in against(diff)]
     found += [_of("work", diff.whole, diff)] if is_work_named(diff) else []

@@ -4,6 +4,8 @@
     What got slower: softmax +412 us, all_reduce +61.0 us, 82% of all that; gemm -20.1 us goes the other way.
     The change exceeds the noise (8 and 10 steps, q 0.0004).
 
+Steps that don't take equally long are a sentence more for each side.
+
 Every sentence names the figures that it rests on.
 """
 
@@ -33,6 +35,7 @@ from ktrace.analysis.diff.facts import (
     shared,
 )
 from ktrace.analysis.work.groups import OTHER, heading_of
+from ktrace.analysis.work.steadiness import clause, is_warm_up
 from ktrace.tables import brief, percent, shortened
 
 #: How many characters of a name are shown.
@@ -43,7 +46,20 @@ def verdict(diff: Diff) -> list[str]:
     """Returns the sentences; none where neither side has any work."""
     if not diff.whole.total_a or not diff.whole.total_b:
         return []
-    return [sentence for sentence in (_whole(diff), _because(diff), _sure(diff)) if sentence]
+    return [said for said in (_whole(diff), _because(diff), *_unsteady(diff), _sure(diff)) if said]
+
+
+def _unsteady(diff: Diff) -> list[str]:
+    """How the steps of each side differ."""
+    said = []
+    for name, found, compared in zip((diff.name_a, diff.name_b), diff.unsteady, diff.compared, strict=True):
+        for one in found:
+            what = f"{name} isn't steady"
+            if is_warm_up(one):
+                apart = compared < int(one.details["steps"] or 0)
+                what = f"The warm-up of {name} isn't compared" if apart else f"{name} begins with a warm-up"
+            said.append(f"{what}: {clause(one)}.")
+    return said
 
 
 def _lost(diff: Diff) -> str:
@@ -228,7 +244,8 @@ def _sure(diff: Diff) -> str:
     q = f", q {test.q:.2g}" if test and test.q is not None else ""
     why = f": {change.why}" if change.why else ""
     if change.verdict == CLEAR:
-        return f"The change exceeds the noise ({samples}{q})."
+        by = "By its slow steps the" if test and test.slow == "b" else "The"
+        return f"{by} change exceeds the noise ({samples}{q})."
     if change.verdict == NOISE:
         return f"The change is within noise ({samples}{q})." if samples else f"The change is within noise{why}."
     return f"Whether the change exceeds noise isn't known{why}."

@@ -16,6 +16,7 @@ import numpy as np
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
 from ktrace.analysis.idle import HostSpan, IdleAnswer
+from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
@@ -23,7 +24,8 @@ from ktrace.analysis.work.gaps import ON_ITS_WAY, gaps_of
 from ktrace.analysis.work.grids import GridTexts
 from ktrace.analysis.work.groups import GRID, OF_GRID, OTHER, DeviceUse, Group
 from ktrace.analysis.work.question import Answer, Labels, kernel_of
-from ktrace.model.arrays import Bools, Int64
+from ktrace.analysis.work.steadiness import Unsteady
+from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store.joins import group_start_mask
 from ktrace.tables import Cell
@@ -76,6 +78,16 @@ class Figures(Protocol):
     proofs: dict[str, Answer]
     evidence: dict[str, list[Evidence]]
 
+    steps: list[str]
+
+    @property
+    def step_times(self) -> Float64:
+        """The time of each step in ns."""
+
+    @property
+    def unsteady(self) -> list[Unsteady]:
+        """How the steps differ in their time."""
+
     @property
     def runs(self) -> Sized:
         """The summaries of the runs."""
@@ -88,7 +100,7 @@ def findings(summary: Figures) -> list[Finding]:
     """
     if not summary.total:
         return []
-    return _ranked([*_work(summary), *_use(summary), *_losses(summary)], summary)
+    return _ranked([*_work(summary), *_use(summary), *_steps(summary), *_losses(summary)], summary)
 
 
 def _ranked(found: list[Finding], summary: Figures) -> list[Finding]:
@@ -163,6 +175,11 @@ def _use(summary: Figures) -> list[Finding]:
 def _busy(code: str, use: DeviceUse) -> Finding:
     subject: dict[str, Cell] = {"device": use.label, "rank": use.rank, "source": use.source}
     return Finding(code, "time", use.busy, "ns", use.span, "the device's time", subject)
+
+
+def _steps(summary: Figures) -> list[Finding]:
+    """How the steps differ in their time, other than by noise."""
+    return steadiness.findings(summary.unsteady, summary.step_times, summary.steps)
 
 
 def _has_compute(summary: Figures) -> bool:

@@ -11,10 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from ktrace.analysis.summary.findings import findings
 from ktrace.analysis.summary.verdict import verdict
 from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group, heading_of
+from ktrace.analysis.work.steadiness import Unsteady
+from ktrace.analysis.work.steadiness import of_steps as unsteady_steps
+from ktrace.model.arrays import Float64
 from ktrace.tables import Cell, Column, Table, duration, escape_controls, exact, percent, prose, shortened
 from ktrace.tables.frames import Framed
 
@@ -102,6 +107,28 @@ class Summary(Framed):
         return any(LACKS in note for note in self.notes)
 
     @property
+    def step_times(self) -> Float64:
+        """The time of each step in ns: on the host, or on its devices where they lag behind and take longer.
+
+        A step of several sources has the average of theirs.
+        """
+        return np.maximum(self.of_steps("wall"), self.of_steps("span") / self._devices_of_source)
+
+    @property
+    def unsteady(self) -> list[Unsteady]:
+        """How the steps differ in their time, other than by noise: a warm-up, a shift, a period, single slow steps."""
+        spans, compute = (self.of_steps(name) / self._devices_of_source for name in ("span", "compute"))
+        return unsteady_steps(self.of_steps("wall"), spans, compute, self.steps)
+
+    def of_steps(self, name: str) -> Float64:
+        """A time of `StepUse` in ns of each step, averaged over its occurrences."""
+        return np.array([getattr(use, name) / use.count for use in self.step_use], np.float64)
+
+    @property
+    def _devices_of_source(self) -> float:
+        return max(len(self.devices) / max(len(self.sources), 1), 1.0)
+
+    @property
     def findings(self) -> list[Finding]:
         """The facts of the verdict: the heaviest work, how busy devices are, what they lose and why."""
         return findings(self)
@@ -112,7 +139,7 @@ class Summary(Framed):
 
     @property
     def verdict(self) -> list[str]:
-        """At most three sentences: what takes the time, what devices wait for, what to look at."""
+        """At most three sentences: what takes the time, what devices wait for, what to look at; and unsteady steps."""
         return verdict(self.findings)
 
     def tables(self, by: Sequence[str] | None = None, top: int | None = None, *, brief: bool = False) -> list[Table]:

@@ -1,5 +1,7 @@
 """Findings in at most three sentences: what takes the time, what devices wait for, what to look at.
 
+Steps that don't take equally long are a sentence more.
+
     gemm takes the most device time: 26.8% (250 us of 930 us); the heaviest kernel is ncclDevKernel_AllReduce, 23.2%.
     Device 0 is busy for 86.4% of its 962 us and idle for 131 us, in 13 gaps.
     Look first at communication without compute at the same time: 117 us, 12.1% of the devices' time; then at ...
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktrace.analysis.work.findings import Finding
+from ktrace.analysis.work.steadiness import sentence
 from ktrace.tables import brief, percent, shortened
 
 #: How many characters of a name are shown.
@@ -44,7 +47,8 @@ def verdict(findings: Sequence[Finding]) -> list[str]:
     by_code = {one.code: one for one in findings}
     causes = [one for one in findings if one.code.startswith("idle.")]
     order = sorted((one for one in findings if one.look), key=lambda one: one.look or 0)
-    return [sentence for sentence in (_takes(by_code), _waits(by_code, causes), _look(order)) if sentence]
+    steps = [sentence(one) for one in findings if one.code.startswith("unsteady.")]
+    return [said for said in (_takes(by_code), _waits(by_code, causes), *steps, _look(order)) if said]
 
 
 def _takes(found: dict[str, Finding]) -> str:
