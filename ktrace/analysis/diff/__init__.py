@@ -12,6 +12,8 @@ noise        tests of samples
 compare      makes the comparison
 facts        what of a comparison is worth naming; the same for programs
 sentences    the comparison in three sentences
+comparable   in what else the sides differ: devices, ranks, versions, grids, kernels
+ranks        the rank that others wait for, waiting and transfer in collectives; the same rank on both sides
 comparison   the comparison, its tables, and the conditions under which a pipeline fails
 """
 
@@ -25,6 +27,7 @@ import numpy as np
 
 from ktrace.analysis.work.findings import Evidence as Shown
 from ktrace.analysis.work.findings import Finding
+from ktrace.model.arrays import Float64
 from ktrace.tables import Cell, rounded
 
 if TYPE_CHECKING:
@@ -71,6 +74,8 @@ class Change:
     `matched` names what the two were matched by: "name", another key of `ktrace.analysis.diff.matching`, or "" for work
     of only one side. `share` is the part of all changes of the table, up or down, in percent.
 
+    `devices` are the numbers of devices over which the figures, and the samples of steps, are averages: 1 for sums.
+
     The change `delta` = `from_count` + `from_duration`: called more or less often, each call longer or shorter; None
     if counts aren't known. `verdict` is one of CLEAR, NOISE, UNKNOWN, NEW, GONE, and `why` gives the reason in words.
     """
@@ -89,6 +94,7 @@ class Change:
     verdict: str = UNKNOWN
     why: str = ""
     test: Evidence | None = None
+    devices: tuple[int, int] = (1, 1)
 
     @property
     def delta(self) -> float:
@@ -101,6 +107,12 @@ class Change:
         return 100 * self.delta / self.total_a if self.total_a else None
 
     @property
+    def steps(self) -> tuple[Float64, Float64] | None:
+        """The totals of the steps of both sides; None if a side has none."""
+        a, b = (None if group is None else group.steps for group in (self.a, self.b))
+        return None if a is None or b is None else (a / self.devices[0], b / self.devices[1])
+
+    @property
     def medians(self) -> tuple[float, float] | None:
         """The medians of the totals of steps, where a test shows a change that a step unlike the others may hide.
 
@@ -108,8 +120,7 @@ class Change:
         """
         if self.test is None or self.test.samples != "steps" or not (self.verdict == CLEAR or self.why == OPPOSITE):
             return None
-        times = [None if group is None else group.steps for group in (self.a, self.b)]
-        if times[0] is None or times[1] is None:
+        if (times := self.steps) is None:
             return None
         a, b = float(np.median(times[0])), float(np.median(times[1]))
         return (a, b) if self.total_a > 1.25 * a or self.total_b > 1.25 * b else None

@@ -14,10 +14,13 @@ from functools import partial
 import numpy as np
 
 from ktrace.analysis.diff import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange
+from ktrace.analysis.diff.comparable import averaged_over, differences
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.facts import findings
 from ktrace.analysis.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
 from ktrace.analysis.diff.noise import STEADY, Slow, may_differ
+from ktrace.analysis.diff.ranks import findings as of_ranks
+from ktrace.analysis.diff.ranks import names_by_rank, renamed
 from ktrace.analysis.diff.sentences import verdict
 from ktrace.analysis.diff.steady import Steps, slow_of, steps_of
 from ktrace.analysis.diff.verdicts import LEVEL, add_verdicts, weights_of
@@ -46,6 +49,9 @@ _MEASURES = (
 
 #: Of these, and of "step", those of the first step that devices that lag behind begin with nothing before it.
 _UNLIKE_AT_FIRST = ("step", "span", "busy", "idle", "exposed communication", "exposed copies")
+
+#: Groups of work that is of one device each.
+_OF_ONE = ("device", "rank", "source", "stream")
 
 _NAMED = ("idle", "exposed communication", "exposed copies")
 
@@ -92,20 +98,22 @@ def compared(
         "step" if sides.by_step else "whole",
         sides.whole(),
         rows,
-        devices=_devices(a.devices, b.devices),
+        devices=_devices(a.devices, b.devices, sides.names),
         unit=sides.unit,
         part=part,
         unsteady=(steps[0].found, steps[1].found) if steps else ([], []),
         compared=(len(sides.a.steps), len(sides.b.steps)) if steps else (0, 0),
+        averaged=sides.devices,
     )
     if sides.by_step and a.step_use and b.step_use:
-        diff.steps = _of_steps(sides.a, sides.b, sides.slow)
+        diff.steps = _of_steps(sides.a, sides.b, sides.slow, sides.devices != (1, 1))
     elif not sides.by_step and not part:
-        diff.times = _of_traces(a, b)
+        diff.times = _of_traces(a, b, sides.devices)
     notes = [*(f"{name_a}: {note}" for note in a.notes), *(f"{name_b}: {note}" for note in b.notes)]
     diff.notes = list(dict.fromkeys([*notes, *sides.notes(name_a, name_b)]))
     if sides.by_step and (answered := [name for name in rows if name in ANSWERED]):
         diff.notes.append(f"By {' and '.join(answered)}, averages are those of the whole trace over its steps.")
+    diff.differences, diff.of_ranks = differences(diff), of_ranks(diff)
     diff.verdict, diff.facts = verdict(diff), findings(diff)
     return diff
 
@@ -118,6 +126,8 @@ class _Sides:
         self.steps, self.by_step = steps, steps is not None
         self.slow = STEADY if steps is None else slow_of(*steps)
         self.unit = "ns" if a.unit == b.unit == "ns" else "%"
+        self.devices = averaged_over(a, b)
+        self.names = names_by_rank(a, b)
 
     def changes(self, by: str) -> list[Change]:
         """Returns the changes between the groups of both sides by `by`, matched."""
@@ -127,8 +137,14 @@ class _Sides:
             a, b = ([replace(group, durations=_NONE, inside=_NONE, in_steps=None) for group in side] for side in (a, b))
         elif self.by_step:
             a, b = ([group for group in side if _in_steps(group)] for side in (a, b))
+        if by in ("device", "source", "stream"):
+            a, b = (
+                [replace(group, key=renamed(group.key, names)) for group in side]
+                for side, names in zip((a, b), self.names, strict=True)
+            )
         found = matched(a, b, by, steps=steps)
-        return [self._change(match, by_step=self.by_step and by != "step") for match in found]
+        by_step = self.by_step and by != "step"
+        return [self._change(match, by_step=by_step, is_part=by in _OF_ONE) for match in found]
 
     def whole(self) -> Change:
         """Returns the change of all work; only steps can test it for noise, since launches do different work."""
@@ -211,6 +227,8 @@ class _Sides:
                 f"Totals and counts are averages per step: {name_a} has {_number(self.a.steps)},"
                 f" {name_b} {_number(self.b.steps)}."
             )
+            if len(self.a.devices) == len(self.b.devices) > 1:
+                notes.append("Work is the sum over all devices; times of a step are those of a source on average.")
             for name, side in ((name_a, self.a), (name_b, self.b)):
                 outside = sum(group.total for group in side.groups.get("step", []) if group.key == OTHER)
                 if outside:
@@ -219,16 +237,17 @@ class _Sides:
                     )
         return notes
 
-    def _change(self, match: Match, *, by_step: bool) -> Change:
-        total_a, count_a = self._figures(self.a, match.a, by_step)
-        total_b, count_b = self._figures(self.b, match.b, by_step)
+    def _change(self, match: Match, *, by_step: bool, is_part: bool = False) -> Change:
+        """Returns the change of some work; `is_part` tells that it is of one device, not of all."""
+        devices = (1, 1) if is_part else self.devices
+        total_a, count_a = self._figures(self.a, match.a, by_step, devices[0])
+        total_b, count_b = self._figures(self.b, match.b, by_step, devices[1])
         from_count, from_duration = _parts(total_a, count_a, total_b, count_b)
         key = (match.a or match.b or _all(self.a)).key
-        return Change(
-            key, match.a, match.b, total_a, total_b, count_a, count_b, match.by, None, from_count, from_duration
-        )
+        figures = total_a, total_b, count_a, count_b
+        return Change(key, match.a, match.b, *figures, match.by, None, from_count, from_duration, devices=devices)
 
-    def _figures(self, side: Summary, group: Group | None, by_step: bool) -> tuple[float, float | None]:
+    def _figures(self, side: Summary, group: Group | None, by_step: bool, devices: int) -> tuple[float, float | None]:
         """Returns the total and count of a group in the units of the comparison."""
         if group is None:
             return 0.0, 0
@@ -239,7 +258,8 @@ class _Sides:
                 count = None if counts is None else float(counts.sum())
             steps = len(side.steps)
             total, count = total / steps, None if count is None else count / steps
-        return 100 * total / side.total if self.unit != side.unit and side.total else total, count
+        total = 100 * total / side.total if self.unit != side.unit and side.total else total / devices
+        return total, None if count is None else count / devices
 
 
 def _same_grids(a: dict[str, dict[str, int]], b: dict[str, dict[str, int]]) -> Iterator[tuple[int, int]]:
@@ -286,8 +306,10 @@ def _all(side: Summary) -> Group:
     return Group("all work", side.total, side.count, average, in_steps=InSteps.together(known) if known else None)
 
 
-def _of_steps(a: Summary, b: Summary, slow: Slow) -> list[Change]:
+def _of_steps(a: Summary, b: Summary, slow: Slow, each: bool) -> list[Change]:
     """Returns the judged changes of the measured times of steps, in ns, averaged over the sources of a step.
+
+    With `each`, the times of devices are averages over those of a source, as the sides have different numbers of them.
 
     "step" is the time of a step where devices lag behind the host, that of the slower of both; the first step of such
     devices isn't like the others, beside whose end the next one begins. If the time of a step is within noise, those
@@ -298,7 +320,9 @@ def _of_steps(a: Summary, b: Summary, slow: Slow) -> list[Change]:
     if lag:
         changes.append(_measure("step", a.step_times, b.step_times))
     for name in _MEASURES:
-        one, other = a.of_steps(name), b.of_steps(name)
+        one, other = (
+            side.of_steps(name) / (side.devices_of_source if each and name != "wall" else 1) for side in (a, b)
+        )
         if one.any() or other.any():
             changes.append(_measure(name.replace("_", " "), one, other))
     judged = partial(add_verdicts, by_step=True, fills=_UNLIKE_AT_FIRST if lag else (), slow=slow)
@@ -309,11 +333,16 @@ def _of_steps(a: Summary, b: Summary, slow: Slow) -> list[Change]:
     return [replace(also.get(one.key, one), share=one.share) for one in found]
 
 
-def _of_traces(a: Summary, b: Summary) -> list[Change]:
-    """Returns the changes of the times of whole traces, in ns; each trace is a single sample of them."""
+def _of_traces(a: Summary, b: Summary, devices: tuple[int, int]) -> list[Change]:
+    """Returns the changes of the times of whole traces, in ns; each trace is a single sample of them.
+
+    `devices` are those over which the idle time of all is averaged.
+    """
     found, alike = [], _only_devices(a) == _only_devices(b)
     for name, length in _LENGTHS.items():
         one, other = length(a), length(b)
+        if name == "idle" and one is not None and other is not None:
+            one, other = one / devices[0], other / devices[1]
         if one is not None and other is not None and (one or other) and (alike or name != "span"):
             (change,) = add_verdicts([_measure(name, np.array([float(one)]), np.array([float(other)]))], by_step=False)
             found.append(replace(change, why="one recording of each") if change.verdict == UNKNOWN else change)
@@ -337,7 +366,7 @@ def _longest_device(side: Summary) -> int | None:
 
 
 #: The times of whole traces. Idle time is that of all devices, as in steps.
-_LENGTHS: dict[str, Callable[[Summary], int | None]] = {
+_LENGTHS: dict[str, Callable[[Summary], float | None]] = {
     "span": _longest,
     "device span": _longest_device,
     "idle": lambda side: sum(use.idle for use in side.devices) if side.devices else None,
@@ -388,14 +417,14 @@ def _share(changes: Sequence[Change]) -> bool:
     return mine_a >= SHARED * of_a and mine_b >= SHARED * of_b
 
 
-def _devices(a: Sequence[DeviceUse], b: Sequence[DeviceUse]) -> list[DeviceChange]:
-    """Returns the devices of both sides, matched by label or as the only ones."""
+def _devices(
+    a: Sequence[DeviceUse], b: Sequence[DeviceUse], names: tuple[dict[str, str], dict[str, str]]
+) -> list[DeviceChange]:
+    """Returns the devices of both sides, matched by label (with the `names` of sources) or as the only ones."""
     if len(a) == len(b) == 1:
         return [DeviceChange(a[0].label, a[0], b[0])]
-    of_b = {use.label: use for use in b}
-    labels = {use.label for use in a}
-    found = [DeviceChange(use.label, use, of_b.get(use.label)) for use in a]
-    return [*found, *(DeviceChange(use.label, None, use) for use in b if use.label not in labels)]
+    of_a, of_b = ({renamed(use.label, of): use for use in side} for side, of in zip((a, b), names, strict=True))
+    return [DeviceChange(label, of_a.get(label), of_b.get(label)) for label in of_a | of_b]
 
 
 def _names(a: Summary, b: Summary) -> tuple[str, str]:

@@ -258,8 +258,7 @@ def _apart(change: Change) -> bool:
 
 def _steps(change: Change) -> tuple[Float64, Float64]:
     """Returns the totals of the steps of both sides; empty if a side has none."""
-    a, b = (None if group is None else group.steps for group in (change.a, change.b))
-    return (np.zeros(0), np.zeros(0)) if a is None or b is None else (a, b)
+    return change.steps or (np.zeros(0), np.zeros(0))
 
 
 def _shown(q: float | None) -> str:

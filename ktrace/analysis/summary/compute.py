@@ -15,7 +15,7 @@ from ktrace.analysis.summary import QUESTIONS, RECORDING, asked, columns_of, spl
 from ktrace.analysis.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
 from ktrace.analysis.summary.marked import Marked
 from ktrace.analysis.summary.statistics import PLURALS, Statistic, Statistics, grouped, in_one_unit, merged, statistics
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.summary.summary import Setting, Summary
 from ktrace.analysis.work.device_work import Work, natural
 from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, SummaryInput
@@ -333,6 +333,7 @@ class _Summarised:
             max((end - begin for begin, end in self._gathered.spans_of.values()), default=None),
             self._longest,
             self._kernel_grids(),
+            Setting.of(catalog),
         )
 
     def _kernel_grids(self) -> KernelGrids | None:

@@ -288,11 +288,13 @@ def _straggler(summary: Figures, span: int) -> RankUse | None:
     rank, rows = answer.straggler, sum(one.joint for one in answer.ranks)
     if rank is None or not rank.last or not rank.others_waited or not answer.joint:
         return None
-    chance = _at_least(rank.last, rank.joint, answer.joint / rows)
+    steady = answer.steady or 0.0
+    always = rank.last == rank.joint and steady >= _STEADY  # how late it is each time shows more than how often
     sure = rank.others_waited.median > (answer.ends or 0.0) or answer.clocks == "one"
-    mostly = rank.last > _MOSTLY * rank.joint and chance <= _CHANCE
-    steady = (answer.steady or 0.0) >= _STEADY or rank.last == rank.joint < _FEW
-    return rank if sure and mostly and steady and 100 * rank.others_waited.total >= WAITING * span else None
+    often = always or _at_least(rank.last, rank.joint, answer.joint / rows) <= _CHANCE
+    mostly = rank.last > _MOSTLY * rank.joint and often
+    throughout = steady >= _STEADY or rank.last == rank.joint < _FEW
+    return rank if sure and mostly and throughout and 100 * rank.others_waited.total >= WAITING * span else None
 
 
 def _at_least(found: int, of: int, chance: float) -> float:

@@ -7,7 +7,7 @@ Summary
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +20,7 @@ from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, G
 from ktrace.analysis.work.steadiness import Unsteady
 from ktrace.analysis.work.steadiness import of_steps as unsteady_steps
 from ktrace.model.arrays import Float64
+from ktrace.model.catalog import Catalog
 from ktrace.tables import Cell, Column, Table, duration, escape_controls, exact, percent, prose, shortened
 from ktrace.tables.frames import Framed
 
@@ -59,6 +60,29 @@ class StepUse:
         return self.span - self.busy
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What the sources state of how they were recorded: the number of ranks of their job, versions by name."""
+
+    ranks: int | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> Setting:
+        """The setting that the facts of sources, hosts and devices state; of several versions of one name all."""
+        versions: dict[str, set[str]] = {}
+        entries = [entry for entity in ("source", "host", "device") for entry in catalog.of(entity)]
+        for facts in (entry.facts for entry in entries):
+            nested = [value for value in facts.values() if isinstance(value, dict)]
+            for key, value in (item for one in (facts, *nested) for item in one.items()):
+                if key.lower().endswith("_version") and isinstance(value, (str, int, float)):
+                    versions.setdefault(key, set()).add(str(value))
+        sources = [entry.facts for entry in catalog.of("source")]
+        ranks = [size for facts in sources if type(size := facts.get("world_size")) is int]
+        known = max(ranks, default=None)
+        return cls(known, {key: ", ".join(sorted(values)) for key, values in versions.items()})
+
+
 @dataclass(repr=False)
 class Summary(Framed):
     """Where the time went.
@@ -75,7 +99,7 @@ class Summary(Framed):
     sentences about what the figures mean or lack, `report` is the report of the reading. `longest` is the time from
     the first start to the last end of the events of one source, of the source where it is longest: clocks of
     several sources may differ. `shown` has the longest rows of all work, and `grids` the launches by kernel and grid,
-    for a comparison, which asks for them.
+    for a comparison, which asks for them. `setting` is what sources state of how they were recorded.
     """
 
     schema: ClassVar[str] = "summary"
@@ -100,6 +124,7 @@ class Summary(Framed):
     longest: int | None = None
     shown: LongestRows | None = field(default=None, repr=False, compare=False)
     grids: KernelGrids | None = field(default=None, repr=False, compare=False)
+    setting: Setting = field(default_factory=Setting, repr=False, compare=False)
 
     @property
     def lost(self) -> bool:
@@ -112,12 +137,12 @@ class Summary(Framed):
 
         A step of several sources has the average of theirs.
         """
-        return np.maximum(self.of_steps("wall"), self.of_steps("span") / self._devices_of_source)
+        return np.maximum(self.of_steps("wall"), self.of_steps("span") / self.devices_of_source)
 
     @property
     def unsteady(self) -> list[Unsteady]:
         """How the steps differ in their time, other than by noise: a warm-up, a shift, a period, single slow steps."""
-        spans, compute = (self.of_steps(name) / self._devices_of_source for name in ("span", "compute"))
+        spans, compute = (self.of_steps(name) / self.devices_of_source for name in ("span", "compute"))
         return unsteady_steps(self.of_steps("wall"), spans, compute, self.steps)
 
     def of_steps(self, name: str) -> Float64:
@@ -125,7 +150,8 @@ class Summary(Framed):
         return np.array([getattr(use, name) / use.count for use in self.step_use], np.float64)
 
     @property
-    def _devices_of_source(self) -> float:
+    def devices_of_source(self) -> float:
+        """How many devices a source has on average, at least 1."""
         return max(len(self.devices) / max(len(self.sources), 1), 1.0)
 
     @property
