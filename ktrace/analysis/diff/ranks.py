@@ -72,7 +72,8 @@ def findings(diff: Diff) -> list[Finding]:
     if one is None or other is None or diff.averaged != (1, 1):
         return found
     time = diff.device_time.total_a * max(len(diff.a.devices), 1) if diff.device_time else 0.0
-    for what, a, b in zip(("waiting", "transfer"), one, other, strict=True):
+    for what in ("waiting", "transfer"):
+        a, b = getattr(one, what), getattr(other, what)
         if abs(percent(b - a, time) or 0.0) >= _WORTH:
             details: dict[str, Cell] = {"a_ns": a, "b_ns": b}
             found.append(Finding(f"collectives.{what}", what, b - a, "ns", a, "that of a", details=details))
