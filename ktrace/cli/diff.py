@@ -123,6 +123,7 @@ def command(
     """
     keep_freed_memory()
     import_pyarrow()
+    from ktrace.analysis.diff.comparable import alike
     from ktrace.analysis.diff.comparison import gate
     from ktrace.analysis.diff.sides import compare
 
@@ -155,4 +156,6 @@ def command(
     if diff.gate and diff.gate.failed:
         for regression in diff.gate.regressions:
             tell(f"slower: {regression}", err=True)
+        if unlike := alike(diff):
+            tell(unlike, err=True)
         raise click.exceptions.Exit(REGRESSION)

@@ -18,10 +18,12 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 
 from worlds import real  # noqa: E402
 from worlds.comparisons import COMPARED  # noqa: E402
+from worlds.jobs import QUESTIONS as JOBS  # noqa: E402
 from worlds.questions import QUESTIONS as OTHERS  # noqa: E402
 from worlds.questions import Answered  # noqa: E402
+from worlds.uneven import QUESTIONS as UNEVEN  # noqa: E402
 
-QUESTIONS = COMPARED | OTHERS
+QUESTIONS = COMPARED | OTHERS | UNEVEN | JOBS
 
 
 def _asked(ask: Callable[[int, Path], Answered], seed: int) -> Answered:

@@ -19,11 +19,13 @@ _CATS = {
 }  # fmt: skip
 
 
-def write(world: World, path: Path, rank: int = 0) -> Path:
-    """Writes the file of a rank and returns its path."""
+def write(
+    world: World, path: Path, rank: int = 0, *, device: str = "NVIDIA H100 80GB HBM3", nccl: str = "2.21.5"
+) -> Path:
+    """Writes the file of a rank and returns its path; `device` is the model, `nccl` the version of the library."""
     head: dict[str, Any] = {
         "schemaVersion": 1,
-        "deviceProperties": [{"id": rank, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0,
+        "deviceProperties": [{"id": rank, "name": device, "computeMajor": 9, "computeMinor": 0,
                               "numSms": 132, "warpSize": 32}],
         "baseTimeNanoseconds": EPOCH,
         "displayTimeUnit": "ms",
@@ -31,7 +33,7 @@ def write(world: World, path: Path, rank: int = 0) -> Path:
     if world.shape.ranks > 1:
         members = list(range(world.shape.ranks))
         head["distributedInfo"] = {
-            "backend": "nccl", "rank": rank, "world_size": len(members), "pg_count": 1, "nccl_version": "2.21.5",
+            "backend": "nccl", "rank": rank, "world_size": len(members), "pg_count": 1, "nccl_version": nccl,
             "pg_config": [{"pg_name": "0", "pg_desc": "default_pg", "backend_config": "cuda:nccl", "ranks": members}],
         }  # fmt: skip
     text = json.dumps(head)[:-1]

@@ -7,6 +7,7 @@ build(7, ranks=4, offsets={2: 80_000}, drop=0.01)     # a clock that is ahead by
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from .programs import AUTOGRAD, COMPUTE, COPIES, LOADER, MAIN, Do
@@ -52,6 +53,45 @@ def slow_loader(ns: int) -> Plant:
                 one.host = ns
 
     return plant
+
+
+def uneven(steps: Collection[int], factor: float, pause: int = 0) -> Plant:
+    """In these steps, from 0, kernels take this many times as long, and the host pauses for so many ns at the end."""
+
+    def plant(todo: list[list[Do]]) -> None:
+        for place, mine in enumerate(todo):
+            made: list[Do] = []
+            for step, one, is_end in _in_steps(mine):
+                if step in steps and is_end and pause:
+                    made.append(Do("host", thread=MAIN, host=pause))
+                slow = step in steps and one.kind == "kernel"
+                made.append(replace(one, dur=round(one.dur * factor)) if slow else one)
+            todo[place] = made
+
+    return plant
+
+
+def wait_each_step() -> Plant:
+    """The host waits for the device at the end of each step."""
+
+    def plant(todo: list[list[Do]]) -> None:
+        for place, mine in enumerate(todo):
+            made: list[Do] = []
+            for _, one, is_end in _in_steps(mine):
+                made += [Do("sync", thread=MAIN, host=1_800)] * is_end
+                made.append(one)
+            todo[place] = made
+
+    return plant
+
+
+def _in_steps(todo: list[Do]) -> Iterator[tuple[int, Do, bool]]:
+    """What a rank does, the number of its step, and whether that closes it."""
+    step, depth = -1, 0
+    for one in todo:
+        depth += {"open": 1, "close": -1}.get(one.do, 0) * (one.thread == MAIN)
+        step += one.do == "open" and one.kind == "step"
+        yield step, one, one.do == "close" and one.thread == MAIN and not depth
 
 
 def slow_host(factor: float) -> Plant:

@@ -182,7 +182,7 @@ CHECKS: dict[str, Check] = {
     "rows_unreadable": Check(
         "every row of a table has its figure",
         lambda one: (
-            f"{one.value:,.0f} row{'s have' if one.value > 1 else ' has'} no figure that can be read: what the others are "
+            f"{one.value:,.0f} row{'s have' if one.value > 1 else ' has'} no readable figure: what the others are "
             "a share of isn't known"
         ),
         ("heaviest",),

@@ -6,11 +6,14 @@ Change("softmax", 1.200 ms ─► 1.380 ms, +15.0 %, clear)     DeviceChange("cu
 
 sides        the two sides: paths, traces, summaries, or two runs of one input
 matching     which work of one side corresponds to which of the other; answers of a summary as groups of work
+steady       steps that aren't like the others: what is set apart, what is slow on one side only
 verdicts     the verdict on each change: clear, within noise, not known; launches in pairs
 noise        tests of samples
 compare      makes the comparison
 facts        what of a comparison is worth naming; the same for programs
 sentences    the comparison in three sentences
+comparable   in what else the sides differ: devices, ranks, versions, grids, kernels
+ranks        the rank that others wait for, waiting and transfer in collectives; the same rank on both sides
 comparison   the comparison, its tables, and the conditions under which a pipeline fails
 """
 
@@ -24,6 +27,7 @@ import numpy as np
 
 from ktrace.analysis.work.findings import Evidence as Shown
 from ktrace.analysis.work.findings import Finding
+from ktrace.model.arrays import Float64
 from ktrace.tables import Cell, rounded
 
 if TYPE_CHECKING:
@@ -45,7 +49,8 @@ class Evidence:
     `a` and `b` are the numbers of samples. `p` is the probability of ranks this far apart if nothing changed, `q` the
     same adjusted for all rows of the table (Benjamini-Hochberg). `ratio` is the ratio of the medians, b to a, and
     `interval` its bounds at 95 %; None for too few samples, or if the median of `a` is 0. `spread_a` and `spread_b`
-    are interquartile ranges in percent of the median.
+    are interquartile ranges in percent of the median. `slow` names the side ("a", "b") whose slow steps were compared
+    with its others, as those of the other side are steady.
     """
 
     samples: str
@@ -57,6 +62,7 @@ class Evidence:
     interval: tuple[float, float] | None = None
     spread_a: float | None = None
     spread_b: float | None = None
+    slow: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ class Change:
     and `count_b` are the compared figures: averages per step if `Diff.per` is "step", else those of the whole trace.
     `matched` names what the two were matched by: "name", another key of `ktrace.analysis.diff.matching`, or "" for work
     of only one side. `share` is the part of all changes of the table, up or down, in percent.
+
+    `devices` are the numbers of devices over which the figures, and the samples of steps, are averages: 1 for sums.
 
     The change `delta` = `from_count` + `from_duration`: called more or less often, each call longer or shorter; None
     if counts aren't known. `verdict` is one of CLEAR, NOISE, UNKNOWN, NEW, GONE, and `why` gives the reason in words.
@@ -86,6 +94,7 @@ class Change:
     verdict: str = UNKNOWN
     why: str = ""
     test: Evidence | None = None
+    devices: tuple[int, int] = (1, 1)
 
     @property
     def delta(self) -> float:
@@ -98,6 +107,12 @@ class Change:
         return 100 * self.delta / self.total_a if self.total_a else None
 
     @property
+    def steps(self) -> tuple[Float64, Float64] | None:
+        """The totals of the steps of both sides; None if a side has none."""
+        a, b = (None if group is None else group.steps for group in (self.a, self.b))
+        return None if a is None or b is None else (a / self.devices[0], b / self.devices[1])
+
+    @property
     def medians(self) -> tuple[float, float] | None:
         """The medians of the totals of steps, where a test shows a change that a step unlike the others may hide.
 
@@ -105,8 +120,7 @@ class Change:
         """
         if self.test is None or self.test.samples != "steps" or not (self.verdict == CLEAR or self.why == OPPOSITE):
             return None
-        times = [None if group is None else group.steps for group in (self.a, self.b)]
-        if times[0] is None or times[1] is None:
+        if (times := self.steps) is None:
             return None
         a, b = float(np.median(times[0])), float(np.median(times[1]))
         return (a, b) if self.total_a > 1.25 * a or self.total_b > 1.25 * b else None

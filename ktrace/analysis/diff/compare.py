@@ -14,13 +14,17 @@ from functools import partial
 import numpy as np
 
 from ktrace.analysis.diff import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange
+from ktrace.analysis.diff.comparable import averaged_over, differences
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.facts import findings
 from ktrace.analysis.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
-from ktrace.analysis.diff.noise import may_differ
+from ktrace.analysis.diff.noise import STEADY, Slow, may_differ
+from ktrace.analysis.diff.ranks import findings as of_ranks
+from ktrace.analysis.diff.ranks import names_by_rank, renamed
 from ktrace.analysis.diff.sentences import verdict
+from ktrace.analysis.diff.steady import Steps, slow_of, steps_of
 from ktrace.analysis.diff.verdicts import LEVEL, add_verdicts, weights_of
-from ktrace.analysis.summary.summary import StepUse, Summary
+from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.grids import KernelGrids
 from ktrace.analysis.work.groups import BY, OTHER, DeviceUse, Group, InSteps
 from ktrace.errors import UsageError
@@ -45,6 +49,9 @@ _MEASURES = (
 
 #: Of these, and of "step", those of the first step that devices that lag behind begin with nothing before it.
 _UNLIKE_AT_FIRST = ("step", "span", "busy", "idle", "exposed communication", "exposed copies")
+
+#: Groups of work that is of one device each.
+_OF_ONE = ("device", "rank", "source", "stream")
 
 _NAMED = ("idle", "exposed communication", "exposed copies")
 
@@ -72,11 +79,13 @@ def compared(
 
     Raises UsageError for a `by` that neither side has data on.
     """
-    sides = _Sides(a, b, by_step=bool(a.steps and b.steps) and not total)
+    by_step = bool(a.steps and b.steps) and not total
+    steps = (steps_of(a), steps_of(b)) if by_step else None
+    sides = _Sides(a, b, steps)
     changes = {name: sides.changes(name) for name in (_wanted(by, a, b) if by is not None else _usual(a, b))}
     if by is None and "kernel" in changes and "operation" in changes and not _share(changes["kernel"]):
         del changes["kernel"]
-    rows = {name: _judged(name, of, by_step=sides.by_step) for name, of in changes.items()}
+    rows = {name: sides.judged(name, of) for name, of in changes.items()}
     if "kernel" in rows:
         rows["kernel"] = sides.by_grid(rows["kernel"])
     rows = {name: _ranked(of) for name, of in rows.items()}
@@ -89,28 +98,36 @@ def compared(
         "step" if sides.by_step else "whole",
         sides.whole(),
         rows,
-        devices=_devices(a.devices, b.devices),
+        devices=_devices(a.devices, b.devices, sides.names),
         unit=sides.unit,
         part=part,
+        unsteady=(steps[0].found, steps[1].found) if steps else ([], []),
+        compared=(len(sides.a.steps), len(sides.b.steps)) if steps else (0, 0),
+        averaged=sides.devices,
     )
     if sides.by_step and a.step_use and b.step_use:
-        diff.steps = _of_steps(a.step_use, b.step_use, (_per_source(a), _per_source(b)))
+        diff.steps = _of_steps(sides.a, sides.b, sides.slow, sides.devices != (1, 1))
     elif not sides.by_step and not part:
-        diff.times = _of_traces(a, b)
+        diff.times = _of_traces(a, b, sides.devices)
     notes = [*(f"{name_a}: {note}" for note in a.notes), *(f"{name_b}: {note}" for note in b.notes)]
     diff.notes = list(dict.fromkeys([*notes, *sides.notes(name_a, name_b)]))
     if sides.by_step and (answered := [name for name in rows if name in ANSWERED]):
         diff.notes.append(f"By {' and '.join(answered)}, averages are those of the whole trace over its steps.")
+    diff.differences, diff.of_ranks = differences(diff), of_ranks(diff)
     diff.verdict, diff.facts = verdict(diff), findings(diff)
     return diff
 
 
 class _Sides:
-    """Both summaries, and the unit in which their totals are compared."""
+    """Both summaries with the steps that are compared, and the unit in which their totals are compared."""
 
-    def __init__(self, a: Summary, b: Summary, *, by_step: bool) -> None:
-        self.a, self.b, self.by_step = a, b, by_step
+    def __init__(self, a: Summary, b: Summary, steps: tuple[Steps, Steps] | None) -> None:
+        self.a, self.b = (a, b) if steps is None else (steps[0].of(a), steps[1].of(b))
+        self.steps, self.by_step = steps, steps is not None
+        self.slow = STEADY if steps is None else slow_of(*steps)
         self.unit = "ns" if a.unit == b.unit == "ns" else "%"
+        self.devices = averaged_over(a, b)
+        self.names = names_by_rank(a, b)
 
     def changes(self, by: str) -> list[Change]:
         """Returns the changes between the groups of both sides by `by`, matched."""
@@ -120,13 +137,19 @@ class _Sides:
             a, b = ([replace(group, durations=_NONE, inside=_NONE, in_steps=None) for group in side] for side in (a, b))
         elif self.by_step:
             a, b = ([group for group in side if _in_steps(group)] for side in (a, b))
+        if by in ("device", "source", "stream"):
+            a, b = (
+                [replace(group, key=renamed(group.key, names)) for group in side]
+                for side, names in zip((a, b), self.names, strict=True)
+            )
         found = matched(a, b, by, steps=steps)
-        return [self._change(match, by_step=self.by_step and by != "step") for match in found]
+        by_step = self.by_step and by != "step"
+        return [self._change(match, by_step=by_step, is_part=by in _OF_ONE) for match in found]
 
     def whole(self) -> Change:
         """Returns the change of all work; only steps can test it for noise, since launches do different work."""
         change = self._change(Match(_all(self.a), _all(self.b), "name"), by_step=self.by_step)
-        (change,) = add_verdicts([change], by_step=self.by_step)
+        (change,) = add_verdicts([change], by_step=self.by_step, slow=self.slow)
         if change.verdict != UNKNOWN or change.test or "statistics" in (self.a.work, self.b.work):
             return change
         return replace(change, why="too few steps")
@@ -157,6 +180,7 @@ class _Sides:
             by_step=self.by_step,
             others=[part_of(one) for one in sorted(rest)],
             untested=times,
+            slow=self.slow,
         )
         clear = {places: part for places, part in zip(tested, every, strict=True) if part.verdict == CLEAR}
         found: list[Change] = []
@@ -170,6 +194,8 @@ class _Sides:
     def _part(self, a: KernelGrids, b: KernelGrids, places: _Places) -> Change:
         """Returns the change of a kernel's launches by one grid."""
         one, other = (None if place is None else side.group(place) for side, place in zip((a, b), places, strict=True))
+        if self.steps is not None:
+            one, other = (group and of.of_group(group) for of, group in zip(self.steps, (one, other), strict=True))
         return self._change(Match(one, other, "name"), by_step=self.by_step)
 
     def _together(self, one: Change, rest: list[Change]) -> list[Change]:
@@ -179,9 +205,15 @@ class _Sides:
             return []
         key = f"{one.key}, other grids"
         whole_a, whole_b = (replace(together(side), key=key) if side else None for side in (a, b))
-        return add_verdicts(
-            [self._change(Match(whole_a, whole_b, one.matched), by_step=self.by_step)], by_step=self.by_step
-        )
+        change = self._change(Match(whole_a, whole_b, one.matched), by_step=self.by_step)
+        return add_verdicts([change], by_step=self.by_step, slow=self.slow)
+
+    def judged(self, by: str, changes: Sequence[Change]) -> list[Change]:
+        """Returns the changes of one table, judged. Answers have no totals of steps."""
+        if by not in ANSWERED:
+            return add_verdicts(changes, by_step=self.by_step, slow=self.slow)
+        found = add_verdicts(changes, by_step=False)
+        return [replace(one, why="only totals are known") if one.why == "statistics only" else one for one in found]
 
     def notes(self, name_a: str, name_b: str) -> list[str]:
         """Returns notes on how the totals are compared, where that isn't obvious."""
@@ -195,6 +227,8 @@ class _Sides:
                 f"Totals and counts are averages per step: {name_a} has {_number(self.a.steps)},"
                 f" {name_b} {_number(self.b.steps)}."
             )
+            if len(self.a.devices) == len(self.b.devices) > 1:
+                notes.append("Work is the sum over all devices; times of a step are those of a source on average.")
             for name, side in ((name_a, self.a), (name_b, self.b)):
                 outside = sum(group.total for group in side.groups.get("step", []) if group.key == OTHER)
                 if outside:
@@ -203,16 +237,17 @@ class _Sides:
                     )
         return notes
 
-    def _change(self, match: Match, *, by_step: bool) -> Change:
-        total_a, count_a = self._figures(self.a, match.a, by_step)
-        total_b, count_b = self._figures(self.b, match.b, by_step)
+    def _change(self, match: Match, *, by_step: bool, is_part: bool = False) -> Change:
+        """Returns the change of some work; `is_part` tells that it is of one device, not of all."""
+        devices = (1, 1) if is_part else self.devices
+        total_a, count_a = self._figures(self.a, match.a, by_step, devices[0])
+        total_b, count_b = self._figures(self.b, match.b, by_step, devices[1])
         from_count, from_duration = _parts(total_a, count_a, total_b, count_b)
         key = (match.a or match.b or _all(self.a)).key
-        return Change(
-            key, match.a, match.b, total_a, total_b, count_a, count_b, match.by, None, from_count, from_duration
-        )
+        figures = total_a, total_b, count_a, count_b
+        return Change(key, match.a, match.b, *figures, match.by, None, from_count, from_duration, devices=devices)
 
-    def _figures(self, side: Summary, group: Group | None, by_step: bool) -> tuple[float, float | None]:
+    def _figures(self, side: Summary, group: Group | None, by_step: bool, devices: int) -> tuple[float, float | None]:
         """Returns the total and count of a group in the units of the comparison."""
         if group is None:
             return 0.0, 0
@@ -223,7 +258,8 @@ class _Sides:
                 count = None if counts is None else float(counts.sum())
             steps = len(side.steps)
             total, count = total / steps, None if count is None else count / steps
-        return 100 * total / side.total if self.unit != side.unit and side.total else total, count
+        total = 100 * total / side.total if self.unit != side.unit and side.total else total / devices
+        return total, None if count is None else count / devices
 
 
 def _same_grids(a: dict[str, dict[str, int]], b: dict[str, dict[str, int]]) -> Iterator[tuple[int, int]]:
@@ -270,48 +306,43 @@ def _all(side: Summary) -> Group:
     return Group("all work", side.total, side.count, average, in_steps=InSteps.together(known) if known else None)
 
 
-def _step_times(side: Sequence[StepUse], devices: float) -> Float64:
-    """Returns the time of each step: on the host, or on `devices` where they lag behind and take longer."""
-    return np.array([max(use.wall, use.span / devices) / use.count for use in side], np.float64)
-
-
-def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse], devices: tuple[float, float]) -> list[Change]:
+def _of_steps(a: Summary, b: Summary, slow: Slow, each: bool) -> list[Change]:
     """Returns the judged changes of the measured times of steps, in ns, averaged over the sources of a step.
 
+    With `each`, the times of devices are averages over those of a source, as the sides have different numbers of them.
+
     "step" is the time of a step where devices lag behind the host, that of the slower of both; the first step of such
-    devices isn't like the others, beside whose end the next one begins. `devices` are those of a source. If the time of
-    a step is within noise, those that the verdict names beside it (`_NAMED`) are judged together, as each is a chance
-    more to err; else they explain its change, each by itself.
+    devices isn't like the others, beside whose end the next one begins. If the time of a step is within noise, those
+    that the verdict names beside it (`_NAMED`) are judged together, as each is a chance more to err; else they explain
+    its change, each by itself.
     """
-    changes = []
-    times = [_step_times(side, devices) for side, devices in ((a, devices[0]), (b, devices[1]))]
-    lag = any(
-        bool(np.any(time > [use.wall / use.count for use in side])) for time, side in zip(times, (a, b), strict=True)
-    )
+    changes, lag = [], any(np.any(side.step_times > side.of_steps("wall")) for side in (a, b))
     if lag:
-        changes.append(_measure("step", *times))
+        changes.append(_measure("step", a.step_times, b.step_times))
     for name in _MEASURES:
-        one, other = (np.array([getattr(use, name) / use.count for use in side], np.float64) for side in (a, b))
+        one, other = (
+            side.of_steps(name) / (side.devices_of_source if each and name != "wall" else 1) for side in (a, b)
+        )
         if one.any() or other.any():
             changes.append(_measure(name.replace("_", " "), one, other))
-    fills = _UNLIKE_AT_FIRST if lag else ()
-    found = [one for of in changes for one in add_verdicts([of], by_step=True, fills=fills)]
+    judged = partial(add_verdicts, by_step=True, fills=_UNLIKE_AT_FIRST if lag else (), slow=slow)
+    found = [one for of in changes for one in judged([of])]
     if not found or found[0].verdict != NOISE:
         return found
-    also = add_verdicts([of for of in changes if of.key in _NAMED], by_step=True, fills=fills)
-    judged = {one.key: one for one in also}
-    return [replace(judged.get(one.key, one), share=one.share) for one in found]
+    also = {one.key: one for one in judged([of for of in changes if of.key in _NAMED])}
+    return [replace(also.get(one.key, one), share=one.share) for one in found]
 
 
-def _per_source(side: Summary) -> float:
-    return max(len(side.devices) / max(len(side.sources), 1), 1.0)
+def _of_traces(a: Summary, b: Summary, devices: tuple[int, int]) -> list[Change]:
+    """Returns the changes of the times of whole traces, in ns; each trace is a single sample of them.
 
-
-def _of_traces(a: Summary, b: Summary) -> list[Change]:
-    """Returns the changes of the times of whole traces, in ns; each trace is a single sample of them."""
+    `devices` are those over which the idle time of all is averaged.
+    """
     found, alike = [], _only_devices(a) == _only_devices(b)
     for name, length in _LENGTHS.items():
         one, other = length(a), length(b)
+        if name == "idle" and one is not None and other is not None:
+            one, other = one / devices[0], other / devices[1]
         if one is not None and other is not None and (one or other) and (alike or name != "span"):
             (change,) = add_verdicts([_measure(name, np.array([float(one)]), np.array([float(other)]))], by_step=False)
             found.append(replace(change, why="one recording of each") if change.verdict == UNKNOWN else change)
@@ -335,19 +366,11 @@ def _longest_device(side: Summary) -> int | None:
 
 
 #: The times of whole traces. Idle time is that of all devices, as in steps.
-_LENGTHS: dict[str, Callable[[Summary], int | None]] = {
+_LENGTHS: dict[str, Callable[[Summary], float | None]] = {
     "span": _longest,
     "device span": _longest_device,
     "idle": lambda side: sum(use.idle for use in side.devices) if side.devices else None,
 }
-
-
-def _judged(by: str, changes: Sequence[Change], *, by_step: bool) -> list[Change]:
-    """Returns the changes of one table, judged. Answers have no totals of steps."""
-    if by not in ANSWERED:
-        return add_verdicts(changes, by_step=by_step)
-    found = add_verdicts(changes, by_step=False)
-    return [replace(one, why="only totals are known") if one.why == "statistics only" else one for one in found]
 
 
 def _measure(name: str, a: Float64, b: Float64) -> Change:
@@ -394,14 +417,14 @@ def _share(changes: Sequence[Change]) -> bool:
     return mine_a >= SHARED * of_a and mine_b >= SHARED * of_b
 
 
-def _devices(a: Sequence[DeviceUse], b: Sequence[DeviceUse]) -> list[DeviceChange]:
-    """Returns the devices of both sides, matched by label or as the only ones."""
+def _devices(
+    a: Sequence[DeviceUse], b: Sequence[DeviceUse], names: tuple[dict[str, str], dict[str, str]]
+) -> list[DeviceChange]:
+    """Returns the devices of both sides, matched by label (with the `names` of sources) or as the only ones."""
     if len(a) == len(b) == 1:
         return [DeviceChange(a[0].label, a[0], b[0])]
-    of_b = {use.label: use for use in b}
-    labels = {use.label for use in a}
-    found = [DeviceChange(use.label, use, of_b.get(use.label)) for use in a]
-    return [*found, *(DeviceChange(use.label, None, use) for use in b if use.label not in labels)]
+    of_a, of_b = ({renamed(use.label, of): use for use in side} for side, of in zip((a, b), names, strict=True))
+    return [DeviceChange(label, of_a.get(label), of_b.get(label)) for label in of_a | of_b]
 
 
 def _names(a: Summary, b: Summary) -> tuple[str, str]:

@@ -47,7 +47,10 @@ class Diff(Framed):
     "%" of the whole if a side contains only shares. `part` says that a filter left out rows, so that the times are
     those of a part. `notes` are sentences on what the figures mean or lack, `verdict` at most three: how much
     faster or slower, because of what, how sure; `facts` are what it says. `gate` is the outcome of the limits of a
-    pipeline.
+    pipeline. `unsteady` says of each side how its steps differ; `compared` are the
+    numbers of steps that are compared, all but a warm-up. If the sides have different numbers of devices, totals and
+    counts are averages over these, `averaged`. `differences` are those of what was recorded, before any time,
+    `of_ranks` the rank that others wait for, and the parts of collectives.
     """
 
     schema: ClassVar[str] = "diff"
@@ -68,6 +71,11 @@ class Diff(Framed):
     part: bool = False
     gate: Gate | None = None
     facts: list[Finding] = field(default_factory=list)
+    unsteady: tuple[list[Finding], list[Finding]] = ([], [])
+    compared: tuple[int, int] = (0, 0)
+    averaged: tuple[int, int] = (1, 1)
+    differences: list[Finding] = field(default_factory=list)
+    of_ranks: list[Finding] = field(default_factory=list)
 
     @property
     def findings(self) -> list[Finding]:
@@ -150,6 +158,7 @@ def tables(diff: Diff, top: int | None, full: bool) -> list[Table]:
     """Returns tables of the whole, of each requested grouping (at most `top` rows), and of the devices."""
     first = [diff.whole, *diff.steps, *diff.times]
     of = ", average per step" if diff.per == "step" else ""
+    of += (" and device" if of else ", average per device") if diff.averaged != (1, 1) else ""
     found = [_changes("whole", f"a = {diff.name_a}, b = {diff.name_b}{of}", "work", diff, first, full, None)]
     for by, rows in diff.rows.items():
         shown = heading_of(by, diff.b.work)
@@ -358,7 +367,8 @@ def gate(diff: Diff, over: float | None = None, each: float | None = None, *, pa
     The whole is all work, and, unless the work is only a `part` of it, the time that all took: of a step on the host
     and on the devices, else of the trace and of its devices. Where that got slower, idle time is named, too, if it grew
     by over `over` percent of the time of the devices. A change within noise doesn't count; a change not known to be
-    within noise does. Rows count if they are at least `LEAST` percent of the whole.
+    within noise does. Of sides with different numbers of devices, times are
+    compared, not all work. Rows count if they are at least `LEAST` percent of the whole.
 
     Raises UsageError if a side contains only shares of the whole, so that the whole isn't known.
     """
@@ -370,7 +380,8 @@ def gate(diff: Diff, over: float | None = None, each: float | None = None, *, pa
         slower = [change for change in times.values() if _slower(change, over)]
         if slower and diff.idle and diff.idle.verdict != NOISE and (diff.idle_percent or 0.0) > over:
             slower.append(diff.idle)
-        wholes = [diff.whole] if _slower(diff.whole, over) else []
+        is_alike = diff.averaged == (1, 1) or not times  # else ranks wait for more others, or for fewer
+        wholes = [diff.whole] if is_alike and _slower(diff.whole, over) else []
         found += [_regression(change, over, diff) for change in (*wholes, *slower)]
     if each is not None and diff.rows:
         by, rows = next(iter(diff.rows.items()))

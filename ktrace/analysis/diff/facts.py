@@ -6,10 +6,12 @@ A finding has both values, and what is known of noise.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
 from ktrace.analysis.diff.comparison import Diff, shown
+from ktrace.analysis.diff.ranks import is_collective, is_late
 from ktrace.analysis.work.findings import Finding
 from ktrace.tables import Cell, percent
 
@@ -56,6 +58,8 @@ def causes(diff: Diff) -> Causes | None:
     if by is None or diff.unit != "ns":
         return None
     rows = [change for change in diff.rows[by] if change.delta]
+    if is_late(diff):  # collectives take longer by waiting for it
+        rows = [change for change in rows if not _is_collective(change)]
     sure = [change for change in rows if change.verdict in (CLEAR, NEW, GONE)]
     whole = decisive(diff)
     least = max(SAME / 100 * diff.whole.total_a, 0 if whole.verdict == NOISE else PART / 100 * abs(whole.delta))
@@ -67,6 +71,11 @@ def causes(diff: Diff) -> Causes | None:
     most = max([abs(change.delta) for change in named], default=PART / 100 * diff.whole.total_a)
     doubtful = [change for change in unknown if abs(change.delta) > most]
     return Causes(by, rows, named, bool(sure), unknown, doubtful, least)
+
+
+def _is_collective(change: Change) -> bool:
+    group = change.b or change.a
+    return is_collective((group.name if group else None) or change.key)
 
 
 def against(diff: Diff) -> list[Change]:
@@ -201,9 +210,12 @@ def findings(diff: Diff) -> list[Finding]:
     """
     if not diff.whole.total_a or not diff.whole.total_b:
         return []
-    found = [_of("time" if diff.time else "work", decisive(diff), diff)]
+    found = [*diff.differences, _of("time" if diff.time else "work", decisive(diff), diff)]
     if diff.unit != "ns":
         return found
+    for name, unsteady in zip("ab", diff.unsteady, strict=True):
+        found += [replace(one, subject={"side": name, **one.subject}) for one in unsteady]
+    found += diff.of_ranks
     codes = {id(diff.device_time): "device_time", id(diff.whole): "work"}
     found += [_of(codes[id(change)], change, diff) for change in against(diff)]
     found += [_of("work", diff.whole, diff)] if is_work_named(diff) else []

@@ -4,6 +4,8 @@
     What got slower: softmax +412 us, all_reduce +61.0 us, 82% of all that; gemm -20.1 us goes the other way.
     The change exceeds the noise (8 and 10 steps, q 0.0004).
 
+Steps that don't take equally long are a sentence more for each side.
+
 Every sentence names the figures that it rests on.
 """
 
@@ -11,7 +13,8 @@ from __future__ import annotations
 
 import math
 
-from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, Change
+from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, Change, ranks
+from ktrace.analysis.diff.comparable import alike
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.facts import (
     NAMED,
@@ -33,6 +36,7 @@ from ktrace.analysis.diff.facts import (
     shared,
 )
 from ktrace.analysis.work.groups import OTHER, heading_of
+from ktrace.analysis.work.steadiness import clause, is_warm_up
 from ktrace.tables import brief, percent, shortened
 
 #: How many characters of a name are shown.
@@ -43,7 +47,20 @@ def verdict(diff: Diff) -> list[str]:
     """Returns the sentences; none where neither side has any work."""
     if not diff.whole.total_a or not diff.whole.total_b:
         return []
-    return [sentence for sentence in (_whole(diff), _because(diff), _sure(diff)) if sentence]
+    return [said for said in (alike(diff), _whole(diff), _because(diff), *_unsteady(diff), _sure(diff)) if said]
+
+
+def _unsteady(diff: Diff) -> list[str]:
+    """How the steps of each side differ."""
+    said = []
+    for name, found, compared in zip((diff.name_a, diff.name_b), diff.unsteady, diff.compared, strict=True):
+        for one in found:
+            what = f"{name} isn't steady"
+            if is_warm_up(one):
+                apart = compared < int(one.details["steps"] or 0)
+                what = f"The warm-up of {name} isn't compared" if apart else f"{name} begins with a warm-up"
+            said.append(f"{what}: {clause(one)}.")
+    return said
 
 
 def _lost(diff: Diff) -> str:
@@ -152,13 +169,14 @@ def _because(diff: Diff) -> str:
     by, sure, whole = heading_of(found.by, diff.b.work), found.sure, decisive(diff)
     waits, doubts = f"{_idle(diff)}{_exposed(diff)}", _doubts(diff)
     work = "" if is_doubtful(diff.whole, diff) else _work(diff)
-    first = f"{_lost(diff)}{f'I{work[1:]}. ' if work else ''}{waits}"
+    first = f"{_lost(diff)}{ranks.said(diff)}{f'I{work[1:]}. ' if work else ''}{waits}"
+    other = "No other change" if ranks.is_late(diff) else "No change"
     also = f" Whether {_listed(found.doubtful, 1)} exceeds noise isn't known." if found.doubtful else ""
     if not sure:
         small = f"{SAME:g}% of the work" if found.least == SAME / 100 * diff.whole.total_a else f"{PART:g}% of that"
         noise = f"both noise and {small}" if found.others else "noise"
         known = "is known to exceed" if found.unknown else "exceeds"
-        nothing = f"No change by {by} {known} {noise}." if whole.delta or found.rows else ""
+        nothing = f"{other} by {by} {known} {noise}." if whole.delta or found.rows else ""
         return f"{first}{nothing}{also}{doubts}".strip()
     if waits and not is_waiting(diff, sure):  # what kernels do comes first
         first, also = first.removesuffix(waits), f"{also} {waits.strip()}"
@@ -169,10 +187,10 @@ def _because(diff: Diff) -> str:
     mine, others = ([change for change in sure if (change.delta > 0) == way] for way in (slower, not slower))
     back = f"; {_listed(others, 1)} goes the other way" if others else ""
     if not mine:
-        return f"{first}No change by {by} in this direction exceeds noise{back}.{also}"
+        return f"{first}{other} by {by} in this direction exceeds noise{back}.{also}"
     part = percent(_sum(heaviest(mine)), _sum(mine))
     way = "slower" if slower else "faster"
-    return f"{first}What got {way}: {_listed(mine)}, {part:.0f}% of all that{back}.{also}"
+    return f"{first}What got {way}{_together(diff)}: {_listed(mine)}, {part:.0f}% of all that{back}.{also}"
 
 
 def _work(diff: Diff) -> str:
@@ -180,7 +198,13 @@ def _work(diff: Diff) -> str:
     if not is_work_named(diff):
         return ""
     more = "more" if diff.whole.delta > 0 else "less"
-    return f"its work is {_much(diff.whole)} {more} ({_times(diff.whole)})"
+    return f"its work is {_much(diff.whole)} {more} ({_times(diff.whole)}{_together(diff)})"
+
+
+def _together(diff: Diff) -> str:
+    """That work is the sum over several devices, while a step takes the time of one."""
+    devices = {len(side.devices) for side in (diff.a, diff.b)}
+    return f" on {max(devices):,} devices together" if len(devices) == 1 and max(devices) > 1 else ""
 
 
 def _idle(diff: Diff) -> str:
@@ -228,7 +252,8 @@ def _sure(diff: Diff) -> str:
     q = f", q {test.q:.2g}" if test and test.q is not None else ""
     why = f": {change.why}" if change.why else ""
     if change.verdict == CLEAR:
-        return f"The change exceeds the noise ({samples}{q})."
+        by = "By its slow steps the" if test and test.slow == "b" else "The"
+        return f"{by} change exceeds the noise ({samples}{q})."
     if change.verdict == NOISE:
         return f"The change is within noise ({samples}{q})." if samples else f"The change is within noise{why}."
     return f"Whether the change exceeds noise isn't known{why}."

@@ -37,7 +37,7 @@ class Summarised(Protocol):
 Side = str | Path | Summarised | Summary
 
 #: The default groupings, and those that every comparison needs.
-_USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step", GRID)
+_USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step", "collective", GRID)
 
 
 @limited

@@ -28,7 +28,7 @@ from dataclasses import replace
 import numpy as np
 
 from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, OPPOSITE, UNKNOWN, Change, Evidence
-from ktrace.analysis.diff.noise import FEWEST, RUNS, discoveries, evidence, evidence_of_steps, students
+from ktrace.analysis.diff.noise import FEWEST, RUNS, STEADY, Slow, discoveries, evidence, evidence_of_steps, students
 from ktrace.analysis.work.groups import Group
 from ktrace.model.arrays import Float64, Int64
 from ktrace.tables import percent
@@ -112,16 +112,18 @@ def add_verdicts(
     fills: Collection[str] = (),
     others: Sequence[Change] = (),
     untested: Float64 | None = None,
+    slow: Slow = STEADY,
 ) -> list[Change]:
     """Returns the changes of one table with evidence, verdicts, and shares of all changes.
 
     With `by_step` totals are averages per step, so the totals of steps may be tested; in rows whose keys are in
     `fills`, the first of them has nothing before it. `others` aren't judged, but show what steps have in common.
     `untested` are the times of further rows of the table, without steps, which were found to have no clear change.
+    `slow` are the steps of each side that are slow other than by noise.
     """
     nothing: list[Evidence | None] = [None] * len(changes)
     if by_step:
-        found = _by_launches(changes, _by_steps(changes, fills), others)
+        found = _by_launches(changes, _by_steps(changes, fills, slow), others)
     else:
         found = _by_launches(changes, nothing, untested=untested)
     whole = sum(abs(change.delta) for change in changes)
@@ -131,13 +133,13 @@ def add_verdicts(
     ]
 
 
-def _by_steps(changes: Sequence[Change], fills: Collection[str]) -> list[Evidence | None]:
+def _by_steps(changes: Sequence[Change], fills: Collection[str], slow: Slow) -> list[Evidence | None]:
     """Returns the evidence of the totals of steps, None if there are too few steps to test them."""
     found: list[Evidence | None] = []
     for change in changes:
         a, b = _steps(change)
         few = min(len(a), len(b)) < FEWEST
-        found.append(None if few else evidence_of_steps(a, b, fills=change.key in fills))
+        found.append(None if few else evidence_of_steps(a, b, fills=change.key in fills, slow=slow))
     qs = discoveries([seen.p if seen else 1.0 for seen in found], _weights(changes))
     return [seen and replace(seen, q=q) for seen, q in zip(found, qs, strict=True)]
 
@@ -216,9 +218,10 @@ def _tested(change: Change, by_step: bool) -> tuple[str, str]:
         return UNKNOWN, "mostly a change of the count, which launches can't test"
     if seen.q is None or seen.q > LEVEL:
         return NOISE, f"{seen.samples}, q {_shown(seen.q)}"
-    if seen.ratio is not None and (seen.ratio - 1) * change.delta < 0:
+    if not seen.slow and seen.ratio is not None and (seen.ratio - 1) * change.delta < 0:
         return UNKNOWN, OPPOSITE
-    return CLEAR, f"{seen.samples}, q {_shown(seen.q)}"
+    of = f" of {seen.slow}, the slow ones and the others" if seen.slow else ""
+    return CLEAR, f"{seen.samples}{of}, q {_shown(seen.q)}"
 
 
 def _is_large(change: Change, by_step: bool) -> bool:
@@ -255,8 +258,7 @@ def _apart(change: Change) -> bool:
 
 def _steps(change: Change) -> tuple[Float64, Float64]:
     """Returns the totals of the steps of both sides; empty if a side has none."""
-    a, b = (None if group is None else group.steps for group in (change.a, change.b))
-    return (np.zeros(0), np.zeros(0)) if a is None or b is None else (a, b)
+    return change.steps or (np.zeros(0), np.zeros(0))
 
 
 def _shown(q: float | None) -> str:

@@ -16,7 +16,7 @@ from ktrace.analysis.summary import QUESTIONS, RECORDING, asked, columns_of, spl
 from ktrace.analysis.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
 from ktrace.analysis.summary.marked import Marked
 from ktrace.analysis.summary.statistics import PLURALS, Statistic, Statistics, grouped, in_one_unit, merged, statistics
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.summary.summary import Setting, Summary
 from ktrace.analysis.work.device_work import Work, natural
 from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, SummaryInput
@@ -348,6 +348,7 @@ class _Summarised:
             self._longest,
             self._kernel_grids(),
             checks,
+            Setting.of(catalog),
         )
 
     def _kernel_grids(self) -> KernelGrids | None:

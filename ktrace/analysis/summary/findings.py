@@ -18,6 +18,7 @@ from ktrace.analysis.checks import check_of
 from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
 from ktrace.analysis.idle import HostSpan, IdleAnswer
 from ktrace.analysis.summary.remedies import remedy
+from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
@@ -25,7 +26,8 @@ from ktrace.analysis.work.gaps import ON_ITS_WAY, gaps_of
 from ktrace.analysis.work.grids import GridTexts
 from ktrace.analysis.work.groups import GRID, OF_GRID, OTHER, DeviceUse, Group
 from ktrace.analysis.work.question import Answer, Labels, kernel_of
-from ktrace.model.arrays import Bools, Int64
+from ktrace.analysis.work.steadiness import Unsteady
+from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store.joins import group_start_mask
 from ktrace.tables import Cell
@@ -82,6 +84,16 @@ class Figures(Protocol):
     evidence: dict[str, list[Evidence]]
     checks: list[Finding]
 
+    steps: list[str]
+
+    @property
+    def step_times(self) -> Float64:
+        """The time of each step in ns."""
+
+    @property
+    def unsteady(self) -> list[Unsteady]:
+        """How the steps differ in their time."""
+
     @property
     def runs(self) -> Sized:
         """The summaries of the runs."""
@@ -95,7 +107,7 @@ def findings(summary: Figures) -> list[Finding]:
     checks = summary.checks
     if not summary.total:
         return list(checks)
-    found = [*_work(summary), *_use(summary), *_outside(summary), *_losses(summary)]
+    found = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
     taken = tuple(code for one in checks for code in check_of(one).takes)
     ranked = _ranked([one for one in found if not one.code.startswith(taken)], summary)
     return [*checks, *(replace(one, doubts=_doubts(one, checks), remedy=remedy(one)) for one in ranked)]
@@ -186,6 +198,11 @@ def _busy(code: str, use: DeviceUse, devices: int = 1) -> Finding:
     subject: dict[str, Cell] = {"device": use.label, "rank": use.rank, "source": use.source}
     details: dict[str, Cell] = {"devices": devices} if devices > 1 else {}
     return Finding(code, "time", use.busy, "ns", use.span, "the device's time", subject, None, details)
+
+
+def _steps(summary: Figures) -> list[Finding]:
+    """How the steps differ in their time, other than by noise."""
+    return steadiness.findings(summary.unsteady, summary.step_times, summary.steps)
 
 
 def _has_compute(summary: Figures) -> bool:
@@ -315,11 +332,13 @@ def _straggler(summary: Figures, span: int) -> RankUse | None:
     rank, rows = answer.straggler, sum(one.joint for one in answer.ranks)
     if rank is None or not rank.last or not rank.others_waited or not answer.joint:
         return None
-    chance = _at_least(rank.last, rank.joint, answer.joint / rows)
+    steady = answer.steady or 0.0
+    always = rank.last == rank.joint and steady >= _STEADY  # how late it is each time shows more than how often
     sure = rank.others_waited.median > (answer.ends or 0.0) or answer.clocks == "one"
-    mostly = rank.last > _MOSTLY * rank.joint and chance <= _CHANCE
-    steady = (answer.steady or 0.0) >= _STEADY or rank.last == rank.joint < _FEW
-    return rank if sure and mostly and steady and 100 * rank.others_waited.total >= WAITING * span else None
+    often = always or _at_least(rank.last, rank.joint, answer.joint / rows) <= _CHANCE
+    mostly = rank.last > _MOSTLY * rank.joint and often
+    throughout = steady >= _STEADY or rank.last == rank.joint < _FEW
+    return rank if sure and mostly and throughout and 100 * rank.others_waited.total >= WAITING * span else None
 
 
 def _at_least(found: int, of: int, chance: float) -> float:

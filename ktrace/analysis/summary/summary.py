@@ -7,14 +7,20 @@ Summary
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from ktrace.analysis.summary.findings import findings
 from ktrace.analysis.summary.verdict import advice, verdict
 from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group, heading_of
+from ktrace.analysis.work.steadiness import Unsteady
+from ktrace.analysis.work.steadiness import of_steps as unsteady_steps
+from ktrace.model.arrays import Float64
+from ktrace.model.catalog import Catalog
 from ktrace.tables import Cell, Column, Table, duration, escape_controls, exact, percent, prose, shortened
 from ktrace.tables.frames import Framed
 
@@ -54,6 +60,29 @@ class StepUse:
         return self.span - self.busy
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What the sources state of how they were recorded: the number of ranks of their job, versions by name."""
+
+    ranks: int | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> Setting:
+        """The setting that the facts of sources, hosts and devices state; of several versions of one name all."""
+        versions: dict[str, set[str]] = {}
+        entries = [entry for entity in ("source", "host", "device") for entry in catalog.of(entity)]
+        for facts in (entry.facts for entry in entries):
+            nested = [value for value in facts.values() if isinstance(value, dict)]
+            for key, value in (item for one in (facts, *nested) for item in one.items()):
+                if key.lower().endswith("_version") and isinstance(value, (str, int, float)):
+                    versions.setdefault(key, set()).add(str(value))
+        sources = [entry.facts for entry in catalog.of("source")]
+        ranks = [size for facts in sources if type(size := facts.get("world_size")) is int]
+        known = max(ranks, default=None)
+        return cls(known, {key: ", ".join(sorted(values)) for key, values in versions.items()})
+
+
 @dataclass(repr=False)
 class Summary(Framed):
     """Where the time went.
@@ -71,7 +100,7 @@ class Summary(Framed):
     the first start to the last end of the events of one source, of the source where it is longest: clocks of
     several sources may differ. `shown` has the longest rows of all work, and `grids` the launches by kernel and grid,
     for a comparison, which asks for them. `checks` are the checks of the recording that fail
-    (`ktrace.analysis.checks`).
+    (`ktrace.analysis.checks`), `setting` is what sources state of how they were recorded.
     """
 
     schema: ClassVar[str] = "summary"
@@ -97,11 +126,35 @@ class Summary(Framed):
     shown: LongestRows | None = field(default=None, repr=False, compare=False)
     grids: KernelGrids | None = field(default=None, repr=False, compare=False)
     checks: list[Finding] = field(default_factory=list, repr=False, compare=False)
+    setting: Setting = field(default_factory=Setting, repr=False, compare=False)
 
     @property
     def lost(self) -> bool:
         """Whether records are known to be lost: calls of work between others, perhaps work, too."""
         return any(LACKS in note for note in self.notes)
+
+    @property
+    def step_times(self) -> Float64:
+        """The time of each step in ns: on the host, or on its devices where they lag behind and take longer.
+
+        A step of several sources has the average of theirs.
+        """
+        return np.maximum(self.of_steps("wall"), self.of_steps("span") / self.devices_of_source)
+
+    @property
+    def unsteady(self) -> list[Unsteady]:
+        """How the steps differ in their time, other than by noise: a warm-up, a shift, a period, single slow steps."""
+        spans, compute = (self.of_steps(name) / self.devices_of_source for name in ("span", "compute"))
+        return unsteady_steps(self.of_steps("wall"), spans, compute, self.steps)
+
+    def of_steps(self, name: str) -> Float64:
+        """A time of `StepUse` in ns of each step, averaged over its occurrences."""
+        return np.array([getattr(use, name) / use.count for use in self.step_use], np.float64)
+
+    @property
+    def devices_of_source(self) -> float:
+        """How many devices a source has on average, at least 1."""
+        return max(len(self.devices) / max(len(self.sources), 1), 1.0)
 
     @property
     def findings(self) -> list[Finding]:
@@ -114,7 +167,7 @@ class Summary(Framed):
 
     @property
     def verdict(self) -> list[str]:
-        """At most three sentences: what takes the time, what devices wait for, what to look at."""
+        """At most three sentences: what takes the time, what devices wait for, what to look at; and unsteady steps."""
         return verdict(self.findings)
 
     def tables(self, by: Sequence[str] | None = None, top: int | None = None, *, brief: bool = False) -> list[Table]:

@@ -1,5 +1,7 @@
 """Findings in at most three sentences: what takes the time, what devices wait for, what to look at.
 
+Steps that don't take equally long are a sentence more.
+
     gemm takes the most device time: 26.8% (250 us of 930 us); the heaviest kernel is ncclDevKernel_AllReduce, 23.2%.
     Device 0 is busy for 86.4% of its 962 us and idle for 131 us, in 13 gaps.
     Look first at communication without compute at the same time: 117 us, 12.1% of the devices' time; then at ...
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktrace.analysis.checks import check_of, is_check, sentence
+from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.findings import Finding
 from ktrace.tables import brief, percent, shortened
 
@@ -55,7 +58,8 @@ def verdict(findings: Sequence[Finding]) -> list[str]:
     checks = [sentence(one) for one in failed[:_SAID]]
     if len(failed) > _SAID:
         checks.append(f"{len(failed) - _SAID:,} more checks fail: ktrace check lists them.")
-    sentences = (*checks, _takes(by_code), _waits(by_code, causes), _look(order))
+    steps = [steadiness.sentence(one) for one in made if one.code.startswith("unsteady.")]
+    sentences = (*checks, _takes(by_code), _waits(by_code, causes), *steps, _look(order))
     return [one for one in sentences if one]
 
 

@@ -3,6 +3,7 @@
 batches ──► gather ──► device_work ──► answers
 
 gather           collects from batches what answers need; samples of CPU profiles by the function that ran
+steadiness     steps that take longer than the others, other than by noise
 stored_columns   keeps numbers and rows, source by source
 device_work      device work with what it is grouped by
 spans            what the host did, by thread, under which names; who waits for whom; the span around a call

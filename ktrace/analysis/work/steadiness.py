@@ -1,0 +1,248 @@
+"""Whether the steps of a recording take equally long, and which don't.
+
+    1.04  1.04  1.04  1.34  1.34  1.34 ms     shift      steps from the fourth on take 1.29 times as long
+    1.04  1.34  1.04  1.34  1.04  1.34        period     every second step
+    1.04  1.04  1.04  2.54  1.04  1.04        single     one step
+    3.04  1.04  1.04  1.04  1.04  1.04        warm-up    the first step
+
+Each way in which some steps may take longer is compared by how far the mean of their logarithms is above that of the
+others, in units of its error (Student's t); of single steps, how far the least of them is. The error is that of the
+steps, and of `PRIOR` more values of a noise of `NOISE`, as few steps may lie close together by chance. Some way must be
+further apart than `limit`: tests/worlds/test_steady.py simulates steps of equal length under noise of 0.1 to 3 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ktrace.analysis.work.findings import Finding
+from ktrace.model.arrays import Bools, Float64
+from ktrace.stages.select.wanted import step_of
+from ktrace.tables import Cell, brief
+
+#: Ways of not being steady.
+WARM_UP, SHIFT, PERIOD, SINGLE = "warm-up", "shift", "period", "single"
+
+#: Fewer steps aren't examined.
+FEWEST = 3
+
+#: The noise of steps that is expected, and the number of values that this counts as.
+NOISE, PRIOR = 0.02, 2
+
+#: Slower steps are named if they take this many times as long as the others, and cost this part of the whole.
+FACTOR, COST = 1.05, 0.01
+
+#: A slow beginning of at most one in so many steps is a warm-up; of the steps, one in so many may be single slow ones.
+_FIRST, _SINGLE = 3, 8
+
+#: The longest period, in steps.
+_LONGEST = 64
+
+#: How many single steps are named.
+NAMED = 3
+
+
+class Unsteady(NamedTuple):
+    """Steps that take longer than the others: the way, which they are, the medians of both in ns.
+
+    `slow` has an element for each step. Those of a warm-up are in neither median of what is found beside it. `every` is
+    the period in steps.
+    """
+
+    way: str
+    slow: Bools
+    time: float
+    others: float
+    every: int | None = None
+
+    @property
+    def factor(self) -> float:
+        """How many times as long the slow steps take."""
+        return self.time / self.others
+
+    @property
+    def first(self) -> int:
+        """The place of the first slow step."""
+        return int(np.argmax(self.slow))
+
+
+def of_steps(walls: Float64, spans: Float64, compute: Float64, labels: Sequence[str]) -> list[Unsteady]:
+    """Returns how these steps are unsteady, empty unless their numbers tell their order.
+
+    `walls` are their times on the host, `spans` those on a device, 0 without work, and `compute` those of kernels. If
+    devices lag behind, theirs count, as a host waits in one step for the work of another. Nothing comes before their
+    first step, so that it lasts longer for it: by how much else, kernels and the host tell.
+    """
+    if not len(walls) or any(step_of(label) is None for label in labels):
+        return []
+    times = walls
+    if np.any(spans > walls):
+        times = np.where(spans > 0, spans, walls)
+        more = compute[0] - float(np.median(compute))
+        times[0] = max(walls[0], float(np.median(times)) + more)
+    return unsteady(times)
+
+
+def findings(found: Sequence[Unsteady], times: Float64, labels: Sequence[str]) -> list[Finding]:
+    """Returns how steps with these times and labels are unsteady, for programs.
+
+    The value is what the slow steps take more than the others in ns, the whole the time of all steps.
+    """
+    return [_finding(one, times, labels) for one in found]
+
+
+def _finding(one: Unsteady, times: Float64, labels: Sequence[str]) -> Finding:
+    slow = np.flatnonzero(one.slow)
+    named: dict[str, Cell] = {"step": labels[slow[0]], "last": labels[slow[-1]]}
+    details: dict[str, Cell] = {"slow": len(slow), "steps": len(times), "slow_ns": one.time, "others_ns": one.others}
+    details |= {"factor": one.factor} | ({"every": one.every} if one.every else {})
+    if one.way == SINGLE:
+        named["also"] = ", ".join(labels[place] for place in slow[1:NAMED]) or None
+    elif one.way == SHIFT and not slow[0]:
+        named["until"] = labels[slow[-1] + 1]
+    more = float((times[slow] - one.others).sum())
+    return Finding(f"unsteady.{one.way}", "time", more, "ns", float(times.sum()), "the steps", named, None, details)
+
+
+def sentence(one: Finding) -> str:
+    """Returns a finding of this module as a sentence.
+
+    Not steady: steps from #3 on take 1.29 times as long as those before (1.34 ms instead of 1.04 ms).
+    """
+    return f"{'Warm-up' if is_warm_up(one) else 'Not steady'}: {clause(one)}."
+
+
+def is_warm_up(one: Finding) -> bool:
+    """Whether a finding of this module is a warm-up."""
+    return one.code == f"unsteady.{WARM_UP}"
+
+
+def clause(one: Finding) -> str:
+    """Returns which steps take how many times as long as which others."""
+    told, steps = one.details, one.subject
+    slow, first = int(told["slow"] or 0), _number(steps["step"])
+    way, others = one.code.partition(".")[2], "the others"
+    which, take = f"step {first}", "takes"
+    if way == WARM_UP and slow > 1:
+        which, take = f"the first {slow:,} steps, up to {_number(steps['last'])},", "take"
+    elif way == WARM_UP:
+        which = f"the first step, {first},"
+    elif way == PERIOD:
+        which = f"every {_ordinal(int(told['every'] or 0))} step, {first} first,"
+    elif way == SHIFT:
+        until = steps.get("until")
+        which, take = f"steps before {_number(until)}" if until else f"steps from {first} on", "take"
+        others = "those from there on" if until else "those before"
+    elif slow > 1:
+        names = [first, *(_number(name) for name in str(steps["also"]).split(", "))]
+        most = " first" if slow > len(names) else ""
+        which, take = f"{slow:,} single steps, {', '.join(names[:-1])} and {names[-1]}{most},", "take"
+    times = f"{brief(float(told['slow_ns'] or 0))} instead of {brief(float(told['others_ns'] or 0))}"
+    return f"{which} {take} {float(told['factor'] or 0):,.2f} times as long as {others} ({times})"
+
+
+def _number(label: Cell) -> str:
+    return f"#{step_of(str(label))}"
+
+
+def _ordinal(number: int) -> str:
+    return {2: "second", 3: "third"}.get(number, f"{number}th")
+
+
+class _Way(NamedTuple):
+    """A way in which steps may differ: how far apart, the slow ones, the period."""
+
+    far: float
+    name: str
+    slow: Bools
+    every: int | None = None
+
+
+def unsteady(times: Float64) -> list[Unsteady]:
+    """Returns how steps with these times in ns, in their order, are unsteady; empty where they are steady.
+
+    A warm-up comes first, then one way in which the steps after it differ.
+    """
+    found: list[Unsteady] = []
+    since = 0
+    while (one := _unsteady(times[since:])) is not None and (one.way != WARM_UP or not since):
+        found.append(one._replace(slow=np.append(np.zeros(since, np.bool_), one.slow)))
+        if one.way != WARM_UP:
+            break
+        since = int(one.slow.sum())
+    return found
+
+
+def limit(steps: int) -> float:
+    """Returns the distance, in units of its error, that steps of equal length hardly ever have."""
+    return 5.0 + 8.0 / steps
+
+
+def _unsteady(times: Float64) -> Unsteady | None:
+    if len(times) < FEWEST or times.min() <= 0:
+        return None
+    logs = np.log(times)
+    logs -= logs.mean()
+    ways = [_warm_up(logs), _shift(logs), *_periods(logs), _singles(logs)]
+    best = max((way for way in ways if way is not None), key=lambda way: way.far)
+    time, others = float(np.median(times[best.slow])), float(np.median(times[~best.slow]))
+    cost = float((times[best.slow] - others).sum())
+    if best.far <= limit(len(times)) or time < FACTOR * others or cost < COST * times.sum():
+        return None
+    return Unsteady(best.name, best.slow, time, others, best.every)
+
+
+def _far(count: Float64, total: Float64, logs: Float64) -> Float64:
+    """Returns how far the means of some steps are above those of all others, from their number and the sum of logs."""
+    steps = len(logs)
+    apart = total / count + total / (steps - count)  # all together are 0
+    parts = count * (steps - count) / steps
+    within = np.maximum(float((logs**2).sum()) - parts * apart**2, 0.0)
+    far: Float64 = apart * np.sqrt(parts * (steps - 2 + PRIOR) / (within + PRIOR * NOISE**2))
+    return far
+
+
+def _warm_up(logs: Float64) -> _Way:
+    count = np.arange(1, max(len(logs) // _FIRST, 1) + 1, dtype=np.float64)
+    far = _far(count, np.cumsum(logs)[: len(count)], logs)
+    return _Way(float(far.max()), WARM_UP, np.arange(len(logs)) <= int(far.argmax()))
+
+
+def _shift(logs: Float64) -> _Way | None:
+    """A beginning, longer than a warm-up, or an end that is slower; a single step is neither."""
+    steps, before = len(logs), np.cumsum(logs)[1:-2]  # of 2 steps, 3, ..., all but 2
+    if not len(before):
+        return None
+    count = np.arange(2, steps - 1, dtype=np.float64)
+    far = _far(steps - count, -before, logs)
+    down = np.where(count > steps // _FIRST, -far, -np.inf)
+    if far.max() >= down.max():
+        return _Way(float(far.max()), SHIFT, np.arange(steps) >= int(count[far.argmax()]))
+    return _Way(float(down.max()), SHIFT, np.arange(steps) < int(count[down.argmax()]))
+
+
+def _periods(logs: Float64) -> list[_Way]:
+    steps, found = len(logs), []
+    for every in range(2, min(steps // 2, _LONGEST) + 1):
+        place = np.arange(steps) % every
+        total = np.asarray(np.bincount(place, logs), np.float64)
+        far = _far(np.bincount(place).astype(np.float64), total, logs)
+        found.append(_Way(float(far.max()), PERIOD, place == int(far.argmax()), every))
+    return found
+
+
+def _singles(logs: Float64) -> _Way:
+    order = np.argsort(-logs, kind="stable")
+    sums, squares = np.cumsum(logs[order]), np.cumsum(logs[order] ** 2)
+    single = np.arange(1, max(len(logs) // _SINGLE, 1) + 1)
+    others, rest = len(logs) - single, sums[-1] - sums[single - 1]
+    within = np.maximum(squares[-1] - squares[single - 1] - rest**2 / others, 0.0) + PRIOR * NOISE**2
+    error = np.sqrt(within / (others - 1 + PRIOR) * (1 + 1 / others))
+    far = (logs[order[single - 1]] - rest / others) / error
+    slow = np.zeros(len(logs), np.bool_)
+    slow[order[: int(far.argmax()) + 1]] = True
+    name = WARM_UP if slow[0] and slow.sum() == 1 else SINGLE
+    return _Way(float(far.max()), name, slow)
