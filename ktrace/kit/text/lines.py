@@ -107,6 +107,10 @@ class LineAccount:
             self._skip_bytes(one[1], one[2])
         self._skip(kind, first, last, detail)
 
+    def note(self, kind: str, detail: str) -> None:
+        """Reports an issue at the current line that doesn't change its outcome."""
+        self._report.issue(kind, self.at(), detail, 0)
+
     def _decide(self, lines: int, owner: Owner) -> None:
         deferred, size = (lines, 0) if self._decided else (lines - 1, self._size)
         if deferred > self._deferred:
