@@ -318,8 +318,8 @@ def _words(head: Heading) -> set[str]:
 
 
 def _is_time_cell(cells: Sequence[str], index: int) -> bool:
-    found = cell_quantity(cells[index]) if index < len(cells) else None
-    return found is not None and is_time(found.unit)
+    read = figure(cells[index]) if index < len(cells) else None
+    return read is not None and is_time(read.unit)
 
 
 #: Each heading of names contains one of these words, in lower case.

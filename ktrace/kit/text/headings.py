@@ -22,7 +22,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from .numbers import BYTES, TIME_NS, Quantity, is_missing, nanoseconds, quantity
+from .numbers import BYTES, TIME_NS, Quantity, is_missing, nanoseconds, quantity, without_groups
 
 #: Fields with figures in the unit of the row, named as the columns of a summary.
 FIGURES = ("total", "value", "avg", "median", "min", "max", "stddev", "p95", "p99")
@@ -86,6 +86,12 @@ _QUOTIENT = re.compile(
     rf" ?/ ?({TIME_WORDS})",
     re.IGNORECASE,
 )
+_ALONE_PER = re.compile(r"(ns|us|µs|μs|ms)(?: ?/ ?|[\s_]per[\s_])([a-z]{1,20})", re.IGNORECASE)
+_INNER = re.compile(r"(.{0,60}[^\s_])[\s_](ns|us|µs|μs|ms|msec|usec)[\s_](.{1,40})", re.IGNORECASE)
+_LEADING = re.compile(
+    r"(ns|us|µs|μs|ms)[\s_]((?:avg|average|mean|median|min|max|total|sum|p\d\d|time).{0,40})", re.IGNORECASE
+)
+_SECONDS = re.compile(r"(.{0,60}(?:time|duration|elapsed|latency))[\s_](s)", re.IGNORECASE)
 _ALONE = re.compile(r"ns|us|µs|μs|ms|[num]?secs?|(?:nano|micro|milli)?seconds", re.IGNORECASE)
 _PER = re.compile(rf"(?:in\s+)?({TIME_WORDS})(?:\s*/\s*|\s+per\s+)([a-z]+)|in\s+({TIME_WORDS})", re.IGNORECASE)
 #: What a program that knows the type of a column adds to its heading: `Total (us) (f64)`.
@@ -133,7 +139,13 @@ def heading(text: str) -> Heading:
         return Heading(text, text.replace("%", " ").strip(), "%")
     if found := _SINCE.fullmatch(text):
         return Heading(text, found.group(2), found.group(1).lower())
-    for pattern in (_SUFFIXED, _CAMEL):
+    if found := _ALONE_PER.fullmatch(text):
+        return Heading(text, f"per {found[2]}", found[1].lower())
+    if found := _LEADING.fullmatch(text):
+        return Heading(text, found[2], found[1].lower())
+    if found := _INNER.fullmatch(text):
+        return Heading(text, f"{found[1]} {found[3]}", found[2].lower())
+    for pattern in (_SUFFIXED, _CAMEL, _SECONDS):
         if found := pattern.fullmatch(text):
             return Heading(text, found.group(1), found.group(2).lower())
     return Heading(text, text, "")
@@ -276,18 +288,19 @@ def cell_quantity(cell: str) -> Quantity | None:
 
 
 _NUMBER = r"[+-]?(?:\d[\d,._'’]*|\.\d+)(?:[eE][+-]?\d+)?"
-_SPREAD = re.compile(rf"\s{0, 4}(?:±|\+/-|\+-)\s{0, 4}{_NUMBER}\s{0, 4}(?:%|(?=\D|$))")
+_SPREAD = re.compile(r" ?(?:±|\+/-|\+-) ?")
+_DEVIATION = re.compile(rf"{_NUMBER} ?%?")
 _ABOUT = re.compile(r"^(?:[~≈≃∼<>≤≥]=?|about|approx\.?|ca\.)\s{0,4}(?=[\d.+-])")
 _REMARK = re.compile(r" ?(?:\([^()]{0,60}\)|\[[^\[\]]{0,60}\]|[*†‡§¹²³^!↑↓▲▼⬆⬇✓]{1,8})$")
 _ARROW = re.compile(r"\s{0,4}(?:→|->|=>|⟶)\s{0,4}")
-_GROUPED = re.compile(r"(?<=\d)[\u00a0\u2009\u202f'’ ](?=\d{3}(?!\d))")
-_RATE = re.compile(rf"({_NUMBER}\s{0, 4}(?:{TIME_WORDS}))\s{0, 4}(?:/|per)\s{0, 4}[A-Za-z]+", re.IGNORECASE)
+_RATE = re.compile(rf"({_NUMBER}\s{{0,4}}(?:{TIME_WORDS}))\s{{0,4}}(?:/|per)\s{{0,4}}[A-Za-z]+", re.IGNORECASE)
 _PART = re.compile(
     r"(\d+(?:\.\d+)?)\s{0,4}(d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|ms|us|µs|μs|ns)(?![A-Za-z])\s{0,4}"
 )
 _CLOCK = re.compile(r"(?:(\d+):)?(\d+):([0-5]\d(?:\.\d+)?)")
+_MINUTES = re.compile(r"\d ?(?:d|h|hours?|hrs?|m|mins?|minutes?)(?![A-Za-z])")
 _LONG_UNITS = {"d": 86_400, "h": 3600, "m": 60}
-_PERCENT = re.compile(rf"[(\[]\s{0, 4}({_NUMBER})\s{0, 4}%\s{0, 4}[)\]]\s{0, 4}$")
+_PERCENT = re.compile(rf"[(\[]\s{{0,4}}({_NUMBER})\s{{0,4}}%\s{{0,4}}[)\]]\s{{0,4}}$")
 
 
 @lru_cache(maxsize=16_384)
@@ -297,14 +310,17 @@ def figure(cell: str) -> Quantity | None:
     `100 ± 1 ms`, `12 (30%)`, `~3`, `<0.01`, `1.5*`, `1.5 ms/iter` have the figure alone, `1.5 → 1.2` the last one,
     and `1m 20s` and `1:20.500` are seconds. Figures in groups, such as 1 234 567 and 1'234.5, are read, too.
     """
-    if found := cell_quantity(cell):
-        rate = _RATE.fullmatch(cell.strip()) if "/" in found.unit else None
-        return cell_quantity(rate.group(1)) if rate else found
     text = cell.strip()
+    if found := cell_quantity(cell):
+        rate = _RATE.fullmatch(text) if "/" in found.unit else None
+        return cell_quantity(rate.group(1)) if rate else (found.unit and _long_time(text)) or found
     if len(text) > 80 or not any(char.isdigit() for char in text):
         return None
-    text = _GROUPED.sub("", _ARROW.split(text)[-1])
-    text = _ABOUT.sub("", _SPREAD.sub(" ", text, count=1)).strip()
+    text = without_groups(_ARROW.split(text)[-1])
+    before, *spread = _SPREAD.split(text, maxsplit=1)
+    if spread and not before[-1:].isalpha():
+        before += _DEVIATION.sub("", spread[0], count=1)
+    text = _ABOUT.sub("", before).strip()
     while (bare := _REMARK.sub("", text)) != text and bare:
         text = bare
     if rate := _RATE.fullmatch(text):
@@ -316,6 +332,8 @@ def _long_time(text: str) -> Quantity | None:
     """The seconds of a time with minutes: `1m 20s`, `2.5 min`, `1:20.500`, `1:02:03`."""
     if (clock := _CLOCK.fullmatch(text)) and (clock[1] or "." in text):
         return Quantity(Decimal(clock[1] or 0) * 3600 + Decimal(clock[2]) * 60 + Decimal(clock[3]), "s")
+    if not _MINUTES.search(text):
+        return None
     parts, at = [], 0
     while found := _PART.match(text, at):
         parts.append((Decimal(found[1]), found[2]))

@@ -481,7 +481,7 @@ class _Scan:
     ) -> tuple[tuple[Heading, ...], dict[str, int] | None]:
         """The headings and their fields, with the unit that the title or the text above states if they have none."""
         fields = self._recognise(headings, below)
-        above = (self._path[-1].text, self._text) if self._path else (self._text,)
+        above = (*(title.text for title in self._path[-1:]), self._text, *(head.text for head in headings))
         unit = next(filter(None, map(unit_in, above)), "") if fields is None else ""
         if not unit or any(is_time(head.unit) for head in headings):
             return headings, fields
