@@ -48,7 +48,7 @@ from ktrace.kit.text.headings import (
     plain,
     unit_of,
 )
-from ktrace.kit.text.layouts import LONGEST_HEADER
+from ktrace.kit.text.layouts import LONGEST_HEADER, Dashes, Pipes
 from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import TIME_NS, is_missing, nanoseconds, to_ns
 from ktrace.kit.text.tables import Below, Row, Table, find_tables, headings_at, may_have_tables, read_tables
@@ -78,6 +78,7 @@ _SAMPLES = frozenset(("samples", "runs", "reps", "repeats", "repetitions", "roun
 
 #: Words in the heading of a time that say whose it is.
 _DEVICE = frozenset(("gpu", "device", "cuda", "hip", "npu", "xpu", "tpu", "kernel", "accelerator", "gpu0"))
+_OF_DEVICES = frozenset(("gpu", "cuda", "hip", "npu", "shader", "shaders"))
 _HOST = frozenset(("cpu", "host", "wall"))
 
 #: Words in the heading of a time.
@@ -361,7 +362,7 @@ def _near(sample: Sample) -> Match | None:
     """NEAR for a table with a heading of names, and what it lacks."""
     for number, line in islice(likely_lines(sample, _WORDS), _MOST_NAMED):
         table = headings_at(sample.lines, number, _named) if _may_be_headings(line) else None
-        if table and len(table.headings) > 2:
+        if table and (len(table.headings) > 2 or isinstance(table.layout, (Pipes, Dashes))):
             times = [head.text for head in table.headings if is_time(head.unit)]
             lack = "no unit of time" if not times else f"no time of their own: '{times[0]}' is none"
             return Match(Score.NEAR, f"the table in line {number} has names, but {lack}")
@@ -513,6 +514,7 @@ def _kind(table: Table, name: str) -> tuple[str, str | None]:
     time = next((table.fields[field] for field in ("dur", "total", "value", "avg") if field in table.fields), None)
     whose = 0 if time is None else _on_device(table.headings[time])
     on_device = "stream" in table.fields or any("kernel" in word.casefold() for word in words)
+    on_device = on_device or bool(_words(table.headings[table.fields["name"]]) & _OF_DEVICES)
     return device_work(name) if whose > 0 or (on_device and whose == 0) else ("op", None)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -34,10 +33,8 @@ from ktrace.trace.trace import Trace
 )
 def test_a_cell_with_more_than_a_number(cell: str, number: str, unit: str) -> None:
     found = figure(cell)
-    assert (
-        found is not None
-        and (str(found.number.normalize()), found.unit) == (number.rstrip(), unit)
-        or (found is not None and found.number == int(number) and found.unit == unit)
+    assert (found is not None and (str(found.number.normalize()), found.unit) == (number.rstrip(), unit)) or (
+        found is not None and found.number == int(number) and found.unit == unit
     )
 
 

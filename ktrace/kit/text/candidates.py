@@ -219,9 +219,10 @@ def _words(text: str, chunks: int, peek: Callable[[int], str | None]) -> Iterato
         return
     ruled = is_rule(peek(1) or "")
     row = peek(1 + ruled) or ""
-    for names in (texts, ["", *texts]):
+    pair = [" ".join(texts[:2]), *texts[2:]], [*texts[:-2], " ".join(texts[-2:])]
+    for names in (texts, *([["", *texts]] if text[:1] == " " else []), *pair):
         layout = Words(len(names))
-        if (names is texts or text[:1] == " ") and layout.split(row):
+        if layout.split(row):
             yield Candidate(layout, names, ruled)
             return
 

@@ -74,6 +74,12 @@ class LineAccount:
         self._decide(lines, "read")
         self._report.used(lines)
 
+    def read(self) -> None:
+        """The line has a row that is counted with others, in a block."""
+        self._report.bytes.own("read", self._size)
+        self._decided, self.owner = True, "read"
+        self._end_skip()
+
     def structure(self, lines: int = 1) -> None:
         """The line is a heading, a rule or blank: it isn't a record."""
         self._decide(lines, "structure")
