@@ -52,7 +52,7 @@ _PID = re.compile(r"pid[_: ]*(\d{1,18})(?!\d)", re.IGNORECASE)
 _STRICT = re.compile(r"Strict .*\(PID: *(\d{1,18})\)\s*", re.IGNORECASE)
 
 
-def columns_of(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
+def columns_of(headings: Sequence[Heading], below: object = None) -> dict[str, int] | None:
     """Returns field -> index of its column for any of the tables, None for other tables.
 
     Overall metrics: `metric`, and a column per run. Cycles: `rank`, and a column per run. Functions: `name`,

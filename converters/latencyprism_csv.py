@@ -69,7 +69,7 @@ COUNTERS = Columns(
 )
 
 
-def columns_of(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
+def columns_of(headings: Sequence[Heading], below: object = None) -> dict[str, int] | None:
     """Returns the columns of either file."""
     return PERFORMANCE.match(headings) or COUNTERS.match(headings)
 

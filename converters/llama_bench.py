@@ -53,7 +53,7 @@ CSV = Columns(
 )
 
 
-def columns_of(headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
+def columns_of(headings: Sequence[Heading], below: object = None) -> dict[str, int] | None:
     """Returns the columns of a table of tests, in Markdown or CSV."""
     return MARKDOWN.match(headings) or CSV.match(headings)
 

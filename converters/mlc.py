@@ -69,7 +69,7 @@ STATISTICS = Columns(_SPELLINGS, required=("name", "total", "count"), others=("c
 PEAKS = Columns({"name": _SPELLINGS["name"], "max": _SPELLINGS["max"]}, required=("name", "max"))
 
 
-def columns_of(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
+def columns_of(headings: Sequence[Heading], below: object = None) -> dict[str, int] | None:
     """Returns the columns of a table of statistics, else those of a table of peaks."""
     return STATISTICS.match(headings) or (PEAKS.match(headings) if len(headings) < 4 else None)
 

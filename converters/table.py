@@ -23,7 +23,10 @@ MatMul12,  16,        "1699529622790614.8",  607.98           a kernel on stream
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -38,15 +41,17 @@ from ktrace.kit.text.headings import (
     Heading,
     as_int64,
     cell_quantity,
+    figure,
     is_time,
     is_total,
     own_key,
     plain,
+    unit_of,
 )
-from ktrace.kit.text.layouts import LONGEST_HEADER, is_rule
+from ktrace.kit.text.layouts import LONGEST_HEADER, Dashes, Pipes
 from ktrace.kit.text.lines import Lines
-from ktrace.kit.text.numbers import TIME_NS, is_missing, to_ns
-from ktrace.kit.text.tables import Recogniser, Row, Table, find_tables, headings_at, may_have_tables, read_tables
+from ktrace.kit.text.numbers import TIME_NS, is_missing, nanoseconds, to_ns
+from ktrace.kit.text.tables import Below, Row, Table, find_tables, headings_at, may_have_tables, read_tables
 from ktrace.kit.text.titles import likely_lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -64,7 +69,27 @@ _PLAIN = (
     *("exec duration", "execution time"),
 )
 
-COLUMNS = Columns({"name": NAMES, **STATISTICS, "value": (*_PLAIN, "latency")}, ("name",))
+COLUMNS = Columns(
+    {"name": NAMES, **STATISTICS, "value": (*_PLAIN, "latency", "value"), "unit": ("unit", "units", "time unit")}, ()
+)
+
+#: Headings of how often something was measured: a plain time beside them is the average of a single run.
+_SAMPLES = frozenset(("samples", "runs", "reps", "repeats", "repetitions", "rounds", "trials"))
+
+#: Words in the heading of a time that say whose it is.
+_DEVICE = frozenset(("gpu", "device", "cuda", "hip", "npu", "xpu", "tpu", "kernel", "accelerator", "gpu0"))
+_OF_DEVICES = frozenset(("gpu", "cuda", "hip", "npu", "shader", "shaders"))
+_HOST = frozenset(("cpu", "host", "wall"))
+
+#: Words in the heading of a time.
+_TIME_WORDS = frozenset(
+    (
+        *("time", "times", "duration", "dur", "elapsed", "latency", "total", "sum", "self", "avg", "average", "mean"),
+        *("median", "min", "max", "p50", "p95", "p99", "exclusive", "inclusive", "runtime", "cost", *_DEVICE, *_HOST),
+    )
+)
+_LENGTHS_BESIDE_TIME = ("duration", "dur", "latency", "elapsed", "elapsed time", "exec time", "execution time")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d(?::\d\d)?|\d\d?[./]\d\d?[./]\d{2,4}")
 
 #: Columns of a timeline: a start with a duration or an end.
 _WHAT = ("", "task ", "kernel ", "gpu ", "op ", "event ")
@@ -140,40 +165,153 @@ _KEY_WORD = re.compile(r"[a-z]+\d*|/")
 _MEASURES = tuple(field for field in FIGURES if field != "stddev")
 
 
-def recognise(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
+def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | None:
     """Returns field -> index of its column; None if the table has no names or no times."""
-    fields = COLUMNS.match(headings)
-    if fields is None:
+    matched = COLUMNS.match(headings) or {}
+    if not _are_headings(headings) or ("name" not in matched and not all(map(_may_be_heading, headings))):
         return None
+    first = below.first
     times = {index for index, head in enumerate(headings) if is_time(head.unit) or _is_time_cell(first, index)}
-    if timeline := _timeline(headings, fields, times):
+    if not times and not ("unit" in matched and _is_unit(first, matched["unit"])):
+        return None
+    name = matched.get("name")
+    if name is None or _are_numbers(below, name):
+        name = _names_column(headings, below, times, name)
+    if name is None:
+        return None
+    fields = {"name": name} | {field: index for field, index in matched.items() if index != name}
+    if "unit" in fields and _is_unit(first, fields["unit"]):
+        times |= {fields[field] for field in FIGURES if field in fields}
+    if timeline := _timeline(headings, fields, times, below):
         return timeline
+    return _figures_of(headings, fields, times, below)
+
+
+def _figures_of(
+    headings: Sequence[Heading], fields: dict[str, int], times: set[int], below: Below
+) -> dict[str, int] | None:
+    """The fields of a table of statistics, None if none of its times is a figure of the named things."""
+    if "value" in fields and fields["value"] not in times:
+        del fields["value"]
     free = [index for index in sorted(times - set(fields.values())) if not _OTHER & _words(headings[index])]
     for index in free:
         figures = [field for field, words in _FIGURE_WORDS.items() if words & _words(headings[index])]
         if len(figures) == 1:
             fields.setdefault(figures[0], index)
     plain = [index for index in free if not any(words & _words(headings[index]) for words in _FIGURE_WORDS.values())]
+    plain.sort(key=lambda index: -_on_device(headings[index]))
+    if plain and "value" in fields and _on_device(headings[plain[0]]) > _on_device(headings[fields["value"]]):
+        fields["value"] = plain[0]
     if not any(fields.get(field) in times for field in _MEASURES):
         if not plain or "value" in fields:
             return None
         if "count" not in fields:
             fields["value"] = plain[0]
-    if "count" in fields and "total" not in fields and "value" in fields and headings[fields["value"]].key in _PLAIN:
-        fields["total"] = fields.pop("value")
+    return _with_total(headings, fields, below)
+
+
+def _with_total(headings: Sequence[Heading], fields: dict[str, int], below: Below) -> dict[str, int]:
+    """The fields, in which a plain time is an average next to a number of samples, and else the total."""
+    samples = next((index for index, head in enumerate(headings) if head.key in _SAMPLES), None)
+    if "value" in fields and "total" not in fields:
+        if samples is not None or headings[fields["name"]].key == "benchmark":
+            fields.setdefault("avg", fields.pop("value"))
+        elif fields.keys() & {"count", "avg"} and headings[fields["value"]].key in _PLAIN:
+            fields["total"] = fields.pop("value")
+    if samples is not None and "count" not in fields and samples not in fields.values():
+        fields["count"] = samples
     return fields
 
 
-def _timeline(headings: Sequence[Heading], fields: Mapping[str, int], times: set[int]) -> dict[str, int] | None:
+def _are_headings(headings: Sequence[Heading]) -> bool:
+    """Whether cells may be headings: hardly any is empty or a number, and none has a side of the table."""
+    blank = sum(not head.text for head in headings)
+    numbers = sum(cell_quantity(head.text) is not None for head in headings)
+    return (blank < 2 or blank * 2 < len(headings)) and numbers < 2 and not any("|" in head.text for head in headings)
+
+
+def _may_be_heading(head: Heading) -> bool:
+    """Whether a text is short and has no decimals and times: what stands in a line of a log is rather a sentence."""
+    return len(head.text) <= _LONGEST_NAME and head.text.count(" ") < _MOST_WORDS and not _SAID.search(head.text)
+
+
+def _names_column(headings: Sequence[Heading], below: Below, times: set[int], known: int | None = None) -> int | None:
+    """Returns the column of names that the cells show: texts, as distinct as any, in a table with times.
+
+    `known` is a column whose heading says so, but not its cells. None if there is no such column.
+    """
+    if any(figure(head.text) for head in headings if head.text) or not any(
+        _says_time(headings[index]) for index in times
+    ):
+        return known
+    rows = list(below)
+    columns = [[row[index].strip() for row in rows if index < len(row)] for index in range(len(headings))]
+    texts = {index: cells for index, cells in enumerate(columns) if index not in times and _are_texts(cells)}
+    if not texts:
+        return known
+    return max(texts, key=lambda index: (len(set(texts[index])), -index))
+
+
+def _are_texts(cells: Sequence[str]) -> bool:
+    """Whether nearly all cells of a column are texts, and few are figures, dates or units."""
+    words = [cell for cell in cells if cell and not is_missing(cell)]
+    odd = sum(figure(cell) is not None or _DATE.match(cell) is not None or is_time(cell) for cell in words)
+    return bool(words) and len(words) * 2 > len(cells) and odd * 4 <= len(words)
+
+
+def _are_numbers(below: Below, index: int) -> bool:
+    """Whether the first rows have nothing but numbers in a column."""
+    cells = [row[index] for row in islice(below, 4) if index < len(row)]
+    return bool(cells) and all(cell_quantity(cell) is not None for cell in cells)
+
+
+def _says_time(head: Heading) -> bool:
+    """Whether a heading has a unit of time, or a word of times or of devices."""
+    return is_time(head.unit) or bool(_words(head) & _TIME_WORDS)
+
+
+def _is_unit(first: Sequence[str], index: int) -> bool:
+    return index < len(first) and is_time(unit_of(first[index]))
+
+
+def _on_device(head: Heading) -> int:
+    """1 for the time of a device, -1 for that of the host, 0 for a heading that doesn't say it."""
+    words = _words(head)
+    return bool(words & _DEVICE) - bool(words & _HOST)
+
+
+def _timeline(
+    headings: Sequence[Heading], fields: Mapping[str, int], times: set[int], below: Below
+) -> dict[str, int] | None:
     """The fields of a table of events: those of a name, of times with units, and of places."""
     found = _TIMELINE.match(headings)
     if found is None or "count" in fields:
         return None
     found = {field: index for field, index in found.items() if index in times}
+    if found.keys() >= {"start", "dur", "end"} and _is_stamp(headings, found, below):
+        others = [index for index in sorted(times - set(found.values())) if headings[index].key in _LENGTHS_BESIDE_TIME]
+        del found["dur"]
+        found |= {"dur": others[0]} if others else {}
     if "start" not in found or not found.keys() & {"dur", "end"}:
         return None
-    places = _PLACES.match(headings) or {}
+    places = {f: i for f, i in (_PLACES.match(headings) or {}).items() if not is_time(headings[i].unit)}
     return {"name": fields["name"]} | {f: i for f, i in places.items() if i != fields["name"]} | found
+
+
+def _is_stamp(headings: Sequence[Heading], found: Mapping[str, int], below: Below) -> bool:
+    """Whether a column `Time` beside starts and ends is a time stamp: its cells aren't the ends less the starts."""
+    if headings[found["dur"]].key not in ("time", "timestamp"):
+        return False
+    for row in below:
+        start, dur, end = (_ns(headings, row, found[field]) for field in ("start", "dur", "end"))
+        if start is not None and dur is not None and end is not None:
+            return abs(end - start - dur) > max(abs(dur) / 100, Decimal(1))
+    return True
+
+
+def _ns(headings: Sequence[Heading], row: Sequence[str], index: int) -> Decimal | None:
+    read = figure(row[index]) if index < len(row) else None
+    return nanoseconds(read.number, read.unit or headings[index].unit) if read else None
 
 
 def _words(head: Heading) -> set[str]:
@@ -181,82 +319,91 @@ def _words(head: Heading) -> set[str]:
 
 
 def _is_time_cell(cells: Sequence[str], index: int) -> bool:
-    found = cell_quantity(cells[index]) if index < len(cells) else None
-    return found is not None and is_time(found.unit)
+    read = figure(cells[index]) if index < len(cells) else None
+    return read is not None and is_time(read.unit)
 
 
 #: Each heading of names contains one of these words, in lower case.
 _WORDS = tuple(dict.fromkeys(re.split(r" ", name)[0] for name in NAMES))
 
-_NAME = "|".join(sorted((re.sub(" ", r"[\\s_\\-]*", name) for name in NAMES), key=len, reverse=True))
-_UNIT = rf"(?:[\s_]*[(\[][^()\[\]]+[)\]]|[\s_](?:{TIME_WORDS})|[NUM]s)?\.?"
-
-#: A heading of names as a cell of its own: between separators, or after a prefix.
-_CELL = re.compile(
-    rf"(?:^|[|,;\t│┃║>\]:)/]|\s\s|[A-Z\d] )(?=[\s\"*`a-z])[\s\"*`]{{0,8}}"
-    rf"(?:{_NAME}){_UNIT}[\"*`]{{0,8}}(?:\s*(?:$|[|,;\t│┃║])|\s\s)",
-    re.IGNORECASE,
-)
-_WORD = re.compile(rf"(?<![A-Za-z])(?:{_NAME})", re.IGNORECASE)
-
-#: A unit of time in headings, below them or in a cell; and how many lines below the headings are searched for it.
+#: A unit of time in headings, in cells or in a title; how many lines above and below one headings are looked for.
 _TIME = re.compile(rf"(?<![A-Za-z])(?:{TIME_WORDS}|ps)(?![A-Za-z])|[a-z](?:[NUM]s|[NUM]S)(?![a-z])", re.IGNORECASE)
-_BELOW = 4
+_ABOVE, _BELOW = 5, 4
 
-#: Blanks between cells: three or more are equivalent to two.
-_PADDING = re.compile(r"(\s\s)\s+")
+#: Lines that are read as headings, at most.
+_MOST_TRIED, _MOST_NAMED = 400, 60
+
+#: The longest heading of a table whose names are known by its cells alone, and words that it has at most.
+_LONGEST_NAME, _MOST_WORDS = 48, 7
+
+#: What separates cells; headings have it, or single blanks above figures.
+_SEPARATED = re.compile(r"[|,;\t&│┃║┆]|<tr|!!|\S\s\s+\S")
 
 #: Headings don't contain many numbers with decimals.
-_DECIMAL = re.compile(r"\d\.\d")
-_MOST_POINTS = 8
-
-#: A row below headings that single blanks separate: three figures or more at its begin or end.
-_FIGURE = r"(?:[+-]?\d\S*(?: ?[%A-Za-zµμ/]{1,5})?|-|N/A)"
-_FIGURES = re.compile(rf"^\s*(?:{_FIGURE}\s+){{2}}{_FIGURE}\s|\s{_FIGURE}(?:\s+{_FIGURE}){{2}}\s*$")
+_DECIMAL = re.compile(r"(?<![\w.])[+-]?\d+\.\d")
+_MOST_DECIMALS = 2
+_SAID = re.compile(rf"{_DECIMAL.pattern}|\d ?(?:{TIME_WORDS})\b", re.IGNORECASE)
 
 
 def probe(sample: Sample) -> Match | None:
     """SHAPE for a table with names and times, NEAR for a table with names but without a unit of time."""
     if not may_have_tables(sample):
         return None
-    near: Table | None = None
-    for number in _possible(sample):
-        if _TIME.search("\n".join(sample.lines[number - 1 : number + _BELOW])) and _opened(sample, number, recognise):
+    for number in islice(_possible(sample), _MOST_TRIED):
+        if headings_at(sample.lines, number, recognise):
             for table in find_tables(sample, recognise):
                 words = ", ".join(f"'{head.text}'" for head in table.headings[:4])
                 return Match(Score.SHAPE, f"contains a table with the columns {words} (line {table.line})")
             break
-        near = near or _opened(sample, number, COLUMNS.match)
-    if near:
-        return Match(Score.NEAR, f"the table in line {near.line} has names, but no unit of time")
+    return _near(sample)
+
+
+def _near(sample: Sample) -> Match | None:
+    """NEAR for a table with a heading of names, and what it lacks."""
+    for number, line in islice(likely_lines(sample, _WORDS), _MOST_NAMED):
+        table = headings_at(sample.lines, number, _named) if _may_be_headings(line) else None
+        if table and (len(table.headings) > 2 or isinstance(table.layout, (Pipes, Dashes))):
+            times = [head.text for head in table.headings if is_time(head.unit)]
+            lack = "no unit of time" if not times else f"no time of their own: '{times[0]}' is none"
+            return Match(Score.NEAR, f"the table in line {number} has names, but {lack}")
     return None
 
 
-def _opened(sample: Sample, number: int, recogniser: Recogniser) -> Table | None:
-    """The table whose headings are in a line; without recognised times it needs more than two columns."""
-    table = headings_at(sample.lines, number, recogniser)
-    return table if table and (recogniser is recognise or len(table.headings) > 2) else None
+def _named(headings: Sequence[Heading], below: Below) -> dict[str, int] | None:
+    """The columns of a table with a heading of names."""
+    fields = COLUMNS.match(headings)
+    return fields if fields and "name" in fields else None
 
 
 def _possible(sample: Sample) -> Iterator[int]:
-    """Yields the numbers, from 1, of the lines that may be headings."""
-    lines = sample.lines
-    for number, line in likely_lines(sample, _WORDS):
-        if len(line) > LONGEST_HEADER or (
-            line.count(".") > _MOST_POINTS and len(_DECIMAL.findall(line)) > _MOST_POINTS
-        ):
-            continue
-        heading = _PADDING.sub(r"\1", line)
-        below = lines[number : number + 2]
-        if _CELL.search(heading) or (_WORD.search(heading) and any(map(_is_below_headings, below))):
-            yield number
+    """Yields the numbers, from 1, of the lines that may be headings: those near a unit of time."""
+    lines, tried = sample.lines, 0
+    for number in _lines_with_units(sample):
+        for near in range(max(number - _ABOVE, tried + 1), min(number + _BELOW, len(lines)) + 1):
+            tried = near
+            if _may_be_headings(lines[near - 1]):
+                yield near
 
 
-def _is_below_headings(text: str) -> bool:
-    """Whether a line is a rule, or a row of figures that single blanks separate."""
-    if len(text) > LONGEST_HEADER:
+def _lines_with_units(sample: Sample) -> Iterator[int]:
+    """Yields the numbers of the lines with a unit of time, from 1."""
+    text, at = sample.text or "", 0
+    starts = sample.line_starts
+    while found := _TIME.search(text, at):
+        number = bisect_right(starts, found.start())
+        yield number
+        if number >= len(starts):
+            return
+        at = starts[number]
+
+
+def _may_be_headings(line: str) -> bool:
+    """Whether a line may be headings, at first sight."""
+    if not line or len(line) > LONGEST_HEADER or not any(map(str.isalpha, line)):
         return False
-    return (not text.lstrip()[:1].isalnum() and is_rule(text)) or _FIGURES.search(_PADDING.sub(r"\1", text)) is not None
+    return len(_DECIMAL.findall(line[:2000])) <= _MOST_DECIMALS and (
+        _SEPARATED.search(line) is not None or line.count(" ") > 2
+    )
 
 
 _LIMIT = 1 << 62
@@ -364,8 +511,11 @@ def _kind(table: Table, name: str) -> tuple[str, str | None]:
     if is_total(name) and "start" not in table.fields:
         return "total", None
     words = [table.headings[table.fields["name"]].text, *(title.text for title in table.path[-1:])]
+    time = next((table.fields[field] for field in ("dur", "total", "value", "avg") if field in table.fields), None)
+    whose = 0 if time is None else _on_device(table.headings[time])
     on_device = "stream" in table.fields or any("kernel" in word.casefold() for word in words)
-    return device_work(name) if on_device else ("op", None)
+    on_device = on_device or bool(_words(table.headings[table.fields["name"]]) & _OF_DEVICES)
+    return device_work(name) if whose > 0 or (on_device and whose == 0) else ("op", None)
 
 
 FORMAT = Format(

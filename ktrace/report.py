@@ -184,6 +184,7 @@ KINDS: dict[str, Kind] = {
     "not-representable": Kind(Severity.SKIP, "The output format has no place for the row."),
     # Cuts: the source ends too early.
     "cut": Kind(Severity.CUT, "The input is cut off; everything before the cut was converted."),
+    "elided": Kind(Severity.CUT, "The source left out rows of a table; figures are of those that it shows."),
 }
 
 #: The stages between a reader and a writer, in the order in which rows pass through them.

@@ -41,7 +41,7 @@ def test_the_time_of_a_device_goes_before_the_hosts(tmp_path: Path, headings: st
     guesses = guessed(path)
     times = {field: cell for field, cell in guesses.items() if "DURATION" in cell}
     assert [cell.removesuffix(" ?") for cell in times.values()] == [found], guesses
-    assert guesses.get("kind") == (None if "DEVICE" in headings else "'op' ?")
+    assert guesses.get("kind") == ("'kernel' ?" if "DEVICE" in headings else "'op' ?")
 
 
 @pytest.fixture
@@ -221,8 +221,40 @@ def test_every_command_takes_a_mapping(table: Path, command: str) -> None:
     assert "--map is for tables of the format mapped, not kineto" in str(again.exception)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| Kernel | Calls | Duration |\n|---|---|---|\n| gemm | 3 | 4 |\n| relu | 1 | 2 |\n",
+        "Report\n\nKernel  Calls  Duration\ngemm        3         4\nrelu        1         2\n",
+        "+--------+-------+----------+\n| Kernel | Calls | Duration |\n+--------+-------+----------+\n"
+        "| gemm   |     3 |        4 |\n+--------+-------+----------+\n| relu   |     1 |        2 |\n"
+        "+--------+-------+----------+\n",
+    ],
+)
+def test_a_printed_table_is_read_by_a_mapping(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text(text, "utf-8")
+    assert guessed(path) == {"name": "Kernel", "total": "Duration:us ?", "count": "Calls", "kind": "'kernel'"}
+    trace = ktrace.read(path, map="name=Kernel,total=Duration:ms,count=Calls")
+    assert trace.summaries[["name", "total", "count"]].to_numpy().tolist() == [["gemm", 4e6, 3], ["relu", 2e6, 1]]
+    assert trace.report.balanced() and trace.report.read == trace.report.reader.given + len(
+        [line for line in text.splitlines() if line == "Report"]
+    )
+
+
+def test_times_named_by_devices_and_by_single_letters(tmp_path: Path) -> None:
+    path = tmp_path / "ev.jsonl"
+    rows = [(0.001, "a", 1.25), (0.003, "b", 0.15), (0.0035, "a", 1.3)]
+    lines = (f'{{"t": {t}, "name": "{name}", "elapsed_ms": {ms}, "queue": 0}}' for t, name, ms in rows)
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    assert guessed(path) == {"name": "name", "start": "t:s ?", "dur": "elapsed_ms", "stream": "queue"}
+    path = tmp_path / "passes.csv"
+    path.write_text("pass,gpu_ms,cpu_ms\nshadow,1.25,0.1\nlight,2.5,0.2\n", "utf-8")
+    assert guessed(path) == {"name": "pass ?", "value": "gpu_ms ?", "kind": "'kernel' ?"}
+
+
 def test_an_unknown_table_is_sent_here(table: Path) -> None:
-    for name, text in (("run.csv", PLAIN), ("run.jsonl", '{"a":1}\n{"a":2}\n')):
+    for name, text in (("run.csv", PLAIN), ("run.jsonl", '{"a":"x","ms":1}\n{"a":"y","ms":2}\n')):
         path = table.parent / name
         path.write_text(text, "utf-8")
         with pytest.raises(KtraceError, match=f"ktrace map {re.escape(str(path))} shows"):

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
+from itertools import pairwise
 
 import pyarrow as pa
 
-from ktrace.input.mapping import FIGURES, ISO, SIZE_UNITS, Cell, Guess, Proposal
+from ktrace.input.mapping import FIGURES, ISO, PLACES, SIZE_UNITS, Cell, Guess, Proposal
 from ktrace.input.source import Sample
 from ktrace.kit.text.headings import STATISTICS, Heading, are_units, cell_quantity, heading, is_time
-from ktrace.kit.text.numbers import Evidence, is_missing, with_point
+from ktrace.kit.text.numbers import TIME_NS, Evidence, is_missing, with_point
 
 from .cells import kind_of
 from .heads import Head, first_table, no_table, objects
@@ -27,7 +28,7 @@ _ROWS = 200
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "start": (
         *("start", "start time", "begin", "begin time", "start timestamp", "begin timestamp", "task start time"),
-        *("ts", "timestamp", "t start", "t begin", "t0", "started", "started at", "start at", "datetime", "date"),
+        *("ts", "timestamp", "t start", "t begin", "t0", "started", "started at", "start at", "datetime", "date", "t"),
     ),
     "end": (
         *("end", "end time", "stop", "stop time", "finish", "finish time", "end timestamp"),
@@ -129,6 +130,8 @@ def guess(sample: Sample, path: str) -> Proposal:
 
 
 def _layout(head: Head) -> str:
+    if head.printed:
+        return f"a printed table, {len(head.columns)} columns, headings in line {head.line}"
     if head.dialect is None:
         return f"a JSON object in each line, {len(head.columns)} keys"
     word = {",": "commas", "\t": "tabs", ";": "semicolons"}[head.dialect.separator]
@@ -138,7 +141,9 @@ def _layout(head: Head) -> str:
 def _columns(sample: Sample, head: Head) -> tuple[list[_Column], str]:
     """The columns with some cells, and the decimal separator."""
     units: Sequence[str] = ()
-    if head.dialect is None:
+    if head.printed:
+        cells = list(head.printed)
+    elif head.dialect is None:
         records = list(objects(sample))
         parts = [
             cell_texts(pa.array([member(it, name) for it in records], pa.binary())).to_pylist() for name in head.columns
@@ -159,7 +164,12 @@ def _columns(sample: Sample, head: Head) -> tuple[list[_Column], str]:
         cells = [tuple(map(with_point, column)) for column in cells]
     below = dict(zip(head.columns, units, strict=False))
     found = [
-        _Column(name, heading(name if head.dialect else name.rpartition(".")[2]), below.get(name, ""), column)
+        _Column(
+            name,
+            heading(name if head.dialect or head.printed else name.rpartition(".")[2]),
+            below.get(name, ""),
+            column,
+        )
         for name, column in zip(head.columns, cells, strict=True)
     ]
     return found, "comma" if evidence.commas else "point"
@@ -188,7 +198,9 @@ class _Guesses:
         guesses = [self._guess(name, *units.get(name, ("", "", True))) for name in order]
         if "kind" not in self._found and self._found.get("name") and "kernel" in self._found["name"][0].head.key:
             guesses.append(Guess("kind", Cell(constant="kernel"), "the heading of the names is about kernels"))
-        elif "kind" not in self._found and (words := self._host_words()):
+        elif "kind" not in self._found and (words := self._words_of_time(_OF_DEVICE - {"device"})):
+            guesses.append(Guess("kind", Cell(constant="kernel"), f"the heading of its time says {words}", sure=False))
+        elif "kind" not in self._found and (words := self._words_of_time(_OF_HOST)):
             guesses.append(Guess("kind", Cell(constant="op"), f"the heading of its time says {words}", sure=False))
         lacks = ""
         if "name" not in self._found:
@@ -203,10 +215,10 @@ class _Guesses:
         reason = "by its heading" if by_heading else "by its cells"
         return Guess(name, Cell(column.name, unit), f"{reason}; {why}" if why else reason, sure and by_heading)
 
-    def _host_words(self) -> str:
-        """The words about the host in the heading of the time that the work took; '' for none."""
+    def _words_of_time(self, words: frozenset[str]) -> str:
+        """Those of some words that are in the heading of the time that the work took; '' for none."""
         time = next((self._found[name][0] for name in ("dur", "value", "total", "avg") if name in self._found), None)
-        return " and ".join(sorted(set(time.head.key.split()) & _OF_HOST)) if time else ""
+        return " and ".join(sorted(set(time.head.key.split()) & words)) if time else ""
 
     def _free(self) -> list[_Column]:
         taken = {column.name for column, _ in self._found.values()}
@@ -223,6 +235,8 @@ class _Guesses:
     def _can_be(self, name: str, column: _Column) -> bool:
         if name in ("start", "end"):
             return column.is_number or column.is_date
+        if name in PLACES and is_time(column.below or column.head.unit):
+            return False  # gpu_ms is a time of the GPU, not its number
         if name == "name":
             return not column.is_number and not column.is_date and bool(column.values)
         if name == "kind":
@@ -293,6 +307,8 @@ class _Guesses:
         """The unit of times that the table doesn't state."""
         if name == "start" and (unit := _epoch_unit(self._found[name][0].numbers)) and not self._are_ns():
             return unit, f"as {unit} these are dates of this century; clock=unix, if that is so", False
+        if name == "start" and (longer := self._unit_without_overlaps(found)):
+            return longer
         other = next((self._word(it) for it in ("start", "dur", "end", *FIGURES) if it in found and self._word(it)), "")
         if not other and name != "start" and "start" in found and found["start"][0] not in ("", ISO):
             other = found["start"][0]
@@ -301,6 +317,25 @@ class _Guesses:
         if self._are_ns():
             return "ns", f"no unit is stated anywhere: whole numbers, no duration below {_LONG}, may be ns", False
         return "us", "no unit is stated anywhere: us is a guess", False
+
+    def _unit_without_overlaps(self, found: dict[str, tuple[str, str, bool]]) -> tuple[str, str, bool] | None:
+        """A longer unit of starts than that of durations, where in the latter most rows would overlap with the next."""
+        if "dur" not in found or not (unit := self._word("dur")):
+            return None
+        dur = self._found["dur"][0]
+        starts, durations = self._found["start"][0].numbers, dur.numbers
+        if len(starts) < 3 or len(starts) != len(durations):
+            return None
+        rows = sorted(zip(starts, durations, strict=True))
+        pairs = [(after[0] - before[0], before[1]) for before, after in pairwise(rows)]
+        scale = TIME_NS[unit if unit in TIME_NS else unit.lower()]
+        for longer in ("ns", "us", "ms", "s"):
+            times = TIME_NS[longer] / scale
+            if times >= 1 and sum(gap * times < length for gap, length in pairs) * 5 <= len(pairs):
+                as_others = times == 1
+                why = f"{longer} as the other times" if as_others else f"{longer}, since in {unit} rows overlap"
+                return longer, f"no unit is stated: {why}", False
+        return None
 
     def _are_ns(self) -> bool:
         """Whether times are whole numbers and no duration is as short as kernels are in us."""

@@ -21,6 +21,7 @@ from ktrace.model.batch import POINT_KINDS, SLICE_KINDS
 from ktrace.model.json_text import NOT_JSON
 
 from .json_lines import Record, paths_in
+from .printed import columns_of, first_printed, head_cells
 
 #: How many columns a message lists.
 _SHOWN = 24
@@ -125,16 +126,20 @@ _LINES, _OBJECTS = 400, 200
 
 @dataclass(frozen=True)
 class Head:
-    """The columns of a table: their names, the line of the headings, the dialect; None for JSON lines."""
+    """The columns of a table: their names, the line of the headings, the dialect; None for JSON lines.
+
+    `printed` are the cells of the first rows, by columns, if the table is printed rather than separated.
+    """
 
     columns: tuple[str, ...]
     line: int
     dialect: Dialect | None
+    printed: tuple[tuple[str, ...], ...] = ()
 
     @property
     def where(self) -> str:
         """The place of the columns, for messages."""
-        return f"line {self.line}" if self.dialect else "its first objects"
+        return f"line {self.line}" if self.dialect or self.printed else "its first objects"
 
 
 def is_json(sample: Sample) -> bool:
@@ -182,9 +187,18 @@ def head_for(mapping: ColumnMap, sample: Sample, path: str) -> Head:
             score = _count_found(mapping, cells) if len(cells) > 1 else 0
             if len(cells) > 1 and (best is None or score > best[0]):
                 best = score, Head(tuple(cells), number, Dialect(separator, False))
+    if (best is None or not best[0]) and (printed := _printed(sample)):
+        return printed
     if best is None:
         raise no_table(path)
     return best[1]
+
+
+def _printed(sample: Sample) -> Head | None:
+    """The columns of the first table that is printed: Markdown, a box, columns of fixed width."""
+    if not (found := first_printed(sample)):
+        return None
+    return Head(columns_of(found[0].headings), found[0].line, None, tuple(head_cells(found)))
 
 
 def no_table(path: str) -> InputError:
@@ -192,7 +206,7 @@ def no_table(path: str) -> InputError:
     return InputError(
         "has no table that a mapping could describe",
         path=path,
-        expected="headings and rows separated by commas, tabs or semicolons, or a JSON object in each line",
+        expected="headings above rows, separated (CSV, TSV) or printed, or a JSON object in each line",
         remedy="ktrace info FILE shows what it is",
     )
 
@@ -211,7 +225,7 @@ def first_table(sample: Sample) -> Head | None:
             if len(cells) > 1 and len(words) == len(cells) and len(below) == len(cells):
                 spaced = separator != "\t" and f"{separator} " in line
                 return Head(tuple(cells), number, Dialect(separator, spaced))
-    return None
+    return _printed(sample)
 
 
 def _cells(line: str, separator: str) -> list[str]:

@@ -13,6 +13,7 @@ from ktrace.model.batch import Batch
 
 from .heads import Fields, Head, head_for, no_column, resolved
 from .json_lines import JsonLines
+from .printed import columns_of, printed_blocks
 from .rows import MappedRows
 
 
@@ -24,11 +25,12 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     if isinstance(missing, str):
         raise no_column(mapping, missing, head.columns, source.path, head.where)
     rows = MappedRows(mapping, conversion, source.path)
-    yield from (
-        _tables(source, conversion, mapping, rows)
-        if head.dialect
-        else _objects(source, conversion, head, missing, rows)
-    )
+    if head.dialect:
+        yield from _tables(source, conversion, mapping, rows)
+    elif head.printed:
+        yield from _printed(source, conversion, mapping, rows)
+    else:
+        yield from _objects(source, conversion, head, missing, rows)
     yield from rows.facts()
 
 
@@ -65,6 +67,18 @@ def _tables(source: Source, conversion: Conversion, mapping: ColumnMap, rows: Ma
                 yield batch
         elif fields is not None:
             blocks.skip("bad-record", "hasn't a cell for each heading")
+
+
+def _printed(source: Source, conversion: Conversion, mapping: ColumnMap, rows: MappedRows) -> Iterator[Batch]:
+    """Yields the rows of all printed tables that have the columns of the mapping."""
+
+    def has_columns(names: Sequence[str]) -> bool:
+        return not isinstance(resolved(mapping, names), str)
+
+    for table, block in printed_blocks(source, conversion, has_columns):
+        found = resolved(mapping, columns_of(table.headings), [head.unit for head in table.headings])
+        if isinstance(found, Fields) and (batch := rows.batch(block, found, table.ordinal)):
+            yield batch
 
 
 def _objects(source: Source, conversion: Conversion, head: Head, fields: Fields, rows: MappedRows) -> Iterator[Batch]:

@@ -37,7 +37,7 @@ from ktrace.kit.text.headings import heading
 from ktrace.kit.text.json_items import CHUNK, TextWindow
 from ktrace.kit.text.layouts import Delimited
 from ktrace.kit.text.lines import LineAccount
-from ktrace.kit.text.tables import REFUSED, Recogniser, Row, Table, Text
+from ktrace.kit.text.tables import REFUSED, Below, Recogniser, Row, Table, Text
 from ktrace.kit.text.titles import Title
 from ktrace.kit.trace_json.repair import shallow
 from ktrace.model.json_text import deeper_stack, refuse_deep
@@ -113,7 +113,7 @@ def json_tables(
                 keys = [key for key, _ in pairs]
                 if table is None or keys != [head.text for head in table.headings]:
                     headings = tuple(heading(key) for key in keys)
-                    fields = columns_of(headings, ())
+                    fields = columns_of(headings, Below())
                     table = Table(tables, number, (), Delimited("commas"), headings, fields)
                     tables += 1
                     if fields is not None:
@@ -335,7 +335,7 @@ def html_tables(
             yield Text(number, cells[0], path)
         elif kind == "headings":
             headings = tuple(map(heading, cells))
-            fields = columns_of(headings, ())
+            fields = columns_of(headings, Below())
             table = Table(tables, number, path, Delimited("commas"), headings, fields)
             tables += 1
             if fields is None:

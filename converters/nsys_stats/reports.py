@@ -245,8 +245,8 @@ def memory_columns_of(headings: Sequence[Heading]) -> Mapping[str, int] | None:
     return MEMORY.match(headings) if keys & {*FAULTS, *_SIZES} else None
 
 
-def columns_of(headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
-    """Returns field -> index of its column, None if the table isn't a report. The `first` row doesn't matter."""
+def columns_of(headings: Sequence[Heading], below: object = None) -> dict[str, int] | None:
+    """Returns field -> index of its column, None if the table isn't a report. The rows `below` don't matter."""
     fields = _trace_columns_of(headings) or COLUMNS.match(headings)
     if fields is None:
         fields = memory_columns_of(headings)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +44,15 @@ EARLY = 1 << 16
 
 #: Characters of a text whose lines are looked at for a message.
 _SHOWN = 8192
+
+#: Lines with equally many separators that are called a table.
+_ALIKE = 6
+
+#: The format that reads tables without a mapping.
+ANY_TABLE = "table"
+
+#: Documents without anything in them.
+_EMPTY = {"[]": "list", "{}": "object"}
 _KEY = re.compile(r'\s*(?:,\s*)?"((?:[^"\\]|\\.){0,1000})"\s*:\s*')
 
 _EXPECTED = "one of the formats that `ktrace formats` lists"
@@ -231,6 +242,13 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
             expected="a whole, unencrypted database",
             remedy="copy or export it again, or try sqlite3 FILE .recover | sqlite3 NEW",
         )
+    if sample.whole and (what := _EMPTY.get("".join((sample.text or "").split()))):
+        return InputError(
+            f"is empty: a JSON {what} without anything in it",
+            path=source.path,
+            expected="a trace with records",
+            remedy="check the command that wrote it: the program may have recorded nothing",
+        )
     known = next((match for match in near if match.remedy), None)
     if known:
         return UnknownFormat(known.reason, path=source.path, expected=_EXPECTED, remedy=known.remedy)
@@ -238,9 +256,24 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
     nearest = "\n    ".join(["; nearest:", *lines]) if lines else ""
     nearest = f" ({_seen(sample)}){nearest}"
     remedy = "name the format with --from, if it is one of them"
-    if any(match.format == MAPPED for match in near):
-        remedy += f"; ktrace map {source.path} shows how a table with these columns could be read"
+    lacks, command = _by_mapping(source, sample, {match.format for match in near})
+    nearest += f"; ktrace map finds that {lacks}" if lacks else ""
+    remedy = f"{command}; or {remedy}" if command else remedy
     return UnknownFormat("no format knows this input" + nearest, path=source.path, expected=_EXPECTED, remedy=remedy)
+
+
+def _by_mapping(source: Source, sample: Sample, near: AbstractSet[str]) -> tuple[str, str]:
+    """What a table lacks for a mapping of its columns, or the command that shows one; both '' without a table."""
+    if not near & {MAPPED, ANY_TABLE}:
+        return "", ""
+    try:
+        proposal = by_name(MAPPED).function("propose")(sample, source.path)
+    except InputError:
+        return "", ""
+    if proposal.lacks:
+        return proposal.lacks, ""
+    path = shlex.quote(source.path)
+    return "", f"ktrace map {path} shows how a table with these columns could be read, and the command that does it"
 
 
 def _seen(sample: Sample) -> str:
@@ -254,12 +287,15 @@ def _seen(sample: Sample) -> str:
     if sample.is_json and (keys := _keys(sample.text)):
         what = "a JSON list of objects" if sample.text.lstrip().startswith("[") else "a JSON object"
         return f"{what} with {_listed('keys', keys)}"
-    lines = [line for line in sample.text[:_SHOWN].splitlines() if line.strip()][:2]
+    lines = [line for line in sample.text[:_SHOWN].splitlines() if line.strip()][:_ALIKE]
     for mark, name in (("\t", "tabs"), (",", "commas"), (";", "semicolons")):
-        if len(lines) == 2 and lines[0].count(mark) == lines[1].count(mark) > 0:
+        counts = {line.count(mark) for line in lines if '"' not in line}
+        is_prose = mark == "," and counts == {1} and any(", " in line for line in lines)
+        if len(lines) > 1 and len(counts) == 1 and min(counts) > 0 and not is_prose:
             cells = [cell.strip().strip('"') for cell in lines[0].split(mark)]
             return f"a table separated by {name} with {_listed('headings', cells)}"
-    return f"a text that begins with {lines[0].strip()[:60]!r}" if lines else "a text of blank lines"
+    shown = " and ".join(repr(line.strip()[:60]) for line in lines[:2])
+    return f"a text that begins with {shown}" if lines else "a text of blank lines"
 
 
 def _listed(what: str, names: list[str]) -> str:

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+import ktrace
 import ktrace.input.detection
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat, UsageError
 from ktrace.input.detection import by_name, choose, detect, detect_sample
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample, Source
+from ktrace.pipeline.propose import propose
 
 
 def fake(name: str, match: Match | None) -> Any:
@@ -81,7 +83,8 @@ SEEN: dict[str, tuple[bytes, str]] = {
     "a list": (b'[{"loss": 1, "lr": 2}, {"other": 3}]', "a JSON list of objects with the keys loss, lr"),
     "deep": (b'{"a": ' + b"[" * 100_000, "a JSON object with the key a"),
     "a table": (b"colour,price\nred,3\n", "a table separated by commas with the headings colour, price"),
-    "a sentence": (b"red, green\nand blue\n", "a text that begins with 'red, green'"),
+    "a sentence": (b"red, green\nand blue\n", "a text that begins with 'red, green' and 'and blue'"),
+    "prose": (b"a, b\nc, d\n", "a text that begins with 'a, b' and 'c, d'"),
     "a terminal": (b"\x1b[31mred\n", r"a text that begins with '\x1b[31mred'"),
     "bytes": (bytes(range(256)), "binary data that begins with the bytes 00 01 02 03 04 05 06 07"),
     "blanks": (b" \n\n", "a text of blank lines"),
@@ -97,6 +100,46 @@ def test_an_unknown_input_says_what_was_seen(tmp_path: Path, name: str) -> None:
     first = caught.value.what.splitlines()[0]
     assert first.startswith("no format knows this input (")
     assert seen + ")" in first
+
+
+@pytest.mark.parametrize(("text", "what"), [("[]", "list"), ("{ }\n", "object"), ("[\n]\n", "list")])
+def test_an_empty_document_is_called_empty(tmp_path: Path, text: str, what: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(InputError) as caught:
+        choose(Source(str(tmp_path / "x.json")))
+    assert caught.value.what == f"is empty: a JSON {what} without anything in it"
+    assert "--from" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("| Kernel | Calls | Duration |\n|---|---|---|\n| a | 3 | 4 |\n", "has names, but no unit of time"),
+        ("| Name | Count |\n|---|---|\n| a | 3 |\n", "has names, but no unit of time"),
+        ("Kernel  Calls  Duration\na           3         4\n", "has names, but no unit of time"),
+        ("kernel,count,wait_us\ngemm,3,4\n", "has names, but no time of their own: 'wait_us' is none"),
+    ],
+)
+def test_a_table_is_refused_for_what_it_lacks_with_the_command_that_reads_it(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(text)
+    with pytest.raises(UnknownFormat) as caught:
+        choose(Source(str(path)))
+    assert f"table: the table in line 1 {says}" in caught.value.what
+    assert caught.value.remedy and caught.value.remedy.startswith(f"ktrace map {path} shows")
+    proposal = propose(str(path))
+    assert not proposal.lacks and ktrace.read(path, map=proposal.mapping().text()).summaries.name.tolist() != []
+
+
+def test_a_mapping_isn_t_proposed_where_there_can_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a":"x"}\n{"a":"y"}\n')
+    with pytest.raises(UnknownFormat) as caught:
+        choose(Source(str(path)))
+    assert "no column has starts, and none has figures" in caught.value.what
+    assert "ktrace map" not in (caught.value.remedy or "")
 
 
 def test_a_near_miss_is_named(tmp_path: Path) -> None:

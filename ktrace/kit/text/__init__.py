@@ -1,8 +1,10 @@
 """Text, line by line: for logs and for tables small enough to read whole.
 
 lines               the lines of a source, and their account: each is used, structure or skipped
-tables              tables anywhere in a text, a `Row` at a time: `layouts` splits rows into cells (pipes, tabs, fixed
-                    width), `titles` finds the titles above a table, and for probes the lines with telling words
+tables              tables anywhere in a text, a `Row` at a time: `candidates` reads a line as headings, with those
+                    below it; `layouts` splits rows into cells (pipes, tabs, fixed width), `markup` those of HTML,
+                    LaTeX and wikis, `wrapped` joins rows of several lines; `titles` finds the titles above a table,
+                    and for probes the lines with telling words
 headings            headings and their units as fields of the model, the figures in a row's cells; those of CSV tables
 numbers             one printed number and its unit, exactly; whether a file writes 2,5 or 2.5
 states              states of devices that are read now and then, as ranges

@@ -22,7 +22,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from .numbers import BYTES, TIME_NS, Quantity, is_missing, nanoseconds, quantity
+from .numbers import BYTES, TIME_NS, Quantity, is_missing, nanoseconds, quantity, without_groups
 
 #: Fields with figures in the unit of the row, named as the columns of a summary.
 FIGURES = ("total", "value", "avg", "median", "min", "max", "stddev", "p95", "p99")
@@ -71,8 +71,31 @@ _SIZES = r"[KMGT]i?B|[KMG]Bi|[KMGT]?bytes?|B"
 TIME_WORDS = r"[nuµμm]?s|[num]?secs?|[a-z]{0,8}seconds?"
 #: Units in a heading, or in a row of units below the headings.
 UNIT = re.compile(rf"%|{TIME_WORDS}|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
+#: Types of columns as polars, pandas, Arrow and DuckDB name them.
+TYPE = (
+    r"str|string|object|category|cat|enum|bool|boolean|u?int(?:8|16|32|64|128)?|[iu](?:8|16|32|64|128)|f(?:32|64)|"
+    r"float(?:16|32|64)?|double|real|decimal(?:[(\[][\d, ]*[)\]])?|varchar|text|u?(?:tiny|small|big|huge)int|u?integer|"
+    r"date|time|datetime(?:\[[^\]]*\])?|timestamp(?:_\w+)?|duration(?:\[[^\]]*\])?|interval|uuid|null"
+)
+_TYPES = re.compile(rf"(?:{TYPE})", re.IGNORECASE)
 _BRACKETED = re.compile(r"(.*?)[(\[]([^()\[\]]+)[)\]]")
 _SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|[a-z]{0,8}seconds?)", re.IGNORECASE)
+_ENGLISH = re.compile(rf"(.{{0,100}}[^\s_])(?:[\s_]in[\s_]|, ?|: ?)({TIME_WORDS})", re.IGNORECASE)
+_QUOTIENT = re.compile(
+    r"(.{0,100}(?:time|dur|duration|latency|elapsed|total|sum|avg|average|mean|median|min|max|start|end))"
+    rf" ?/ ?({TIME_WORDS})",
+    re.IGNORECASE,
+)
+_ALONE_PER = re.compile(r"(ns|us|µs|μs|ms)(?: ?/ ?|[\s_]per[\s_])([a-z]{1,20})", re.IGNORECASE)
+_INNER = re.compile(r"(.{0,60}[^\s_])[\s_](ns|us|µs|μs|ms|msec|usec)[\s_](.{1,40})", re.IGNORECASE)
+_LEADING = re.compile(
+    r"(ns|us|µs|μs|ms)[\s_]((?:avg|average|mean|median|min|max|total|sum|p\d\d|time).{0,40})", re.IGNORECASE
+)
+_SECONDS = re.compile(r"(.{0,60}(?:time|duration|elapsed|latency))[\s_](s)", re.IGNORECASE)
+_ALONE = re.compile(r"ns|us|µs|μs|ms|[num]?secs?|(?:nano|micro|milli)?seconds", re.IGNORECASE)
+_PER = re.compile(rf"(?:in\s+)?({TIME_WORDS})(?:\s*/\s*|\s+per\s+)([a-z]+)|in\s+({TIME_WORDS})", re.IGNORECASE)
+#: What a program that knows the type of a column adds to its heading: `Total (us) (f64)`.
+_TYPED = re.compile(rf"(.{{0,100}}\S) ?\((?:{TYPE})\)")
 _SINCE = re.compile(r"(ns|us|µs|μs|ms|s)[\s_](since[\s_]start)", re.IGNORECASE)
 _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
 _GREATEST_EXPONENT = 300
@@ -100,15 +123,29 @@ class Heading:
 def heading(text: str) -> Heading:
     """Splits a heading into its name and its unit."""
     text = text.strip().strip('"').strip()
+    if found := _TYPED.fullmatch(text):
+        text = found.group(1)
     if found := _BRACKETED.fullmatch(text):
         name, unit = found.group(1).rstrip(), found.group(2).strip()
         if UNIT.fullmatch(unit):
             return Heading(text, name, unit)
+        if per := _PER.fullmatch(unit):
+            return Heading(text, f"{name} per {per[2]}" if per[2] else name, (per[1] or per[3]).lower())
+    if _ALONE.fullmatch(text):
+        return Heading(text, "", text.lower())
+    if found := _ENGLISH.fullmatch(text) or _QUOTIENT.fullmatch(text):
+        return Heading(text, found.group(1), found.group(2).lower())
     if "%" in text:
         return Heading(text, text.replace("%", " ").strip(), "%")
     if found := _SINCE.fullmatch(text):
         return Heading(text, found.group(2), found.group(1).lower())
-    for pattern in (_SUFFIXED, _CAMEL):
+    if found := _ALONE_PER.fullmatch(text):
+        return Heading(text, f"per {found[2]}", found[1].lower())
+    if found := _LEADING.fullmatch(text):
+        return Heading(text, found[2], found[1].lower())
+    if found := _INNER.fullmatch(text):
+        return Heading(text, f"{found[1]} {found[3]}", found[2].lower())
+    for pattern in (_SUFFIXED, _CAMEL, _SECONDS):
         if found := pattern.fullmatch(text):
             return Heading(text, found.group(1), found.group(2).lower())
     return Heading(text, text, "")
@@ -143,10 +180,10 @@ class Columns:
         fields = (need.split("|") for need in self.required)
         return [frozenset(name for field in need for name in self.spellings[field]) for need in fields]
 
-    def match(self, headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
+    def match(self, headings: Sequence[Heading], below: object = None) -> dict[str, int] | None:
         """Returns field -> index of its column; None if a required field has no column.
 
-        `first`, the first row, is ignored. It is there so that `read_tables` can take this method as its `recognise`.
+        `below`, the rows, is ignored. It is there so that `read_tables` can take this method as its `recognise`.
         """
         free: dict[str, int] = {}
         for index, head in enumerate(headings):
@@ -189,6 +226,8 @@ def read_figures(
     """
     in_headings = (headings[fields[field]].unit for field in FIGURES if field in fields)
     common = next(filter(None, in_headings), unit)
+    if "unit" in fields:
+        common = unit_of(cells[fields["unit"]]) or common
     field_of = {index: field for field, index in fields.items()}
     columns: dict[str, Any] = {}
     args: dict[str, Any] = {}
@@ -197,19 +236,19 @@ def read_figures(
         field = field_of.get(index, "")
         if is_missing(cell) or (field and field not in MEASURED):
             continue
-        figure = cell_quantity(cell) if field else None
-        if figure and field == "percent" and figure.unit in ("", "%"):
-            columns["percent"] = float(figure.number)
+        read = figure(cell) if field else None
+        if read and field == "percent" and read.unit in ("", "%"):
+            columns["percent"] = float(read.number)
         elif (
-            figure
-            and field == "count"
-            and not figure.unit
-            and (count := as_int64(figure.number)) is not None
-            and count >= 0
+            read and field == "count" and not read.unit and (count := as_int64(read.number)) is not None and count >= 0
         ):
             columns["count"] = count
-        elif figure and field in FIGURES:
-            measured[field] = Quantity(figure.number, figure.unit or head.unit or common)
+        elif read and field in FIGURES:
+            measured[field] = Quantity(read.number, read.unit or head.unit or common)
+            if read is not (plainly := cell_quantity(cell)) and read != plainly:
+                args[own_key(args, head)] = cell.strip()
+                if field == "total" and "percent" not in fields and (share := share_in(cell)) is not None:
+                    columns["percent"] = share
         else:
             args[own_key(args, head)] = plain(cell, head)
     base, figures = _in_one_unit(measured)
@@ -248,6 +287,75 @@ def cell_quantity(cell: str) -> Quantity | None:
     )
 
 
+_NUMBER = r"[+-]?(?:\d[\d,._'’]*|\.\d+)(?:[eE][+-]?\d+)?"
+_SPREAD = re.compile(r" ?(?:±|\+/-|\+-) ?")
+_DEVIATION = re.compile(rf"{_NUMBER} ?%?")
+_ABOUT = re.compile(r"^(?:[~≈≃∼<>≤≥]=?|about|approx\.?|ca\.)\s{0,4}(?=[\d.+-])")
+_REMARK = re.compile(r" ?(?:\([^()]{0,60}\)|\[[^\[\]]{0,60}\]|[*†‡§¹²³^!↑↓▲▼⬆⬇✓]{1,8})$")
+_ARROW = re.compile(r"\s{0,4}(?:→|->|=>|⟶)\s{0,4}")
+_RATE = re.compile(rf"({_NUMBER}\s{{0,4}}(?:{TIME_WORDS}))\s{{0,4}}(?:/|per)\s{{0,4}}[A-Za-z]+", re.IGNORECASE)
+_PART = re.compile(
+    r"(\d+(?:\.\d+)?)\s{0,4}(d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|ms|us|µs|μs|ns)(?![A-Za-z])\s{0,4}"
+)
+_CLOCK = re.compile(r"(?:(\d+):)?(\d+):([0-5]\d(?:\.\d+)?)")
+_MINUTES = re.compile(r"\d ?(?:d|h|hours?|hrs?|m|mins?|minutes?)(?![A-Za-z])")
+_LONG_UNITS = {"d": 86_400, "h": 3600, "m": 60}
+_PERCENT = re.compile(rf"[(\[]\s{{0,4}}({_NUMBER})\s{{0,4}}%\s{{0,4}}[)\]]\s{{0,4}}$")
+
+
+@lru_cache(maxsize=16_384)
+def figure(cell: str) -> Quantity | None:
+    """Returns the figure in a cell that may have more than a number and a unit; None for other text.
+
+    `100 ± 1 ms`, `12 (30%)`, `~3`, `<0.01`, `1.5*`, `1.5 ms/iter` have the figure alone, `1.5 → 1.2` the last one,
+    and `1m 20s` and `1:20.500` are seconds. Figures in groups, such as 1 234 567 and 1'234.5, are read, too.
+    """
+    text = cell.strip()
+    if found := cell_quantity(cell):
+        rate = _RATE.fullmatch(text) if "/" in found.unit else None
+        return cell_quantity(rate.group(1)) if rate else (found.unit and _long_time(text)) or found
+    if len(text) > 80 or not any(char.isdigit() for char in text):
+        return None
+    text = without_groups(_ARROW.split(text)[-1])
+    before, *spread = _SPREAD.split(text, maxsplit=1)
+    if spread and not before[-1:].isalpha():
+        before += _DEVIATION.sub("", spread[0], count=1)
+    text = _ABOUT.sub("", before).strip()
+    while (bare := _REMARK.sub("", text)) != text and bare:
+        text = bare
+    if rate := _RATE.fullmatch(text):
+        text = rate.group(1)
+    return cell_quantity(text) or _long_time(text)
+
+
+def _long_time(text: str) -> Quantity | None:
+    """The seconds of a time with minutes: `1m 20s`, `2.5 min`, `1:20.500`, `1:02:03`."""
+    if (clock := _CLOCK.fullmatch(text)) and (clock[1] or "." in text):
+        return Quantity(Decimal(clock[1] or 0) * 3600 + Decimal(clock[2]) * 60 + Decimal(clock[3]), "s")
+    if not _MINUTES.search(text):
+        return None
+    parts, at = [], 0
+    while found := _PART.match(text, at):
+        parts.append((Decimal(found[1]), found[2]))
+        at = found.end()
+    if not parts or at < len(text) or (len(parts) == 1 and parts[0][1] == "m"):
+        return None
+    seconds = [
+        number * _LONG_UNITS[unit[0]]
+        if unit[0] in "dh" or unit in ("m", "min", "mins", "minute", "minutes")
+        else number * TIME_NS[unit] / TIME_NS["s"]
+        for number, unit in parts
+    ]
+    return Quantity(sum(seconds, Decimal(0)), "s")
+
+
+def share_in(cell: str) -> float | None:
+    """Returns the share that a cell has in brackets after its figure, in percent: 30 for `12 ms (30%)`."""
+    found = _PERCENT.search(cell)
+    inner = cell_quantity(found.group(1)) if found and cell[: found.start()].strip() else None
+    return float(inner.number) if inner else None
+
+
 def as_int64(number: Decimal) -> int | None:
     """Returns the number as an int64; None if it isn't a whole number or is too large."""
     if not number.is_finite() or abs(number) >= 1 << 63 or number != number.to_integral_value():
@@ -258,6 +366,12 @@ def as_int64(number: Decimal) -> int | None:
 def is_total(name: str) -> bool:
     """Whether a row's name says that it is the sum of the others."""
     return name.strip().rstrip(":").casefold() in _TOTALS
+
+
+def are_types(cells: Iterable[str]) -> bool:
+    """Whether a row contains the types of the columns, as polars and DuckDB print below headings."""
+    words = [cell.strip() for cell in cells if cell.strip()]
+    return len(words) > 1 and all(_TYPES.fullmatch(word) for word in words)
 
 
 def are_units(cells: Iterable[str]) -> bool:
@@ -272,6 +386,41 @@ def with_units(headings: Sequence[Heading], units: Sequence[str]) -> tuple[Headi
     return tuple(
         replace(head, text=f"{head.text} ({unit})", unit=unit) if unit and not head.unit else head
         for head, unit in zip(headings, padded, strict=False)
+    )
+
+
+def unit_of(text: str) -> str:
+    """Returns the unit that a cell of a column of units names, '' for none."""
+    text = text.strip().strip("()[]")
+    return text if UNIT.fullmatch(text) else ""
+
+
+_UNIT_IN = re.compile(
+    rf"[(\[](?:(?:all )?(?:times?|durations?|units?|values?)?(?: are)?(?: in|:)? ?)({TIME_WORDS})[)\]]|"
+    rf"\b(?:times?|durations?|latenc(?:y|ies)|units?|values?|figures?|measured|given|shown|reported)\b[^.\n]{{0,40}}?"
+    rf"(?: in|:|=) ?({TIME_WORDS})(?![\w/])",
+    re.IGNORECASE,
+)
+#: Words of headings that name times, which a title above the table may state the unit of.
+_OF_TIME = frozenset(
+    ("time", "duration", "dur", "elapsed", "latency", "total", "sum", "avg", "average", "mean", "median", "min", "max")
+)
+
+
+def unit_in(text: str) -> str:
+    """Returns the unit of times that a title above a table states, ms for `Kernel times (ms)`; '' for none."""
+    found = _UNIT_IN.search(text[:200])
+    unit = (found[1] or found[2]).lower() if found else ""
+    return unit if is_time(unit) else ""
+
+
+def with_unit_of_all(headings: Sequence[Heading], unit: str) -> tuple[Heading, ...]:
+    """Adds the unit of a table to the headings of times."""
+    return tuple(
+        replace(head, text=f"{head.text} ({unit})", unit=unit)
+        if not head.unit and _OF_TIME & set(head.key.split())
+        else head
+        for head in headings
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -26,9 +26,6 @@ DELIMITERS = {"tabs": "\t", "semicolons": ";", "commas": ","}
 #: A line longer than this isn't a line of headings. (The longest seen has 1,300 characters.)
 LONGEST_HEADER = 16_384
 
-#: What headings never contain: a time of day, a key of JSON.
-_NO_HEADINGS = re.compile(r"\d\d:\d\d|\"\s*:\s")
-
 #: Characters that draw horizontal lines, in addition to `-` and `=`.
 _DRAWN = "─━═┄┅┈┉╌╍⎺⎻⎼⎽‾"
 #: Characters for the corners, crossings and sides of a box.
@@ -37,18 +34,15 @@ BOX = "\u2500-\u257f⎺-⎽‾"
 _RULE = re.compile(rf"(?=.*?[=\-{_DRAWN}]{{2}})[\s|+:=\-{BOX}]+")
 _RUN = re.compile(rf"[=\-{_DRAWN}]+")
 _PIPE = re.compile(r"(?<!\\)\|")
-_SIDE = re.compile(r"[│┃║]")
+SIDES = "│┃║┆┇┊┋╎╏"
+_SIDE = re.compile(f"[{SIDES}]")
+#: What a line of a table begins with that has a side: a side, or the corner or crossing of a rule.
+_EDGE = re.compile(rf"\s*(?![{_DRAWN}╶╴╺╸╼╾])[|+{BOX}]")
 #: A figure in a line whose blanks don't separate cells: a number, perhaps with a unit, or a sign for "no number".
 _UNIT = re.compile(r"%|[nuµμm]?s|[KMGT]?i?B")
 _NUMBER = re.compile(r"[+-]?\d[\d.,]*(?:e[+-]?\d+)?|-|N/A")
 _FIGURE = re.compile(rf"[+-]?\d[\d.,]*(?:e[+-]?\d+)?(?: ?(?:{_UNIT.pattern})(?=\s|$))?|-|N/A")
 _PLAIN_WORD = re.compile(r"\S+")
-#: A heading in a line whose blanks don't separate cells: a known one of two words, else one word; and its unit.
-_WORDS = re.compile(
-    r"(?:(?:total|avg|min|max) time|num calls|kernel name|\S+)(?: ?[(\[][^()\[\]]*[)\]])?", re.IGNORECASE
-)
-_MOST_WORDS = 24
-_TOP = re.compile(r"\s*[+┌┏╔╭]")
 _CHUNK = re.compile(r"\S+(?: \S+)*")
 
 
@@ -85,7 +79,7 @@ class Pipes:
 
     def split(self, text: str) -> list[str] | None:
         if self.cuts and len(text) > self.cuts[-1] and all(text[cut] == "|" for cut in self.cuts):
-            return [text[begin + 1 : end] for begin, end in pairwise(self.cuts)]
+            return [_plain(text[begin + 1 : end]) for begin, end in pairwise(self.cuts)]
         pieces = (_SIDE if self.boxed else _PIPE).split(text.strip())
         if len(pieces) < 2:
             return None
@@ -98,11 +92,17 @@ class Pipes:
     @property
     def ends(self) -> str:
         """The characters that end a closed line."""
-        return "│┃║" if self.boxed else "|"
+        return SIDES if self.boxed else "|"
+
+
+#: How Textile aligns a cell or marks it as a heading.
+_ALIGNED = re.compile(r"(?:_|[<>=])\.\s+")
 
 
 def _plain(piece: str) -> str:
-    """Removes `**` or backticks around the whole piece."""
+    """Removes `**` or backticks around the whole piece, and Textile's marks at its begin."""
+    if found := _ALIGNED.match(piece):
+        piece = " " * found.end() + piece[found.end() :]
     cell = piece.strip()
     for mark in ("**", "`"):
         inner = cell[len(mark) : -len(mark)]
@@ -144,13 +144,17 @@ class Dashes:
     explicit: bool = False
 
     def split(self, text: str) -> list[str] | None:
+        pieces = self.place(text)
+        return pieces if sum(bool(piece.strip()) for piece in pieces) > 1 else None
+
+    def place(self, text: str) -> list[str]:
+        """The pieces of any line, also of one with a single cell."""
         pieces, begin = [], 0
         for (_, end), (start, stop) in zip(self.runs, self.runs[1:], strict=False):
             cut = _cut(text, begin, end, start, stop)
             pieces.append(text[begin:cut])
             begin = cut
-        pieces.append(text[begin:])
-        return pieces if sum(bool(piece.strip()) for piece in pieces) > 1 else None
+        return [*pieces, text[begin:]]
 
 
 def _cut(text: str, begin: int, end: int, start: int, stop: int) -> int:
@@ -182,13 +186,51 @@ class Spaces:
             return None
         if len(chunks) == len(self.spans):
             return [chunk.group() for chunk in chunks]
-        if figures := _by_figures(text, len(self.spans)):
-            return figures
+        return _by_figures(text, len(self.spans)) or self.place(text)
+
+    def place(self, text: str) -> list[str]:
+        """The cells of any line, each below the heading that is nearest."""
         pieces = [""] * len(self.spans)
-        for chunk in chunks:
-            column = max(range(len(self.spans)), key=lambda index: _overlap(chunk.span(), self.spans[index]))
-            pieces[column] = f"{pieces[column]}  {chunk.group()}".strip()
+        for found in _CHUNK.finditer(text):
+            for begin, end in self._parts(text, *found.span()):
+                column = max(range(len(self.spans)), key=lambda index: _overlap((begin, end), self.spans[index]))
+                pieces[column] = f"{pieces[column]}  {text[begin:end]}".strip()
         return pieces
+
+    def _parts(self, text: str, begin: int, end: int) -> list[tuple[int, int]]:
+        """Divides what begins right below a heading where, after one blank, it goes on right below the next one."""
+        starts = [start for start, _ in self.spans]
+        if begin not in starts:
+            return [(begin, end)]
+        cuts = [start for start in starts if begin < start < end and text[start - 1] == " "]
+        bounds = [begin, *cuts, end]
+        return [(start, stop - (stop in cuts)) for start, stop in pairwise(bounds)]
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Cells that end below the end of their heading, as those of pandas; `edges` are these ends."""
+
+    edges: tuple[int, ...]
+    name: str = "spaces"
+    joint: str = " "
+    explicit: bool = False
+
+    def split(self, text: str) -> list[str] | None:
+        pieces = self.place(text)
+        return pieces if sum(bool(piece.strip()) for piece in pieces) > 1 else None
+
+    def place(self, text: str) -> list[str]:
+        """The cells of any line."""
+        if any(_is_within(text, edge) for edge in self.edges[:-1]):
+            return [text]
+        bounds = (0, *self.edges[:-1], max(len(text), self.edges[-1]))
+        return [text[begin:end].strip() for begin, end in pairwise(bounds)]
+
+
+def _is_within(text: str, place: int) -> bool:
+    """Whether a word goes on beyond a place."""
+    return not text[place - 1 : place].isspace() and not (text[place : place + 1] or " ").isspace()
 
 
 @dataclass(frozen=True)
@@ -247,70 +289,24 @@ def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int:
     return min(first[1], second[1]) - max(first[0], second[0])
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A line read as headings: the layout, the texts, and whether the line below is a rule.
-
-    `lines` is 2 if the headings continue in the next line, because a terminal wrapped them.
-    """
-
-    layout: Layout
-    texts: list[str]
-    ruled: bool
-    lines: int = 1
+def chunks_of(text: str) -> list[re.Match[str]]:
+    """The texts in a line that are at least two blanks apart."""
+    return list(_CHUNK.finditer(text))
 
 
-def candidates(text: str, peek: Callable[[int], str | None]) -> Iterator[Candidate]:
-    """Yields the ways to read a line as the headings of a table, the surest first. `peek(1)` is the line below."""
-    if len(text) > LONGEST_HEADER or _NO_HEADINGS.search(text) or is_rule(text):
-        return
-    below = peek(1) or ""
-    ruled = is_rule(below)
-    if "|" in text:
-        first, last = text.lstrip().startswith("|"), text.rstrip().endswith("|")
-        cuts = [place for place, char in enumerate(below) if char == "+"] if ruled and first and last else []
-        yield from _candidate(Pipes(first, last, cuts=tuple(cuts) if len(cuts) > 2 else ()), text, ruled)
-    if _SIDE.search(text):
-        first, last = (_SIDE.match(end) is not None for end in (text.strip()[:1], text.strip()[-1:]))
-        yield from _candidate(Pipes(first, last, boxed=True), text, ruled)
-    for name, delimiter in DELIMITERS.items():
-        if delimiter in text:
-            yield from _candidate(Delimited(name, quoted=delimiter != "\t" or '"' in text), text, ruled)
-    spans = tuple(chunk.span() for chunk in _CHUNK.finditer(text))
-    yield from _words(text, len(spans), peek)
-    if ruled and not _TOP.match(below):
-        runs = tuple(run.span() for run in _RUN.finditer(below))
-        if len(runs) > 1:
-            yield from _candidate(Dashes(runs), text, True)
-    if len(spans) > 1:
-        yield from _candidate(Spaces(spans), text, ruled)
-        yield from _wrapped(text, below, peek(2) or "")
+def runs_of(rule: str) -> tuple[tuple[int, int], ...]:
+    """Where the runs of dashes in a rule begin and end."""
+    return tuple(run.span() for run in _RUN.finditer(rule))
 
 
-def _candidate(layout: Layout, text: str, ruled: bool) -> Iterator[Candidate]:
-    pieces = layout.split(text)
-    if pieces:
-        yield Candidate(layout, [piece.strip() for piece in pieces], ruled)
+def ends_with_edge(text: str) -> bool:
+    """Whether a line ends with the side, the corner or the crossing of a frame."""
+    return begins_with_edge(text.rstrip()[-1:])
 
 
-def _words(text: str, chunks: int, peek: Callable[[int], str | None]) -> Iterator[Candidate]:
-    """Yields headings that single blanks separate, if the row below has a cell for each."""
-    texts = _WORDS.findall(text)
-    if not max(chunks, 3) < len(texts) <= _MOST_WORDS:
-        return
-    layout, ruled = Words(len(texts)), is_rule(peek(1) or "")
-    if layout.split(peek(1 + ruled) or ""):
-        yield Candidate(layout, texts, ruled)
-
-
-def _wrapped(text: str, below: str, rule: str) -> Iterator[Candidate]:
-    """Yields headings that continue in the next line, above a rule with a run for each."""
-    if is_rule(below) or not below.strip() or not is_rule(rule):
-        return
-    runs = tuple(run.span() for run in _RUN.finditer(rule))
-    texts = _CHUNK.findall(text) + _CHUNK.findall(below)
-    if len(runs) == len(texts):
-        yield Candidate(Dashes(runs), texts, True, lines=2)
+def begins_with_edge(text: str) -> bool:
+    """Whether a line begins with the side, the corner or the crossing of a frame."""
+    return _EDGE.match(text) is not None
 
 
 def is_rule(text: str) -> bool:

@@ -74,6 +74,12 @@ class LineAccount:
         self._decide(lines, "read")
         self._report.used(lines)
 
+    def read(self) -> None:
+        """The line has a row that is counted with others, in a block."""
+        self._report.bytes.own("read", self._size)
+        self._decided, self.owner = True, "read"
+        self._end_skip()
+
     def structure(self, lines: int = 1) -> None:
         """The line is a heading, a rule or blank: it isn't a record."""
         self._decide(lines, "structure")
@@ -106,6 +112,10 @@ class LineAccount:
             self._report.bytes.own("read", -one[2])
             self._skip_bytes(one[1], one[2])
         self._skip(kind, first, last, detail)
+
+    def note(self, kind: str, detail: str) -> None:
+        """Reports an issue at the current line that doesn't change its outcome."""
+        self._report.issue(kind, self.at(), detail, 0)
 
     def _decide(self, lines: int, owner: Owner) -> None:
         deferred, size = (lines, 0) if self._decided else (lines - 1, self._size)

@@ -139,7 +139,13 @@ _CELL = re.compile(r"([+-]?)(\d[\d.,]*)((?:[eE][+-]?\d+)?(?:\s*[^\d\s.,][^\d]{0,
 _GROUPS = {",": re.compile(r"[1-9]\d{0,2}(?:,\d{3})*"), ".": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})*")}
 
 #: A line with a cell that begins with a number with a comma.
-_MAYBE = re.compile(r"(?:^|[\s|;\"│┃║])[+-]?\d[\d.]*,\d")
+_MAYBE = re.compile(r"(?:^|[\s|;\"│┃║┆~≈<])[+-]?\d[\d.]*,\d")
+
+#: Blanks and apostrophes between groups of three digits.
+_GROUPED = re.compile(r"(?<=\d)[\u00a0\u2009\u202f'’ ](?=\d{3}(?!\d))")
+#: A cell with more than a number, and the numbers in it.
+_FIGURE_LIKE = re.compile(r"[~≈<>≤≥]?\s{0,2}[+-]?\d")
+_WITHIN = re.compile(r"(?<![\w.,])\d[\d.]*,\d+(?![\w.,])|(?<![\w.,])\d[\d.]*,\d+(?=[a-zµμ%])")
 
 
 def may_have(lines: Iterable[str]) -> bool:
@@ -150,7 +156,7 @@ def may_have(lines: Iterable[str]) -> bool:
 @lru_cache(maxsize=16_384)
 def separator_in(cell: str) -> str:
     """The decimal separator that a cell implies: "comma", "point", "either" for 1,234, "" if the cell has no clue."""
-    found = _CELL.fullmatch(cell.strip())
+    found = _CELL.fullmatch(without_groups(cell).strip())
     digits = found[2] if found else ""
     last = max(digits.rfind(","), digits.rfind("."))
     if last < 0:
@@ -168,9 +174,17 @@ def separator_in(cell: str) -> str:
     return named[mark]
 
 
+def without_groups(cell: str) -> str:
+    """Returns a number without the blanks or apostrophes between its groups of digits: 1 234,5 and 1'234.5."""
+    return _GROUPED.sub("", cell) if cell.strip()[:1].isdigit() else cell
+
+
 def with_point(cell: str) -> str:
     """Rewrites a number with a decimal comma: `1.234,5 ms` becomes `1234.5 ms`. Leaves other text as it is."""
+    cell = without_groups(cell)
     found = _CELL.fullmatch(cell.strip())
+    if not found and len(cell) < 80 and _FIGURE_LIKE.match(cell.strip()):
+        return _WITHIN.sub(lambda number: with_point(number.group()), cell)
     if not found:
         return cell
     whole, comma, decimals = found[2].partition(",")

@@ -16,31 +16,61 @@ A format passes a function that recognises its headings, usually `Columns.match`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Protocol
+from functools import cached_property, partial
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Sample
 
-from .headings import FIGURES, MEASURED, Figures, Heading, are_units, cell_quantity, heading, read_figures, with_units
-from .layouts import Candidate, Dashes, Delimited, Layout, Pipes, candidates, is_rule, join_surplus
+from .candidates import Candidate, candidates, framed, unframed
+from .headings import (
+    FIGURES,
+    MEASURED,
+    Figures,
+    Heading,
+    are_types,
+    are_units,
+    figure,
+    heading,
+    is_time,
+    is_total,
+    read_figures,
+    unit_in,
+    with_unit_of_all,
+    with_units,
+)
+from .layouts import Dashes, Delimited, Edges, Layout, Pipes, Spaces, Words, begins_with_edge, is_rule, join_surplus
 from .lines import Line, Lines
+from .markup import Markup, begins_row, is_markup_line, whole_markup
 from .numbers import Evidence, is_missing, may_have, with_point
 from .titles import Title, is_quoted, is_structure, title_of, without_prefix
+from .wrapped import whole_row
 
-#: Recognises a format's tables by their headings and the cells of the first row (none if the table is empty). Returns
-#: field -> index of the column, None for a table of another format.
-Recogniser = Callable[[Sequence[Heading], Sequence[str]], "dict[str, int] | None"]
+#: Recognises a format's tables by their headings and the rows below them. Returns field -> index of the column, None
+#: for a table of another format.
+Recogniser = Callable[[Sequence[Heading], "Below"], "dict[str, int] | None"]
 
 REFUSED = "a table without the required columns"
 
 #: Lines that a cell in quotes may extend over.
 _LONGEST_CELL = 64
 
-#: Lines needed to recognise headings: two of headings, a rule, units, a row, and the line after it.
-_HEADING_LINES = 6
+#: Lines needed to recognise headings: those of headings, rules, units, and some rows.
+_HEADING_LINES = 24
+
+#: Rows below headings that a recogniser sees; lines right below headings that aren't rows.
+EXAMINED_ROWS = 64
+_MOST_BELOW = 4
+
+#: Fields of events whose cells are times.
+TIMES = frozenset(("start", "dur", "end"))
+
+#: Cells of a row that stands for others.
+_DOTS = re.compile(r"(?:\.{2,3}|…|⋮|⋯|·|:)")
 
 #: Lines that are examined for the decimal separator of a file, and by a probe.
 _EXAMINED_LINES = 2_000
@@ -49,7 +79,10 @@ _EXAMINED_BY_PROBES = 100
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its position in the source from 0, the titles above it, its headings, the format's fields."""
+    """A table: its position in the source from 0, the titles above it, its headings, the format's fields.
+
+    `boxed`: a rule is above the headings, so that another one ends the table.
+    """
 
     ordinal: int
     line: int
@@ -57,6 +90,7 @@ class Table:
     layout: Layout
     headings: tuple[Heading, ...]
     fields: dict[str, int] | None
+    boxed: bool = False
 
     @property
     def scope(self) -> list[str]:
@@ -69,20 +103,28 @@ class Table:
         return (self.fields or {}).get("name", 0)
 
     def cells(self, pieces: Sequence[str]) -> list[str]:
-        """Returns the pieces of a row as one cell for each column."""
-        return join_surplus(pieces, len(self.headings), self.name_column, self.layout.joint)
+        """Returns the pieces of a row as one cell for each column.
+
+        Surplus pieces are parts of the name, unless those before them fit the columns as they are.
+        """
+        count = len(self.headings)
+        if len(pieces) > count and self.name_column < count - 1 and isinstance(self.layout, Delimited):
+            cells = [piece.strip() for piece in pieces[:count]]
+            if all(is_missing(cells[index]) or figure(cells[index]) for index in self.measured):
+                return cells
+        return join_surplus(pieces, count, self.name_column, self.layout.joint)
 
     @cached_property
     def measured(self) -> tuple[int, ...]:
         """The columns that should contain numbers: those of figures, else all but the name."""
-        figures = tuple(index for field, index in (self.fields or {}).items() if field in MEASURED)
+        figures = tuple(index for field, index in (self.fields or {}).items() if field in {*MEASURED, *TIMES})
         return figures or tuple(index for index in range(len(self.headings)) if index != self.name_column)
 
     def has_figures(self, pieces: Sequence[str]) -> bool:
         """Whether at least half of the cells that should be numbers are numbers (missing ones not counted)."""
         cells = self.cells(pieces)
         figures = [cells[index] for index in self.measured if not is_missing(cells[index])]
-        numbers = sum(cell_quantity(cell) is not None for cell in figures)
+        numbers = sum(figure(cell) is not None for cell in figures)
         return numbers > 0 and numbers * 2 >= len(figures)
 
 
@@ -136,6 +178,9 @@ class SampleLines:
     def skip(self, kind: str, detail: str = "") -> None:
         """Does nothing: a sample has no account."""
 
+    def note(self, kind: str, detail: str) -> None:
+        """Does nothing: a sample has no account."""
+
 
 class _Lines(Protocol):
     """The part of `Lines` that reading tables needs."""
@@ -144,6 +189,7 @@ class _Lines(Protocol):
     def peek(self, ahead: int = 1) -> str | None: ...
     def structure(self, lines: int = 1) -> None: ...
     def skip(self, kind: str, detail: str = "") -> None: ...
+    def note(self, kind: str, detail: str) -> None: ...
 
 
 def read_tables(lines: _Lines, recognise: Recogniser) -> Iterator[Table | Row | Text]:
@@ -193,14 +239,46 @@ def may_have_tables(sample: Sample) -> bool:
 
 def headings_at(lines: Sequence[str], number: int, recognise: Recogniser) -> Table | None:
     """Returns the recognised table whose headings are in that line (from 1), whatever is above it; for probes."""
-    first = next(read_tables(SampleLines(lines[number - 1 : number - 1 + _HEADING_LINES]), recognise), None)
+    scan = _Scan(
+        SampleLines(lines[number - 1 : number - 1 + _HEADING_LINES]), recognise, above=_text_above(lines, number)
+    )
+    first = next(scan.items(), None)
     return replace(first, line=number) if isinstance(first, Table) and first.line == 1 else None
+
+
+def _text_above(lines: Sequence[str], number: int) -> str:
+    """The nearest line with words above a line."""
+    above = lines[max(number - 4, 0) : number - 1]
+    return next((line for line in reversed(above) if line.strip() and not is_rule(line)), "")
+
+
+class Below:
+    """The rows below headings. They are read when a recogniser looks at them, so that most cost nothing."""
+
+    def __init__(self, rows: Callable[[], Iterator[list[str]]] = lambda: iter(())) -> None:
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[list[str]]:
+        """The cells of the first rows, at most `EXAMINED_ROWS`."""
+        return islice(self._rows(), EXAMINED_ROWS)
+
+    @cached_property
+    def first(self) -> list[str]:
+        """The cells of the first row, none if there is no row."""
+        return next(self._rows(), [])
+
+
+class _Whole(NamedTuple):
+    """A row: its pieces, and how many lines below its first one belong to it."""
+
+    pieces: list[str]
+    more: int
 
 
 class _Scan:
     """The state of reading: the titles above the current line, and the open table."""
 
-    def __init__(self, lines: _Lines, recognise: Recogniser, *, commas: bool = False) -> None:
+    def __init__(self, lines: _Lines, recognise: Recogniser, *, commas: bool = False, above: str = "") -> None:
         self._lines = lines
         self._recognise = recognise
         self._commas = commas
@@ -211,15 +289,25 @@ class _Scan:
         self._tables = 0
         self._interrupted = False
         self._prefixed = False
+        self._framed = False
+        self._rule = ""  # the line above if it is a rule
+        self._text = above  # the last text outside of tables
+        self._is_open = False  # the box of the table
 
     def items(self) -> Iterator[Table | Row | Text]:
         for line in self._coming:
             found = self._item_in(line, first=self._prefixed or is_quoted(line.text))
             if found is None:
-                self._interrupt(between_rows=self._pieces(self._peek() or "") is not None)
+                self._interrupt(between_rows=self._pieces(self._peek() or "", 1) is not None)
+                self._text = line.text
                 yield Text(line.number, line.text, self._path)
             else:
                 yield from found
+            text = self._bare(line.text)
+            self._rule = text if is_rule(text) else ""
+            self._is_open = self._is_open and not self._rule
+        if self._is_open and self._table:
+            self._lines.note("cut", "the box of the table isn't closed")
 
     def _item_in(self, line: Line, first: bool) -> Iterable[Table | Row] | None:
         """As `_item`, with the line's prefix or without it; `first` says which is tried first."""
@@ -237,7 +325,8 @@ class _Scan:
     def _item(self, line: Line) -> Iterable[Table | Row] | None:
         """The rows or the table that a line begins, () for structure, None for mere text."""
         text = self._bare(line.text)
-        if is_structure(text):
+        drawn = is_structure(text) or is_markup_line(text)
+        if drawn and not begins_row(text):
             if not self._continues(text):
                 self._interrupt()
             self._lines.structure()
@@ -247,26 +336,38 @@ class _Scan:
             self._table = None
             self._lines.structure()
             return ()
-        if (pieces := self._pieces(text)) and self._table:
-            return self._row(self._table, Line(line.number, text), pieces)
-        if table := self._open(Line(line.number, text)):
+        if (whole := self._pieces(text)) and self._table:
+            return self._row(self._table, Line(line.number, text), whole)
+        if table := self._open_framed(Line(line.number, text)) or self._open(Line(line.number, text)):
             self._prefixed = self._prefixed and text != line.text
             return () if table.fields is None else (table,)
-        return None
+        if drawn:
+            self._lines.structure()
+        return () if drawn else None
 
     def _bare(self, text: str) -> str:
-        """The line without its prefix if the table or title above had one, else the line."""
-        return without_prefix(text) if self._prefixed else text
+        """The line without its prefix or frame if the table or title above had one, else the line."""
+        text = without_prefix(text) if self._prefixed else text
+        return unframed(text) if self._framed else text
 
     def _peek(self, ahead: int = 1) -> str | None:
         text = self._lines.peek(ahead)
         return None if text is None else self._bare(text)
 
     def _continues(self, text: str) -> bool:
-        """Whether the open table continues after a line of structure: after a rule between rows, not a blank line."""
-        if not (text.strip() and self._table):
+        """Whether the open table continues after a line of structure: a rule between rows, a blank line above a row."""
+        table = self._table
+        if table is None:
             return False
-        return isinstance(self._table.layout, Pipes) or (is_rule(text) and self._pieces(self._peek() or "") is not None)
+        if isinstance(table.layout, (Pipes, Markup)):
+            return bool(text.strip())
+        below = self._pieces(self._peek() or "", 1)
+        if text.strip():
+            return is_rule(text) and below is not None
+        if below is None or not isinstance(table.layout, (Dashes, Edges, Spaces)):
+            return False
+        cells = table.cells(below.pieces)
+        return all(cells) or is_total(cells[table.name_column])
 
     def _interrupt(self, *, between_rows: bool = False) -> None:
         """Ends the table at a line that isn't a row, unless its separators are unambiguous.
@@ -274,26 +375,43 @@ class _Scan:
         A table of fixed width continues after a line right above a row, such as the rest of a name of two lines.
         """
         layout = self._table.layout if self._table else None
-        if isinstance(layout, (Pipes, Delimited)):
+        if isinstance(layout, (Pipes, Delimited, Markup)):
             self._interrupted = True
         elif not (between_rows and isinstance(layout, Dashes)):
-            self._table = None
+            self._table, self._framed = None, False
 
-    def _pieces(self, text: str) -> list[str] | None:
-        """The pieces of the line as a row of the open table, None if it isn't a row."""
+    def _pieces(self, text: str, ahead: int = 0) -> _Whole | None:
+        """The pieces of the line `ahead` lines after this one as a row of the open table, None if it isn't a row."""
         table = self._table
         if table is None:
             return None
-        pieces = table.layout.split(self._with_rest(text)[0])
+        pieces, more = self._split(table.layout, text, ahead)
         if pieces is None or (self._interrupted and len(pieces) != len(table.headings)):
             return None
         pointed = self._with_points(pieces)
         if table.has_figures(pointed):
             if not _broke_off(table, text, pieces):  # a cut figure isn't evidence
                 self._examine(table, pieces)
-            return pointed
-        explicit = isinstance(table.layout, Pipes) and not self._interrupted
-        return pointed if explicit and not is_rule(self._peek() or "") else None
+            return _Whole(pointed, more)
+        if is_ellipsis(pieces):
+            return _Whole(pieces, more)
+        explicit = isinstance(table.layout, (Pipes, Markup)) and not self._interrupted
+        is_heading = is_rule(self._peek(ahead + more + 1) or "") and sum(map(bool, map(str.strip, pieces))) > 1
+        return _Whole(pointed, more) if explicit and not is_heading else None
+
+    def _split(self, layout: Layout, text: str, ahead: int) -> tuple[list[str] | None, int]:
+        """The pieces of a row, which may extend over several lines, and how many lines it has below its first one."""
+
+        def peek(below: int) -> str | None:
+            return self._peek(ahead + below)
+
+        if isinstance(layout, Delimited):
+            whole, more = _with_rest(layout, text, peek)
+            return layout.split(whole), more
+        if isinstance(layout, Markup):
+            whole, more = whole_markup(layout, text, peek)
+            return layout.split(whole), more
+        return whole_row(layout, text, peek, after_rule=bool(self._rule) and ahead == 0)
 
     def _with_points(self, pieces: list[str]) -> list[str]:
         return [with_point(piece) for piece in pieces] if self._commas else pieces
@@ -309,74 +427,95 @@ class _Scan:
             is_whole = index not in times or unit == "ns" or cells[index].endswith("ns")
             self.evidence.add(cells[index], is_whole=is_whole)
 
-    def _with_rest(self, text: str) -> tuple[str, int]:
-        """Joins the line with the following ones that its last, quoted cell extends over; and counts these."""
-        layout = self._table.layout if self._table else None
-        if not isinstance(layout, Delimited) or not layout.quoted or text.count('"') % 2 == 0:
-            return text, 0
-        whole = text
-        for ahead in range(1, _LONGEST_CELL):
-            more = self._peek(ahead)
-            if more is None:
-                break
-            whole += "\n" + more
-            if more.count('"') % 2:
-                return whole, ahead
-        return text, 0
-
-    def _row(self, table: Table, line: Line, pieces: list[str]) -> Iterator[Row]:
+    def _row(self, table: Table, line: Line, whole: _Whole) -> Iterator[Row]:
         self._interrupted = False
-        for _ in range(self._with_rest(line.text)[1]):
+        self._is_open = table.boxed
+        for _ in range(whole.more):
             self._lines.structure()
             next(self._coming)
         if table.fields is None:
             self._lines.skip("unrecognised", REFUSED)
-        elif self._peek() is None and _broke_off(table, line.text, pieces):
+        elif is_ellipsis(whole.pieces):
+            self._lines.skip("elided", "rows are left out here")
+        elif self._peek() is None and _broke_off(table, line.text, whole.pieces):
             self._lines.skip("cut", "the last row breaks off")
         else:
-            yield Row(table, line.number, table.cells(pieces))
+            yield Row(table, line.number, table.cells(whole.pieces))
+
+    def _open_framed(self, line: Line) -> Table | None:
+        """Opens a table in a frame that has no sides between its cells."""
+        bare = framed(line.text)
+        if not bare or self._framed:
+            return None
+        self._framed = True
+        table = self._open(Line(line.number, bare))
+        self._framed = table is not None
+        return table
 
     def _open(self, line: Line) -> Table | None:
         """Opens the table whose headings are in the line."""
         refused = None
-        for candidate in candidates(line.text, self._lines.peek):
-            units, first = self._below(candidate)
+        for candidate in candidates(line.text, self._peek):
+            count, units = self._under(candidate)
             headings = with_units([heading(text) for text in candidate.texts], units)
-            fields = self._recognise(headings, first)
-            table = Table(self._tables, line.number, self._path, candidate.layout, headings, fields)
+            below = Below(partial(self._rows_below, candidate.layout, candidate.lines + count))
+            headings, fields = self._recognised(headings, below)
+            is_boxed = bool(self._rule) and begins_with_edge(self._rule)
+            table = Table(self._tables, line.number, self._path, candidate.layout, headings, fields, is_boxed)
             if fields is not None:
-                lines = candidate.lines
+                lines = candidate.lines + count
                 break
             if candidate.ruled and isinstance(candidate.layout, (Pipes, Dashes)):
                 refused = refused or table
         else:
             if refused is None:
                 return None
-            table, lines = refused, 1
-        self._table, self._interrupted = table, False
+            table, lines = refused, 1 + is_rule(self._peek() or "")
+        self._table, self._interrupted, self._is_open = table, False, False
         self._tables += 1
         self._pass_header(table, lines)
         return table
 
-    def _below(self, candidate: Candidate) -> tuple[list[str], list[str]]:
-        """The row of units below the headings, and the first row; empty for an absent one."""
-        rows: list[list[str]] = []
-        layout, first = candidate.layout, candidate.lines + candidate.ruled
-        for ahead in (first, first + 1):
-            pieces = layout.split(self._peek(ahead) or "") or []
-            rows.append(self._with_points([piece.strip() for piece in pieces]))
-        if isinstance(layout, Delimited) and are_units(rows[0]):
-            return rows[0], rows[1]
-        return [], rows[0]
+    def _recognised(
+        self, headings: tuple[Heading, ...], below: Below
+    ) -> tuple[tuple[Heading, ...], dict[str, int] | None]:
+        """The headings and their fields, with the unit that the title or the text above states if they have none."""
+        fields = self._recognise(headings, below)
+        above = (*(title.text for title in self._path[-1:]), self._text, *(head.text for head in headings))
+        unit = next(filter(None, map(unit_in, above)), "") if fields is None else ""
+        if not unit or any(is_time(head.unit) for head in headings):
+            return headings, fields
+        headings = with_unit_of_all(headings, unit)
+        return headings, self._recognise(headings, below)
+
+    def _under(self, candidate: Candidate) -> tuple[int, list[str]]:
+        """How many lines below headings are rules, units or types of the columns; and the units."""
+        units: list[str] = []
+        for count in range(_MOST_BELOW):
+            text = self._peek(candidate.lines + count) or ""
+            pieces = candidate.layout.split(text) or []
+            if is_rule(text) or are_types(pieces):
+                continue
+            if units or not are_units(pieces) or isinstance(candidate.layout, Words):
+                return count, units
+            units = [piece.strip() for piece in pieces]
+        return _MOST_BELOW, units
+
+    def _rows_below(self, layout: Layout, ahead: int) -> Iterator[list[str]]:
+        """Yields the cells of the rows from a line on, up to one that isn't a row."""
+        while (text := self._peek(ahead)) is not None:
+            if is_rule(text):
+                ahead += 1
+                continue
+            pieces, more = self._split(layout, text, ahead)
+            if pieces is None:
+                return
+            yield self._with_points([piece.strip() for piece in pieces])
+            ahead += 1 + more
 
     def _pass_header(self, table: Table, lines: int) -> None:
-        """Accounts for the headings and for the rule and the units below them."""
+        """Accounts for the lines of the headings and for those right below them that aren't rows."""
         for _ in range(lines - 1):
-            self._account(table)
-            next(self._coming)
-        below = self._peek() or ""
-        has_units = isinstance(table.layout, Delimited) and are_units(table.layout.split(below) or [])
-        if is_rule(below) or has_units:
             self._account(table)
             next(self._coming)
         self._account(table)
@@ -386,6 +525,27 @@ class _Scan:
             self._lines.skip("unrecognised", REFUSED)
         else:
             self._lines.structure()
+
+
+def _with_rest(layout: Delimited, text: str, peek: Callable[[int], str | None]) -> tuple[str, int]:
+    """Joins the line with the following ones that its last, quoted cell extends over; and counts these."""
+    if not layout.quoted or text.count('"') % 2 == 0:
+        return text, 0
+    whole = text
+    for ahead in range(1, _LONGEST_CELL):
+        more = peek(ahead)
+        if more is None:
+            break
+        whole += "\n" + more
+        if more.count('"') % 2:
+            return whole, ahead
+    return text, 0
+
+
+def is_ellipsis(pieces: Sequence[str]) -> bool:
+    """Whether a row stands for rows that were left out: it has nothing but dots."""
+    words = [piece.strip() for piece in pieces if piece.strip()]
+    return bool(words) and all(_DOTS.fullmatch(word) for word in words)
 
 
 def _broke_off(table: Table, text: str, pieces: Sequence[str]) -> bool:

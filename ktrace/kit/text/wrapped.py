@@ -1,0 +1,157 @@
+"""Rows of a printed table that take several lines, since a cell was too long for its column.
+
+    │ gemm(float*,   │  10 │ 50.0 │      broken at a blank
+    │ int)           │     │      │
+    | step_a_kernel( |  10 | 30.0 |      cut within a word: it fills its column
+    | float*)        |     |      |
+
+A line continues the row above it if it has no figures, and if its first word did not fit above. Between two rules all
+lines are one row, if one of them has figures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from .headings import figure
+from .layouts import Dashes, Delimited, Edges, Layout, Pipes, Spaces, Words, is_rule
+
+#: Gives the text of the line that many lines after the current one; None past the end.
+Peek = Callable[[int], "str | None"]
+
+#: Lines that a row may extend over.
+_MOST_LINES = 64
+
+_FIRST_WORD = re.compile(r"\S+")
+
+
+def whole_row(layout: Layout, text: str, peek: Peek, *, after_rule: bool = False) -> tuple[list[str] | None, int]:
+    """Returns the pieces of the row that begins in a line, and how many lines below it belong to it.
+
+    The pieces are None if the line can't be a row. `after_rule`: the line above is a rule.
+    """
+    pieces = layout.split(text)
+    if pieces is None or isinstance(layout, (Delimited, Words)):
+        return pieces, 0
+    has_figures = [any(map(figure, pieces))]
+    if not has_figures[0] and not after_rule:
+        return pieces, 0
+    below: list[list[str]] = []
+    ruled = False
+    while len(below) < _MOST_LINES and sum(has_figures) < 2:
+        more = peek(len(below) + 1)
+        if more is None or not more.strip():
+            break
+        if is_rule(more):
+            ruled = after_rule
+            break
+        rest = _rest(layout, more)
+        if rest is None or len(rest) != len(pieces):
+            break
+        below.append(rest)
+        has_figures.append(any(map(figure, rest)))
+    if not below:
+        return pieces, 0
+    if not (ruled and sum(has_figures) == 1):
+        count = 0
+        for above, line in zip((pieces, *below), below, strict=False):
+            if not _continues(layout, pieces, above, line):
+                break
+            count += 1
+        below = below[:count]
+    elif not has_figures[0] and not all(
+        _did_not_fit(layout, above, line) for above, line in zip((pieces, *below), below, strict=False)
+    ):
+        return pieces, 0
+    return joined(layout, pieces, below), len(below)
+
+
+def joined(layout: Layout, pieces: Sequence[str], below: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the cells of several lines as one row."""
+    cells = [piece.strip() for piece in pieces] if below else list(pieces)
+    above = pieces
+    for line in below:
+        for column, piece in enumerate(line):
+            width = _width(layout, column, above[column])
+            cells[column] = _join(cells[column], above[column].strip(), piece.strip(), width)
+        above = line
+    return cells
+
+
+def _rest(layout: Layout, text: str) -> list[str] | None:
+    """The pieces of a line that may be the rest of a row: those of fixed width may have one cell."""
+    return layout.place(text) if isinstance(layout, (Dashes, Edges, Spaces)) else layout.split(text)
+
+
+def _continues(layout: Layout, row: Sequence[str], above: Sequence[str], line: Sequence[str]) -> bool:
+    """Whether a line has nothing but the rest of texts in the line above."""
+    columns = [column for column, piece in enumerate(line) if piece.strip()]
+    figures = [bool(figure(cell)) for cell in row]
+    return (
+        any(figures)
+        and bool(columns)
+        and not any(figures[column] or not above[column].strip() for column in columns)
+        and _did_not_fit(layout, above, line)
+    )
+
+
+def _did_not_fit(layout: Layout, above: Sequence[str], line: Sequence[str]) -> bool:
+    """Whether each cell of a line begins with a word that didn't fit into the cell above it, or closes its brackets."""
+    for column, piece in enumerate(line):
+        before, text = above[column].strip(), piece.strip()
+        if not text or not before:
+            continue
+        width = _width(layout, column, above[column])
+        is_drawn = isinstance(layout, Pipes)
+        if not is_drawn and not (_is_open(before) or (width is not None and len(before) >= width)):
+            return False
+        if is_drawn and (width is None or len(before) + 1 + len(_first(text)) <= width):
+            return False
+    return True
+
+
+def _is_open(text: str) -> bool:
+    """Whether a text ends within brackets or after a comma."""
+    return text.endswith(",") or any(text.count(a) > text.count(b) for a, b in ("()", "[]", "<>", "{}"))
+
+
+def _first(text: str) -> str:
+    found = _FIRST_WORD.search(text)
+    return found.group() if found else ""
+
+
+def _width(layout: Layout, column: int, piece: str) -> int | None:
+    """The characters that fit into a cell; None if the layout doesn't show it."""
+    if isinstance(layout, Pipes):
+        first = column == 0 and not layout.outer
+        last = piece == piece.rstrip() and piece != piece.lstrip()
+        return len(piece) - (1 if first or last else 2)
+    if isinstance(layout, Dashes):
+        begin, end = layout.runs[column]
+        return end - begin
+    return None
+
+
+def _join(cell: str, above: str, piece: str, width: int | None) -> str:
+    """Joins a cell with its next line: without a blank if a word was cut there, since it fits no line."""
+    if not piece or not cell:
+        return cell or piece
+    last = above.rsplit(" ", maxsplit=1)[-1] if above else ""
+    if above.endswith("…"):
+        is_cut = False
+    elif width is None:
+        is_cut = is_within_a_word(cell, piece)
+    else:
+        is_cut = len(above) >= width and not above.endswith(",") and len(last) + len(_first(piece)) > width
+        is_cut = is_cut or (len(above) >= width and is_within_a_word(cell, piece) and "(" not in piece[:1])
+    return cell + piece if is_cut else f"{cell} {piece}"
+
+
+def is_within_a_word(before: str, after: str) -> bool:
+    """Whether two texts are rather parts of one word: letters at both sides, or a bracket that opens or closes."""
+    return after[0] in ",;)>]*&:" or before[-1] in "([<" or (_is_letter(before[-1]) and _is_letter(after[0]))
+
+
+def _is_letter(char: str) -> bool:
+    return char.isalnum() or char == "_"
