@@ -243,4 +243,5 @@ FORMAT = Format(
     probe=probe,
     read=read,
     words=("communication time info", "transport type"),
+    document=True,
 )

@@ -288,4 +288,5 @@ FORMAT = Format(
         '"fullname"',
     ),
     reads_folders=True,
+    document=True,
 )

@@ -143,4 +143,5 @@ FORMAT = Format(
     probe=probe,
     read=read,
     words=('"clintercept_',),
+    document=True,
 )

@@ -74,4 +74,5 @@ FORMAT = Format(
     probe=probe,
     read=read,
     words=('"callframe"',),
+    document=True,
 )

@@ -62,7 +62,7 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text or ""
     if text.startswith("# ") and _AUSTIN.match(text):
         return Match(Score.DIALECT, "begins as austin's samples do")
-    if text[:1] in "{[<":
+    if text[:1] == "<" or sample.is_json:
         return None
     named = sample.name.lower().endswith(tuple(pattern[1:] for pattern in PATTERNS))
     lines = [line for line in sample.lines[:_LINES] if line.strip() and not line.startswith("#")]

@@ -54,4 +54,5 @@ FORMAT = Format(
     writer="ktrace.converters.json:Writer",
     texts="ktrace.converters.json:texts",
     words=('"ktrace"', '"record"'),
+    document=True,
 )

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.input.source import Source
+from ktrace.input.source import Source, begins_as_json
 from ktrace.kit import Format, Match, Sample, Score
 from ktrace.kit.text.headings import Columns, Heading
 from ktrace.kit.text.json_items import beginning, json_items, plain_value
@@ -261,9 +261,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     rows = RowBuilder(conversion)
     results = Results(rows)
     begin = beginning(source, _BEGINNING)
-    if begin.startswith("["):
+    if begin.startswith("[") and begins_as_json(begin):
         tests = _of_json(source, results, conversion.report)
-    elif begin.startswith("{") or _LINE.search(begin):
+    elif begins_as_json(begin) or _LINE.search(begin):
         tests = _of_lines(Lines(source, conversion), results)
     else:
         tests = _of_tables(Lines(source, conversion), results, rows)

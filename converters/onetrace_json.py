@@ -110,4 +110,5 @@ FORMAT = Format(
     probe=probe,
     read=read,
     words=('"start_time"',),
+    document=True,
 )

@@ -229,4 +229,5 @@ FORMAT = Format(
         *("model_loading_", "session_initialization", "model_run"),
         *("executor::execute", "_kernel_time", "_fence_before"),
     ),
+    document=True,
 )

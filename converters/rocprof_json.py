@@ -174,4 +174,5 @@ FORMAT = Format(
     probe=probe,
     read=read,
     words=('"traceevents"',),
+    document=True,
 )

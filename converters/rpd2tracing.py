@@ -124,4 +124,5 @@ FORMAT = Format(
     probe=probe,
     read=read,
     words=('"desc"', '"api_op"', '"full_name"'),
+    document=True,
 )

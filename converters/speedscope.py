@@ -411,4 +411,5 @@ FORMAT = Format(
     writer=Writer,
     timeline=True,
     words=("speedscope.app",),
+    document=True,
 )

@@ -146,7 +146,9 @@ def rate_of(source: Source) -> Rate | None:
 def _rows(text: str) -> Iterator[dict[str, str]]:
     """The rows of a report, as far as they can be read."""
     try:
-        yield from csv.DictReader(text.splitlines())
+        lines = text.splitlines()
+        first = next((number for number, line in enumerate(lines) if table_kind(line.split(","))), 0)
+        yield from csv.DictReader(lines[first:])
     except csv.Error:
         return
 

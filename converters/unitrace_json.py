@@ -224,4 +224,5 @@ FORMAT = Format(
     probe=probe,
     read=read,
     words=("host<", "device<", '"gpu_op"', "flow_h2d_", "flow_d2h_", "flow_h2h_", "flow_d2d_"),
+    document=True,
 )

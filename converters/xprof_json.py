@@ -265,4 +265,5 @@ FORMAT = Format(
     probe=probe,
     read=read,
     words=('"/host:', '"/device:'),
+    document=True,
 )

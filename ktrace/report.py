@@ -51,6 +51,10 @@ KINDS: dict[str, Kind] = {
     "unit-corrected": Kind(
         Severity.NOTE, "The tool printed a wrong unit with a figure; it was read in the unit that the tool measures in."
     ),
+    "wrapped-lines": Kind(
+        Severity.NOTE,
+        "What another program put before the lines of the text, such as a time or a rank, was left out.",
+    ),
     "no-nulls": Kind(
         Severity.NOTE,
         "The file can't mark a value as missing; zeros in columns that may lack values were read as missing.",

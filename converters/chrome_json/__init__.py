@@ -42,6 +42,8 @@ def probe(sample: Sample) -> Match | None:
         if pattern.search(start[:1024]) and not _OBJECT.search(start[:1024]):
             relevant = not what.endswith("in it") or b"BEGIN TRACE" in sample.head
             return Match(Score.NEAR, what, remedy) if relevant else None
+    if sample.text and not sample.is_json:
+        return None
     if start.startswith(b"{"):
         if _OWN.search(start[:4096]):
             return Match(Score.DIALECT, "is Chrome trace JSON that ktrace wrote")

@@ -53,4 +53,5 @@ FORMAT = Format(
     read="ktrace.converters.doppler.reader:read",
     words=("gpu profile report", "ms][", "[browser:", "[metrics] ", "[ok] "),
     prose=True,
+    logged=True,
 )

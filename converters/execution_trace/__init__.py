@@ -42,4 +42,5 @@ FORMAT = Format(
     read="ktrace.converters.execution_trace.reader:read",
     read_nodes="ktrace.converters.execution_trace.reader:read_nodes",
     words=('"rf_id"',),
+    document=True,
 )

@@ -52,7 +52,7 @@ def probe(sample: Sample) -> Match | None:
         return Match(Score.DIALECT, "is a list of times and sizes by category of a memory timeline")
     if _PICTURE in start:
         return Match(Score.DIALECT, "is an HTML page with a picture of a memory timeline, without numbers", NUMBERS)
-    if start[:1] not in (b"", b"{", b"["):
+    if sample.text and not sample.is_json:
         return _stacks(sample)
     if not start.startswith(b"{"):
         return None

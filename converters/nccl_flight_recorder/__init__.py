@@ -41,4 +41,5 @@ FORMAT = Format(
     patterns=("*trace_rank_*", "*.pickle", "*.json"),
     probe=probe,
     read="ktrace.converters.nccl_flight_recorder.reader:read",
+    document=True,
 )

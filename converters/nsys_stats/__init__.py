@@ -26,7 +26,7 @@ _COUNTS = ("inst", "calls", "count", "operations")
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the title of a report or its headings."""
-    if not sample.text or sample.text[:64].lstrip().startswith("{") or not _may_be(sample):
+    if not sample.text or sample.text[:64].lstrip().startswith('{"') or not _may_be(sample):
         return None
     from .reports import recognised
 

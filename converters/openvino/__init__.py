@@ -36,7 +36,7 @@ def probe(sample: Sample) -> Match | None:
     """DIALECT for counters of layers, NEAR for a report or a log of benchmark_app without them."""
     head = utf8_head(sample)
     start = head[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if start == b"{":
+    if sample.is_json:
         return _json(head)
     if start == b"<":
         found = b"execTimeMcs=" in head[:_FIRST] and b"<layer" in head[:_HEAD]

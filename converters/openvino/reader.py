@@ -28,7 +28,7 @@ from xml.parsers import expat
 from ktrace.byte_account import Owner
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
-from ktrace.input.source import Source
+from ktrace.input.source import Source, begins_as_json
 from ktrace.kit.text.json_items import Item, beginning, json_items, plain_value
 from ktrace.kit.text.lines import Lines, quoted_cells
 from ktrace.model.batch import Batch
@@ -356,7 +356,7 @@ _HEAD = 1 << 20
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a summary for each layer, and the totals."""
     begin = beginning(source, _HEAD)
-    if begin.startswith("{"):
+    if begins_as_json(begin):
         yield from read_json(source, conversion)
     elif begin.startswith("<"):
         yield from read_graph(source, conversion)

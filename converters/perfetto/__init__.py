@@ -19,9 +19,14 @@ reading/  the rows, some thousand packets at a time
 
 from __future__ import annotations
 
+import re
+
 from ktrace.kit import Format, Match, Sample, Score
 
 _PACKET = 0x0A
+
+#: A text that begins with blank lines: a packet of ten bytes has a tag below 32 among them.
+_TEXT = re.compile(rb"\n[\t\r ]*\n[\t\n\r -~\x80-\xff]{10}")
 
 #: The probe checks at most this many packets.
 _ENOUGH = 8
@@ -37,7 +42,7 @@ _MESSAGES = {1, 2, 4, 5, 6, 7}
 def probe(sample: Sample) -> Match | None:
     """Returns MAGIC if the file begins with whole packets of known fields only, DIALECT if the only one is cut off."""
     head = sample.head
-    if sample.listing is not None or not head or head[0] != _PACKET:
+    if sample.listing is not None or not head or head[0] != _PACKET or _TEXT.match(head):
         return None
     at = seen = 0
     while at < len(head) and seen < _ENOUGH:

@@ -46,4 +46,5 @@ FORMAT = Format(
     patterns=("*.hatchet", "*.hatchet_msgpack", "*.chrome_trace"),
     probe=probe,
     read="ktrace.converters.proton.reader:read",
+    document=True,
 )

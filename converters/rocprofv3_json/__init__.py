@@ -35,4 +35,5 @@ FORMAT = Format(
     probe=probe,
     read="ktrace.converters.rocprofv3_json.reader:read",
     words=("rocprofiler-sdk-tool",),
+    document=True,
 )

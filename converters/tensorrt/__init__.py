@@ -51,8 +51,7 @@ def probe(sample: Sample) -> Match | None:
         own = own_files(sample.listing)
         return Match(Score.DIALECT, f"contains the exports of a run of trtexec: {', '.join(own)}") if own else None
     head = utf8_head(sample)
-    start = head[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if start in (b"[", b"{"):
+    if sample.is_json:
         return _json(head)
     if b"=== P" not in head and not any(word in head[:_BEGIN] for word in _BEGINNINGS):
         return None

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.input.boundary import BadFiles
-from ktrace.input.source import Source, file_in
+from ktrace.input.source import Source, begins_as_json, file_in
 from ktrace.kit.text.json_items import Item, beginning, json_items, plain_value
 from ktrace.kit.text.numbers import to_ns
 from ktrace.model.batch import Batch
@@ -340,7 +340,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         yield from read_exports(source, conversion)
         return
     begin = beginning(source)
-    if begin[:1] in ("[", "{") and not begin[1:2].isdigit():  # a logger's time: `[05/08/2024-14:05:14] [I]`
+    if begins_as_json(begin):
         yield from read_exports(source, conversion)
     else:
         yield from read_log(source, conversion)

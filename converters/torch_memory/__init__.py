@@ -47,4 +47,5 @@ FORMAT = Format(
     patterns=("*snapshot*.pickle", "*.pkl", "*.pickle", "*snapshot*.json"),
     probe=probe,
     read="ktrace.converters.torch_memory.reader:read",
+    document=True,
 )

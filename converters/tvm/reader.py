@@ -19,7 +19,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.input.source import Source
+from ktrace.input.source import Source, begins_as_json
 from ktrace.kit.text.headings import as_int64, cell_quantity
 from ktrace.kit.text.json_items import Item, beginning, json_items, plain_value
 from ktrace.kit.text.lines import Line, Lines, quoted_cells
@@ -345,5 +345,5 @@ def _device(name: str, metrics: Any) -> dict[str, Any]:
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a summary for each call, and the totals."""
-    is_json = beginning(source).startswith("{")
+    is_json = begins_as_json(beginning(source))
     yield from read_json(source, conversion) if is_json else read_text(source, conversion)

@@ -32,7 +32,7 @@ _SIGNS = (
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for a title, a line of a timeline or a call."""
-    if sample.head[:1] in (b"{", b"[", b"<") or b"\0" in sample.head[:4096]:
+    if b"\0" in sample.head[:4096]:
         return None
     if b"=== " not in sample.head and b" (submit) " not in sample.head and b"<<<< [" not in sample.head:
         return None

@@ -9,6 +9,8 @@ limits             what an input may make ktrace hold, and copies in the tempora
 snapshot           files that may change while they are read
 compression        gzip, zstd and zip archives, and text in another encoding
 detection          detects the format from the content
+wrapping           what other programs put around a text: layers before its lines, and lines before and behind it
+unwrapping         looks for a text within that
 format             formats: name, file patterns, probe, reader, writer, and those that other packages add
 mapping            which column of a table is which field of a row
 boundary           errors of readers become errors of their input

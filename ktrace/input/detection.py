@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,8 @@ from ktrace.input.format import (
 from ktrace.input.mapping import FORMAT as MAPPED
 from ktrace.input.source import Sample, Source, printable
 from ktrace.input.sqlite_file import DATABASES
+from ktrace.input.unwrapping import bare_samples, behind_objects, common_layers, ended, fenced
+from ktrace.input.wrapping import OUTER, Wrapping
 
 if TYPE_CHECKING:
     from ktrace.report import Report
@@ -125,18 +129,120 @@ def choose(source: Source, report: Report | None = None) -> Format:
     Raises UnknownFormat, AmbiguousFormat, ClosedFormat or InputError (empty input, unclaimed folder).
     """
     sample = source.sample()
-    matches: list[Detected] = []
-    for formats in _in_turn(sample):
-        if not matches or matches[0].score < Score.DIALECT:
-            matches = _best_first([*matches, *detect_sample(sample, formats)])
+    source.wrapping, matches = _within(sample, _asked)
     enough = Score.DIALECT if _is_small(source) else Score.MAGIC
     if not matches or matches[0].score < enough:
         matches = _best_first([*matches, *detect_sample(sample, plugin_formats()), *plugin_failures()])
+    if _best(matches) < Score.DIALECT:
+        least = Score.SUFFIX if _best(matches) == Score.NEAR else Score.DIALECT
+        source.wrapping, matches = unwrapped(sample, builtin_formats(), least) or (source.wrapping, matches)
+    source.wrapping = _with_end(sample, source.wrapping, matches)
     chosen = decide(source, sample, matches)
     if report is not None:
         report.answers[source.path] = matches
     note_failures(matches, source, report)
     return chosen
+
+
+def wrapping_for(source: Source, fmt: Format) -> Wrapping | None:
+    """Returns what is around a text whose format is known, None if there is nothing or the format isn't sure."""
+    if source.is_folder or not fmt.probe or fmt.package:
+        return None
+    sample = source.sample()
+    if sample.text is None:
+        return None
+    wrapping, matches = _within(sample, lambda bare: detect_sample(bare, (fmt,)))
+    if _best(matches) < min(Score.DIALECT, fmt.max_score):
+        wrapping, matches = unwrapped(sample, (fmt,), Score.DIALECT) or (wrapping, matches)
+    return _with_end(sample, wrapping, matches)
+
+
+#: Asks formats of a sample.
+Ask = Callable[[Sample], list[Detected]]
+
+
+def _within(sample: Sample, ask: Ask) -> tuple[Wrapping | None, list[Detected]]:
+    """What is around a text of which formats are sure, though it may be read wrongly, and their answers without it."""
+    matches = ask(sample)
+    for remove in (_in_fences, _without_objects, _without_layers):
+        if found := remove(sample, matches, ask):
+            return found
+    return None, matches
+
+
+def unwrapped(sample: Sample, formats: tuple[Format, ...], least: Score) -> tuple[Wrapping, list[Detected]] | None:
+    """Returns what is around a text, and the answers for the text without it; None if no format has the least score."""
+    best: tuple[Wrapping, list[Detected]] | None = None
+    for bare in bare_samples(sample):
+        asked = [fmt for fmt in formats if fmt.reads and bare.may_be(fmt)]
+        found = detect_sample(bare.sample, tuple(asked))
+        if not found or found[0].score < least:
+            continue
+        best = best or (bare.wrapping, found)
+        if found[0].score >= Score.DIALECT:
+            return bare.wrapping, found
+    return best
+
+
+def _asked(sample: Sample) -> list[Detected]:
+    """The answers of our formats, of the likely ones first."""
+    matches: list[Detected] = []
+    for formats in _in_turn(sample):
+        if _best(matches) < Score.DIALECT:
+            matches = _best_first([*matches, *detect_sample(sample, formats)])
+    return matches
+
+
+def _best(matches: list[Detected]) -> Score:
+    return matches[0].score if matches else Score.NEAR
+
+
+def _with_end(sample: Sample, wrapping: Wrapping | None, matches: list[Detected]) -> Wrapping | None:
+    """What is around a text, with what follows it."""
+    if not sample.is_json if wrapping is None else wrapping.rest:
+        return wrapping
+    is_document = any(fmt.document for fmt in builtin_formats() if matches and fmt.name == matches[0].format)
+    return ended(sample, wrapping or Wrapping(), is_document) or wrapping
+
+
+def _in_fences(sample: Sample, matches: list[Detected], ask: Ask) -> tuple[Wrapping, list[Detected]] | None:
+    """What is around the only block in fences, and the answers for that; None if they aren't as sure as for all."""
+    parts = fenced(sample)
+    if parts is None or _best(ask(parts[1])) > Score.NEAR:
+        return None
+    found = ask(parts[0].sample)
+    return (parts[0].wrapping, found) if _best(found) >= max(_best(matches), Score.SUFFIX) else None
+
+
+def _without_objects(sample: Sample, matches: list[Detected], ask: Ask) -> tuple[Wrapping, list[Detected]] | None:
+    """What lines of JSON before a text hide, and the answers without them; None if there are none of another program.
+
+    A format that is sure of such a line alone has it as its own.
+    """
+    bare = behind_objects(sample)
+    if bare is None:
+        return None
+    first = replace(sample, head=sample.head[: bare.wrapping.size], tail=b"", whole=True)
+    if _best(matches) > Score.NEAR and detect_sample(first, (by_name(matches[0].format),)):
+        return None
+    found = ask(bare.sample)
+    return (bare.wrapping, found) if _best(found) >= max(_best(matches), Score.SUFFIX) else None
+
+
+def _without_layers(sample: Sample, matches: list[Detected], ask: Ask) -> tuple[Wrapping, list[Detected]] | None:
+    """The layers that nearly all lines have, and the answers without them; None if these aren't as sure.
+
+    A format that reads what loggers put before its lines keeps that.
+    """
+    best: tuple[Wrapping, list[Detected]] | None = None
+    for bare in common_layers(sample):
+        is_logged = _best(matches) == Score.DIALECT and by_name(matches[0].format).logged
+        if is_logged and not OUTER.issuperset(bare.wrapping.layers) and not bare.sample.is_json:
+            continue
+        found = ask(bare.sample)
+        if _best(found) >= max(_best(matches), Score.SUFFIX):
+            best, matches = (bare.wrapping, found), found
+    return best
 
 
 def _in_turn(sample: Sample) -> tuple[tuple[Format, ...], ...]:

@@ -22,7 +22,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat
 from ktrace.input.boundary import report_bad_file
 from ktrace.input.compression import split_member
-from ktrace.input.detection import by_name, choose, decide, detect_all, note_failures
+from ktrace.input.detection import by_name, choose, decide, detect_all, note_failures, wrapping_for
 from ktrace.input.format import Format, Score
 from ktrace.input.source import MAPPING_SUFFIX, Source, near_files, stem
 from ktrace.input.stores import as_folder, has_wildcard, is_remote, remote_files
@@ -274,4 +274,11 @@ def open_input(one: Input, label: str, conversion: Conversion) -> tuple[Source, 
     place = f"{one.inside}: " if one.inside else ""
     source = Source(one.path, label, lambda where, why: report.issue("cut", place + where, why, 0), conversion.progress)
     source.regular = one.found
-    return source, one.format or choose(source, report)
+    if one.format is None:
+        fmt = choose(source, report)
+    else:
+        fmt = one.format
+        source.wrapping = wrapping_for(source, fmt)
+    if source.wrapping:
+        source.wrapping.report(report, place)
+    return source, fmt

@@ -132,10 +132,13 @@ class Format:
     beside
         What is read beside one of its files: ("{stem}.def", "{stem}/*.evt"), where `{name}` is its name, `{stem}` that
         without the last suffix, `{plain}` that without a suffix of compression. Of a folder all files may be read.
-    words, database, prose, reads_folders
+    words, database, prose, document, reads_folders
         The probe isn't even imported for an input that can't be of the format: without one of `words`, in lower case,
         in its head or tail, without tables for a `database`, or if it begins as JSON for `prose` (text or bytes that
-        never do), or for a folder unless the format `reads_folders`.
+        never do), for a text that doesn't for a `document` (JSON as a whole, or bytes), or for a folder unless the
+        format `reads_folders`.
+    logged
+        It reads what loggers put before its lines, such as their times, which other formats get without that.
     max_score
         The best score of the probe; a format that may claim any table is asked only where no other one is sure.
     package
@@ -167,6 +170,8 @@ class Format:
     words: tuple[str, ...] = ()
     database: bool = False
     prose: bool = False
+    logged: bool = False
+    document: bool = False
     reads_folders: bool = False
     max_score: Score = Score.MAGIC
     package: str = ""
@@ -234,6 +239,8 @@ class Format:
             return self.reads_folders or bool(self.package)
         if self.database or (self.prose and sample.is_json):
             return sample.tables is not None
+        if self.document and sample.text is not None and not sample.is_json:
+            return False
         return not self.words or sample.has_any(self.words, reach)
 
     def batches(self, source: Source, conversion: Conversion) -> Iterator[Batch]:

@@ -27,9 +27,10 @@ from ktrace.input.compression import PACKED, codec_of, member_name, split_member
 from ktrace.input.files import NotRegular, files_in, is_confined, name_of_open, open_file
 from ktrace.input.limits import NONE, copied, temporary_copy
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
+from ktrace.input.wrapping import Unwrapped, Wrapping
 from ktrace.naming.alike import near
 
-_JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
+_JSON = re.compile(r"\s*(?:\{\s*(?:[\"}]|\Z)|\[\s*(?:[\[{\"\]]|\Z))")
 
 HEAD = 1 << 20
 TAIL = 1 << 16
@@ -42,6 +43,11 @@ MAPPING_SUFFIX = ".ktrace.toml"
 
 #: Suffixes of compressed outputs.
 COMPRESSED = (".gz", ".zst")
+
+
+def begins_as_json(text: str) -> bool:
+    """Whether a text begins as a JSON object or list does."""
+    return _JSON.match(text) is not None
 
 
 @dataclass(frozen=True)
@@ -91,8 +97,8 @@ class Sample:
 
     @cached_property
     def is_json(self) -> bool:
-        """Whether the input begins as a JSON object or list; `[browser:error]` and `[12:34]` don't."""
-        return _JSON.match(self.text or "") is not None
+        """Whether the input begins as a JSON object or list; `{'loss': 2.3}`, `[browser:error]`, `[12:34]` don't."""
+        return begins_as_json(self.text or "")
 
     @cached_property
     def line_starts(self) -> list[int]:
@@ -111,7 +117,8 @@ class Source:
     """One input. `path` is as the user gave it; `label` names its rows. `traces.zip!a.json` is a file in an archive.
 
     `stand_in` is a local file with the same content that is read instead of `path`. `regular` is set for what nobody
-    named, such as a file of a folder: it must be a regular file, where others may be pipes.
+    named, such as a file of a folder: it must be a regular file, where others may be pipes. Where a `wrapping` is set,
+    its text is read without that.
 
     Its methods raise InputError, with a remedy, if the input can't be opened.
     """
@@ -122,6 +129,7 @@ class Source:
     progress: Callable[[int], None] | None = None
     stand_in: Path | None = None
     regular: bool = False
+    wrapping: Wrapping | None = None
     _spool: IO[bytes] | None = field(default=None, repr=False)
     _copy: Path | None = field(default=None, repr=False)
     _file: str = field(init=False, repr=False)
@@ -153,6 +161,11 @@ class Source:
         for suffix in PACKED:
             name = name.removesuffix(suffix)
         return name
+
+    @property
+    def before(self) -> tuple[int, int]:
+        """The lines before its text, and their bytes, which aren't read."""
+        return (self.wrapping.lines, self.wrapping.size) if self.wrapping else (0, 0)
 
     @cached_property
     def mapping(self) -> Path | None:
@@ -226,7 +239,8 @@ class Source:
             if not raw.seekable() or codec_of(raw.read(4)):
                 return b""
             raw.seek(-TAIL, os.SEEK_END)
-            return raw.read()
+            tail = raw.read()
+        return self.wrapping.bare_text(tail) if self.wrapping else tail
 
     def open(self, *, quiet: bool = False) -> BinaryIO:
         """Opens the decompressed bytes as a stream.
@@ -238,12 +252,14 @@ class Source:
         if self.progress and not quiet:
             raw = io.BufferedReader(_Counted(raw, self.progress))
         self._codec = codec_of(_peek(raw))
-        if self._codec is None:
-            return raw
-        return unpacked(raw, self._codec, self.path, None if quiet else self.on_cut, self._member)
+        if self._codec is not None:
+            raw = unpacked(raw, self._codec, self.path, None if quiet else self.on_cut, self._member)
+        return io.BufferedReader(Unwrapped(raw, self.wrapping), 1 << 16) if self.wrapping else raw
 
     def in_ranges(self) -> bool:
         """Whether ranges of its bytes can be read: it isn't compressed, and is a file or a URL that allows it."""
+        if self.wrapping:
+            return False
         with self._raw() as raw:
             return raw.seekable() and codec_of(raw.read(4)) is None
 
@@ -253,7 +269,7 @@ class Source:
 
         Standard input, a URL and compressed input are copied once; the copy lives as long as the source.
         """
-        if self._file == "-" or not Path(self._file).is_file():
+        if self.wrapping or self._file == "-" or not Path(self._file).is_file():
             yield self._copied()
             return
         with self._raw() as raw:

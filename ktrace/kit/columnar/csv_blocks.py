@@ -107,7 +107,7 @@ class CsvBlocks(LineAccount):
         self._bare = bare_quotes
         self._table: CsvTable | None = None
         self._tables = 0
-        self._line = 1
+        self._line = source.before[0] + 1
         self._kept = b""
         self._pos = 0  # in bytes, of the text that is next
 
@@ -118,10 +118,12 @@ class CsvBlocks(LineAccount):
     def __iter__(self) -> Iterator[CsvTable | CsvRows | Line]:
         with self._source.open() as stream:
             self._report.bytes.open += 1
-            self._pos = mark_size(stream)
-            self.pass_over("structure", self._pos)
-            whole = utf8(stream)
-            text, number = _chunk(whole, 1), 1
+            mark = mark_size(stream)
+            self._pos = self._byte = self._source.before[1]
+            self.pass_over("structure", mark)
+            self._pos += mark
+            whole, number = utf8(stream), self._line
+            text = _chunk(whole, number)
             while text:
                 lines = line_count(text)
                 number += lines

@@ -184,6 +184,7 @@ class Lines(LineAccount):
     def __init__(self, source: Source, conversion: Conversion, place: str = "") -> None:
         super().__init__(conversion.report, place)
         self.path = source.path
+        self._byte = source.before[1]
         self._coming = _split(source, self._bad_bytes)
         self._unread = False
         self._ahead: deque[tuple[int, str, int]] = deque()
@@ -226,17 +227,18 @@ class Lines(LineAccount):
 def _split(source: Source, on_bad: Callable[[int], None]) -> Iterator[tuple[int, str, int]]:
     """Yields (number from 1, text, number of bytes) of each line, in any encoding and with any line ends."""
     limits = current()
+    first = source.before[0] + 1
     with source.open() as stream:
         head = stream.peek(4096) if hasattr(stream, "peek") else b""
         encoding = text_encoding(head) or "utf-8"
         if encoding != "utf-8":
             text = io.TextIOWrapper(stream, encoding, errors="replace", newline="")
-            for number, line in enumerate(iter(partial(text.readline, limits.line + 1), ""), 1):
+            for number, line in enumerate(iter(partial(text.readline, limits.line + 1), ""), first):
                 limits.check_line(len(line), source.path, number)
                 yield number, line.rstrip("\r\n"), len(line.encode())
             return
         most = limits.line
-        for number, raw in enumerate(iter(partial(stream.readline, most + 1), b""), 1):
+        for number, raw in enumerate(iter(partial(stream.readline, most + 1), b""), first):
             if len(raw) > most:
                 limits.check_line(len(raw), source.path, number)
             try:
@@ -244,7 +246,7 @@ def _split(source: Source, on_bad: Callable[[int], None]) -> Iterator[tuple[int,
             except UnicodeDecodeError:
                 line = raw.decode(errors="replace")
                 on_bad(number)
-            yield number, (line.removeprefix("\ufeff") if number == 1 else line).rstrip("\r\n"), len(raw)
+            yield number, (line.removeprefix("\ufeff") if number == first else line).rstrip("\r\n"), len(raw)
 
 
 def quoted_cells(line: str, delimiter: str = ",") -> list[str]:

@@ -1,0 +1,173 @@
+"""Looks for a text within what other programs put around it (`wrapping.py` beside this)."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ktrace.input.compression import text_encoding
+from ktrace.input.format import Format
+from ktrace.input.source import Sample
+from ktrace.input.wrapping import Wrapping, common_layer, outermost_layer, without_layer
+
+_OBJECT = re.compile(rb"^\s*[{\[]", re.MULTILINE)
+_FENCE = re.compile(rb"\s{0,3}(```|~~~)\s*[\w.+-]*\s*$")
+
+#: Lines whose layers are counted, and at which a text may begin.
+LINES = 400
+
+#: Bytes of a text that are looked at without its layers.
+REACH = 1 << 17
+
+#: Lines from a start on whose words are looked at.
+_WINDOW = 12
+
+#: The first lines from which all formats are asked.
+_FIRST = 6
+
+#: Lines that begin as JSON from which all formats of JSON are asked; logs may have one in each line.
+_DOCUMENTS = 4
+
+#: The most layers of a line.
+_LAYERS = 6
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A sample without a wrapping. `window` is the start of its text, in lower case, if it begins at a later line."""
+
+    wrapping: Wrapping
+    sample: Sample
+    window: str = ""
+    is_document: bool = False
+
+    def may_be(self, fmt: Format) -> bool:
+        """Whether a format is to be asked: from a later line on one that knows words there, or documents."""
+        if self.window:
+            return (self.is_document and not fmt.prose) or any(word in self.window for word in fmt.words)
+        return True
+
+
+def behind_objects(sample: Sample) -> Bare | None:
+    """A text behind the lines at its start that are an object of JSON each; None if it has none, or nothing else."""
+    if not sample.is_json or text_encoding(sample.head) != "utf-8":
+        return None
+    lines = list(io.BytesIO(sample.head[:REACH]))
+    count = next((number for number, line in enumerate(lines) if line.strip() and not _is_object(line)), 0)
+    while count and not lines[count - 1].strip():
+        count -= 1
+    if not count and len(lines) > 1 and _is_object(lines[0]):
+        count = 1  # objects in all lines: the first may be another program's
+    if not count:
+        return None
+    wrapping = _behind(Wrapping(), lines[:count])
+    return Bare(wrapping, replace(sample, head=sample.head[wrapping.size :]))
+
+
+def _is_object(line: bytes) -> bool:
+    if line[:1] != b"{" or not line.endswith(b"}\n"):
+        return False
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def ended(sample: Sample, wrapping: Wrapping, is_document: bool) -> Wrapping | None:
+    """The wrapping with what follows a text: the end of the fence that it is in, or of its document; None without."""
+    if not sample.whole:
+        return None
+    text = sample.head[wrapping.size :]
+    before = sample.head[: wrapping.size].rstrip().rpartition(b"\n")[2]
+    if found := wrapping.lines and _FENCE.match(wrapping.bare(before + b"\n")):
+        end = re.search(rb"^" + found[1] + rb"[ \t]*\r?$", text, re.MULTILINE)
+        return wrapping.ending(text, end.start()) if end else None
+    if not is_document or wrapping.layers or text.rstrip()[-1:] in b"]}":
+        return None
+    try:
+        length = json.JSONDecoder().raw_decode(text.decode().lstrip("\ufeff \t\r\n"))[1]
+    except (ValueError, RecursionError):
+        return None
+    blank = len(text) - len(text.lstrip(b"\xef\xbb\xbf \t\r\n"))
+    size = blank + len(text.decode().lstrip("\ufeff \t\r\n")[:length].encode())
+    return None if _OBJECT.search(text, size) else wrapping.ending(text, size)  # there may be several documents
+
+
+def fenced(sample: Sample) -> tuple[Bare, Sample] | None:
+    """The only block in fences of a text, and the text around it; None if it has none or several."""
+    if not sample.whole or b"```" not in sample.head or sample.text is None:
+        return None
+    lines = list(io.BytesIO(sample.head))
+    fences = [number for number, line in enumerate(lines) if _FENCE.match(line)]
+    if len(fences) != 2:
+        return None
+    first, last = fences[0] + 1, fences[1]
+    wrapping = _behind(Wrapping(), lines[:first]).ending(b"".join(lines[first:]), sum(map(len, lines[first:last])))
+    inside = replace(sample, head=b"".join(lines[first:last]))
+    return Bare(wrapping, inside), replace(sample, head=b"".join(lines[: first - 1] + lines[last + 1 :]))
+
+
+def common_layers(sample: Sample) -> Iterator[Bare]:
+    """Yields a text without the layer that nearly all of its lines have, then without the next such layer, ..."""
+    if not sample.head or text_encoding(sample.head) != "utf-8":
+        return
+    lines, wrapping = list(io.BytesIO(sample.head)), Wrapping()
+    for _ in range(_LAYERS):
+        layer, margin = common_layer([line for line in lines[:LINES] if line.strip()])
+        if not layer:
+            return
+        wrapping = wrapping.within(layer, margin)
+        lines = [without_layer(layer, line, margin) for line in lines]
+        yield Bare(wrapping, _from(sample, wrapping, lines, 0, sample.whole))
+
+
+def bare_samples(sample: Sample) -> Iterator[Bare]:
+    """Yields a text without the wrappings that it may have.
+
+    First without more and more layers, and where it still begins as JSON does also without its first lines; then from
+    each of its first lines on, for the formats that know words in the lines there.
+    """
+    if not sample.head or text_encoding(sample.head) != "utf-8":
+        return
+    head = sample.head[:REACH]
+    head = head if len(head) == len(sample.head) else head[: head.rfind(b"\n") + 1]
+    whole = sample.whole and len(head) == len(sample.head)
+    states = list(_states(list(io.BytesIO(head))))
+    for wrapping, lines in states:
+        yield Bare(wrapping, _from(sample, wrapping, lines, 0, whole))
+        words = [number for number, line in enumerate(lines[:LINES]) if number and line.strip()]
+        first = next((number for number in words if lines[number].lstrip()[:1] not in b"{[<"), 0)
+        for number in sorted({*words[:_FIRST], first} - {0}):
+            yield Bare(_behind(wrapping, states[0][1][:number]), _from(sample, wrapping, lines, number, whole))
+    for wrapping, lines in states:
+        documents = 0
+        for number in (number for number, line in enumerate(lines[:LINES]) if number and line.strip()):
+            window = b"".join(lines[number : number + _WINDOW]).decode("utf-8", "replace").lower()
+            bare = _from(sample, wrapping, lines, number, whole)
+            documents += bare.is_json
+            is_document = bare.is_json and documents <= _DOCUMENTS
+            yield Bare(_behind(wrapping, states[0][1][:number]), bare, window, is_document)
+
+
+def _behind(wrapping: Wrapping, before: list[bytes]) -> Wrapping:
+    return replace(wrapping, lines=len(before), size=sum(map(len, before)))
+
+
+def _from(sample: Sample, wrapping: Wrapping, lines: list[bytes], first: int, whole: bool) -> Sample:
+    return replace(sample, head=b"".join(lines[first:]), tail=wrapping.bare_text(sample.tail), whole=whole)
+
+
+def _states(lines: list[bytes]) -> Iterator[tuple[Wrapping, list[bytes]]]:
+    """Yields the lines as they are, then without the layer that most of them have, then without the next one, ..."""
+    wrapping = Wrapping()
+    yield wrapping, lines
+    for _ in range(_LAYERS):
+        layer, margin = outermost_layer([line for line in lines[:LINES] if line.strip()])
+        if not layer:
+            return
+        wrapping = wrapping.within(layer, margin)
+        lines = [without_layer(layer, line, margin) for line in lines]
+        yield wrapping, lines
