@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktrace.analysis.work.findings import Finding
+from ktrace.naming.short_names import spelled_alike
 from ktrace.tables import brief, percent, shortened
 
 #: How many characters of a name are shown.
@@ -35,6 +36,9 @@ _PLACES = {
     "between graph nodes": "the time between the nodes of graphs",
     "unknown": "the time in which the devices are idle",
 }
+#: Names that many kernels have.
+_BARE = ("Kernel", "Kernel2", "device_kernel")
+
 #: Causes of many short gaps, of which the average tells something.
 _BETWEEN = ("launch overhead", "between graph nodes")
 
@@ -56,15 +60,18 @@ def _takes(found: dict[str, Finding]) -> str:
     if first.unit != "ns":
         return f"{_name(first)} makes up {_percent(first)} of {first.of}."
     also = ""
-    if operation and kernel and kernel.subject["kernel"] != operation.subject["operation"]:
+    if operation and kernel and _name(kernel) not in (operation.subject["operation"], *_BARE):
         also = f"; the heaviest kernel is {_name(kernel)}, {_percent(kernel)}"
     times = f"{_percent(first)} ({brief(first.value)} of {brief(first.whole or 0)})"
     return f"{_name(first)} takes the most {first.of}: {times}{also}."
 
 
 def _name(one: Finding) -> str:
-    """The operation, kernel or call that a finding is about."""
-    return shortened(str(next(iter(one.subject.values()))), _WIDTH)
+    """The operation, kernel or call that a finding is about; CUTLASS' kernels are told apart by their templates."""
+    name = str(next(iter(one.subject.values())))
+    if name in _BARE and one.subject.get("name"):
+        name = spelled_alike(str(one.subject["name"])).removeprefix("cutlass::")
+    return shortened(name, _WIDTH)
 
 
 def _waits(found: dict[str, Finding], causes: list[Finding]) -> str:
