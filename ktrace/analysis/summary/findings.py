@@ -16,6 +16,7 @@ import numpy as np
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
 from ktrace.analysis.idle import HostSpan, IdleAnswer
+from ktrace.analysis.memory.answer import MemoryAnswer
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
@@ -80,6 +81,10 @@ class Figures(Protocol):
     def runs(self) -> Sized:
         """The summaries of the runs."""
 
+    @property
+    def instead(self) -> MemoryAnswer | None:
+        """What the source tells of memory, where it has nothing that can be added up."""
+
 
 def findings(summary: Figures) -> list[Finding]:
     """Returns the facts: the heaviest work, how busy devices are, then what they lose; none where nothing was counted.
@@ -87,7 +92,7 @@ def findings(summary: Figures) -> list[Finding]:
     What is to be looked at first has `look` 1, and so on.
     """
     if not summary.total:
-        return []
+        return summary.instead.findings() if summary.instead else []
     return _ranked([*_work(summary), *_use(summary), *_losses(summary)], summary)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ktrace.analysis.work.findings import Finding
 from ktrace.naming.short_names import spelled_alike
-from ktrace.tables import brief, percent, shortened
+from ktrace.tables import brief, percent, shortened, size
 
 #: How many characters of a name are shown.
 _WIDTH = 48
@@ -48,7 +48,23 @@ def verdict(findings: Sequence[Finding]) -> list[str]:
     by_code = {one.code: one for one in findings}
     causes = [one for one in findings if one.code.startswith("idle.")]
     order = sorted((one for one in findings if one.look), key=lambda one: one.look or 0)
-    return [sentence for sentence in (_takes(by_code), _waits(by_code, causes), _look(order)) if sentence]
+    sentences = (_memory(by_code), _takes(by_code), _waits(by_code, causes), _look(order))
+    return [sentence for sentence in sentences if sentence]
+
+
+def _memory(found: dict[str, Finding]) -> str:
+    """The most that was held at once, where the source tells of memory alone, and who held the most of it."""
+    peak, owner = found.get("memory.peak"), found.get("memory.owner")
+    if peak is None:
+        return ""
+    where = str(peak.subject["memory"])
+    reserved = f" of the {size(peak.whole)} that are reserved" if peak.whole else ""
+    several = f", the most of {peak.details['places']:,} places" if int(peak.details["places"] or 1) > 1 else ""
+    who = ""
+    if owner is not None:
+        names = [str(owner.subject[key]) for key in ("module", "operator", "category", "frame") if owner.subject[key]]
+        who = f"; {shortened(', '.join(names), _WIDTH)} held the most of it: {size(owner.value)}, {_percent(owner)}"
+    return f"{where[:1].upper()}{where[1:]} held at most {size(peak.value)}{reserved}{several}{who}."
 
 
 def _takes(found: dict[str, Finding]) -> str:
