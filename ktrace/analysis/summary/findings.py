@@ -56,6 +56,9 @@ _WORK = {
 #: The devices' time, and without what they did before.
 _OF_DEVICES, _RECORDED = "the devices' time", "the devices' time in the recording"
 
+#: How many collectives that don't end are told of.
+_HANGS = 10
+
 #: Idle time that is none: the device did what the trace lacks.
 _UNSEEN = "queued before the recording"
 
@@ -92,8 +95,14 @@ def findings(summary: Figures) -> list[Finding]:
     What is to be looked at first has `look` 1, and so on.
     """
     if not summary.total:
-        return summary.instead.findings() if summary.instead else []
-    return _ranked([*_work(summary), *_use(summary), *_losses(summary)], summary)
+        return [*_hangs(summary), *(summary.instead.findings() if summary.instead else ())]
+    return [*_hangs(summary), *_ranked([*_work(summary), *_use(summary), *_losses(summary)], summary)]
+
+
+def _hangs(summary: Figures) -> list[Finding]:
+    """The collectives that ranks wait in, first those that decide."""
+    answer = summary.proofs.get("collective")
+    return [one.finding for one in answer.hangs[:_HANGS]] if isinstance(answer, CollectivesAnswer) else []
 
 
 def _ranked(found: list[Finding], summary: Figures) -> list[Finding]:

@@ -1,5 +1,7 @@
 """Findings in at most three sentences: what takes the time, what devices wait for, what to look at.
 
+First what keeps a run from going on: a collective that doesn't end.
+
     gemm takes the most device time: 26.8% (250 us of 930 us); the heaviest kernel is ncclDevKernel_AllReduce, 23.2%.
     Device 0 is busy for 86.4% of its 962 us and idle for 131 us, in 13 gaps.
     Look first at communication without compute at the same time: 117 us, 12.1% of the devices' time; then at ...
@@ -11,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ktrace.analysis.collectives.hang import said
 from ktrace.analysis.work.findings import Finding
 from ktrace.naming.short_names import spelled_alike
 from ktrace.tables import brief, percent, shortened, size
 
-#: How many characters of a name are shown.
-_WIDTH = 48
+#: How many characters of a name are shown, and how many sentences.
+_WIDTH, _SENTENCES = 48, 3
 
 #: Why a device is idle, by the cause that `ktrace.analysis.idle` finds, and where to look.
 _REASONS = {
@@ -48,8 +51,9 @@ def verdict(findings: Sequence[Finding]) -> list[str]:
     by_code = {one.code: one for one in findings}
     causes = [one for one in findings if one.code.startswith("idle.")]
     order = sorted((one for one in findings if one.look), key=lambda one: one.look or 0)
-    sentences = (_memory(by_code), _takes(by_code), _waits(by_code, causes), _look(order))
-    return [sentence for sentence in sentences if sentence]
+    hangs = [said(one) for one in findings if one.code == "hang"][:1]
+    sentences = (*hangs, _memory(by_code), _takes(by_code), _waits(by_code, causes), _look(order))
+    return [sentence for sentence in sentences if sentence][:_SENTENCES]
 
 
 def _memory(found: dict[str, Finding]) -> str:
