@@ -31,11 +31,11 @@ from ktrace.kit.columnar.blocks import Batches, Block, timed
 from ktrace.kit.columnar.dictionaries import mapped_words
 from ktrace.kit.sqlite import Database, opened
 from ktrace.kit.sqlite.lookup import FirstId, Lookup, Texts, first_ids
-from ktrace.kit.text.device_names import without_release
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import as_int64
 from ktrace.model.row_builder import RowBuilder
+from ktrace.naming.short_names import without_release
 from ktrace.report import Report
 
 _KERNELS, _OPS = "read_only_kernels", "read_only_op_instances"

@@ -145,7 +145,7 @@ KNOWN: dict[str, tuple[str | None, str | None, str | None]] = {
     "void vllm::reshape_and_cache_kernel<__half, __half>(P)": ("kv-cache", "vLLM", "fp16"),
     "void vllm::rms_norm_kernel<c10::Half>(P)": ("norm", "vLLM", "fp16"),
     "void vllm::act_and_mul_kernel<c10::BFloat16>(P)": ("activation", "vLLM", "bf16"),
-    "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(P)": ("collective", "vLLM", "bf16"),
+    "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(P)": ("collective", "vLLM", None),
     "void vllm::moe::topkGatingSoftmax<4, 64>(float const*)": ("moe", "vLLM", "fp32"),
     "fused_moe_kernel": ("gemm", "Triton", None),
     "void marlin::Marlin<256, 1, 8, 8, 4, 8>(int4 const*)": ("gemm", "Marlin", None),

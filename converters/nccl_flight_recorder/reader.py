@@ -247,10 +247,14 @@ def _add_facts(dump: dict[str, Any], source: Source, rows: RowBuilder) -> None:
         facts["comm_lib_version"] = library[:100]
     if found := _RANK.search(source.name):
         facts["rank"] = int(found[1])
-    groups = dump.get("pg_config")
-    for group in groups.values() if isinstance(groups, dict) else ():
-        ranks = group.get("ranks") if isinstance(group, dict) and group.get("desc") == "default_pg" else None
+    groups, members = dump.get("pg_config"), {}
+    for key, group in groups.items() if isinstance(groups, dict) else ():
+        ranks = group.get("ranks") if isinstance(group, dict) else None
         if isinstance(ranks, str) and _RANKS.fullmatch(ranks) and ranks != "[]":
-            facts["world_size"] = ranks.count(",") + 1
+            members[str(group.get("name", key))] = ranks
+            if group.get("desc") == "default_pg":
+                facts["world_size"] = ranks.count(",") + 1
+    if members:
+        facts["process_groups"] = members
     rows.fact("source", facts=facts)
     rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})

@@ -31,9 +31,9 @@ from ktrace.input.sqlite_file import quoted_name
 from ktrace.kit.columnar.blocks import Block
 from ktrace.kit.columnar.dictionaries import constant
 from ktrace.kit.sqlite import Database
-from ktrace.kit.text.device_names import without_release
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
+from ktrace.naming.short_names import without_release
 from ktrace.store.joins import isin_sorted, positions
 
 from .device_work import Waits

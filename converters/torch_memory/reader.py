@@ -1,10 +1,14 @@
 """Turns a snapshot into allocations with counters, and summaries of its segments and blocks.
 
-Reads a snapshot, from a pickle or from JSON, into entries, segments and blocks.
+Reads a snapshot, from a pickle, JSON, a database or a page, into entries, segments and blocks.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import io
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,6 +23,8 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import NOT_JSON
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
+
+from .database import read_database
 
 #: Greatest number of a time, an address or a size that is used.
 _LIMIT = 1 << 62
@@ -48,32 +54,45 @@ class Entry(NamedTuple):
 class Snapshot(NamedTuple):
     """A snapshot: for each device its entries, where None isn't one; segments as they are; whether the file is cut."""
 
-    traces: list[list[Entry | None]]
+    traces: dict[int, list[Entry | None]]
     segments: list[Any]
     annotations: list[Any]
     settings: dict[str, Any]
     is_cut: bool
 
 
-def read_snapshot(source: Source, report: Report) -> Snapshot:
+#: The pickle in a page.
+_IN_PAGE = re.compile(rb'"base64"\s*:\s*"(?P<pickle>[A-Za-z0-9+/=]*)')
+
+
+def read_snapshot(source: Source, conversion: Conversion) -> Snapshot:
     """Reads a snapshot. Raises DamagedInput for anything else."""
+    report = conversion.report
     with source.open() as stream:
-        head = stream.peek(2) if hasattr(stream, "peek") else b""
+        head = stream.peek(16) if hasattr(stream, "peek") else b""
         if head[:2] in BEGIN:
             value, is_cut = read_pickle(stream, source.path, _REMEDY, _compact)
+        elif head.startswith(b"SQLite format 3"):
+            value, is_cut = read_database(source, conversion, _REMEDY), False
         else:
             text = current().whole(stream, source.path)
             report.bytes.take_whole(len(text))
-            value, is_cut = _json(text, source.path, report), False
+            if text.lstrip()[:1] == b"<":
+                value, is_cut = read_pickle(_of_page(text, source.path), source.path, _REMEDY, _compact)
+            else:
+                value, is_cut = _json(text, source.path, report), False
     if isinstance(value, list) and value:  # memory_snapshot() of early versions: only segments
         value = {"segments": value}
     if not isinstance(value, dict) or not value.keys() & {"segments", "device_traces"}:
         what = "it ends before its first value" if is_cut else "it has neither segments nor traces"
         raise DamagedInput(what, path=source.path, expected=_EXPECTED, remedy=_REMEDY)
     note_unknown_members(value, _MEMBERS, report)
-    traces = [_entries(trace) for trace in _list(value, "device_traces")]
-    if is_cut and traces and traces[-1] and traces[-1][-1] is None:
-        traces[-1].pop()  # the entry that was cut
+    each = value.get("device_traces")
+    found = each.items() if isinstance(each, dict) else enumerate(_list(value, "device_traces"))
+    traces = {device: _entries(trace) for device, trace in found if type(device) is int}
+    last = traces[max(traces)] if is_cut and traces else []
+    if last and last[-1] is None:
+        last.pop()  # the entry that was cut
     settings = value.get("allocator_settings")
     return Snapshot(
         traces,
@@ -82,6 +101,19 @@ def read_snapshot(source: Source, report: Report) -> Snapshot:
         settings if isinstance(settings, dict) else {},
         is_cut,
     )
+
+
+def _of_page(text: bytes, path: str) -> io.BytesIO:
+    """The pickle in a page of torch.cuda._memory_viz, also of one that is cut."""
+    found = _IN_PAGE.search(text)
+    try:
+        encoded = found["pickle"] if found else b""
+        pickle = base64.b64decode(encoded[: len(encoded) // 4 * 4])
+    except binascii.Error:
+        pickle = b""
+    if pickle[:2] not in BEGIN:
+        raise DamagedInput("has no pickle in its base64", path=path, expected="a page of trace_plot", remedy=_REMEDY)
+    return io.BytesIO(pickle)
 
 
 def as_int64(value: Any) -> int | None:
@@ -165,7 +197,7 @@ _SEGMENT = (
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields an event for each action, counters of bytes, and summaries. Raises DamagedInput for another file."""
-    snapshot = read_snapshot(source, conversion.report)
+    snapshot = read_snapshot(source, conversion)
     reading = _SnapshotReader(snapshot, conversion)
     yield from reading.traces()
     reading.annotations()
@@ -188,11 +220,12 @@ class _SnapshotReader:
 
     def traces(self) -> Iterator[Batch]:
         """Adds the actions of all devices."""
-        for device, trace in enumerate(self._snapshot.traces):
+        for device, trace in self._snapshot.traces.items():
             if not trace:
                 continue
             self._devices.add(device)
-            values = self._first_values(device, trace)
+            effects = _effects(trace)
+            values = self._first_values(device, trace, effects)
             untimed: dict[str, list[int]] = defaultdict(lambda: [0, 0])
             for number, entry in enumerate(trace):
                 self._report.record()
@@ -203,29 +236,29 @@ class _SnapshotReader:
                     untimed[entry.action][1] += entry.size or 0
                     self._report.used()
                 else:
-                    self._add(device, entry, entry.time_us * 1000, values)
+                    self._add(device, entry, effects.get(number, entry.action), entry.time_us * 1000, values)
                     self._report.used()
                 yield from self.rows.ready()
             for action, (count, size) in untimed.items():
                 figures: dict[str, Any] = {"count": count, "total": float(size), "unit": "B"}
                 self.rows.summary("alloc", action, metric="bytes", device=device, **figures)
 
-    def _first_values(self, device: int, trace: list[Entry | None]) -> dict[str, int]:
+    def _first_values(self, device: int, trace: list[Entry | None], effects: dict[int, str]) -> dict[str, int]:
         """The counters before the first action, computed from the end: a snapshot has only the last actions."""
         values = dict.fromkeys(_AT_END, 0)
         for segment in self._snapshot.segments:
             if isinstance(segment, dict) and segment.get("device", 0) == device:
                 for counter, field in _AT_END.items():
                     values[counter] += as_int64(segment.get(field)) or 0
-        for entry in trace:
+        for number, entry in enumerate(trace):
             if entry is not None and entry.size is not None:
-                for counter, sign in _COUNTERS.get(entry.action, {}).items():
+                for counter, sign in _COUNTERS.get(effects.get(number, entry.action), {}).items():
                     values[counter] -= sign * entry.size
         return {counter: max(value, 0) for counter, value in values.items()}
 
-    def _add(self, device: int, entry: Entry, ts: int, values: dict[str, int]) -> None:
-        """Adds an action and the counters that it changes."""
-        sign = _BYTES.get(entry.action)
+    def _add(self, device: int, entry: Entry, effect: str, ts: int, values: dict[str, int]) -> None:
+        """Adds an action and the counters that it changes as the action `effect` does."""
+        sign = _BYTES.get(effect)
         args: dict[str, Any] = {} if entry.addr is None else {"addr": f"{entry.addr:#x}"}
         if entry.size is not None and sign is None:
             args["size"] = entry.size
@@ -246,7 +279,7 @@ class _SnapshotReader:
         )
         if entry.size is None:
             return
-        for counter, change in _COUNTERS.get(entry.action, {}).items():
+        for counter, change in _COUNTERS.get(effect, {}).items():
             values[counter] += change * entry.size
             place: dict[str, Any] = {"device": device, "track": counter, "parent": event}
             self.rows.event("counter", counter, ts=ts, value=float(values[counter]), unit="B", **place)
@@ -326,6 +359,23 @@ class _SnapshotReader:
         self.rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
         for device in sorted(self._devices):
             self.rows.fact("device", device=device)
+
+
+def _effects(trace: list[Entry | None]) -> dict[int, str]:
+    """Entries that do what another action does: a free_completed whose request is missing frees what is allocated."""
+    allocated: set[int | None] = set()
+    found: dict[int, str] = {}
+    for number, entry in enumerate(trace):
+        if entry is None:
+            continue
+        if entry.action == "alloc":
+            allocated.add(entry.addr)
+        elif entry.action == "free_completed" and entry.addr in allocated:
+            found[number] = "free"
+            allocated.discard(entry.addr)
+        elif entry.action in ("free_requested", "free"):
+            allocated.discard(entry.addr)
+    return found
 
 
 def _device(found: dict[str, Any]) -> int | None:

@@ -21,6 +21,7 @@ from ktrace.errors import DamagedInput
 from ktrace.kit import stacks
 from ktrace.model.fitting import shown
 from ktrace.model.row_builder import RowBuilder
+from ktrace.naming.frames import owner_of
 from ktrace.report import Report
 
 #: Greatest number of bytes that values may take, as estimated from their number and length.
@@ -324,9 +325,10 @@ class Stacks:
         return known[1]
 
     def name(self, frames: Any) -> str:
-        """The innermost frame in Python, else the innermost one; '' without frames."""
-        texts = [_text(frame) for frame in frames[:_MOST_FRAMES]] if type(frames) in (list, tuple) else []
-        return next((text for text in texts if ".py:" in text), texts[0] if texts else "")
+        """The frame that stands for the stack; '' where none can."""
+        return owner_of(
+            [_text(frame) for frame in frames[_MOST_FRAMES - 1 :: -1]] if type(frames) in (list, tuple) else []
+        )
 
 
 def _text(frame: Any) -> str:

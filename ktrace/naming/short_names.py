@@ -63,6 +63,50 @@ def base_name(name: str) -> str:
     return plain.rsplit("::", 1)[-1] or name
 
 
+#: What CUPTI adds to the names of calls of CUDA.
+_RELEASE = re.compile(r"^(cu[A-Za-z]\w*?)(?:_v\d+|_pt[sd][sz])*$")
+
+
+def without_release(name: str) -> str:
+    """The name of a call of CUDA without its release: cudaMemcpyAsync for CUPTI's cudaMemcpyAsync_v3020_ptsz."""
+    found = _RELEASE.match(name)
+    return found[1] if found else name
+
+
+_TEMPLATES_AND_LISTS = re.compile(r"[<>()\[\]]")
+
+
+@lru_cache(maxsize=65_536)
+def without_parameters(name: str) -> str:
+    """The name of a function without the types of its parameters, which don't say what it does.
+
+    halo_step(float*, ncclComm*, int)                          halo_step()
+    void cub::Reduce<cub::Policy<float> >(float*, cub::Op)     void cub::Reduce<cub::Policy<float> >()
+    """
+    if "(" not in name:
+        return name
+    plain = _OPERATOR.sub(_masked, _UNNAMED.sub(_masked, name))
+    depth, kept, begin = 0, [], 0
+    inside = False  # a list of parameters, none of which is kept
+    for found in _TEMPLATES_AND_LISTS.finditer(plain):
+        place, sign = found.start(), found.group()
+        if sign in "<([":
+            if depth == 0 and sign == "(" and place and plain[place - 1] not in " (":
+                kept.append(name[begin : place + 1])
+                inside = True
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0 and inside:
+                begin, inside = place, False
+    return "".join(kept if inside else [*kept, name[begin:]])
+
+
+def _masked(found: re.Match[str]) -> str:
+    """As many letters without brackets."""
+    return "_" * len(found.group())
+
+
 _PARENTHESES = re.compile(r"[()]")
 _POINTING = re.compile(r"[*&]")
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from ktrace.errors import InputError
 from ktrace.naming.demangling import demangled
-from ktrace.naming.short_names import short_name, without_clones, without_numbers
+from ktrace.naming.short_names import short_name, without_clones, without_numbers, without_parameters
 
 #: The version of the rules' format.
 VERSION = "1.0"
@@ -59,7 +59,7 @@ COLUMNS = Labels._fields
 
 _ORDER = itemgetter(0, 1)
 
-#: Rules that set nothing else don't see parameters that are values.
+#: Rules of ktrace see the parameters of a function only if they set nothing else, and then those that aren't values.
 _PRECISION = frozenset({"precision"})
 
 
@@ -145,12 +145,16 @@ def _better(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TaxonomyRule:
-    """Conditions, all of which must be true, and the values that the columns then have; a value may be None."""
+    """Conditions, all of which must be true, and the values that the columns then have; a value may be None.
+
+    `whole` says that a rule which sets more than the precision is searched in the parameters of functions, too.
+    """
 
     names: tuple[Pattern, ...]
     kinds: frozenset[str]
     formats: frozenset[str]
     values: dict[str, str | None]
+    whole: bool
 
     def applies(self, kind: str, source: str | None) -> bool:
         """Whether the conditions other than the name are true."""
@@ -181,15 +185,17 @@ class Taxonomy:
         """The labels of a name of this kind in a source of this format."""
         plain = without_clones(demangled(name))
         small = plain.lower()
-        typed = without_numbers(plain)
-        typed_small = small if typed is plain else typed.lower()
+        whole, function, typed = (
+            (text, small if text is plain else text.lower())
+            for text in (plain, without_parameters(plain), without_numbers(plain))
+        )
         found: dict[str, str | None] = {}
         missing = set(COLUMNS)
         for place, _, pattern in self._candidates(plain, small):
             rule, columns = self._rules[place]
             if missing.isdisjoint(columns) or not rule.applies(kind, format):
                 continue
-            texts = (typed, typed_small) if columns == _PRECISION else (plain, small)
+            texts = typed if columns == _PRECISION else whole if rule.whole else function
             match = pattern is None or pattern.find(*texts)
             if match:
                 for column in columns & missing:
@@ -319,6 +325,7 @@ def _rule(rule: Any, path: str, where: str) -> TaxonomyRule:
         frozenset(texts["kind"]),
         frozenset(texts["format"]),
         values,
+        whole=path != _BUILTIN,
     )
 
 

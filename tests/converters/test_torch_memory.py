@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +91,8 @@ def test_segments_and_blocks_are_summaries() -> None:
     )
     alive = {(row["name"], row["total"]) for row in rows if row["scope"][1] == "active_allocated"}
     assert alive == {
-        ("linear (/env/torch/nn/functional.py:12)", 9728),
-        ("step (/env/torch/optim/sgd.py:80)", 3145728),
+        ("forward (/app/model.py:40)", 9728),
+        ("main (/app/train.py:9)", 3145728),
         ("active_allocated", 2048),
     }
 
@@ -182,3 +185,63 @@ def test_other_files_are_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(DamagedInput) as caught:
         list(ktrace.read(tmp_path / "a", from_="torch-memory").events.index)
     assert caught.value.remedy
+
+
+def test_a_page_has_the_snapshot_of_its_pickle(tmp_path: Path) -> None:
+    value = snapshot(9)
+    text = base64.b64encode(pickle.dumps(value) + b"\0\0").decode()
+    page = '<!DOCTYPE html>\n<script type="module">\nimport {add_local_files} from "https://host/MemoryViz.js"\n'
+    page += f'const local_files = [{{"name": "snapshot.pickle", "base64": "{text}"}}]\nadd_local_files(local_files)'
+    (tmp_path / "memory.html").write_text(page)
+    assert choose(Source(str(tmp_path / "memory.html"))).name == "torch-memory"
+    written(tmp_path / "memory.pickle", value)
+    columns = ["kind", "name", "ts", "bytes", "value"]
+    found, other = (ktrace.read(tmp_path / name).events[columns] for name in ("memory.html", "memory.pickle"))
+    assert found.equals(other)
+    (tmp_path / "cut.html").write_text(page[: page.index("base64") + 400])
+    cut = ktrace.read(tmp_path / "cut.html")
+    assert 0 < len(cut.events) < len(found) and "cut" in cut.report.issues
+    (tmp_path / "none.html").write_text(page.replace(text, "AAAA"))
+    with pytest.raises(DamagedInput, match="has no pickle"):
+        list(ktrace.read(tmp_path / "none.html", from_="torch-memory").events.index)
+
+
+def test_tables_are_the_dicts_of_a_pickle(tmp_path: Path) -> None:
+    """Also blocks without a segment, devices that aren't numbers, stacks that aren't JSON."""
+    path = tmp_path / "snapshot.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            """
+            create table device_traces(id integer primary key, device integer, action text, addr integer,
+                                       size integer, stream integer, time_us integer, frames text);
+            create table segments(id integer primary key, device integer, address integer, total_size integer,
+                                  stream integer, segment_type text);
+            create table blocks(id integer primary key, segment_id integer, address integer, size integer,
+                                requested_size integer, state text, frames text);
+            insert into device_traces values (0, 3, 'alloc', 512, 1024, 7, 10, '[{"name": "f"}]'),
+                                             (1, 3, 'free_completed', 512, 1024, 7, 20, 'no stack'),
+                                             (2, 'x', 'alloc', 512, 64, 0, 30, '[]'), (3, 3, null, 1, 1, 1, 1, null);
+            insert into segments values (5, 3, 512, 2048, 7, 'small');
+            insert into blocks values (1, 5, 512, 1024, 1000, 'inactive', '[]'),
+                                      (2, 6, 0, 100, 9, 'active_allocated', '[]');
+            """
+        )
+    trace = ktrace.read(path)
+    assert trace.report.inputs[0]["format"] == "torch-memory"
+    events = trace.events.query("kind == 'alloc'")
+    assert [*zip(events.device, events.stream, events.ts, events.bytes, strict=True)] == [
+        (3, 7, 10_000, 1_024),
+        (3, 7, 20_000, -1_024),
+        (0, 0, 30_000, 64),
+    ]
+    assert [*trace.summaries.query("name == 'segment'").value] == [2_048, 100]
+    assert {kind: one.rows for kind, one in trace.report.issues.items()} == {"bad-record": 1, "unknown-field": 1}
+    assert trace.report.reader.balanced()
+
+
+def test_a_completed_free_whose_request_is_missing_frees(tmp_path: Path) -> None:
+    value = snapshot(2)
+    value["device_traces"][0].append({"action": "free_completed", "addr": 0, "size": 512, "stream": 0, "time_us": 30})
+    value["device_traces"][0].append({"action": "free_completed", "addr": 9, "size": 512, "stream": 0, "time_us": 40})
+    events = ktrace.read(written(tmp_path / "a.pickle", value)).events
+    assert [*events.query("kind == 'alloc'").bytes.fillna(0)] == [512, 512, -512, 0], "9 was freed before the trace"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ktrace.naming.short_names import short_name
+from ktrace.analysis.work.spans import generic
+from ktrace.naming.short_names import short_name, without_release
 
 SHORT = {
     # C++, as cuobjdump, nsys and PyTorch spell it.
@@ -89,3 +90,19 @@ def test_every_cut_of_a_long_name_has_one() -> None:
     for name in SHORT:
         for end in range(1, len(name)):
             assert short_name(name[:end])
+
+
+@pytest.mark.parametrize(
+    ("call", "plain"),
+    [
+        ("cudaMemcpyAsync_v3020", "cudaMemcpyAsync"),
+        ("cudaLaunchKernel_ptsz_v7000", "cudaLaunchKernel"),
+        ("cudaLaunchKernel_v7000_ptsz", "cudaLaunchKernel"),
+        ("cuMemAlloc_v2", "cuMemAlloc"),
+        ("cudaLaunchKernel", "cudaLaunchKernel"),
+        ("my_step_v2", "my_step_v2"),
+        ("cublas_step_v2()", "cublas_step_v2()"),
+    ],
+)
+def test_the_release_of_a_call(call: str, plain: str) -> None:
+    assert without_release(call) == generic(call) == plain

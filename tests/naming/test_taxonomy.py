@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import ktrace
@@ -75,3 +77,66 @@ PRECISION = {
 @pytest.mark.parametrize("name", PRECISION)
 def test_precision_of_mangled_arguments(name: str) -> None:
     assert ktrace.classify(name).precision == PRECISION[name]
+
+
+#: Parameters are what a kernel is given, template arguments what it is made for.
+FUNCTIONS = {
+    "spread(Cell const*, curandStateXORWOW*, float)": None,
+    "void evaluate_spread_kernel<float>(float*, curandState*)": None,
+    "_Z6spreadP11curandStatef": None,
+    "halo_step(float*, ncclComm*, int)": None,
+    "void ns::step<float>(cublasContext*, ns::Gemm<float> const&)": None,
+    "(anonymous namespace)::step(cufftHandle_t*, int) [clone .kd]": None,
+    "void ns::(anonymous namespace)::step<4>(ns::(anonymous namespace)::Sort<4>*)": None,
+    "ns::Thing::operator()(cudnnConv*)": None,
+    "step(float*, ncclCom": None,
+    "void ns::launch<ns::Gemm<float, Op> >(float*)": "gemm",
+    "void ns::launch<ns::Op(float)>(softmax_t*)": None,
+    "void ns::launch<ns::(anonymous namespace)::SoftMax>(float*)": "softmax",
+    "reduce(float*)::{lambda(nccl::Item)#1}": "reduction",
+    "gemv (C)": "gemm",
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_types_of_parameters_do_not_tell_what_a_function_does(name: str) -> None:
+    labels = ktrace.classify(name)
+    assert labels.operation == FUNCTIONS[name]
+    assert labels.library is None
+
+
+def test_rules_of_a_file_see_the_parameters(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text('{"rules": [{"name": "halo_t", "operation": "stencil"}]}')
+    assert ktrace.classify("step(halo_t*, int)", rules=rules).operation == "stencil"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)",
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "void vllm::cross_device_reduce_1stage<__half, 6>(vllm::RankData*, __half*)",
+    ],
+)
+def test_communication_has_no_precision(name: str) -> None:
+    labels = ktrace.classify(name)
+    assert (labels.operation, labels.precision) == ("collective", None)
+    assert ktrace.classify("all_reduce_maxbfloat16").precision == "bf16"
+
+
+_APPLY = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<{}>(int)"
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [
+        (_APPLY.format("at::native::TensorListMetadata<2>, at::native::Copy<long, long>"), "elementwise"),
+        (_APPLY.format("at::native::TensorListMetadata<1>, std::multiplies<float>"), "elementwise"),
+        (_APPLY.format("at::native::FusedOptimizerTensorListMetadata<4>, FusedAdamMathFunctor<float, 4>"), "optimizer"),
+        ("multi_tensor_apply_kernel", "elementwise"),
+        ("sage_fwd", "attention"),
+    ],
+)
+def test_one_operation_for_what_is_applied_to_many_tensors(name: str, operation: str) -> None:
+    assert ktrace.classify(name).operation == operation

@@ -2,6 +2,7 @@
 
 batches ──► rows ──► found ──► the question of `ktrace summary --by collective` ──► answer
 
+hang     collectives that don't end, and the ranks that never entered them
 rows     the collectives among the events, with what their arguments and NCCL's own ranges state, such as bytes
 found    the collectives of all ranks as columns, in one clock; the same one on several ranks
 answer   the answer and its tables
@@ -16,6 +17,7 @@ import numpy as np
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer, CollectiveUse, RankUse
 from ktrace.analysis.collectives.found import Clocks, Found, Kind, Rank, align, extremes, found_in, join
+from ktrace.analysis.collectives.hang import Entered
 from ktrace.analysis.collectives.rows import COLUMNS as COLUMNS
 from ktrace.analysis.collectives.rows import UNKNOWN, CollectiveRows, factor_of
 from ktrace.analysis.work.device_work import Work, natural
@@ -113,19 +115,21 @@ class CollectivesQuestion:
 
     def __init__(self, spill: Spill) -> None:
         self._rows = CollectiveRows(spill)
+        self._entered = Entered()
 
     def see(self, batch: Batch) -> None:
         """Collects the collectives of a batch."""
+        if batch.record in ("events", "summaries") and len(batch):
+            self._entered.see(batch)
         if batch.record == "events" and len(batch):
             self._rows.add(batch)
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
-        """The answer, if there are collectives with an end."""
-        if not len(self._rows):
-            return {}
-        found = found_in(self._rows, work)
-        if not len(found):
-            return {}
+        """The answer, if there are collectives with an end, or that ranks wait in."""
+        hangs = self._entered.hangs(labels, work.gathered.catalog)
+        found = found_in(self._rows, work) if len(self._rows) else ()
+        if not isinstance(found, Found) or not len(found):
+            return {NAME: CollectivesAnswer(hangs=hangs)} if hangs else {}
         join(found)
         before = int(np.count_nonzero(found.joint >= 0))
         clocks = align(found, work.gathered.catalog)
@@ -141,6 +145,7 @@ class CollectivesQuestion:
             arrivals.joint,
             int(np.count_nonzero((found.joint < 0) & found.of_kinds([kind.joint for kind in found.kinds]))),
         )
+        answer.hangs = hangs
         answer.notes += _notes_of(answer, found, clocks, parted)
         if (late := answer.straggler) is not None:
             rank = names.index(late.label)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ktrace.analysis.collectives.hang import Hang
 from ktrace.analysis.work.findings import Evidence
 from ktrace.analysis.work.groups import Spread
 from ktrace.tables import Cell, Column, Table, percent, size
@@ -82,7 +83,8 @@ class CollectivesAnswer:
     of collectives), or "unknown": then nothing is known about skew and waiting. `ends` is the median of how much the
     ends of the same collective differ between ranks: a smaller skew may be a difference of the clocks. `joint` is the
     number of collectives found on several ranks, `alone` the number of rows without a counterpart. `steady`
-    is how steadily the straggler is late, `late` are the collectives of its own that others waited longest for.
+    is how steadily the straggler is late, `late` are the collectives of its own that others waited longest for. `hangs`
+    are the collectives that don't end.
     """
 
     collectives: list[CollectiveUse] = field(default_factory=list)
@@ -94,6 +96,7 @@ class CollectivesAnswer:
     notes: list[str] = field(default_factory=list)
     steady: float | None = None
     late: list[Evidence] = field(default_factory=list)
+    hangs: list[Hang] = field(default_factory=list)
 
     @property
     def straggler(self) -> RankUse | None:

@@ -279,7 +279,7 @@ class NamedCalls:
 #: The columns of the model that it looks at.
 COLUMNS = frozenset(
     {"ts", "dur", "id", "kind", "name", "short_name", "operation", "comm", "comm_seq", "bytes", "args"}
-    | {"host", "pid", "tid", "device", "stream", "track"}
+    | {"host", "pid", "tid", "device", "stream", "track", "metric", "value"}
 )
 
 #: What one rank's collectives have in common, by number.

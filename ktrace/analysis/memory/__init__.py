@@ -33,6 +33,7 @@ from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.masks import NameTest, present, words_in
+from ktrace.naming.frames import owner_of
 from ktrace.stages.select.wanted import step_of
 from ktrace.store import Spill
 from ktrace.store.events import values
@@ -189,6 +190,13 @@ class Memory:
         found: Int64 = totals["value"][rows[np.maximum(at, 0)]]
         return found
 
+    def _reserved_then(self, course: _Course, place: dict[str, Any]) -> Int64 | None:
+        """What was reserved after each allocation: without changes in the trace what its snapshot has at the end."""
+        if course.reserved is not None or place[_KIND]:
+            return course.reserved
+        stated = self._snapshots.reserved(course.source, place["host"], place["device"])
+        return None if stated is None else np.full(len(course.allocated), stated, np.int64)
+
     def _use(self, course: _Course, work: Work, labels: Labels) -> MemoryUse:
         rows, allocated, size = course.rows, course.allocated, course.rows["bytes"]
         place, peak = self._places.all()[course.place], int(allocated.argmax())
@@ -197,7 +205,7 @@ class Memory:
         held, left = known & (np.arange(len(freed)) <= peak) & (freed > peak), known & (freed == len(freed))
         owner = self._owners(course, work, held | left)
         owners = _added(owner, size, held, int(allocated[peak] - size[held].sum()))
-        device, reserved = place["device"], course.reserved
+        device, reserved = place["device"], self._reserved_then(course, place)
         names = [labels.device((course.source, place["host"], device)) if device is not None else "host"]
         return MemoryUse(
             label=" ".join([*names, *([place[_KIND]] if place[_KIND] else [])]),
@@ -252,10 +260,10 @@ class Memory:
 
     @staticmethod
     def _said(about: dict[str, Any], source: str, work: Work) -> tuple[str, str]:
-        """The category of an allocation, and the innermost frame of its stack."""
+        """The category of an allocation, and the frame that stands for its stack."""
         entry = work.gathered.catalog.get("stack", about["stack"], source=source) if about["stack"] else None
         frames = entry.facts.get("frames") if entry else None
-        return about["category"] or "", str(frames[-1]) if isinstance(frames, list) and frames else ""
+        return about["category"] or "", owner_of([*map(str, frames)]) if isinstance(frames, list) else ""
 
 
 class _Owner(NamedTuple):

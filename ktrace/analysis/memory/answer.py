@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ktrace.analysis.work.findings import Finding
 from ktrace.model.arrays import Int64
 from ktrace.tables import Cell, Column, Table, percent
 
@@ -25,6 +26,11 @@ class MemoryOwner:
     frame: str
     bytes: int
     allocations: int
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is known of it."""
+        return any(getattr(self, key) for key in _KNOWN)
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,25 @@ class MemoryAnswer:
     places: list[MemoryUse]
     notes: list[str] = field(default_factory=list)
 
+    def findings(self) -> list[Finding]:
+        """The facts: the most that a device held, and who held the most of it."""
+        use = max(self.places, key=lambda one: one.peak, default=None)
+        if use is None:
+            return []
+        subject: dict[str, Cell] = {"memory": use.label, "device": use.device, "source": use.source}
+        details: dict[str, Cell] = {"places": len(self.places), "at_ns": use.peak_at, "left": use.left}
+        found = [
+            Finding("memory.peak", "held", use.peak, "B", use.reserved, "what is reserved", subject, None, details)
+        ]
+        owner = next((one for one in use.owners if one.is_known), None)
+        if owner is not None:
+            named: dict[str, Cell] = {key: getattr(owner, key) or None for key in _KNOWN}
+            much: dict[str, Cell] = {"allocations": owner.allocations}
+            found.append(
+                Finding("memory.owner", "held", owner.bytes, "B", use.peak, "the peak", named | subject, None, much)
+            )
+        return found
+
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """Tables of places, of owners at the peak, of what is left, and of steps, at most `top` rows of a place."""
         found = [self._places(brief), self._owners("memory owners", "who held memory at its peak", "owners", top)]
@@ -109,7 +134,7 @@ class MemoryAnswer:
             for one in getattr(use, which)[:top]:
                 row: list[Cell] = [use.label] if several else []
                 row += [getattr(one, key) or None for key in keys or ("operator",)]
-                if not any(getattr(one, key) for key in _KNOWN):
+                if not one.is_known:
                     row[int(several)] = BEFORE if not one.allocations else UNKNOWN
                 rows.append((*row, one.bytes, percent(one.bytes, whole), one.allocations or None))
         return Table(name, title, tuple(columns), rows, [], len(every) - len(rows))

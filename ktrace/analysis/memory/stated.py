@@ -12,7 +12,6 @@ Their rows are summaries. Where a source has allocations over time, too, these s
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
@@ -26,6 +25,7 @@ from ktrace.analysis.work.question import Labels
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import words_in
+from ktrace.naming.frames import owner_of
 
 #: The columns of the model that say what is held, and where.
 _COLUMNS = ("source", "host", "device", "name", "scope", "metric", "value", "total", "count")
@@ -35,9 +35,6 @@ _SPACE, _OBJECTS = ("space", "inuse_space"), ("allocations", "inuse_objects")
 
 #: The scopes of a snapshot's segments, and of its blocks that somebody holds.
 _SEGMENTS, _HELD = ("segments",), ("blocks", "active_allocated")
-
-#: Files of Python's packages: nobody looks for what holds memory there.
-_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
 #: A place of memory: source, host, device, its name where it has no number.
 _Place = tuple[str, str | None, int | None, str]
@@ -70,6 +67,10 @@ class Snapshots:
             found = self._held[place].setdefault(_frame(row, scope), [0, 0])
             found[0] += 0 if metric in _OBJECTS else int(row["total"] or 0)
             found[1] += int((row["total"] if metric in _OBJECTS else row["count"]) or 0)
+
+    def reserved(self, source: str, host: str | None, device: int | None) -> int | None:
+        """What was reserved on a device when a snapshot was taken; None where no segment says it."""
+        return self._reserved.get((source, host, device, ""))
 
     def uses(self, timed: Container[str], labels: Labels) -> Iterator[MemoryUse]:
         """Yields what each place has, but of the sources that have allocations over time."""
@@ -104,11 +105,11 @@ class Snapshots:
 
 
 def _frame(row: dict[str, Any], scope: tuple[str, ...]) -> str:
-    """Who holds memory: the innermost frame that isn't of an installed package, else the innermost one."""
+    """Who holds memory; "" where nothing says it: blocks without a stack are called after their state."""
     if scope[:2] == _HELD:
-        return str(row["name"])
-    frames = [*scope, str(row["frame"] or row["name"])]
-    return next((frame for frame in reversed(frames) if not _INSTALLED.search(frame)), frames[-1])
+        return "" if row["name"] == scope[1] else str(row["name"])
+    innermost = str(row["frame"] or row["name"])
+    return owner_of([*scope, innermost]) or innermost
 
 
 def of_categories(source: str, rows: Mapping[str, Any], names: Sequence[str], start: int) -> MemoryUse:

@@ -388,7 +388,7 @@ def _experts(operator: Operator) -> Cost | None:
 
 def _unstated(operator: Operator) -> Cost | None:
     x = operator.tensor(0)
-    return Cost("moe", None, None, x.type) if x else None
+    return Cost("gemm", None, None, x.type) if x else None
 
 
 _FORMULAS: dict[str, Formula] = {

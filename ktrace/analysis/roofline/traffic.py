@@ -277,7 +277,7 @@ _FORMULAS = {f"aten::{name}": formula for names, formula in _LISTED for name in 
 _NORM_INTO = partial(_like, operation="norm", reads=(1, 2), writes=(0,))
 _NORM_IN_PLACE = partial(_like, operation="norm", reads=(0, 1, 2), writes=(0, 1))
 _NORM_WITH_ADD = partial(_like, operation="norm", reads=(1, 2, 4), writes=(0, 3))
-_CACHED = partial(_like, operation="kv_cache", reads=(0, 1, 4), writes=(0, 1))
+_CACHED = partial(_like, operation="kv-cache", reads=(0, 1, 4), writes=(0, 1))
 
 #: Operators of the extensions of engines: results come first or are written in place. vLLM: csrc/torch_bindings.cpp;
 #: SGLang: sgl-kernel/csrc/common_extension.cc, sglang::store_cache; aiter: csrc/include/rmsnorm.h, aiter/ops/.
@@ -307,9 +307,9 @@ _FORMULAS |= {
     **dict.fromkeys(
         ("_C_cache_ops::reshape_and_cache_flash", "_C_cache_ops::reshape_and_cache", "sglang::store_cache"), _CACHED
     ),
-    "_moe_C::topk_softmax": partial(_like, operation="topk", reads=(3,), writes=(0, 1, 2)),
-    "sgl_kernel::topk_softmax": partial(_like, operation="topk", reads=(2,), writes=(0, 1)),
-    "_moe_C::moe_sum": partial(_like, operation="reduction", reads=(0,), writes=(1,)),
+    "_moe_C::topk_softmax": partial(_like, operation="moe", reads=(3,), writes=(0, 1, 2)),
+    "sgl_kernel::topk_softmax": partial(_like, operation="moe", reads=(2,), writes=(0, 1)),
+    "_moe_C::moe_sum": partial(_like, operation="moe", reads=(0,), writes=(1,)),
 }
 
 #: Whether the form with an underscore after the name is the same operator, written in place.

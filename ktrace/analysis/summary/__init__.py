@@ -37,6 +37,9 @@ QUESTIONS: dict[str, str] = {
     **dict.fromkeys(("phase", "batch"), "ktrace.analysis.phases"),
 }
 
+#: The questions that are answered unasked where a source has nothing that can be added up: snapshots of memory.
+INSTEAD = ("memory",)
+
 #: How to record what answers a question, for inputs that have nothing of it.
 RECORDING = {
     **dict.fromkeys(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.checks.examine import Recording, examine
-from ktrace.analysis.summary import QUESTIONS, RECORDING, asked, columns_of, split_tree
+from ktrace.analysis.summary import INSTEAD, QUESTIONS, RECORDING, asked, columns_of, split_tree
 from ktrace.analysis.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
 from ktrace.analysis.summary.marked import Marked
 from ktrace.analysis.summary.statistics import PLURALS, Statistic, Statistics, grouped, in_one_unit, merged, statistics
@@ -144,7 +144,7 @@ def read_summary(
 
 def _answered(by: Sequence[str] | None, proved: bool) -> Sequence[str] | None:
     """What must be answered: what was asked for, and what the verdict rests on."""
-    return by if by is None or not proved else [*by, *PROOFS]
+    return by if by is None or not proved else [*by, *PROOFS, *INSTEAD]
 
 
 def summary_of(
@@ -171,16 +171,19 @@ def summary_of(
     grids, by = GRID in (by or ()), by and [one for one in by if one != GRID]
     spill = Spill(SPILL_BYTES)
     try:
-        questions = asked(_answered(by, proved), spill, levels)
+        wanted = _answered(by, proved)
+        unasked = {*INSTEAD} - {*(by or INSTEAD)} if proved else set()
+        questions = asked(wanted and [name for name in wanted if name not in unasked], spill, levels)
+        instead = asked([*unasked], spill) if unasked else []
         spans, shapes = any(one.spans for one in questions), by is None or "shape" in by
         gathered = SummaryInput(rules, spill, is_classified=True, spans=spans, grids=grids, shapes=shapes)
-        known = _known(by_source(pair_halves(batches, report)), gathered, questions)
+        known = _known(by_source(pair_halves(batches, report)), gathered, [*questions, *instead])
         for batch in known if filter is None else filtered(known, filter, report):
             gathered.count(batch)
         pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
         report.require_balance()
         found = _Summarised(gathered, by, report, levels)
-        summary = found.summary(questions)
+        summary = found.summary(questions, instead)
         found.forget()
         return summary
     finally:
@@ -210,6 +213,7 @@ class _Summarised:
         self._notes = notes_of(gathered.catalog)
         self._without = 0
         self._events = Work.of_devices(gathered)
+        self._is_empty = False
         self._statistics = self._add_up()
         self._work = "events" if len(self._events) else "statistics"
         if not len(self._events) and not self._statistics:
@@ -265,8 +269,14 @@ class _Summarised:
             self._work, self._statistics = "samples", [Statistic(row, row["total"], row["unit"]) for row in rows]
             self._notes.append("There is no device work and no call: these are samples, by the function that ran.")
         else:
-            more = self._gathered.elsewhere(self._asked)
-            self._notes.append(f"There is nothing to add up: no device work and no calls of the host.{more}")
+            self._is_empty = True
+
+    def _nothing(self, answers: Container[str]) -> str:
+        """The note that nothing can be added up, unless it is another question that the source answers."""
+        if any(name in answers for name in INSTEAD):
+            return "There is no device work and no call of the host: the source tells of memory."
+        more = self._gathered.elsewhere()
+        return f"There is nothing to add up: no device work and no calls of the host.{more}"
 
     def _take_events(self) -> list[DeviceUse]:
         """Adds the work of each source; returns the use of its devices."""
@@ -300,8 +310,8 @@ class _Summarised:
             self._notes.append(f"The source has only {PLURALS[unit]}, no times.")
         return unit
 
-    def summary(self, questions: Sequence[Question] = ()) -> Summary:
-        """The summary, with the answers to these questions."""
+    def summary(self, questions: Sequence[Question] = (), instead: Sequence[Question] = ()) -> Summary:
+        """The summary, with the answers to these questions, and where nothing can be added up to others `instead`."""
         events, catalog = self._events, self._gathered.catalog
         sources = [entry.key["source"] for entry in catalog.of("source") if "source" in entry.key] or sorted(
             {shape["source"] for shape in events.shapes} | self._tables.keys()
@@ -315,6 +325,9 @@ class _Summarised:
         heaviest = self._heaviest(groups)
         found = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}
         answers = {name: one for name, one in found.items() if name not in PROOFS or self._wants(name)}
+        if self._is_empty:
+            found |= {name: one for question in instead for name, one in question.answer(events, self._labels).items()}
+            self._notes.append(self._nothing(found))
         missing = [by for by in self._asked if by not in groups and by not in answers]
         missing += [by for by in self._levels if by != "kernel" and "tree" not in answers]
         missing = missing if len(events) or self._statistics else [by for by in missing if by in RECORDING]
@@ -341,7 +354,7 @@ class _Summarised:
             {run: self._of_run(run) for run in runs} if len(runs) > 1 else {},
             answers,
             heaviest,
-            {name: found[name] for name in PROOFS if name in found},
+            {name: found[name] for name in (*PROOFS, *INSTEAD) if name in found},
             evidence_of(events, self._labels, heaviest),
             self._report,
             span,

@@ -17,6 +17,7 @@ import numpy as np
 from ktrace.analysis.checks import check_of
 from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
 from ktrace.analysis.idle import HostSpan, IdleAnswer
+from ktrace.analysis.memory.answer import MemoryAnswer
 from ktrace.analysis.summary.remedies import remedy
 from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.device_work import Events, Work
@@ -62,6 +63,9 @@ _WORK = {
 #: The devices' time, and without what they did before.
 _OF_DEVICES, _RECORDED = "the devices' time", "the devices' time in the recording"
 
+#: How many collectives that don't end are told of.
+_HANGS = 10
+
 #: Idle time that is none: the device did what the trace lacks.
 _UNSEEN = "queued before the recording"
 
@@ -98,6 +102,10 @@ class Figures(Protocol):
     def runs(self) -> Sized:
         """The summaries of the runs."""
 
+    @property
+    def instead(self) -> MemoryAnswer | None:
+        """What the source tells of memory, where it has nothing that can be added up."""
+
 
 def findings(summary: Figures) -> list[Finding]:
     """Returns the facts: what is wrong with the recording, the heaviest work, how busy devices are, what they lose.
@@ -106,16 +114,23 @@ def findings(summary: Figures) -> list[Finding]:
     """
     checks = summary.checks
     if not summary.total:
-        return list(checks)
+        return [*checks, *_hangs(summary), *(summary.instead.findings() if summary.instead else ())]
     found = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
     taken = tuple(code for one in checks for code in check_of(one).takes)
     ranked = _ranked([one for one in found if not one.code.startswith(taken)], summary)
-    return [*checks, *(replace(one, doubts=_doubts(one, checks), remedy=remedy(one)) for one in ranked)]
+    made = (replace(one, doubts=_doubts(one, checks), remedy=remedy(one)) for one in ranked)
+    return [*checks, *_hangs(summary), *made]
 
 
 def _doubts(found: Finding, checks: list[Finding]) -> list[str]:
     """The failed checks that a finding may be wrong by."""
     return [one.code for one in checks if found.code.startswith(check_of(one).doubts)]
+
+
+def _hangs(summary: Figures) -> list[Finding]:
+    """The collectives that ranks wait in, first those that decide."""
+    answer = summary.proofs.get("collective")
+    return [one.finding for one in answer.hangs[:_HANGS]] if isinstance(answer, CollectivesAnswer) else []
 
 
 def _ranked(found: list[Finding], summary: Figures) -> list[Finding]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ktrace.analysis.memory.answer import MemoryAnswer
 from ktrace.analysis.summary.findings import findings
 from ktrace.analysis.summary.verdict import advice, verdict
 from ktrace.analysis.work.findings import Evidence, Finding
@@ -157,6 +158,12 @@ class Summary(Framed):
         return max(len(self.devices) / max(len(self.sources), 1), 1.0)
 
     @property
+    def instead(self) -> MemoryAnswer | None:
+        """What the source tells of memory, where it has nothing that can be added up."""
+        found = self.answers.get("memory", self.proofs.get("memory")) if self.count == 0 else None
+        return found if isinstance(found, MemoryAnswer) else None
+
+    @property
     def findings(self) -> list[Finding]:
         """The facts of the verdict: the heaviest work, how busy devices are, what they lose and why."""
         return findings(self)
@@ -227,6 +234,8 @@ def tables(
     found += [
         table for name in asked if name in summary.answers for table in summary.answers[name].tables(top, brief=brief)
     ]
+    if summary.instead is not None and "memory" not in asked:
+        found += summary.instead.tables(top, brief=brief)
     if not summary.runs:
         return found + [_by(name, [("", summary)], top, brief) for name in wanted]
     for name in wanted:  # in brief a table for each run, else one table for all
@@ -252,7 +261,7 @@ def _overview(summary: Summary) -> Table:
     columns = [Column("source"), Column("counted"), Column("rows", "count"), Column("total", summary.unit)]
     more = len(summary.sources) - _SOURCES
     sources = ", ".join(summary.sources[:_SOURCES]) + (f" and {more:,} more" if more > 0 else "")
-    counted = _WORK[summary.work] if summary.count != 0 else "nothing"
+    counted = _WORK[summary.work] if summary.count != 0 else "memory" if summary.instead else "nothing"
     total = None if summary.runs and summary.unit == "%" else summary.total  # shares of different wholes can't be added
     row: list[Cell] = [sources, counted, summary.count, total]
     if summary.span and len(summary.sources) == 1:  # the clocks of several sources may differ

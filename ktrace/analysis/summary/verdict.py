@@ -1,6 +1,7 @@
 """Findings in at most three sentences: what takes the time, what devices wait for, what to look at.
 
-Steps that don't take equally long are a sentence more.
+First what is wrong with the recording, or keeps a run from going on. Steps that don't take equally long are a
+sentence more.
 
     gemm takes the most device time: 26.8% (250 us of 930 us); the heaviest kernel is ncclDevKernel_AllReduce, 23.2%.
     Device 0 is busy for 86.4% of its 962 us and idle for 131 us, in 13 gaps.
@@ -14,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktrace.analysis.checks import check_of, is_check, sentence
+from ktrace.analysis.collectives.hang import said
 from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.findings import Finding
-from ktrace.tables import brief, percent, shortened
+from ktrace.naming.short_names import spelled_alike
+from ktrace.tables import brief, percent, shortened, size
 
 #: How many characters of a name are shown.
 _WIDTH = 48
@@ -40,6 +43,9 @@ _PLACES = {
     "between graph nodes": "the time between the nodes of graphs",
     "unknown": "the time in which the devices are idle",
 }
+#: Names that many kernels have.
+_BARE = ("Kernel", "Kernel2", "device_kernel")
+
 #: Causes of many short gaps, of which the average tells something.
 _BETWEEN = ("launch overhead", "between graph nodes")
 
@@ -59,7 +65,8 @@ def verdict(findings: Sequence[Finding]) -> list[str]:
     if len(failed) > _SAID:
         checks.append(f"{len(failed) - _SAID:,} more checks fail: ktrace check lists them.")
     steps = [steadiness.sentence(one) for one in made if one.code.startswith("unsteady.")]
-    sentences = (*checks, _takes(by_code), _waits(by_code, causes), *steps, _look(order))
+    hangs = [said(one) for one in findings if one.code == "hang"][:1]
+    sentences = (*checks, *hangs, _memory(by_code), _takes(by_code), _waits(by_code, causes), *steps, _look(order))
     return [one for one in sentences if one]
 
 
@@ -72,6 +79,21 @@ def advice(findings: Sequence[Finding]) -> list[str]:
     return [*([f"Try: {first.remedy}"] if first.remedy else []), *map(sentence, partial)]
 
 
+def _memory(found: dict[str, Finding]) -> str:
+    """The most that was held at once, where the source tells of memory alone, and who held the most of it."""
+    peak, owner = found.get("memory.peak"), found.get("memory.owner")
+    if peak is None:
+        return ""
+    where = str(peak.subject["memory"])
+    reserved = f" of the {size(peak.whole)} that are reserved" if peak.whole else ""
+    several = f", the most of {peak.details['places']:,} places" if int(peak.details["places"] or 1) > 1 else ""
+    who = ""
+    if owner is not None:
+        names = [str(owner.subject[key]) for key in ("module", "operator", "category", "frame") if owner.subject[key]]
+        who = f"; {shortened(', '.join(names), _WIDTH)} held the most of it: {size(owner.value)}, {_percent(owner)}"
+    return f"{where[:1].upper()}{where[1:]} held at most {size(peak.value)}{reserved}{several}{who}."
+
+
 def _takes(found: dict[str, Finding]) -> str:
     """What takes the most time: an operation and a kernel."""
     operation, kernel = found.get("heaviest.operation"), found.get("heaviest.kernel")
@@ -81,15 +103,18 @@ def _takes(found: dict[str, Finding]) -> str:
     if first.unit != "ns":
         return f"{_name(first)} makes up {_percent(first)} of {first.of}."
     also = ""
-    if operation and kernel and kernel.subject["kernel"] != operation.subject["operation"]:
+    if operation and kernel and _name(kernel) not in (operation.subject["operation"], *_BARE):
         also = f"; the heaviest kernel is {_name(kernel)}, {_percent(kernel)}"
     times = f"{_percent(first)} ({brief(first.value)} of {brief(first.whole or 0)})"
     return f"{_name(first)} takes the most {first.of}: {times}{also}."
 
 
 def _name(one: Finding) -> str:
-    """The operation, kernel or call that a finding is about."""
-    return shortened(str(next(iter(one.subject.values()))), _WIDTH)
+    """The operation, kernel or call that a finding is about; CUTLASS' kernels are told apart by their templates."""
+    name = str(next(iter(one.subject.values())))
+    if name in _BARE and one.subject.get("name"):
+        name = spelled_alike(str(one.subject["name"])).removeprefix("cutlass::")
+    return shortened(name, _WIDTH)
 
 
 def _waits(found: dict[str, Finding], causes: list[Finding]) -> str:

@@ -15,7 +15,7 @@ are kept in temporary files (`ktrace.analysis.work.stored_columns`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -213,7 +213,7 @@ class SummaryInput:
         self.spans = Spans(spill, self.threads, shapes=shapes)
         self.waits = Waits(spill)
         self.host = StoredRows(spill, "host")
-        self.has_calls = self.has_memory = self.has_counters = self.has_metrics = False
+        self.has_calls = self.has_counters = self.has_metrics = False
         self.statistics: list[pa.RecordBatch] = []
         self.samples = Samples()
         self.spans_of: dict[str, tuple[int, int]] = {}
@@ -225,10 +225,9 @@ class SummaryInput:
         """The step of each meaning, once all batches have been seen."""
         return [meaning.step for meaning in self.meanings]
 
-    def elsewhere(self, asked: Sequence[str]) -> str:
+    def elsewhere(self) -> str:
         """Where else there are answers, if there is nothing to add up."""
-        memory = " Where memory went: --by memory." if self.has_memory and "memory" not in asked else ""
-        return memory + (_READINGS if self.has_counters else "") + (_FIGURES if self.has_metrics else "")
+        return (_READINGS if self.has_counters else "") + (_FIGURES if self.has_metrics else "")
 
     def know(self, batch: Batch) -> None:
         """Collects the calls, arrows and ranges of a batch, which tell when and where work was launched."""
@@ -243,8 +242,7 @@ class SummaryInput:
 
     def count(self, batch: Batch) -> None:
         """Collects the work and statistics of a batch, which are added up, and the catalog."""
-        if batch.record in ("events", "summaries") and not (self.has_memory or self.has_calls or len(self.work)):
-            self.has_memory = bool(words_in(batch.column("kind"), ("alloc",)).any())
+        if batch.record in ("events", "summaries") and not (self.has_calls or len(self.work)):
             self.has_counters |= batch.record == "events" and bool(words_in(batch.column("kind"), ("counter",)).any())
             self.has_metrics |= batch.record == "summaries" and bool(words_in(batch.column("kind"), ("metric",)).any())
         if batch.record == "catalog":

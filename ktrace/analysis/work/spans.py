@@ -15,6 +15,7 @@ op    AddmmBackward0         thread 4300                                   â—„â”
 
     aten::mm, op_id = 314286, seq = 12         aten::mm
     ProfilerStep#7                             ProfilerStep#N
+    cudaMemcpyAsync_v3020                      cudaMemcpyAsync
     <built-in function f at 0x7f01>            <built-in function f>
 
 PyTorch's emit_nvtx appends `, seq = N, op_id = N, sizes = [...], input_op_ids = [...]` to texts of NVTX ranges;
@@ -44,6 +45,7 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.masks import truth, words_in
+from ktrace.naming.short_names import without_release
 from ktrace.stages.order.nesting import enclosing
 from ktrace.stages.select.wanted import step_of
 from ktrace.store import Spill
@@ -200,10 +202,10 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")
 
 
 def generic(name: str) -> str:
-    """The name of a span without arguments and addresses, and without the number of a step."""
+    """The name of a span without arguments, addresses, the number of a step and the release of a call of CUDA."""
     if step_of(name) is not None:
         return _DIGITS.sub("N", name.strip())
-    return name if name.startswith(MODULE) else _ADDRESS.sub("", grouped(name)[0])
+    return name if name.startswith(MODULE) else without_release(_ADDRESS.sub("", grouped(name)[0]))
 
 
 def grouped(name: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The kind of device work by its name: a copy with its direction, a fill, a wait, else a kernel; names of calls.
+"""The kind of device work by its name: a copy with its direction, a fill, a wait, else a kernel.
 
 Memcpy HtoD (Pageable -> Device)           PyTorch, CUPTI
 [CUDA memcpy HtoD]  [CUDA memset]          nvprof, nsys
@@ -28,13 +28,6 @@ _FILL = re.compile(
     re.IGNORECASE,
 )
 _SYNC = re.compile(r"zeCommandListAppend(?!Launch)|i?clEnqueue(?:Marker|Barrier|WaitForEvents)", re.IGNORECASE)
-
-_RELEASE = re.compile(r"(?:_v\d+)?(?:_pt[sd][sz])?$")
-
-
-def without_release(name: str) -> str:
-    """The name of a call of CUDA without its release: cudaMemcpyAsync for CUPTI's cudaMemcpyAsync_v3020_ptsz."""
-    return _RELEASE.sub("", name) or name
 
 
 def device_work(name: str) -> tuple[str, str | None]:

@@ -270,7 +270,7 @@ def test_inputs_that_are_not_lists_are_no_operator() -> None:
 @pytest.mark.parametrize(
     ("name", "inputs", "operation"),
     [
-        ("vllm::moe_forward", [(BF16, (32, 3072)), (BF16, (32, 32))], "moe"),  # the weights aren't inputs
+        ("vllm::moe_forward", [(BF16, (32, 3072)), (BF16, (32, 32))], "gemm"),  # the weights aren't inputs
         ("vllm::unified_attention_with_output", [*[(BF16, (32, 8, 64))] * 4], "attention"),  # nor are the lengths
     ],
 )

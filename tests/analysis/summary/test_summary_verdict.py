@@ -46,6 +46,20 @@ def test_each_sentence_names_its_figures() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("void cutlass::Kernel2<ns::Tile<8> >(ns::Params)", "; the heaviest kernel is Kernel2<ns::Tile<8>>, 50.0%."),
+        ("Kernel2", "."),
+        (None, "."),
+    ],
+)
+def test_a_name_that_all_kernels_of_cutlass_have_is_said_with_its_template(name: str | None, said: str) -> None:
+    kernels = [replace(KERNELS[0], key="Kernel2", name=name), *KERNELS[1:]]
+    first = summary(USE, kernels=kernels).verdict[0]
+    assert first == f"gemm takes the most device time: 60.0% (600 us of 1.00 ms){said}"
+
+
 def test_the_greatest_loss_is_looked_at_first() -> None:
     exposed = replace(USE, exposed_communication=90_000, exposed_copies=30_000)
     assert summary(exposed).verdict[-1] == (
