@@ -99,9 +99,12 @@ class Memory:
         if batch.record != "events" or not len(batch):
             return
         self._see_totals(batch)
+        allocates = words_in(batch.column("kind"), ("alloc",))
+        if not allocates.any():
+            return
         size, known = values(batch.columns, "bytes")
         is_memory = ~NameTest(lambda name: name.startswith(_RESERVES))(batch.column("name"))
-        rows = np.flatnonzero(words_in(batch.column("kind"), ("alloc",)) & known & is_memory)
+        rows = np.flatnonzero(allocates & known & is_memory)
         if not len(rows):
             return
         at, every = pa.array(rows), np.arange(len(rows))

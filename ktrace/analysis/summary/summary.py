@@ -177,6 +177,11 @@ class Summary(Framed):
         """At most three sentences: what takes the time, what devices wait for, what to look at; and unsteady steps."""
         return verdict(self.findings)
 
+    @property
+    def advice(self) -> list[str]:
+        """What to do about what is to be looked at first, and what a part of a run can't tell of it."""
+        return advice(self.findings)
+
     def tables(self, by: Sequence[str] | None = None, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """The summary as tables: the verdict, an overview, the use of each device and step, and one for each of `by`.
 

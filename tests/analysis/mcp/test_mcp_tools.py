@@ -123,7 +123,7 @@ def test_an_overview_is_the_summary(session: Session, by: list[str]) -> None:
     handle = opened(session)
     answer = ask(session, "overview", handle=handle, **({"by": by} if by else {}))
     summary = ktrace.summary(SAMPLES / STEP, by=by or None)
-    assert answer["verdict"] == summary.verdict
+    assert answer["verdict"] == [*summary.verdict, *summary.advice]
     assert rows(answer, "overview")[0]["total_ns"] == summary.total
     if not by:
         assert [row["time_ns"] for row in rows(answer, "kernel")] == [one.total for one in summary.groups["kernel"]]
