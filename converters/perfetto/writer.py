@@ -26,12 +26,13 @@ from ktrace.stages.order import Arrows, Edges, Timeline, TimelineBatch
 from . import field_numbers as f
 from .sidecar import DERIVED_SEQUENCES, begin_text, catalog_texts, end_text, link_texts
 from .wire import bytes_field, int_field
+from .writing.busy_pieces import MOST as MOST_PIECES
+from .writing.busy_pieces import BusyPieces
 from .writing.descriptors import Descriptors
-from .writing.device_processes import MOST as MOST_PIECES
-from .writing.device_processes import BusyPieces
 from .writing.gpu_tracks import Gpus, IdCounters, label_gpus, with_processes
 from .writing.kernel_counters import MOST, KernelCounters
 from .writing.machine import Machine
+from .writing.root_tracks import RootTrack, Steps, TakenNames, steps_track
 from .writing.sequences import Sequence as PacketSequence
 from .writing.sequences import TraceOutput, clock, packet
 
@@ -63,6 +64,7 @@ class Writer:
         self._least = int(conversion.options.get("origin", 0))
         self._knows_time_of_day = conversion.options.get("unix") != "none"
         self._busy = BusyPieces(MOST_IN_AN_ARCHIVE if self._first else MOST_PIECES)
+        self._steps, self._taken = Steps(), TakenNames()
         self._work: tuple[int, int] | None = None  # from the first to the last time of slices of threads and devices
         self._gpu = "slices" if conversion.options.get("gpu") == "slices" else "stages"
         self._rows = 0
@@ -75,6 +77,7 @@ class Writer:
             note = f"The times shown are {-origin} ns later than those of the source, which begin below 0."
             self._report.issue("origin", "output", f"{-origin} ns were added", 0)
         catalog, tracks = timeline.catalog, timeline.tracks
+        self._is_host = [track.tid is not None and not track.is_on_device for track in tracks]
         self._is_work = np.array([track.tid is not None or track.is_on_device for track in tracks], np.bool_)
         self._machine_of = _machines(tracks, catalog, self._first)
         machines = np.unique(self._machine_of).tolist() or [self._first]
@@ -104,10 +107,13 @@ class Writer:
     def write(self, batch: TimelineBatch) -> int:
         """Writes the rows and returns the number of events and arrow ends that it kept."""
         self._rows += len(batch)
-        self._busy.add(batch, self._output.tracks.queue_track)
         self._work = _extended(self._work, batch, self._is_work)
         if self._gpu == "slices":
             batch = _without_stages(batch)
+        else:
+            self._busy.add(batch, self._output.tracks.queue_track)
+            self._steps.add(batch, self._is_host)
+            self._taken.add(batch)
         if len(self._machines) == 1:
             (machine,) = self._machines.values()
             kept, dropped_ends = machine.write(batch)
@@ -125,12 +131,19 @@ class Writer:
         if compiled is None and self._rows >= SLOW:
             self._report.issue("uncompiled", "output", _GET_COMPILED)
         pieces = self._busy.finish()
-        for machine in self._machines.values():
-            machine.close(self._busy, pieces)
+        for number, machine in self._machines.items():
+            machine.close(self._busy, pieces, self._taken, self._steps_of(number) if len(pieces) else [])
         if self._work and not self._first:
             self._output.write(_shown_at_first(self._output, *self._work))
         self._output.write_sidecar([end_text()])
         self._stream.close()
+
+    def _steps_of(self, machine: int) -> list[RootTrack]:
+        """The tracks of the steps of the processes of a machine."""
+        every = self._steps.of_processes(self._output.tracks.process, lambda track: self._machine_of[track] == machine)
+        several = len(every) > 1 or len(self._machines) > 1
+        names = [f"steps of {self._output.tracks.owner(track)}" if several else "steps" for track, _ in every]
+        return [steps_track(name, steps) for name, (_, steps) in zip(names, every, strict=True)]
 
 
 def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> Int64:

@@ -5,7 +5,9 @@ sequences         the two sequences of a machine, messages as packets on them; w
 track_events      TrackEvents of the host
 render_stages     GpuRenderStageEvents
 kernel_counters   metrics and estimates of kernels as GpuCounterEvents
-device_processes  when streams are busy, as threads of processes, which viewers show at first sight
+busy_pieces       when streams are busy
+device_processes  the same as threads of processes, which the overview of viewers counts
+root_tracks       steps, and what streams do, above all processes: what viewers show at first sight
 descriptors       TrackDescriptors of processes, threads, devices, streams and counters
 track_names       their names as viewers show them: ids, order, what is cut
 gpu_tracks        GPUs, contexts and hardware queues

@@ -180,6 +180,10 @@ class Descriptors:
         self._node(node)
         return self._pids[id(node)], node.shown.name
 
+    def owner(self, number: int) -> str:
+        """Returns what tells the process of the track with that index from others."""
+        return distinguishing(self._process_of(self._nodes[number]))
+
     def queue_track(self, number: int) -> int:
         """Returns the index of the track whose queue a track uses: as a rule its own."""
         shared = self._queue_nodes.get(id(self._nodes[number]))
@@ -280,7 +284,7 @@ class Descriptors:
     def _merge_key(self, node: Node, uuid: int) -> bytes:
         """The key of a track: that of the stream whose queue it uses, else its own."""
         shared = self._queue_nodes.get(id(node))
-        return _merge_key(uuid if shared is None else self._node(shared))
+        return merge_key(uuid if shared is None else self._node(shared))
 
     def _name(self, node: Node) -> str:
         return self._names.get(id(node), node.shown.name)
@@ -315,7 +319,7 @@ class Descriptors:
             int_field(
                 f.TRACK_DESCRIPTOR["sibling_order_rank"], self._ranks[id(node)] + 1 + len(self._counters) % _RANKS
             ),
-            _merge_key(uuid),
+            merge_key(uuid),
         )
         return uuid
 
@@ -338,7 +342,7 @@ class Descriptors:
                 text_field(f.TRACK_DESCRIPTOR["name"], "counters"),
                 int_field(f.TRACK_DESCRIPTOR["child_ordering"], f.CHILD_TRACKS_ORDERING["EXPLICIT"]),
                 int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], _LAST),
-                _merge_key(group),
+                merge_key(group),
             )
         return group
 
@@ -410,7 +414,7 @@ def _unit(unit: str | None) -> bytes:
     return text_field(f.COUNTER_DESCRIPTOR["unit_name"], unit) if unit else b""
 
 
-def _merge_key(key: int) -> bytes:
+def merge_key(key: int) -> bytes:
     """Only tracks with the same key are drawn as one: neighbours that merely have the same name stay separate."""
     return int_field(
         f.TRACK_DESCRIPTOR["sibling_merge_behavior"],

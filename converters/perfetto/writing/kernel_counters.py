@@ -26,7 +26,7 @@ from ktrace.store.joins import group_start_mask
 from .. import field_numbers as f
 from ..sidecar import LAUNCH_METRICS
 from ..wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
-from .device_processes import LONGEST_GAP, Reach
+from .busy_pieces import LONGEST_GAP, Reach
 from .fields import CodedField, Field, FixedField, MessageField, PieceTable, VarintField
 
 #: This many kernels keep their counters.

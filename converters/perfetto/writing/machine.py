@@ -5,7 +5,7 @@ A machine has two sequences, one for the host and one for the GPU. Interned entr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 
@@ -25,8 +25,9 @@ from .. import field_numbers as f
 from ..sidecar import STAGE_RESERVED
 from ..wire import bytes_tag, int_tag, varint
 from .arguments import TYPE_NAMES, ArgumentTexts
+from .busy_pieces import BusyPieces, Pieces
 from .descriptors import root
-from .device_processes import BusyPieces, DeviceProcesses, Pieces
+from .device_processes import DeviceProcesses
 from .extra_fields import ArrowBook, HostArrows
 from .fields import CodedField, PieceTable
 from .gpu_tracks import Gpus
@@ -40,6 +41,7 @@ from .kernel_counters import (
     metrics_of,
 )
 from .render_stages import RenderStages, StageRows
+from .root_tracks import RootTrack, TakenNames
 from .sequences import Events, Packets, TraceOutput, columns_of, host_and_gpu, of_machine, packet
 from .track_events import HostRows, TrackEvents, argument_columns, source_columns
 
@@ -111,8 +113,8 @@ class Machine:
         self._add_kernels(batch, rows)
         return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
-    def close(self, found: BusyPieces, pieces: Pieces) -> None:
-        """Writes the counters of kernels, the GPUs, and what viewers show of them at first sight."""
+    def close(self, found: BusyPieces, pieces: Pieces, taken: TakenNames, steps: Sequence[RootTrack]) -> None:
+        """Writes the counters of kernels, the GPUs, and what viewers show of them and of the steps at first sight."""
         entries, ts, fields = self._counters.finish()
         if len(ts):
             self._write(self._gpu.interning(entries))
@@ -124,10 +126,13 @@ class Machine:
         self._report_dropped_counters()
         if info := self._gpus.info():
             self._write(packet(of_machine(self._machine) + info))
-        streams, drawn = self._devices.pieces(found, pieces, self._origin)
-        self._write(streams)
-        if drawn is not None:
-            self._output.make(drawn)
+        for streams, drawn in (
+            self._devices.pieces(pieces, self._origin),
+            self._devices.roots(found, pieces, taken, steps, self._origin),
+        ):
+            self._write(streams)
+            if drawn is not None:
+                self._output.make(drawn)
 
     def _write_host(self, batch: TimelineBatch, rows: Int64, arrows: HostArrows) -> None:
         """Writes TrackEvents in the order of the edges."""

@@ -49,6 +49,11 @@ def in_order_of_names(names: Sequence[str]) -> list[str]:
     return given[::-1]
 
 
+def natural(name: str) -> list[tuple[int, str]]:
+    """What a name is sorted by so that its numbers rise: stream 7 before stream 20."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
 def _sorted_by(name: str) -> str:
     return name.lower()
 

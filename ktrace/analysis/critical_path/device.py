@@ -193,7 +193,8 @@ class Device:
         """Which work its launch let begin, though the call began before the work that it waited for had ended.
 
         From that work on it took longer than work that was queued long before, and a launch explains it: its time is
-        as near to the usual one. `explained` is work that waited for an event, which takes another time.
+        as near to the usual one. `explained` is work that waited for an event, which takes another time. A call that
+        returns when its work is done, such as that of a copy to pageable memory, tells nothing by its return.
         """
         usual_wait, latency = self._usual[self.place], self._latency[self.place]
         returned = self._released < self.call_end
@@ -210,7 +211,7 @@ class Device:
         launch = self.begin - self.call_end
         near = np.abs(launch - latency) <= np.maximum(longer, latency // 2)
         by_launch = (launch <= usual_wait) & (near | (latency < 0))
-        found: Bools = late & (by_launch | np.isin(self.cause, BY_HOST))
+        found: Bools = late & (by_launch | np.isin(self.cause, BY_HOST)) & (self.call_end < self.end)
         return found
 
     def other_until(self, work: Int64, since: Int64, until: Int64) -> Int64:

@@ -160,7 +160,10 @@ class Walk:
         return time, -1
 
     def _awaited(self, sync: Sync, process: int) -> int:
-        """The work that a call waited for: the last that ended during the call; -1 if it didn't have to wait."""
+        """The work that a call waited for: the last that ended during the call; -1 if it didn't have to wait.
+
+        Work whose call isn't known counts as launched before: the thread that waits launched none meanwhile.
+        """
         begin, device = sync.begin, self._device
         if sync.target >= 0:
             return sync.target if begin < device.end[sync.target] <= sync.end else -1
@@ -168,7 +171,7 @@ class Walk:
         at = int(np.searchsorted(ends, sync.end, "right")) - 1
         while at >= 0 and ends[at] > begin:
             work = int(order[at])
-            launched = device.call_begin[work] if device.launched[work] else device.begin[work]
+            launched = device.call_begin[work] if device.launched[work] else begin
             here = sync.stream in (-1, device.stream[work]) and (
                 sync.device == -1 or device.device[work] in (-1, sync.device)
             )

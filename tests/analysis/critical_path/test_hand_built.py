@@ -335,3 +335,47 @@ def test_calls_of_another_thread_launch_work_on_the_path(line: Timeline, tmp_pat
         (3_500, 9_000, "kernel", "a"),
         (9_000, 10_000, "API call", "cudaDeviceSynchronize"),
     ]
+
+
+@pytest.mark.parametrize("gap", [100, 5_400])
+def test_a_call_that_returns_when_the_work_is_done_is_not_its_launch(gap: int, line: Timeline, tmp_path: Path) -> None:
+    """A copy to pageable memory waits in its call until the kernels before it have ended, whatever the gap is."""
+    line.step(1, 0, 100_000)
+    for number in range(20):
+        launched(
+            line, number, 100 * number, 100 * number + 50, ("gemm", 3_000 * number + 2_500, 3_000 * number + 5_400, 7)
+        )
+    begin = 3_000 * 19 + 5_400 + gap
+    line.host("api", "cudaMemcpyAsync", 2_100, begin + 1_500, corr=99)
+    line.work("Memcpy DtoH (Device -> Pageable)", begin, begin + 1_000, 7, 99, kind="memcpy")
+    path = line.path(tmp_path)
+    assert sum(end - start for start, end, kind, _ in path if kind == "kernel") == 20 * 2_900
+    assert sum(end - start for start, end, kind, _ in path if kind == "API call") <= 550
+
+
+def test_a_copy_on_an_idle_device_is_let_begin_by_its_call(line: Timeline, tmp_path: Path) -> None:
+    line.step(1, 0, 10_000)
+    launched(line, 1, 1_000, 1_500, ("gemm", 2_000, 3_000, 7))
+    line.host("api", "cudaMemcpyAsync", 5_000, 8_500, corr=2)
+    line.work("Memcpy DtoH (Device -> Pageable)", 7_000, 8_000, 7, 2, kind="memcpy")
+    assert line.path(tmp_path)[-5:-1] == [
+        (1_500, 5_000, *IDLE),
+        (5_000, 7_000, "API call", "cudaMemcpyAsync"),
+        (7_000, 8_000, "copy", "Memcpy DtoH (Device -> Pageable)"),
+        (8_000, 8_500, "API call", "cudaMemcpyAsync"),
+    ]
+
+
+def test_a_synchronisation_waits_for_work_whose_call_is_not_known(line: Timeline, tmp_path: Path) -> None:
+    line.step(1, 0, 10_000)
+    launched(line, 1, 0, 100, ("gemm", 200, 1_000, 7))
+    for begin in (1_100, 3_100, 5_100):
+        line.work("norm", begin, begin + 1_900, 7)
+    line.host("api", "cudaStreamSynchronize", 500, 7_200)
+    path = line.path(tmp_path)
+    assert [(start, end) for start, end, kind, name in path if (kind, name) == ("kernel", "norm")] == [
+        (1_100, 3_000),
+        (3_100, 5_000),
+        (5_100, 7_000),
+    ]
+    assert (7_000, 7_200, "API call", "cudaStreamSynchronize") in path

@@ -1,4 +1,4 @@
-"""The busy pieces of devices: what a viewer shows at first sight, as exact as the kernels that they are made of."""
+"""The busy pieces of devices: what a viewer's overview shows, as exact as the kernels that they are made of."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from real_traces import NSYS, at_hand
 
 import ktrace
 from ktrace.converters.perfetto.sidecar import DERIVED_SEQUENCES
-from ktrace.converters.perfetto.writing import device_processes, kernel_counters
+from ktrace.converters.perfetto.writing import busy_pieces, kernel_counters
 
 STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
 
@@ -99,16 +99,16 @@ def test_pieces_do_not_depend_on_batches() -> None:
     """The same pieces from rows one by one and all at once, with merges on the way."""
 
     def found(size: int) -> list[tuple[Any, ...]]:
-        busy = device_processes.BusyPieces(120)
+        busy = busy_pieces.BusyPieces(120)
         busy.operations = [*"abcd"]
         rows = np.array(random_kernels(900, 2), np.int64)
         for first in range(0, len(rows), size):
             part = rows[first : first + size]
             part = part[np.argsort(part[:, 0], kind="stable")]
             track, start, dur = (np.ascontiguousarray(part[:, one]) for one in range(3))
-            busy._gather(track, start, start + dur, np.ones(len(track), np.int64), start % 7, dur % 5)
+            busy._gather(track, start, start + dur, np.ones(len(track), np.int64), dur % 5)
         pieces = busy.finish()
-        columns = (pieces.track, pieces.start, pieces.end, pieces.busy, pieces.kernels, pieces.longest, pieces.name)
+        columns = (pieces.track, pieces.start, pieces.end, pieces.busy, pieces.kernels)
         return [*zip(*(column.tolist() for column in columns), pieces.work.tolist(), strict=True)]
 
     whole = found(900)
@@ -119,10 +119,10 @@ def test_pieces_do_not_depend_on_batches() -> None:
 
 def drawn(kernels: list[tuple[int, int, int]], most: int) -> list[tuple[int, int, int]]:
     """Start, span and busy time of the pieces of kernels on one stream."""
-    busy = device_processes.BusyPieces(most)
+    busy = busy_pieces.BusyPieces(most)
     for first in range(0, len(kernels), 5000):
         track, start, dur = np.array(kernels[first : first + 5000], np.int64).T.copy()
-        busy._gather(track, start, start + dur, np.ones(len(track), np.int64), start * 0, dur * 0)
+        busy._gather(track, start, start + dur, np.ones(len(track), np.int64), dur * 0)
     found = busy.finish()
     return [*zip(found.start.tolist(), (found.end - found.start).tolist(), found.busy.tolist(), strict=True)]
 
@@ -182,6 +182,7 @@ def test_each_device_is_a_process_of_its_own_whose_id_nothing_else_has(tmp_path:
         tmp_path / "out.perfetto", PIECES, "select pid, name from process where name is not null", derived=True
     )
     assert [(row["tid"], row["kernels"], row["dur"]) for row in pieces] == [(7, 1, 10), (8, 1, 10)]
+    assert {row["name"] for row in pieces} == {"busy"}
     assert len(processes) == len({row["pid"] for row in processes}) == 2
 
 
@@ -197,14 +198,13 @@ def test_reading_leaves_them_out_and_the_account_adds_up(tmp_path: Path) -> None
         assert sorted(map(str, first[name].to_pylist())) == sorted(map(str, back[name].to_pylist()))
 
 
-def test_slices_have_the_same_pieces(tmp_path: Path) -> None:
-    kernels = random_kernels(300, 3)
-    found = []
-    for form in ("stages", "slices"):
-        ktrace.convert(trace_of(tmp_path, kernels), tmp_path / f"{form}.perfetto", gpu=form)
-        found.append(engine.query(tmp_path / f"{form}.perfetto", PIECES, derived=True)[0])
-        assert ktrace.convert(tmp_path / f"{form}.perfetto", tmp_path / f"{form}.parquet").written == 301
-    assert found[0] == found[1] != []
+def test_slices_need_no_pieces(tmp_path: Path) -> None:
+    """Where device work is slices itself, nothing is drawn twice."""
+    ktrace.convert(trace_of(tmp_path, random_kernels(300, 3)), tmp_path / "out.perfetto", gpu="slices")
+    everything = "select count(*) as n, count(distinct category) as categories from slice"
+    pieces, found = engine.query(tmp_path / "out.perfetto", PIECES, everything, derived=True)
+    assert (pieces, found) == ([], [{"n": 301, "categories": 2}])
+    assert ktrace.convert(tmp_path / "out.perfetto", tmp_path / "back.parquet").written == 301
 
 
 def closing_values(path: Path) -> list[tuple[int, int, float]]:
