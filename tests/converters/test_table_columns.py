@@ -67,7 +67,7 @@ def test_numbers_are_no_names_whatever_their_heading_says(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        "Loading the weights   done   at 12.5 s\nRunning the model     done   at 14.5 s\nall of it             done   3 s\n",
+        "Loading the weights   done   at 12.5 s\nRunning the model     done   at 14.5 s\nall of it  done  3 s\n",
         "epoch 1 | loss 2.5 | 3.2 s\nepoch 2 | loss 2.1 | 3.1 s\nepoch 3 | loss 1.9 | 3.3 s\n",
         "step,loss\n1,2.5\n2,2.25\n",
         "2026-01-01 10:00:00 start of the run, took 3 ms\n2026-01-01 10:00:01 end of it, took 5 ms\n",
