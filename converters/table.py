@@ -50,7 +50,7 @@ from ktrace.kit.text.headings import (
 )
 from ktrace.kit.text.layouts import LONGEST_HEADER, Dashes, Pipes
 from ktrace.kit.text.lines import Lines
-from ktrace.kit.text.numbers import TIME_NS, is_missing, nanoseconds, to_ns
+from ktrace.kit.text.numbers import TIME_NS, Quantity, is_missing, nanoseconds, to_ns
 from ktrace.kit.text.tables import Below, Row, Table, find_tables, headings_at, may_have_tables, read_tables
 from ktrace.kit.text.titles import likely_lines
 from ktrace.model.batch import Batch
@@ -88,6 +88,8 @@ _TIME_WORDS = frozenset(
         *("median", "min", "max", "p50", "p95", "p99", "exclusive", "inclusive", "runtime", "cost", *_DEVICE, *_HOST),
     )
 )
+#: The fewest rows with shares that show which time they are of.
+_FEWEST_SHARES = 3
 _LENGTHS_BESIDE_TIME = ("duration", "dur", "latency", "elapsed", "elapsed time", "exec time", "execution time")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d(?::\d\d)?|\d\d?[./]\d\d?[./]\d{2,4}")
 
@@ -179,7 +181,7 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
         name = _names_column(headings, below, times, name)
     if name is None:
         return None
-    fields = {"name": name} | {field: index for field, index in matched.items() if index != name}
+    fields = {field: index for field, index in matched.items() if index != name} | {"name": name}
     if "unit" in fields and _is_unit(first, fields["unit"]):
         times |= {fields[field] for field in FIGURES if field in fields}
     if timeline := _timeline(headings, fields, times, below):
@@ -207,10 +209,47 @@ def _figures_of(
             return None
         if "count" not in fields:
             fields["value"] = plain[0]
-    return _with_total(headings, fields, below)
+    return _by_shares(headings, _with_total(headings, fields), times, below)
 
 
-def _with_total(headings: Sequence[Heading], fields: dict[str, int], below: Below) -> dict[str, int]:
+def _by_shares(headings: Sequence[Heading], fields: dict[str, int], times: set[int], below: Below) -> dict[str, int]:
+    """The fields, with another time as the total if the stated shares contradict the one that was chosen.
+
+    Shares may be those of a time times its count, which is an average then.
+    """
+    chosen = next((field for field in ("total", "value") if field in fields), "")
+    rows = [row for row in below if len(row) == len(headings) and not is_total(row[fields["name"]])]
+    if not chosen or "percent" not in fields or len(rows) < _FEWEST_SHARES:
+        return fields
+    shares = [figure(row[fields["percent"]]) for row in rows]
+    columns = {index: [_ns(headings, row, index) for row in rows] for index in sorted({fields[chosen], *times})}
+    if _are_shares(shares, columns[fields[chosen]]):
+        return fields
+    counts = [figure(row[fields["count"]]) for row in rows] if "count" in fields else []
+    products = [
+        time * count.number if time is not None and count else None
+        for time, count in zip(columns[fields[chosen]], counts, strict=False)
+    ]
+    rest = {field: index for field, index in fields.items() if field != chosen}
+    if products and "avg" not in rest and _are_shares(shares, products):
+        return rest | {"avg": fields[chosen]}
+    known = {rest[field] for field in (*FIGURES, "count") if field in rest}
+    others = [index for index, times in columns.items() if index not in known and _are_shares(shares, times)]
+    return rest | {"total": others[0]} if len(others) == 1 else fields
+
+
+def _are_shares(shares: Sequence[Quantity | None], times: Sequence[Decimal | None]) -> bool:
+    """Whether shares are those of times in one sum, as far as their decimals say it."""
+    pairs = [(share.number, time) for share, time in zip(shares, times, strict=True) if share and time is not None]
+    total = sum((share for share, _ in pairs), Decimal(0))
+    if len(pairs) < len(shares) or total <= 0:
+        return False
+    whole = sum((time for _, time in pairs), Decimal(0)) / total
+    places = max((-min(int(share.as_tuple().exponent), 0) for share, _ in pairs), default=0)
+    return all(abs(share * whole - time) <= whole * Decimal(10) ** -places + time / 50 for share, time in pairs)
+
+
+def _with_total(headings: Sequence[Heading], fields: dict[str, int]) -> dict[str, int]:
     """The fields, in which a plain time is an average next to a number of samples, and else the total."""
     samples = next((index for index, head in enumerate(headings) if head.key in _SAMPLES), None)
     if "value" in fields and "total" not in fields:
@@ -479,9 +518,12 @@ def _arguments(row: Row, shown: set[int]) -> dict[str, Any]:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a row for each row: device work if the table mentions kernels or streams, else an op or a total."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    tree = Tree()
     for item in read_tables(lines, recognise):
-        if isinstance(item, Row):
-            if problem := _add(item, rows, conversion):
+        if isinstance(item, Table):
+            tree = Tree()
+        elif isinstance(item, Row):
+            if problem := _add(item, rows, conversion, tree):
                 lines.skip(*problem)
             else:
                 lines.used()
@@ -489,7 +531,24 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _add(row: Row, rows: RowBuilder, conversion: Conversion) -> tuple[str, str] | None:
+class Tree:
+    """The rows that the next one may be within: indent, id and name, outermost first."""
+
+    def __init__(self) -> None:
+        self._above: list[tuple[int, int, str]] = []
+
+    def parents(self, indent: int) -> list[tuple[int, int, str]]:
+        """The rows that one with this indent is within."""
+        while self._above and self._above[-1][0] >= indent:
+            self._above.pop()
+        return self._above
+
+    def add(self, indent: int, row: int, name: str) -> None:
+        """Adds a row."""
+        self._above.append((indent, row, name))
+
+
+def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: Tree) -> tuple[str, str] | None:
     """Adds a row; returns the kind of issue and a detail if it isn't valid."""
     name, table = row.text("name"), row.table
     if not name:
@@ -501,7 +560,14 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion) -> tuple[str, str] 
     if not figures:
         return "bad-record", "no figure"
     place: dict[str, Any] = {"table": table.ordinal, "scope": table.scope}
-    rows.summary(kind, name, copy_kind=copy_kind, args=figures.args, **place, **figures.columns)
+    if not table.is_tree:
+        rows.summary(kind, name, copy_kind=copy_kind, args=figures.args, **place, **figures.columns)
+        return None
+    above = tree.parents(row.indent)
+    if above:
+        place |= {"parent": above[-1][1], "scope": [*table.scope, *(parent for _, _, parent in above)]}
+    number = rows.summary(kind, name, copy_kind=copy_kind, args=figures.args, **place, **figures.columns)
+    tree.add(row.indent, number, name)
     return None
 
 

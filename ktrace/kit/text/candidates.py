@@ -146,7 +146,8 @@ def _fixed_width(text: str, spans: Sequence[tuple[int, int]], peek: Callable[[in
     """Yields headings above runs of dashes, or at least two blanks apart."""
     below = peek(1) or ""
     ruled = is_rule(below)
-    if ruled and not _TOP.match(below) and len(runs := runs_of(below)) > 1:
+    has_types = are_types(chunk.group() for chunk in chunks_of(peek(2) or ""))  # below marks that aren't columns
+    if ruled and not has_types and not _TOP.match(below) and len(runs := runs_of(below)) > 1:
         yield from _candidate(Dashes(runs), text, True)
     if not spans:
         return

@@ -99,7 +99,10 @@ _TYPED = re.compile(rf"(.{{0,100}}\S) ?\((?:{TYPE})\)")
 _SINCE = re.compile(r"(ns|us|µs|μs|ms|s)[\s_](since[\s_]start)", re.IGNORECASE)
 _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
 _GREATEST_EXPONENT = 300
-_TOTALS = frozenset({"total", "totals", "sum", "grand total", "overall total", "total time", "total gpu time"})
+_BARE_TOTAL = re.compile(r"^[\s'\"*_`]{1,8}|(?:[\s'\"*_`:]| ?\([^()]{0,40}\)){1,8}$")
+_TOTALS = frozenset(
+    {"total", "totals", "sum", "grand total", "overall total", "total time", "total gpu time", "subtotal", "σ"}
+)
 _KNOWN_UNITS = frozenset({"%", *TIME_NS})
 _SHAPE = re.compile(r"\b(?:shape|dim|grid|block|size)")
 _CELL_UNIT = re.compile(r"[%°A-Za-zµμ][\w%°µμ/.\-]{0,15}")
@@ -365,7 +368,7 @@ def as_int64(number: Decimal) -> int | None:
 
 def is_total(name: str) -> bool:
     """Whether a row's name says that it is the sum of the others."""
-    return name.strip().rstrip(":").casefold() in _TOTALS
+    return _BARE_TOTAL.sub("", name).casefold() in _TOTALS
 
 
 def are_types(cells: Iterable[str]) -> bool:

@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple, Protocol
 
 from ktrace.errors import DamagedInput
@@ -46,7 +46,7 @@ from .headings import (
 from .layouts import Dashes, Delimited, Edges, Layout, Pipes, Spaces, Words, begins_with_edge, is_rule, join_surplus
 from .lines import Line, Lines
 from .markup import Markup, begins_row, is_markup_line, whole_markup
-from .numbers import Evidence, is_missing, may_have, with_point
+from .numbers import Evidence, is_missing, may_have, nanoseconds, with_point
 from .titles import Title, is_quoted, is_structure, title_of, without_prefix
 from .wrapped import whole_row
 
@@ -69,6 +69,10 @@ _MOST_BELOW = 4
 #: Fields of events whose cells are times.
 TIMES = frozenset(("start", "dur", "end"))
 
+#: What draws the branches of a tree before names; the fewest characters by which names are indented.
+_BRANCH = re.compile(r"[\s│┃|]{0,80}[├└┣┗╰+`|\\][─━-]{1,4}[╴╸>]?\s?")
+_LEAST_STEP = 2
+
 #: Cells of a row that stands for others.
 _DOTS = re.compile(r"(?:\.{2,3}|…|⋮|⋯|·|:)")
 
@@ -81,7 +85,8 @@ _EXAMINED_BY_PROBES = 100
 class Table:
     """A table: its position in the source from 0, the titles above it, its headings, the format's fields.
 
-    `boxed`: a rule is above the headings, so that another one ends the table.
+    `boxed`: a rule is above the headings, so that another one ends the table. `is_tree`: names are indented, each below
+    the one that it is within.
     """
 
     ordinal: int
@@ -91,6 +96,7 @@ class Table:
     headings: tuple[Heading, ...]
     fields: dict[str, int] | None
     boxed: bool = False
+    is_tree: bool = False
 
     @property
     def scope(self) -> list[str]:
@@ -130,11 +136,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: its line, and its cells in the order of the headings, '' for an absent one."""
+    """A row: its line, and its cells in the order of the headings, '' for an absent one.
+
+    `indent` is how many characters its name is indented, where that shows what is within what (`Table.is_tree`).
+    """
 
     table: Table
     line: int
     cells: list[str]
+    indent: int = 0
 
     def text(self, field: str) -> str:
         """The cell of a field, '' if the table doesn't have the field."""
@@ -440,7 +450,38 @@ class _Scan:
         elif self._peek() is None and _broke_off(table, line.text, whole.pieces):
             self._lines.skip("cut", "the last row breaks off")
         else:
-            yield Row(table, line.number, table.cells(whole.pieces))
+            cells = table.cells(whole.pieces)
+            indent = 0
+            if table.is_tree:
+                indent, cells[table.name_column] = indented(
+                    self._name_piece(table.layout, line.text, table.name_column)
+                )
+            yield Row(table, line.number, cells, indent)
+
+    def _name_piece(self, layout: Layout, text: str, column: int) -> str:
+        """The name in a row with the blanks around it; '' if the layout doesn't keep these."""
+        if isinstance(layout, (Spaces, Edges, Words)) and column == 0:
+            found = layout.split(text) or [""]
+            return text[: text.find(found[0]) + len(found[0])] if found[0] else ""
+        pieces = layout.split(text) if isinstance(layout, (Pipes, Dashes, Delimited)) else None
+        return pieces[column] if pieces and column < len(pieces) else ""
+
+    def _is_tree(self, table: Table, ahead: int) -> bool:
+        """Whether the names of the first rows, from that line on, are indented as those of a tree."""
+        names, times = [], []
+        fields = table.fields or {}
+        column = next((fields[field] for field in ("total", "value", "avg") if field in fields), None)
+        for line in range(ahead, ahead + EXAMINED_ROWS):
+            text = self._peek(line)
+            if text is None or not (text.strip() or isinstance(table.layout, Pipes)):
+                break
+            pieces = None if is_rule(text) else table.layout.split(text)
+            name = self._name_piece(table.layout, text, table.name_column)
+            if pieces and name.strip() and not is_total(name):
+                names.append(name)
+                read = figure(table.cells(pieces)[column]) if column is not None else None
+                times.append(float(nanoseconds(read.number, read.unit) or read.number) if read else 0.0)
+        return are_indented(names) and _holds([indented(name)[0] for name in names], times)
 
     def _open_framed(self, line: Line) -> Table | None:
         """Opens a table in a frame that has no sides between its cells."""
@@ -471,6 +512,8 @@ class _Scan:
             if refused is None:
                 return None
             table, lines = refused, 1 + is_rule(self._peek() or "")
+        if table.fields and self._is_tree(table, lines):
+            table = replace(table, is_tree=True)
         self._table, self._interrupted, self._is_open = table, False, False
         self._tables += 1
         self._pass_header(table, lines)
@@ -540,6 +583,41 @@ def _with_rest(layout: Delimited, text: str, peek: Callable[[int], str | None]) 
         if more.count('"') % 2:
             return whole, ahead
     return text, 0
+
+
+def indented(piece: str) -> tuple[int, str]:
+    """How far a name in a tree is indented, and the name without the branch that is drawn before it."""
+    found = _BRANCH.match(piece)
+    name = piece[found.end() :] if found else piece
+    return len(piece) - len(name.lstrip()), name.strip()
+
+
+def are_indented(pieces: Sequence[str]) -> bool:
+    """Whether names are indented as in a tree: by even steps, the first one least, not aligned to the right or amid."""
+    starts = [indented(piece)[0] for piece in pieces]
+    if len(pieces) < 2 or len(set(starts)) < 2 or starts[0] != min(starts):
+        return False
+    steps = sorted({start - starts[0] for start in starts} - {0})
+    if steps[0] < _LEAST_STEP or any(step % steps[0] for step in steps):
+        return False
+    if any(after - before > steps[0] for before, after in pairwise(starts)):
+        return False
+    ends = {len(piece.rstrip()) for piece in pieces}
+    middles = {start + len(piece.rstrip()) for start, piece in zip(starts, pieces, strict=True)}
+    return len(ends) > 1 and max(middles) - min(middles) > 2
+
+
+def _holds(starts: Sequence[int], times: Sequence[float]) -> bool:
+    """Whether nothing takes less time than what is right within it."""
+    above: list[tuple[int, int]] = []  # indent and place of the rows that the next one is within
+    within = [0.0] * len(times)
+    for place, start in enumerate(starts):
+        while above and above[-1][0] >= start:
+            above.pop()
+        if above:
+            within[above[-1][1]] += times[place]
+        above.append((start, place))
+    return all(inner <= outer * 1.02 for inner, outer in zip(within, times, strict=True))
 
 
 def is_ellipsis(pieces: Sequence[str]) -> bool:

@@ -1,0 +1,180 @@
+"""Which columns of a table have the names and the times is decided by the whole table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ktrace.converters.table import probe
+from ktrace.input.format import Score
+from ktrace.input.source import Sample
+from ktrace.trace import read
+from ktrace.trace.trace import Trace
+
+#: Headings of names that scripts and tools write.
+NAMES = (
+    *("GPU kernel", "CUDA Kernel", "Kernel Function", "Dispatch", "Pass", "OpType", "Layer type", "Module", "Action"),
+    *("Function", "Shader", "Task", "Stage", "Section", "Block", "Test", "Config", "Workload", "Variant", "Primitive"),
+    *("Algorithm", "Collective", "Job", "Query", "Item", "", "impl", "name of the kernel"),
+)
+
+
+def of(text: str, tmp_path: Path, name: str = "table.txt") -> Trace:
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    return read(path)
+
+
+def figures(trace: Trace, *columns: str) -> list[list[Any]]:
+    return [
+        [None if pd.isna(cell) else cell for cell in row]
+        for row in trace.summaries.reindex(columns=list(columns)).to_numpy().tolist()
+    ]
+
+
+@pytest.mark.parametrize("heading", NAMES)
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "| {} | Calls | Total (ms) |\n|---|---|---|\n| gemm | 10 | 100.0 |\n| softmax | 5 | 0.25 |\n",
+        "{},Calls,Total (ms)\ngemm,10,100.0\nsoftmax,5,0.25\n",
+        "{:<20}  Calls  Total (ms)\ngemm                     10       100.0\nsoftmax                   5        0.25\n",
+        "{:<20}  Calls   Total\n{:-<20}  -----  ------\ngemm                     10  100 ms\n"
+        "softmax                   5  250 us\n",
+        "+---------+-------+-------+\n| {} | Calls | Total (ms) |\n+---------+-------+------+\n"
+        "| gemm    | 10    | 100.0 |\n| softmax | 5     | 0.25  |\n+---------+-------+-------+\n",
+    ],
+    ids=["markdown", "csv", "spaces", "dashes", "box"],
+)
+def test_names_are_known_by_their_cells(heading: str, rows: str, tmp_path: Path) -> None:
+    trace = of(rows.format(heading, ""), tmp_path)
+    assert figures(trace, "name", "count", "total") == [["gemm", 10, 1e8], ["softmax", 5, 250_000]]
+
+
+def test_the_most_distinct_texts_are_the_names(tmp_path: Path) -> None:
+    text = "dtype,impl,shape,time_us\nf16,gemm_a,64x64,4.8\nf16,gemm_b,64x64,4.9\nf16,gemm_c,64x64,5\n"
+    assert figures(of(text, tmp_path), "name", "value") == [["gemm_a", 4800], ["gemm_b", 4900], ["gemm_c", 5000]]
+
+
+def test_numbers_are_no_names_whatever_their_heading_says(tmp_path: Path) -> None:
+    text = "Layer,Type of it,Time (ms)\n0,conv,1.5\n1,relu,0.5\n"
+    assert figures(of(text, tmp_path), "name", "value") == [["conv", 1.5e6], ["relu", 500_000]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Loading the weights   done   at 12.5 s\nRunning the model     done   at 14.5 s\nall of it  done  3 s\n",
+        "epoch 1 | loss 2.5 | 3.2 s\nepoch 2 | loss 2.1 | 3.1 s\nepoch 3 | loss 1.9 | 3.3 s\n",
+        "step,loss\n1,2.5\n2,2.25\n",
+        "2026-01-01 10:00:00 start of the run, took 3 ms\n2026-01-01 10:00:01 end of it, took 5 ms\n",
+        "name: x\nvalue: 3 ms\nother: 4 ms\n",
+    ],
+)
+def test_lines_of_a_log_are_no_table(text: str) -> None:
+    match = probe(Sample("some.txt", text.encode()))
+    assert match is None or match.score == Score.NEAR
+
+
+@pytest.mark.parametrize(
+    ("headings", "kind"),
+    [
+        *(("Name,GPU time (us)", "kernel"), ("Name,CUDA total (us)", "kernel"), ("Pass,gpu_ms", "kernel")),
+        *(("GPU op,Time (us)", "kernel"), ("Shader,Time (us)", "kernel"), ("Kernel,Time (us)", "kernel")),
+        *(("Name,CPU time (us)", "op"), ("Name,Time (us)", "op"), ("Kernel,CPU time (us)", "op")),
+    ],
+)
+def test_the_time_of_a_gpu_is_device_work(headings: str, kind: str, tmp_path: Path) -> None:
+    assert of(f"{headings}\ngemm,12.5\nrelu,7\n", tmp_path).summaries.kind.tolist() == [kind, kind]
+
+
+def test_of_two_times_that_of_the_device_is_the_rows(tmp_path: Path) -> None:
+    for headings, row in (("op,cpu_ms,gpu_ms", "a,0.1,1.25"), ("op,gpu_ms,cpu_ms", "a,1.25,0.1")):
+        trace = of(f"{headings}\n{row}\n{row.replace('a', 'b')}\n", tmp_path)
+        assert figures(trace, "kind", "name", "value") == [["kernel", "a", 1.25e6], ["kernel", "b", 1.25e6]]
+        assert '"cpu_ms":0.1' in trace.summaries.args[0] and trace.summaries.device.isna().all()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Benchmark,Samples,GPU Time (sec)\ncopy,1000,7e-06\nscan,1000,9e-06\n",
+        "Benchmark              Time         Iterations\ncopy                7 us               1000\n"
+        "scan                9 us               1000\n",
+        "| impl | runs | us/call |\n|---|---|---|\n| copy | 1000 | 7 |\n| scan | 1000 | 9 |\n",
+    ],
+)
+def test_averages_are_no_totals(text: str, tmp_path: Path) -> None:
+    assert figures(of(text, tmp_path), "name", "avg", "total", "value", "count") == [
+        ["copy", 7000, None, None, 1000],
+        ["scan", 9000, None, None, 1000],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("headings", "rows", "field", "expected"),
+    [
+        ("Kernel,Calls,Time (us),%", "a,10,5,50\nb,3,10,30\nc,20,1,20\n", "avg", [5000, 10_000, 1000]),
+        ("Kernel,Calls,Time (us),%", "a,10,5,31\nb,3,10,63\nc,20,1,6\n", "total", [5000, 10_000, 1000]),
+        ("Kernel,Time (us),Busy (us),%", "a,5,50,50\nb,10,30,30\nc,1,20,20\n", "total", [50_000, 30_000, 20_000]),
+        ("Kernel,Time (us),Busy (us),%", "a,50,5,50\nb,30,9,30\nc,20,1,20\n", "value", [50_000, 30_000, 20_000]),
+    ],
+)
+def test_shares_tell_which_time_is_the_total(
+    headings: str, rows: str, field: str, expected: list[int], tmp_path: Path
+) -> None:
+    assert of(f"{headings}\n{rows}", tmp_path).summaries[field].tolist() == expected
+
+
+def test_a_time_beside_start_and_end_is_a_time_stamp(tmp_path: Path) -> None:
+    text = "Name,Time (ms),Start (ms),End (ms)\ngemm,1000.5,1000.5,1002.5\nsoftmax,1003.0,1003.0,1003.5\n"
+    rows = of(text, tmp_path).events
+    assert rows.dur.tolist() == [2_000_000, 500_000] and rows.ts.tolist() == [1_000_500_000, 1_003_000_000]
+    text = "Name,Time (ms),Start (ms),End (ms)\ngemm,2,1000.5,1002.5\nsoftmax,0.5,1003.0,1003.5\n"
+    assert of(text, tmp_path).events.dur.tolist() == [2_000_000, 500_000]
+
+
+def test_surplus_cells_are_no_part_of_a_name(tmp_path: Path) -> None:
+    text = "Name,Start (ms),Duration (ms)\ngemm,1.0,2.0\nsoftmax,4.0,0.5,extra,7\nrelu,5.0,0.25,,\nf(a, b),6.0,0.5\n"
+    trace = of(text, tmp_path)
+    assert trace.events.name.tolist() == ["gemm", "softmax", "relu", "f(a, b)"]
+    assert trace.events.dur.tolist() == [2_000_000, 500_000, 250_000, 500_000]
+
+
+@pytest.mark.parametrize("name", ["Total", "'total'", "**Total**", "TOTAL:", "Total (3 kernels)", "Grand Total"])
+def test_a_total_in_any_clothes(name: str, tmp_path: Path) -> None:
+    rows = of(f"| Kernel | Total (ms) |\n|---|---|\n| a | 1 |\n| {name} | 1 |\n", tmp_path).summaries
+    assert rows.kind.tolist() == ["kernel", "total"]
+
+
+TREES = {
+    "markdown": "| Name | Time (ms) |\n|---|---|\n| model | 10 |\n|   layer1 | 6 |\n"
+    "|     conv | 4 |\n|   layer2 | 3 |\n",
+    "branches": "Name               Total (ms)\nmodel                      10\n├─ layer1                   6\n"
+    "│  └─ conv                  4\n└─ layer2                   3\n",
+    "dashes": "Name               Total (ms)\n-----------------  ----------\nmodel                      10\n"
+    "  layer1                    6\n    conv                    4\n  layer2                    3\n",
+}
+
+
+@pytest.mark.parametrize("text", TREES.values(), ids=TREES)
+def test_indented_names_are_a_tree(text: str, tmp_path: Path) -> None:
+    rows = of(text, tmp_path).summaries
+    assert rows.name.tolist() == ["model", "layer1", "conv", "layer2"]
+    assert [None if pd.isna(parent) else int(parent) for parent in rows.parent] == [None, 1, 2, 1]
+    assert [list(scope)[1:] for scope in rows.scope] == [[], ["model"], ["model", "layer1"], ["model"]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "|   Name | Time (ms) |\n|---|---|\n| gemm_f16 | 10 |\n|     relu | 6 |\n|      add | 4 |\n",  # to the right
+        "| Name | Time (ms) |\n|---|---|\n| gemm | 10 |\n|  relu | 6 |\n| add | 4 |\n",  # by hand
+        "| Name | Time (ms) |\n|---|---|\n| gemm | 4 |\n|   relu | 6 |\n| add | 4 |\n",  # more than the one above
+    ],
+)
+def test_other_indents_are_no_tree(text: str, tmp_path: Path) -> None:
+    assert of(text, tmp_path).summaries.parent.isna().all()
