@@ -218,7 +218,8 @@ _MOST, _DOUBTFUL = 10, 3
 def findings(diff: Diff) -> list[Finding]:
     """Returns the facts: the change that decides, those it doesn't show, and what makes the difference.
 
-    The changes of work have their place among what to look at first as `look`.
+    The changes of work, of idle time and of what nothing hides have their place among what to look at first as `look`,
+    and so has a rank that others wait for.
     """
     if not diff.whole.total_a or not diff.whole.total_b:
         return []
@@ -240,7 +241,24 @@ def findings(diff: Diff) -> list[Finding]:
     for name, side in (("a", diff.a), ("b", diff.b)):
         if side.lost:
             found.append(Finding("records_lost", "side", 1, "count", subject={"side": name}))
-    return [*found, *_changes(diff)]
+    return _ranked([*found, *_changes(diff)], diff)
+
+
+#: Times of a step that are averages of a source, beside work, which is the sum over all.
+_OF_SOURCE = ("idle", "exposed.communication", "exposed.copies")
+
+
+def _ranked(found: list[Finding], diff: Diff) -> list[Finding]:
+    """The findings, with the place of those that are worth a look, the greatest change first."""
+    sources = max(len(diff.a.sources), 1) if diff.per == "step" and diff.averaged == (1, 1) else 1
+    sizes = {}
+    for one in found:
+        if one.look or one.code in ("straggler", "collectives.transfer"):
+            sizes[id(one)] = abs(one.value)
+        elif one.code in _OF_SOURCE and not (one.code == "idle" and is_idle_doubtful(diff)):
+            sizes[id(one)] = abs(one.value) * sources
+    places = {key: place for place, key in enumerate(sorted(sizes, key=lambda key: -sizes[key]), 1)}
+    return [replace(one, look=places.get(id(one))) for one in found]
 
 
 def _changes(diff: Diff) -> list[Finding]:
