@@ -72,7 +72,7 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
     shell_complete=complete_by,
     callback=listed(str),
     help="Compare by kernel, operation, library, precision, layer, stream, device, rank, step, source, "
-    "op, shape, module, range, api, idle, collective, critical-path, phase, batch.",
+    "op, shape, module, range, pass, api, idle, collective, critical-path, phase, batch.",
 )
 @click.option(
     "--top",
@@ -125,6 +125,7 @@ def command(
     import_pyarrow()
     from ktrace.analysis.diff.comparable import alike
     from ktrace.analysis.diff.comparison import gate
+    from ktrace.analysis.diff.sentences import verdict
     from ktrace.analysis.diff.sides import compare
 
     inputs = [a] if b is None else [a, b]
@@ -145,6 +146,7 @@ def command(
             tell_issues(side.report)
     if fail_over is not None or fail_over_each is not None:
         diff.gate = gate(diff, fail_over, fail_over_each, part=diff.part)
+        diff.verdict = verdict(diff)
     few = top or (_TOP if form in ("text", "md") else None)
     own = form in ("text", "md") and within.after is None  # only the changes are cut for people
     within = within if own else replace(within, rows=few)

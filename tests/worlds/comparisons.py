@@ -100,7 +100,16 @@ def compared(seed: int, folder: Path, what: str) -> Answered:
         return Answered(exact, is_less, is_less, longer, right, tuple(diff.verdict))
     mine = [name.startswith(one.named) for name in found]
     wrong = bool(mine) and not any(mine)
-    return Answered(exact, mine[:1] == [True], any(mine), wrong, right, tuple(diff.verdict))
+    first = mine[:1] == [True] and (one.named == "lost records" or _looked_at(diff).startswith(one.named))
+    return Answered(exact, first, any(mine), wrong, right, tuple(diff.verdict))
+
+
+def _looked_at(diff: Diff) -> str:
+    """What the findings for programs look at first: a kernel, or else what the finding is called."""
+    first = next((one for one in diff.findings if one.look == 1), None)
+    if first is None:
+        return ""
+    return str(first.subject.get("kernel") or first.code.replace(".", " "))
 
 
 def _is_exact(world: World, total: float) -> bool:

@@ -14,6 +14,7 @@ facts        what of a comparison is worth naming; the same for programs
 sentences    the comparison in three sentences
 comparable   in what else the sides differ: devices, ranks, versions, grids, kernels
 ranks        the rank that others wait for, waiting and transfer in collectives; the same rank on both sides
+places       the phase, batch size or pass in which work changed; why devices are idle for longer
 comparison   the comparison, its tables, and the conditions under which a pipeline fails
 """
 
@@ -35,6 +36,16 @@ if TYPE_CHECKING:
 
 #: Verdicts: exceeds the noise of the samples; doesn't exceed it; can't be decided; work of only one side (two kinds).
 CLEAR, NOISE, UNKNOWN, NEW, GONE = "clear", "within noise", "not known", "new", "gone"
+
+
+#: Changes to this many times as much and more are factors in sentences.
+_FACTOR = 2.0
+
+
+def factor(a: float, b: float) -> str | None:
+    """Returns how many times as much `b` is, None below twice as much."""
+    times = b / a if a else 0.0
+    return None if times < _FACTOR else f"{times:,.1f}" if times < 10 else f"{times:,.0f}"
 
 
 #: Why nothing is known of a change whose median and total disagree.
@@ -167,7 +178,8 @@ class Regression:
         )
 
     def __str__(self) -> str:
-        grown = "new work" if self.percent is None else f"{self.percent:+.1f}%"
+        times = factor(self.a, self.b)
+        grown = f"{times} times as long" if times else "new work" if self.percent is None else f"{self.percent:+.1f}%"
         known = "" if self.known else f", not known whether it exceeds noise ({self.why})"
         what = f"{self.by} {self.name}" if self.by else self.name
         median = " in the median step" if self.figure == "median" else ""

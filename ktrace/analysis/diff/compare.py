@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from ktrace.analysis.diff import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange
+from ktrace.analysis.diff import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange, places
 from ktrace.analysis.diff.comparable import averaged_over, differences
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.facts import findings
@@ -102,6 +102,7 @@ def compared(
         unit=sides.unit,
         part=part,
         unsteady=(steps[0].found, steps[1].found) if steps else ([], []),
+        unsteady_alike=sides.slow.alike,
         compared=(len(sides.a.steps), len(sides.b.steps)) if steps else (0, 0),
         averaged=sides.devices,
     )
@@ -113,7 +114,7 @@ def compared(
     diff.notes = list(dict.fromkeys([*notes, *sides.notes(name_a, name_b)]))
     if sides.by_step and (answered := [name for name in rows if name in ANSWERED]):
         diff.notes.append(f"By {' and '.join(answered)}, averages are those of the whole trace over its steps.")
-    diff.differences, diff.of_ranks = differences(diff), of_ranks(diff)
+    diff.differences, diff.of_ranks, diff.places = differences(diff), of_ranks(diff), places.findings(diff)
     diff.verdict, diff.facts = verdict(diff), findings(diff)
     return diff
 

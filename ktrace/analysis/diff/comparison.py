@@ -47,10 +47,12 @@ class Diff(Framed):
     "%" of the whole if a side contains only shares. `part` says that a filter left out rows, so that the times are
     those of a part. `notes` are sentences on what the figures mean or lack, `verdict` at most three: how much
     faster or slower, because of what, how sure; `facts` are what it says. `gate` is the outcome of the limits of a
-    pipeline. `unsteady` says of each side how its steps differ; `compared` are the
+    pipeline. `unsteady` says of each side how its steps differ,
+    `unsteady_alike` whether slow steps of both do alike; `compared` are the
     numbers of steps that are compared, all but a warm-up. If the sides have different numbers of devices, totals and
     counts are averages over these, `averaged`. `differences` are those of what was recorded, before any time,
-    `of_ranks` the rank that others wait for, and the parts of collectives.
+    `of_ranks` the rank that others wait for, and the parts of collectives,
+    `places` the phase or pass that makes most of a change of work.
     """
 
     schema: ClassVar[str] = "diff"
@@ -72,10 +74,12 @@ class Diff(Framed):
     gate: Gate | None = None
     facts: list[Finding] = field(default_factory=list)
     unsteady: tuple[list[Finding], list[Finding]] = ([], [])
+    unsteady_alike: bool = False
     compared: tuple[int, int] = (0, 0)
     averaged: tuple[int, int] = (1, 1)
     differences: list[Finding] = field(default_factory=list)
     of_ranks: list[Finding] = field(default_factory=list)
+    places: list[Finding] = field(default_factory=list)
 
     @property
     def findings(self) -> list[Finding]:

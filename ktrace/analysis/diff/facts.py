@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
 from ktrace.analysis.diff.comparison import Diff, shown
+from ktrace.analysis.diff.places import idle_cause
 from ktrace.analysis.diff.ranks import is_collective, is_late
 from ktrace.analysis.work.findings import Finding
 from ktrace.tables import Cell, percent
@@ -39,8 +40,10 @@ NAMED = 3
 class Causes(NamedTuple):
     """The changes of work that make the difference, by kernel if they are known.
 
-    `sure` exceed noise and `least` ns; where nothing is known of any change, they are all. `others` exceed noise, too,
-    or may; `unknown` aren't known to, and `doubtful` are those of them that are greater than all others.
+    `sure` exceed noise and `least` ns; where nothing is known of any change, they are all. If the time of the whole
+    isn't known to be within noise, they have all that is as great, also where nothing is known about its noise.
+    `others` exceed noise, too, or may; `unknown` aren't known to, and `doubtful` are those of them that are greater
+    than all others and not among `sure`.
     """
 
     by: str
@@ -70,6 +73,8 @@ def causes(diff: Diff) -> Causes | None:
     unknown = [change for change in rows if change.verdict == UNKNOWN]
     most = max([abs(change.delta) for change in named], default=PART / 100 * diff.whole.total_a)
     doubtful = [change for change in unknown if abs(change.delta) > most]
+    if named and whole.verdict == UNKNOWN:
+        named, doubtful = [*named, *(change for change in unknown if abs(change.delta) >= least)], []
     return Causes(by, rows, named, bool(sure), unknown, doubtful, least)
 
 
@@ -194,6 +199,13 @@ def is_idle_doubtful(diff: Diff) -> bool:
     return time.verdict == NOISE or idle.delta * time.delta < 0
 
 
+def is_by_count(change: Change) -> bool:
+    """Whether work of both sides changed since it is called more often, or less often, rather than by each call."""
+    if change.from_count is None or change.from_duration is None or not change.a or not change.b:
+        return False
+    return change.from_count * change.delta > 0 and abs(change.from_count) > abs(change.from_duration)
+
+
 def heaviest(changes: list[Change], most: int = NAMED) -> list[Change]:
     """The greatest changes."""
     return sorted(changes, key=lambda change: -abs(change.delta))[:most]
@@ -206,7 +218,8 @@ _MOST, _DOUBTFUL = 10, 3
 def findings(diff: Diff) -> list[Finding]:
     """Returns the facts: the change that decides, those it doesn't show, and what makes the difference.
 
-    The changes of work have their place among what to look at first as `look`.
+    The changes of work, of idle time and of what nothing hides have their place among what to look at first as `look`,
+    and so has a rank that others wait for.
     """
     if not diff.whole.total_a or not diff.whole.total_b:
         return []
@@ -219,13 +232,33 @@ def findings(diff: Diff) -> list[Finding]:
     codes = {id(diff.device_time): "device_time", id(diff.whole): "work"}
     found += [_of(codes[id(change)], change, diff) for change in against(diff)]
     found += [_of("work", diff.whole, diff)] if is_work_named(diff) else []
-    found += [_of("idle", diff.idle, diff)] if diff.idle and is_idle_named(diff) else []
+    if diff.idle and is_idle_named(diff):
+        idle, cause = _of("idle", diff.idle, diff), idle_cause(diff)
+        found.append(replace(idle, details={**idle.details, "cause": cause}) if cause else idle)
+    found += diff.places
     found += [_of(f"exposed.{what}", alone, diff) for what, alone in exposed(diff)]
     found += [_amount(diff)] if different_work(diff) else []
     for name, side in (("a", diff.a), ("b", diff.b)):
         if side.lost:
             found.append(Finding("records_lost", "side", 1, "count", subject={"side": name}))
-    return [*found, *_changes(diff)]
+    return _ranked([*found, *_changes(diff)], diff)
+
+
+#: Times of a step that are averages of a source, beside work, which is the sum over all.
+_OF_SOURCE = ("idle", "exposed.communication", "exposed.copies")
+
+
+def _ranked(found: list[Finding], diff: Diff) -> list[Finding]:
+    """The findings, with the place of those that are worth a look, the greatest change first."""
+    sources = max(len(diff.a.sources), 1) if diff.per == "step" and diff.averaged == (1, 1) else 1
+    sizes = {}
+    for one in found:
+        if one.look or one.code in ("straggler", "collectives.transfer"):
+            sizes[id(one)] = abs(one.value)
+        elif one.code in _OF_SOURCE and not (one.code == "idle" and is_idle_doubtful(diff)):
+            sizes[id(one)] = abs(one.value) * sources
+    places = {key: place for place, key in enumerate(sorted(sizes, key=lambda key: -sizes[key]), 1)}
+    return [replace(one, look=places.get(id(one))) for one in found]
 
 
 def _changes(diff: Diff) -> list[Finding]:
@@ -251,6 +284,7 @@ def _of(code: str, change: Change, diff: Diff, by: str = "work", look: int | Non
         details |= {"samples": change.test.samples, "samples_a": change.test.a, "samples_b": change.test.b}
         details |= {"q": change.test.q} if change.test.q is not None else {}
     details |= {"why": change.why} if change.why else {}
+    details |= {"of_changes_percent": change.share} if by != "work" and change.share is not None else {}
     rows = shown(change, diff.a, diff.b, None if by == "work" else by)
     details |= {"evidence_of": "b" if change.delta > 0 else "a"} if rows else {}
     metric, of = ("time a step", "the step of a") if diff.per == "step" else ("time", "the time of a")

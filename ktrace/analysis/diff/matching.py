@@ -35,6 +35,7 @@ import numpy as np
 from ktrace.analysis.collectives.answer import CollectivesAnswer
 from ktrace.analysis.critical_path import CriticalPathAnswer
 from ktrace.analysis.hosts.answer import ApiTable, HostCosts
+from ktrace.analysis.hosts.passes import PassesAnswer
 from ktrace.analysis.idle import IdleAnswer
 from ktrace.analysis.phases.answer import PhasesAnswer, PhaseUse
 from ktrace.analysis.summary.statistics import joined
@@ -198,7 +199,7 @@ def _of_all(groups: Sequence[Group], name: str) -> list[AnyArray] | None:
 
 
 #: The questions whose answers can be compared.
-ANSWERED = ("op", "shape", "module", "range", "api", "idle", "collective", "critical-path", "phase", "batch")
+ANSWERED = ("op", "shape", "module", "range", "pass", "api", "idle", "collective", "critical-path", "phase", "batch")
 
 #: What comparisons can be by.
 COMPARED = (*BY, *ANSWERED)
@@ -243,6 +244,10 @@ def _of_steps(use: PhaseUse) -> Group:
     return Group(key, use.time, use.steps, use.time / use.steps, use.step.median, use.step.p95, durations=use.times)
 
 
+def _of_passes(answer: PassesAnswer) -> list[Group]:
+    return [_group(one.name, one.time, one.launched) for one in answer.passes]
+
+
 def _of_calls(answer: ApiTable) -> list[Group]:
     return [row.calls for row in answer.rows]
 
@@ -254,6 +259,7 @@ _GROUPS: dict[type[Answer], Callable[..., list[Group]]] = {
     CriticalPathAnswer: _of_path,
     ApiTable: _of_calls,
     PhasesAnswer: _of_phases,
+    PassesAnswer: _of_passes,
 }
 
 

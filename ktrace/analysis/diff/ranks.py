@@ -68,12 +68,12 @@ def waiting(side: Summary, per: str) -> Waiting | None:
 def findings(diff: Diff) -> list[Finding]:
     """Returns the rank that others wait for on one side, longer than on the other one; collectives in their parts."""
     found = [one for name in "ba" if (one := _late(diff, name)) is not None][:1]
-    parts, other = (waiting(side, diff.per) for side in (diff.a, diff.b))
-    if parts is None or other is None or diff.averaged != (1, 1):
+    before, after = (waiting(side, diff.per) for side in (diff.a, diff.b))
+    if before is None or after is None or diff.averaged != (1, 1):
         return found
     time = diff.device_time.total_a * max(len(diff.a.devices), 1) if diff.device_time else 0.0
     for what in ("waiting", "transfer"):
-        a, b = getattr(parts, what), getattr(other, what)
+        a, b = getattr(before, what), getattr(after, what)
         if abs(percent(b - a, time) or 0.0) >= _WORTH:
             details: dict[str, Cell] = {"a_ns": a, "b_ns": b}
             found.append(Finding(f"collectives.{what}", what, b - a, "ns", a, "that of a", details=details))

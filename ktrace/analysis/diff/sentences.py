@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 
-from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, Change, ranks
+from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, factor, places, ranks
 from ktrace.analysis.diff.comparable import alike
-from ktrace.analysis.diff.comparison import Diff
+from ktrace.analysis.diff.comparison import Diff, each_percent
 from ktrace.analysis.diff.facts import (
     NAMED,
     PART,
@@ -27,6 +27,7 @@ from ktrace.analysis.diff.facts import (
     different_work,
     exposed,
     heaviest,
+    is_by_count,
     is_doubtful,
     is_idle_doubtful,
     is_idle_named,
@@ -51,11 +52,13 @@ def verdict(diff: Diff) -> list[str]:
 
 
 def _unsteady(diff: Diff) -> list[str]:
-    """How the steps of each side differ."""
+    """How the steps of each side differ, unless those of both do alike."""
     said = []
     for name, found, compared in zip((diff.name_a, diff.name_b), diff.unsteady, diff.compared, strict=True):
         for one in found:
             what = f"{name} isn't steady"
+            if diff.unsteady_alike and not is_warm_up(one):
+                continue
             if is_warm_up(one):
                 apart = compared < int(one.details["steps"] or 0)
                 what = f"The warm-up of {name} isn't compared" if apart else f"{name} begins with a warm-up"
@@ -81,10 +84,17 @@ def _whole(diff: Diff) -> str:
     what = f"{work} a step" if diff.per == "step" else work
     if same(change):
         return f"{diff.name_b} takes as long as {diff.name_a}: {brief(change.total_b)}{what}{_but(diff)}."
-    way = "longer" if change.delta > 0 else "less time"
-    noise = ", within noise" if change.verdict == NOISE else ""
+    noise = ", within noise" if change.verdict == NOISE and not _is_red(diff) else ""
     times = f"{_times(change)}{what}{_median(change)}{_but(diff)}"
+    if (many := factor(change.total_a, change.total_b)) is not None:
+        return f"{diff.name_b} takes {many} times as long as {diff.name_a}{noise}: {times}."
+    way = "longer" if change.delta > 0 else "less time"
     return f"{diff.name_b} takes {_much(change)} {way} than {diff.name_a}{noise}: {times}."
+
+
+def _is_red(diff: Diff) -> bool:
+    """Whether a limit of a pipeline is exceeded."""
+    return diff.gate is not None and diff.gate.failed
 
 
 def _median(change: Change) -> str:
@@ -117,7 +127,11 @@ def _against(diff: Diff) -> list[tuple[str, Change]]:
     found = []
     for change in against(diff):
         what, more, less = words[id(change)]
-        found.append((f"{what} {_much(change)} {more if change.delta > 0 else less}", change))
+        many = factor(change.total_a, change.total_b)
+        rest = f"{_much(change)} {more if change.delta > 0 else less}"
+        if many is not None:
+            rest = f"{many} times as {'long' if more == 'longer' else 'much'}"
+        found.append((f"{what} {rest}", change))
     return found
 
 
@@ -167,7 +181,7 @@ def _because(diff: Diff) -> str:
     if found is None:
         return ""
     by, sure, whole = heading_of(found.by, diff.b.work), found.sure, decisive(diff)
-    waits, doubts = f"{_idle(diff)}{_exposed(diff)}", _doubts(diff)
+    waits, doubts, place = f"{_idle(diff)}{_exposed(diff)}", _doubts(diff), _placed(diff)
     work = "" if is_doubtful(diff.whole, diff) else _work(diff)
     first = f"{_lost(diff)}{ranks.said(diff)}{f'I{work[1:]}. ' if work else ''}{waits}"
     other = "No other change" if ranks.is_late(diff) else "No change"
@@ -177,10 +191,10 @@ def _because(diff: Diff) -> str:
         noise = f"both noise and {small}" if found.others else "noise"
         known = "is known to exceed" if found.unknown else "exceeds"
         nothing = f"{other} by {by} {known} {noise}." if whole.delta or found.rows else ""
-        return f"{first}{nothing}{also}{doubts}".strip()
+        return f"{first}{nothing}{also}{doubts}{place}".strip()
     if waits and not is_waiting(diff, sure):  # what kernels do comes first
         first, also = first.removesuffix(waits), f"{also} {waits.strip()}"
-    also += doubts
+    also += doubts + place
     if same(whole) or whole.verdict == NOISE:
         return f"{first}The greatest changes by {by}: {_listed(sure)}.{also}"
     slower = whole.delta > 0
@@ -188,17 +202,35 @@ def _because(diff: Diff) -> str:
     back = f"; {_listed(others, 1)} goes the other way" if others else ""
     if not mine:
         return f"{first}{other} by {by} in this direction exceeds noise{back}.{also}"
-    part = percent(_sum(heaviest(mine)), _sum(mine))
-    way = "slower" if slower else "faster"
-    return f"{first}What got {way}{_together(diff)}: {_listed(mine)}, {part:.0f}% of all that{back}.{also}"
+    return f"{first}{_what(diff, mine)}{back}.{also}"
+
+
+def _placed(diff: Diff) -> str:
+    """The phase or the pass in which the work changed."""
+    place = places.sentence(diff)
+    return f" {place}" if place else ""
+
+
+def _what(diff: Diff, changes: list[Change]) -> str:
+    """What got slower, or faster, and what is called more often, or less often, the greatest changes first."""
+    slower, named = changes[0].delta > 0, heaviest(changes)
+    part = percent(_sum(named), _sum(changes))
+    words = ("got slower", "is called more often") if slower else ("got faster", "is called less often")
+    said = []
+    for by_count, way in zip((False, True), words, strict=True):
+        if mine := [one for one in named if is_by_count(one) == by_count]:
+            said.append((abs(mine[0].delta), f"What {way}{_together(diff)}: {_listed(mine)}"))
+    said.sort(reverse=True)
+    return f"{'. '.join(sentence for _, sentence in said)}, {part:.0f}% of all that"
 
 
 def _work(diff: Diff) -> str:
     """How the device work changed, where the time of a step or of the trace decides."""
     if not is_work_named(diff):
         return ""
-    more = "more" if diff.whole.delta > 0 else "less"
-    return f"its work is {_much(diff.whole)} {more} ({_times(diff.whole)}{_together(diff)})"
+    many = factor(diff.whole.total_a, diff.whole.total_b)
+    more = f"{many} times as much" if many else f"{_much(diff.whole)} {'more' if diff.whole.delta > 0 else 'less'}"
+    return f"its work is {more} ({_times(diff.whole)}{_together(diff)})"
 
 
 def _together(diff: Diff) -> str:
@@ -213,7 +245,9 @@ def _idle(diff: Diff) -> str:
     if not idle or not is_idle_named(diff) or is_idle_doubtful(diff):
         return ""
     who = "Its devices are" if max(len(diff.a.devices), len(diff.b.devices)) > 1 else "Its device is"
-    return f"{who} idle for {_times(idle)}{' a step' if diff.per == 'step' else ''}. "
+    cause = places.idle_cause(diff)
+    why = f", mostly by the cause '{cause}'" if cause else ""
+    return f"{who} idle for {_times(idle)}{' a step' if diff.per == 'step' else ''}{why}. "
 
 
 def _exposed(diff: Diff) -> str:
@@ -229,16 +263,24 @@ def _sum(changes: list[Change]) -> float:
 
 
 def _listed(changes: list[Change], most: int = NAMED) -> str:
-    return ", ".join(f"{_name(change)} {_delta(change)}" for change in heaviest(changes)[:most])
+    """The greatest changes; if something is known about the noise of some, also of which nothing is."""
+    mixed = any(change.verdict != UNKNOWN for change in changes)
+    return ", ".join(f"{_name(change)} {_delta(change, mixed)}" for change in heaviest(changes)[:most])
 
 
 def _name(change: Change) -> str:
     return "work without an operation" if change.key == OTHER else shortened(change.key, _WIDTH)
 
 
-def _delta(change: Change) -> str:
+def _delta(change: Change, mixed: bool) -> str:
     sign = "+" if change.delta > 0 else "-"
-    also = f" ({change.verdict})" if change.verdict in (NEW, GONE) else ""
+    told = [change.verdict] if change.verdict in (NEW, GONE) else []
+    told += ["noise not known"] if change.verdict == UNKNOWN and mixed else []
+    if is_by_count(change):
+        each = each_percent(change) or 0.0
+        told.append(f"{_calls(change.count_b)} calls instead of {_calls(change.count_a)}")
+        told += [f"each {abs(each):,.1f}% {'longer' if each > 0 else 'shorter'}"] if abs(each) >= PART else []
+    also = f" ({', '.join(told)})" if told else ""
     return f"{sign}{brief(abs(change.delta))}{also}"
 
 
@@ -254,6 +296,9 @@ def _sure(diff: Diff) -> str:
     if change.verdict == CLEAR:
         by = "By its slow steps the" if test and test.slow == "b" else "The"
         return f"{by} change exceeds the noise ({samples}{q})."
+    if change.verdict == NOISE and diff.gate and diff.gate.failed:
+        rest = f" ({samples}{q})" if samples else why
+        return f"The change of this time doesn't exceed the noise{rest}; {diff.gate.regressions[0]}."
     if change.verdict == NOISE:
         return f"The change is within noise ({samples}{q})." if samples else f"The change is within noise{why}."
     return f"Whether the change exceeds noise isn't known{why}."

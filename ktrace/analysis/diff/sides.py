@@ -37,7 +37,13 @@ class Summarised(Protocol):
 Side = str | Path | Summarised | Summary
 
 #: The default groupings, and those that every comparison needs.
-_USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step", "collective", GRID)
+_USUAL, _NEEDED = (
+    ("kernel", "operation", "layer"),
+    (
+        *("kernel", "step", "collective", "idle", "phase", "batch", "pass"),
+        GRID,
+    ),
+)
 
 
 @limited

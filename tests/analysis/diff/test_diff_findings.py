@@ -49,6 +49,7 @@ def test_idle_time_only_where_it_is_the_change() -> None:
     a = steps("a", work, around(2, 137_000_000, 8))
     idle = found(compared(a, steps("b", work, around(3, 853_000_000, 8))))["idle"]
     assert (round(idle.details["a_ns"] / 1e6), round(idle.details["b_ns"] / 1e6)) == (77, 791)  # type: ignore[operator]
+    assert idle.look == 1  # as the verdict says
     assert "idle" not in found(compared(a, steps("b", work, around(5, 137_000_000, 8))))
 
 

@@ -66,7 +66,7 @@ def test_shares_say_nothing_about_time() -> None:
 def test_without_samples_nobody_knows_about_noise() -> None:
     a, b = side("a", [statistics("gemm", 1e6, 10)]), side("b", [statistics("gemm", 2e6, 10)])
     assert compared(a, b).verdict == [
-        "b takes 100.0% longer than a: 2.00 ms instead of 1.00 ms of work.",
+        "b takes 2.0 times as long as a: 2.00 ms instead of 1.00 ms of work.",
         "What got slower: gemm +1.00 ms, 100% of all that.",
         "Whether the change exceeds noise isn't known: statistics only.",
     ]

@@ -1,0 +1,146 @@
+"""Where it changed: phase and batch size, pass, cause of idle time; sentences by size, factors, calls apart."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sides import events, side, statistics
+from worlds import build, plants, write
+
+import ktrace
+from ktrace.analysis.diff.compare import compared
+from ktrace.analysis.diff.comparison import gate
+from ktrace.analysis.diff.sentences import verdict
+from ktrace.tables import percent
+
+
+def serving(path: Path, prefill: float, decode: float = 1.0) -> Path:
+    """Batches of SGLang: their annotation, a launch, a kernel; times in us."""
+    found: list[dict[str, Any]] = []
+    now, place = 1000.0, {"pid": 1, "tid": 1, "ph": "X"}
+    for number in range(16):
+        reads = number % 4 == 0
+        size = (2 if number % 8 else 4) if reads else 16
+        took = (300.0 * size * prefill if reads else 100.0 * decode) + number % 3
+        name = f"step[EXTEND bs={size} toks={512 * size}]" if reads else f"step[DECODE bs={size}]"
+        found.append({**place, "cat": "user_annotation", "name": name, "ts": now, "dur": 30.0})
+        launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": {"correlation": number + 1}}
+        found.append({**place, **launch, "ts": now + 5, "dur": 5.0})
+        args = {"device": 0, "stream": 7, "correlation": number + 1, "grid": [size * 64, 1, 1]}
+        kernel = {"cat": "kernel", "name": "my_gemm_kernel", "ts": now + 20, "dur": took, "args": args}
+        found.append({**place, **kernel, "pid": 0, "tid": 7})
+        now += took + 60
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": found}), "utf-8")
+    return path
+
+
+def test_a_slower_phase_is_named_with_its_batch_sizes(tmp_path: Path) -> None:
+    a = serving(tmp_path / "a.json", 1.0)
+    slower = ktrace.diff(a, serving(tmp_path / "b.json", 1.25))
+    assert slower.verdict[1].endswith(
+        "Most of the change is in prefill, which takes 24.6% longer at batch 4 and 24.2% longer at batch 2."
+    ), slower.verdict
+    assert [(one.code, one.subject["batch"]) for one in slower.places] == [
+        ("in.phase", "batch 4"),
+        ("in.phase", "batch 2"),
+    ]
+    other = ktrace.diff(a, serving(tmp_path / "c.json", 1.0, 2.5))
+    assert "Most of the change is in decode, which takes " in other.verdict[1]
+    both = ktrace.diff(a, serving(tmp_path / "d.json", 1.25, 2.5))
+    assert "Most of the change" not in " ".join(both.verdict)
+    assert not ktrace.diff(a, a).places
+
+
+def test_a_slower_pass_is_named(tmp_path: Path) -> None:
+    shape: dict[str, Any] = {"layers": 3, "scale": 1.0, "steps": 4, "uses_graph": False}
+    a = write(build(2, **shape), tmp_path / "a.json")
+    b = write(build(2, run=1, plants=[plants.slow_kernel("softmax", 2.0)], **shape), tmp_path / "b.json")
+    found = ktrace.diff(a, b)  # softmax is in the backward pass alone
+    assert " Most of the change is in the backward pass, which takes " in found.verdict[1], found.verdict
+    assert [one.subject["pass"] for one in found.places] == ["backward"]
+    by_pass = ktrace.diff(a, b, by=["pass"]).rows["pass"]
+    assert max(by_pass, key=lambda row: abs(row.delta)).key == "backward"
+
+
+def test_the_cause_of_idle_time_is_named(tmp_path: Path) -> None:
+    shape: dict[str, Any] = {"layers": 3, "scale": 1.0, "steps": 5, "uses_graph": False, "syncs": False}
+    a = write(build(4, **shape), tmp_path / "a.json")
+    b = write(build(4, run=1, plants=[plants.synchronisation(every=2)], **shape), tmp_path / "b.json")
+    found = ktrace.diff(a, b)
+    assert " a step, mostly by the cause 'host synchronised'. " in found.verdict[1], found.verdict
+    (idle,) = (one for one in found.findings if one.code == "idle")
+    assert idle.details["cause"] == "host synchronised"
+
+
+def test_changes_come_by_size_and_unknown_noise_is_an_attribute() -> None:
+    a = side("a", [events("copy", [10_000]), events("norm", [5_000])])
+    b = side("b", [events("copy", [10_000_000]), events("norm", [5_000]), events("gemm", [400_000])])
+    found = compared(a, b)
+    assert found.verdict[0] == "b takes 694 times as long as a: 10.4 ms instead of 15.0 us of work."
+    assert found.verdict[1] == "What got slower: copy +9.99 ms (noise not known), gemm +400 us (new), 100% of all that."
+    first, second = (one for one in found.findings if one.look)
+    assert (first.subject, first.code) == ({"kernel": "copy"}, "change.not_known")
+    assert first.details["of_changes_percent"] == percent(9_990_000, 10_390_000)
+    assert second.subject == {"kernel": "gemm"}
+
+
+def test_called_more_often_is_apart_from_slower() -> None:
+    a = side("a", [statistics("copy", 3_000, 3), statistics("gemm", 1_000_000, 10)])
+    b = side("b", [statistics("copy", 500_000, 768), statistics("gemm", 1_200_000, 10)])
+    found = compared(a, b)
+    assert found.verdict[1] == (
+        "What is called more often: copy +497 us (768 calls instead of 3, each 34.9% shorter)."
+        " What got slower: gemm +200 us, 100% of all that."
+    )
+    back = compared(b, a)
+    assert back.verdict[1].startswith(
+        "What is called less often: copy -497 us (3 calls instead of 768, each 53.6% longer"
+    )
+    assert "called" not in compared(a, side("b", [statistics("gemm", 1_200_000, 10)])).verdict[1]
+
+
+@pytest.mark.parametrize("times", [1.9, 2.0, 650.0])
+def test_twice_as_much_and_more_is_a_factor(times: float) -> None:
+    found = compared(side("a", [statistics("gemm", 1e6, 10)]), side("b", [statistics("gemm", 1e6 * times, 10)]))
+    said = (
+        "b takes 90.0% longer than a" if times < 2 else f"b takes {'2.0' if times < 10 else '650'} times as long as a"
+    )
+    assert found.verdict[0].startswith(f"{said}: ")
+    (slower, *_) = gate(found, 5).regressions
+    grown = "+90.0%" if times < 2 else f"{'2.0' if times < 10 else '650'} times as long"
+    assert str(slower).startswith(f"all work got slower: {grown}, more than 5%")
+
+
+def test_a_red_job_does_not_say_within_noise(tmp_path: Path) -> None:
+    """The work of a kernel takes 20 % longer, hidden beside the others: the time of a step stays as it is."""
+    walls = [10_000_000, 10_400_000, 9_700_000, 10_100_000]
+    a = side("a", [events("gemm", [200_000 + n for n in range(4)], steps=4)], walls=walls)
+    b = side("b", [events("gemm", [240_000 + n for n in range(4)], steps=4)], walls=[ns + 99_000 for ns in walls])
+    found = compared(a, b)
+    assert " within noise" in found.verdict[0] and found.verdict[-1].startswith("The change is within noise (")
+    found.gate = gate(found, 5)
+    assert found.gate.failed
+    said = verdict(found)
+    assert "within noise" not in " ".join(said)
+    assert said[-1].startswith("The change of this time doesn't exceed the noise (4 and 4 steps, q ")
+    assert said[-1].endswith("; all work got slower: +20.0%, more than 5%.")
+
+
+def test_the_command_says_so_too(tmp_path: Path) -> None:
+    a = serving(tmp_path / "a.json", 1.0)
+    b = serving(tmp_path / "b.json", 3.0)
+    done = subprocess.run(
+        [sys.executable, "-m", "ktrace", "diff", str(a), str(b), "--fail-over", "5%"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "within noise" not in done.stdout.partition("\n\n")[0]
+    assert done.stdout.startswith("b.json takes 2.3 times as long as a.json: ")
+    assert "slower: all work got slower: 2.5 times as long, more than 5%" in done.stderr
