@@ -28,8 +28,9 @@ from ktrace.store.joins import group_start_mask, is_among, sorted_by
 class Recording(NamedTuple):
     """What is examined: device work, tables of statistics by source, the use of devices, the account of reading.
 
-    `without` are the rows of tables that have no figure, though others there have. `span` is the time from the first
-    start to the last end of the events of the longest source, in ns.
+    `span` is the time from the first start to the last end of the events of the longest source, in ns. `without` are
+    the rows of tables that have no figure, though others there have. Of what a filter leaves out, `is_part`, launches
+    are there without their work.
     """
 
     gathered: SummaryInput
@@ -39,6 +40,7 @@ class Recording(NamedTuple):
     report: Report
     span: int | None
     without: int = 0
+    is_part: bool = False
 
 
 def examine(recording: Recording) -> list[Finding]:
@@ -261,7 +263,7 @@ def _little_recorded(recording: Recording) -> Iterator[Finding]:
     span = recording.span or 0
     busy = max((use.busy for use in recording.devices), default=0)
     there = max((use.span for use in recording.devices), default=0)
-    if span >= _LONG and 0 < 100 * busy < _HARDLY * span and 10 * there < span:
+    if not recording.is_part and span >= _LONG and 0 < 100 * busy < _HARDLY * span and 10 * there < span:
         details = {"devices_span_ns": there}
         yield Finding(PREFIX + "little_recorded", "time", busy, "ns", span, "the recording", {}, None, details)
 
@@ -282,6 +284,8 @@ def _ranks_missing(recording: Recording) -> Iterator[Finding]:
 def _launches_lost(recording: Recording) -> Iterator[Finding]:
     """Launches whose work isn't in the trace, though work that was launched later is, or there is none at all."""
     gathered, work = recording.gathered, recording.work
+    if recording.is_part:
+        return
     lost = launches = copies = 0
     shown: list[Evidence] = []
     for source in gathered.spans.sources:

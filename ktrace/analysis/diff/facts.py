@@ -221,9 +221,14 @@ def findings(diff: Diff) -> list[Finding]:
     The changes of work, of idle time and of what nothing hides have their place among what to look at first as `look`,
     and so has a rank that others wait for.
     """
+    found = [
+        replace(one, subject={"side": name, **one.subject})
+        for name, side in (("a", diff.a), ("b", diff.b))
+        for one in side.checks
+    ]
     if not diff.whole.total_a or not diff.whole.total_b:
-        return []
-    found = [*diff.differences, _of("time" if diff.time else "work", decisive(diff), diff)]
+        return found
+    found += [*diff.differences, _of("time" if diff.time else "work", decisive(diff), diff)]
     if diff.unit != "ns":
         return found
     for name, unsteady in zip("ab", diff.unsteady, strict=True):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 
+from ktrace.analysis.checks import check_of, sentence
 from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, factor, places, ranks
 from ktrace.analysis.diff.comparable import alike
 from ktrace.analysis.diff.comparison import Diff, each_percent
@@ -40,14 +41,29 @@ from ktrace.analysis.work.groups import OTHER, heading_of
 from ktrace.analysis.work.steadiness import clause, is_warm_up
 from ktrace.tables import brief, percent, shortened
 
-#: How many characters of a name are shown.
-_WIDTH = 48
+#: How many characters of a name, and failed checks of a side, are shown.
+_WIDTH, _CHECKS = 48, 2
 
 
 def verdict(diff: Diff) -> list[str]:
     """Returns the sentences; none where neither side has any work."""
+    checks = _checks(diff)
     if not diff.whole.total_a or not diff.whole.total_b:
-        return []
+        return checks
+    return [*checks, *_changes(diff)]
+
+
+def _checks(diff: Diff) -> list[str]:
+    """What is wrong with the recordings, of each side the first checks that fail."""
+    said = []
+    for name, side in ((diff.name_a, diff.a), (diff.name_b, diff.b)):
+        failed = [one for one in side.checks if not check_of(one).partial]
+        said += [f"{name}: {sentence(one)}" for one in failed[:_CHECKS]]
+    return said
+
+
+def _changes(diff: Diff) -> list[str]:
+    """What changed, in sentences."""
     return [said for said in (alike(diff), _whole(diff), _because(diff), *_unsteady(diff), _sure(diff)) if said]
 
 

@@ -182,7 +182,7 @@ def summary_of(
             gathered.count(batch)
         pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
         report.require_balance()
-        found = _Summarised(gathered, by, report, levels)
+        found = _Summarised(gathered, by, report, levels, is_part=filter is not None and filter != type(filter)())
         summary = found.summary(questions, instead)
         found.forget()
         return summary
@@ -204,14 +204,20 @@ class _Summarised:
     """The parts of a summary."""
 
     def __init__(
-        self, gathered: SummaryInput, asked: Sequence[str] | None, report: Report, levels: Sequence[str] = ()
+        self,
+        gathered: SummaryInput,
+        asked: Sequence[str] | None,
+        report: Report,
+        levels: Sequence[str] = (),
+        *,
+        is_part: bool = False,
     ) -> None:
-        """`levels` are those of the call tree."""
+        """`levels` are those of the call tree; `is_part` says that a filter left work out."""
         self._gathered, self._report, self._levels = gathered, report, levels
         self._asked = asked or ()
         self._by = BY if asked is None else dict.fromkeys(asked)
         self._notes = notes_of(gathered.catalog)
-        self._without = 0
+        self._without, self._is_part = 0, is_part
         self._events = Work.of_devices(gathered)
         self._is_empty = False
         self._statistics = self._add_up()
@@ -336,7 +342,7 @@ class _Summarised:
             self._notes.append(" ".join([f"{NOT_KNOWN}{' or '.join(missing)} information.", *how]))
         span = max((end - begin for begin, end in self._gathered.spans_of.values()), default=None)
         work = self._gathered, self._events, self._tables, self._devices
-        checks = examine(Recording(*work, self._report, span, self._without))
+        checks = examine(Recording(*work, self._report, span, self._without, self._is_part))
         if any(one.code == "check.launches_lost" for one in checks):  # there was some
             self._notes = [note.replace(_NO_WORK, "Device work is missing") for note in self._notes]
         return Summary(

@@ -315,3 +315,20 @@ def test_the_page_lists_all_checks() -> None:
     page = (ROOT / "docs/commands/check.md").read_text("utf-8")
     for code, check in CHECKS.items():
         assert f"| `check.{code}` | {check.law} |" in page
+
+
+def test_a_comparison_begins_with_what_is_wrong_with_a_side(tmp_path: Path) -> None:
+    """A side whose kernels are lost isn't one that got faster."""
+    rng = random.Random(8)
+    rows = sound(rng)
+    a, b = written(tmp_path / "a.jsonl", rows), written(tmp_path / "b.jsonl", _kernels_lost(rng, rows))
+    diff = ktrace.diff(a, b)
+    assert diff.verdict[0].startswith("b.jsonl: 12 of 60 launches have no kernel")
+    assert (diff.findings[0].code, diff.findings[0].subject["side"]) == ("check.launches_lost", "b")
+    assert not any("launches have no kernel" in line for line in ktrace.diff(a, a).verdict)
+
+
+def test_what_a_filter_leaves_out_is_not_lost(tmp_path: Path) -> None:
+    path = written(tmp_path / "run.jsonl", sound(random.Random(4)))
+    for part in ({"filter": ktrace.Filter(names=["gemm*"])}, {"crop": ktrace.Crop(step="1")}):
+        assert failed(ktrace.summary(path, by=["idle"], **part)) == set()
