@@ -34,9 +34,12 @@ MODULES = (
         "torch_table",
         "paddle",
         "torch_flops",
+        "torch_benchmark",
         "execution_trace",
         "torch_memory",
+        "inductor",
         "deepspeed",
+        "nccl_tests",
         "nccl_flight_recorder",
         "nccl_inspector",
     ),
@@ -64,6 +67,8 @@ MODULES = (
     # Inference engines, on servers and in browsers.
     *(
         "onnxruntime",
+        "onednn",
+        "tinygrad",
         "qnn",
         "ort_web",
         "tvm",
@@ -80,6 +85,7 @@ MODULES = (
         "metallic",
         "metallic_jsonl",
     ),
+    "triton_server",
     *("latencyprism", "latencyprism_csv"),
     # Programs that watch devices.
     "smi",
@@ -92,8 +98,12 @@ MODULES = (
     "hpctoolkit",
     "projections",
     "legion_prof",
+    "tau",
+    "kokkos",
     # CPU profilers.
     *("tracy_csv", "cpuprofile", "pprof"),
+    # Games.
+    "unreal",
     # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.
     *("perfetto_text", "trace2html"),
     # Tables and logs of any tool.
