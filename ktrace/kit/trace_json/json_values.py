@@ -171,8 +171,10 @@ _SCALAR_TYPES = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
 _DIGITS = 18
 _TENS = 10 ** np.arange(_DIGITS + 1, dtype=np.int64)
 _NANO = Decimal(1000)
-#: A time beyond this is left out as such; it is the limit of ktrace's times.
-_BOUND = 1 << 62
+_BOUND = 1 << 63
+
+#: What stands for a time that doesn't fit: it is beyond those that ktrace has, and will be left out as such.
+_BEYOND = 1 << 62
 
 
 class Times(NamedTuple):
@@ -254,8 +256,8 @@ def _one_by_one(cells: Sequence[Raw | None]) -> Times:
         if whole is None:
             kept[row] = text
             continue
-        if not -_BOUND < whole < _BOUND:
-            whole = _BOUND if whole > 0 else -_BOUND
+        if not -_BOUND <= whole < _BOUND:
+            whole = _BEYOND if whole > 0 else -_BEYOND
             exact = Decimal(whole)
         ns[row], valid[row] = whole, True
         if whole != exact:
