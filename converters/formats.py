@@ -63,7 +63,7 @@ MODULES = (
     # Intel, Apple, Huawei, Tenstorrent, AWS.
     *("unitrace", "unitrace_json", "onetrace_json", "clintercept", "clintercept_json", "openvino", "xctrace"),
     *("ascend_json", "ascend_csv", "ascend_db", "ascend_communication"),
-    *("tenstorrent", "neuron"),
+    *("tenstorrent", "neuron", "xrt"),
     # Inference engines, on servers and in browsers.
     *(
         "onnxruntime",
@@ -86,6 +86,7 @@ MODULES = (
         "metallic_jsonl",
     ),
     "triton_server",
+    "bench_serve",
     *("latencyprism", "latencyprism_csv"),
     # Programs that watch devices.
     "smi",
@@ -104,6 +105,8 @@ MODULES = (
     *("tracy_csv", "cpuprofile", "pprof"),
     # Games.
     "unreal",
+    # Benchmarks.
+    "google_benchmark",
     # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.
     *("perfetto_text", "trace2html"),
     # Tables and logs of any tool.

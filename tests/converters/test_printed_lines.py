@@ -16,7 +16,10 @@ from ktrace.input.format import builtin_formats
 from ktrace.input.source import Source
 from ktrace.trace.trace import Trace
 
-NAMES = ("nccl-tests", "onednn", "inductor", "tinygrad", "tau", "kokkos", "unreal", "torch-benchmark", "triton-server")
+NAMES = (
+    *("nccl-tests", "onednn", "inductor", "tinygrad", "tau", "kokkos", "unreal", "torch-benchmark", "triton-server"),
+    *("xrt", "bench-serve", "google-benchmark"),
+)
 FILES = [(name, path) for name in NAMES for path in sorted((SAMPLES / name).iterdir())]
 
 
@@ -200,4 +203,58 @@ def test_requests_of_tritons_server_have_their_parts() -> None:
         ["request 2", "compute", 5_003_000_500, 6_000_000],
         ["request 3", "request", 5_010_000_000, 1_000],
         ["request 3", "receive", 5_010_000_000, 1_000],
+    ]
+
+
+def test_a_timeline_of_xilinx_has_times_of_begin_and_end_and_no_time_stamp_as_duration() -> None:
+    trace = ktrace.read(SAMPLES / "xrt/kernel-copies-and-a-start-without-its-end.csv")
+    found = trace.events[["kind", "name", "ts", "dur"]].values.tolist()
+    assert found == [
+        ["api", "clEnqueueMigrateMemObjects", 100_000_000, 125_000],
+        ["memcpy", "Host_Write", 150_000_000, 62_500],
+        ["kernel", "mm", 200_000_000, 220_000],
+        ["kernel", "mm", 200_010_000, 300_000],
+        ["range", "Kernel_Write", 200_100_000, 64],
+    ]
+    assert trace.events.device.tolist()[1:] == [0, 0, 0, 0]
+    kinds = {kind: issue.places for kind, issue in trace.report.issues.items()}
+    assert kinds["end-without-begin"] == [("line 15", "")]
+    assert kinds["cut"] == [("line 17", "a start without its end")]
+
+
+def test_latencies_of_servers_are_figures_of_a_metric() -> None:
+    found = summaries(
+        "bench-serve/vllm-with-percentiles.log", "name", "metric", "value", "unit", "avg", "median", "p99"
+    )
+    assert ("Request throughput", "Request throughput", 8, "req/s", None, None, None) in found
+    assert [row[1:] for row in found if row[0] == "TTFT"] == [
+        ("duration", None, "ns", 45_500_000, None, None),
+        ("duration", None, "ns", None, 40_250_000, None),
+        ("duration P90", 80_000_000, "ns", None, None, None),
+        ("duration", None, "ns", None, None, 120_000_000),
+    ]
+    assert summaries("bench-serve/sglang-end-to-end.txt", "name", "total", "max")[1:] == [
+        ("Benchmark duration", 4_000_000_000, None),
+        ("E2E Latency", None, None),
+        ("E2E Latency", None, None),
+        ("ITL", None, 75_000_000),
+    ]
+
+
+def test_outputs_of_google_benchmark_say_the_same() -> None:
+    name = "google-benchmark/console-with-counters-and-repetitions.txt"
+    assert summaries(name, "name", "avg", "stddev", "count") == [
+        ("BM_Copy/8", 12.5, None, 56_000_000),
+        ("BM_Sort<int, 3>/1024", 3_250, None, 200_000),
+        ("BM_Sort/1024/repeats:3_mean", 3_500, None, None),
+        ("BM_Sort/1024/repeats:3_stddev", None, 250, None),
+        ("BM_Gpu/manual_time", 1_750_000, None, 400),
+    ]
+    assert summaries("google-benchmark/as-json.json", "name", "avg", "count") == [
+        ("BM_Copy/8", 12.5, 56_000_000),
+        ("BM_Gpu/manual_time", 1_750_000, 400),
+    ]
+    assert summaries("google-benchmark/as-csv.csv", "name", "avg", "count") == [
+        ("BM_Copy/8", 12.5, 56_000_000),
+        ("BM_Sort<int, 3>/1024", 3_250, 200_000),
     ]
