@@ -34,9 +34,12 @@ MODULES = (
         "torch_table",
         "paddle",
         "torch_flops",
+        "torch_benchmark",
         "execution_trace",
         "torch_memory",
+        "inductor",
         "deepspeed",
+        "nccl_tests",
         "nccl_flight_recorder",
         "nccl_inspector",
     ),
@@ -60,10 +63,12 @@ MODULES = (
     # Intel, Apple, Huawei, Tenstorrent, AWS.
     *("unitrace", "unitrace_json", "onetrace_json", "clintercept", "clintercept_json", "openvino", "xctrace"),
     *("ascend_json", "ascend_csv", "ascend_db", "ascend_communication"),
-    *("tenstorrent", "neuron"),
+    *("tenstorrent", "neuron", "xrt"),
     # Inference engines, on servers and in browsers.
     *(
         "onnxruntime",
+        "onednn",
+        "tinygrad",
         "qnn",
         "ort_web",
         "tvm",
@@ -80,6 +85,8 @@ MODULES = (
         "metallic",
         "metallic_jsonl",
     ),
+    "triton_server",
+    "bench_serve",
     *("latencyprism", "latencyprism_csv"),
     # Programs that watch devices.
     "smi",
@@ -92,8 +99,14 @@ MODULES = (
     "hpctoolkit",
     "projections",
     "legion_prof",
+    "tau",
+    "kokkos",
     # CPU profilers.
     *("tracy_csv", "cpuprofile", "pprof"),
+    # Games.
+    "unreal",
+    # Benchmarks.
+    "google_benchmark",
     # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.
     *("perfetto_text", "trace2html"),
     # Tables and logs of any tool.

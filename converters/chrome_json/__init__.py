@@ -53,6 +53,8 @@ def probe(sample: Sample) -> Match | None:
             return Match(Score.SHAPE, "has a list of traceEvents at its end")
         if _EVENT.search(start[:4096].split(b"\n", 1)[0]):
             return Match(Score.SHAPE, "has a trace event on each line")
+    if start.strip() == b"[":
+        return Match(Score.SHAPE, "is a list that ends at once, as of trace events")
     if start.startswith(b"[") and _EVENT.search(start[:65_536]):
         return Match(Score.SHAPE, "is a list of trace events")
     return None
@@ -68,5 +70,4 @@ FORMAT = Format(
     timeline=True,
     ranges="ktrace.converters.chrome_json.reader:ranges",
     read_range="ktrace.converters.chrome_json.reader:read",
-    words=('"traceevents"', '"ph"', '"spans"', "begin trace"),
 )

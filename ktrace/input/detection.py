@@ -34,7 +34,7 @@ from ktrace.input.mapping import FORMAT as MAPPED
 from ktrace.input.source import Sample, Source, printable
 from ktrace.input.sqlite_file import DATABASES
 from ktrace.input.unwrapping import bare_samples, behind_objects, common_layers, ended, fenced
-from ktrace.input.wrapping import OUTER, Wrapping
+from ktrace.input.wrapping import AROUND_LINES, OUTER, Wrapping
 
 if TYPE_CHECKING:
     from ktrace.report import Report
@@ -243,6 +243,8 @@ def _without_layers(sample: Sample, matches: list[Detected], ask: Ask) -> tuple[
     """
     best: tuple[Wrapping, list[Detected]] | None = None
     for bare in common_layers(sample):
+        if sample.is_json and bare.wrapping.layers[0] != AROUND_LINES:
+            break
         is_logged = _best(matches) == Score.DIALECT and by_name(matches[0].format).logged
         if is_logged and not OUTER.issuperset(bare.wrapping.layers) and not bare.sample.is_json:
             continue

@@ -242,11 +242,12 @@ class Source:
             tail = raw.read()
         return self.wrapping.bare_text(tail) if self.wrapping else tail
 
-    def open(self, *, quiet: bool = False) -> BinaryIO:
+    def open(self, *, quiet: bool = False, bare: bool = True) -> BinaryIO:
         """Opens the decompressed bytes as a stream.
 
         Compressed data that ends too early ends the stream normally and calls `on_cut`. `progress` is called with the
-        number of stored bytes at each read. Neither is called if `quiet`.
+        number of stored bytes at each read. Neither is called if `quiet`. Unless `bare`, lines keep the layers that
+        their wrapping has, for a reader that takes them off itself and accounts for their bytes.
         """
         raw: BinaryIO = self._raw()
         if self.progress and not quiet:
@@ -254,7 +255,10 @@ class Source:
         self._codec = codec_of(_peek(raw))
         if self._codec is not None:
             raw = unpacked(raw, self._codec, self.path, None if quiet else self.on_cut, self._member)
-        return io.BufferedReader(Unwrapped(raw, self.wrapping), 1 << 16) if self.wrapping else raw
+        if self.wrapping is None:
+            return raw
+        wrapping = self.wrapping if bare else replace(self.wrapping, layers=())
+        return io.BufferedReader(Unwrapped(raw, wrapping), 1 << 16)
 
     def in_ranges(self) -> bool:
         """Whether ranges of its bytes can be read: it isn't compressed, and is a file or a URL that allows it."""

@@ -74,7 +74,7 @@ _VARYING = frozenset(("a time", "a stream", "the head of a logger", "a place in 
 #: The share of lines, and the fewest, for a layer to be one of the whole text.
 _NEARLY, _LEAST = 0.9, 3
 
-_JSON, _COLOURS, _INDENT = "JSON around each line", "colours", "a margin"
+AROUND_LINES, _COLOURS, _INDENT = "JSON around each line", "colours", "a margin"
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def without_layer(layer: str, line: bytes, margin: bytes) -> bytes:
         return _REDRAWN.sub(b"", _ESCAPE.sub(b"", line), count=1)
     if layer == _INDENT:
         return line.removeprefix(margin)
-    if layer == _JSON:
+    if layer == AROUND_LINES:
         return _message(line)
     found = _PATTERNS[layer].match(line)
     return line[found.end() :] if found else line
@@ -226,4 +226,4 @@ def _counted(lines: list[bytes]) -> dict[str, tuple[int, int]]:
         if forms:
             counted[name] = (len(forms), len(set(forms)))
     messages = sum(line[:1] == b"{" and _message(line) is not line for line in lines)
-    return counted | ({_JSON: (messages, 1)} if messages else {})
+    return counted | ({AROUND_LINES: (messages, 1)} if messages else {})

@@ -6,6 +6,7 @@ tables              tables anywhere in a text, a `Row` at a time: `candidates` r
                     LaTeX and wikis, `wrapped` joins rows of several lines; `titles` finds the titles above a table,
                     and for probes the lines with telling words
 headings            headings and their units as fields of the model, the figures in a row's cells; those of CSV tables
+forms               declarations: forms of lines, patterns with named groups, as formats
 numbers             one printed number and its unit, exactly; whether a file writes 2,5 or 2.5
 states              states of devices that are read now and then, as ranges
 device_names        the kind of device work by its name: a copy with its direction, a fill, a wait, a kernel

@@ -185,7 +185,8 @@ class Lines(LineAccount):
         super().__init__(conversion.report, place)
         self.path = source.path
         self._byte = source.before[1]
-        self._coming = _split(source, self._bad_bytes)
+        self._layers: dict[int, int] = {}  # number -> bytes before the text of the line that was read last
+        self._coming = _split(source, self._bad_bytes, self._layered)
         self._unread = False
         self._ahead: deque[tuple[int, str, int]] = deque()
         self._line = (0, "", 0)
@@ -208,8 +209,8 @@ class Lines(LineAccount):
     @property
     def is_open(self) -> bool:
         """Whether this line has no line end: it is the last one, and may be cut."""
-        _, text, size = self._line
-        return len(text.encode()) >= size
+        number, text, size = self._line
+        return len(text.encode()) + self._layers.get(number, 0) >= size
 
     def peek(self, ahead: int = 1) -> str | None:
         """Returns the text of the line `ahead` lines after this one, None past the end; doesn't count it."""
@@ -220,15 +221,21 @@ class Lines(LineAccount):
             self._ahead.append(coming)
         return self._ahead[ahead - 1][1]
 
+    def _layered(self, number: int, size: int) -> None:
+        self._layers = {number: size}
+
     def _bad_bytes(self, number: int) -> None:
         self._report.issue("encoding", f"line {number}")
 
 
-def _split(source: Source, on_bad: Callable[[int], None]) -> Iterator[tuple[int, str, int]]:
+def _split(
+    source: Source, on_bad: Callable[[int], None], on_layers: Callable[[int, int], None]
+) -> Iterator[tuple[int, str, int]]:
     """Yields (number from 1, text, number of bytes) of each line, in any encoding and with any line ends."""
     limits = current()
     first = source.before[0] + 1
-    with source.open() as stream:
+    layered = source.wrapping if source.wrapping and source.wrapping.layers else None
+    with source.open(bare=False) as stream:
         head = stream.peek(4096) if hasattr(stream, "peek") else b""
         encoding = text_encoding(head) or "utf-8"
         if encoding != "utf-8":
@@ -241,10 +248,14 @@ def _split(source: Source, on_bad: Callable[[int], None]) -> Iterator[tuple[int,
         for number, raw in enumerate(iter(partial(stream.readline, most + 1), b""), first):
             if len(raw) > most:
                 limits.check_line(len(raw), source.path, number)
+            bare = raw
+            if layered:
+                bare = layered.bare(raw)
+                on_layers(number, len(raw) - len(bare))
             try:
-                line = raw.decode()
+                line = bare.decode()
             except UnicodeDecodeError:
-                line = raw.decode(errors="replace")
+                line = bare.decode(errors="replace")
                 on_bad(number)
             yield number, (line.removeprefix("\ufeff") if number == first else line).rstrip("\r\n"), len(raw)
 

@@ -173,6 +173,9 @@ _TENS = 10 ** np.arange(_DIGITS + 1, dtype=np.int64)
 _NANO = Decimal(1000)
 _BOUND = 1 << 63
 
+#: What stands for a time that doesn't fit: it is beyond those that ktrace has, and will be left out as such.
+_BEYOND = 1 << 62
+
 
 class Times(NamedTuple):
     """Times in ns; `valid` is None if all are; `kept`: row -> the source's own number, if ns don't represent it.
@@ -250,9 +253,12 @@ def _one_by_one(cells: Sequence[Raw | None]) -> Times:
         number = _decimal(text)
         exact = None if number is None else number * _NANO
         whole = None if exact is None else int(exact.to_integral_value(ROUND_HALF_EVEN))
-        if whole is None or not -_BOUND <= whole < _BOUND:
+        if whole is None:
             kept[row] = text
             continue
+        if not -_BOUND <= whole < _BOUND:
+            whole = _BEYOND if whole > 0 else -_BEYOND
+            exact = Decimal(whole)
         ns[row], valid[row] = whole, True
         if whole != exact:
             kept[row] = text
@@ -272,4 +278,4 @@ def _decimal(text: bytes) -> Decimal | None:
         return None
     if b"_" in text:
         return None
-    return number if number.is_finite() and -40 < number.adjusted() < 20 and len(text) < 400 else None
+    return number if number.is_finite() and -40 < number.adjusted() < 400 and len(text) < 400 else None

@@ -61,6 +61,7 @@ def asyncs(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     if not len(draft):
         return
     step = by_word(phases, len(draft), lambda word: _STEPS.get(word or "", 2))
+    _name_by_category(draft)
     track_of_id(draft)
     for number, half in enumerate(("begin", "end", None)):
         mask = step == number
@@ -75,6 +76,17 @@ def asyncs(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
             part.left["args.$ph"] = encoded(phases).filter(pa.array(mask))
             part.keep("s")
             yield from _rows(part, rule, task, kind="instant")
+
+
+def _name_by_category(draft: Draft) -> None:
+    """Names events by their category whose name is their id, a number: that is on their track, and each has another."""
+    if not {"name", "id", "cat"} <= draft.left.keys():
+        return
+    name, key, cat = (plain(draft.left[member]) for member in ("name", "id", "cat"))
+    is_id = pc.and_(pc.equal(name, key), pc.match_substring_regex(name, "^(0x[0-9a-fA-F]+|[0-9]+)$"))
+    is_id = pc.fill_null(pc.and_(is_id, cat.is_valid()), False)
+    if pc.any(is_id).as_py():
+        draft.left["name"] = encoded(pc.if_else(is_id, cat, name))
 
 
 def instants(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:

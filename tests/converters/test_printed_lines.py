@@ -1,0 +1,260 @@
+"""Formats that are declared as forms of lines, and their neighbours: the figures of their samples, by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import SAMPLES
+
+import ktrace
+from ktrace.input.detection import choose
+from ktrace.input.format import builtin_formats
+from ktrace.input.source import Source
+from ktrace.trace.trace import Trace
+
+NAMES = (
+    *("nccl-tests", "onednn", "inductor", "tinygrad", "tau", "kokkos", "unreal", "torch-benchmark", "triton-server"),
+    *("xrt", "bench-serve", "google-benchmark"),
+)
+FILES = [(name, path) for name in NAMES for path in sorted((SAMPLES / name).iterdir())]
+
+
+def summaries(name: str, *columns: str, kind: str = "") -> list[tuple[Any, ...]]:
+    found = ktrace.read(SAMPLES / name).summaries
+    rows = found[found.kind == kind] if kind else found
+    return [
+        tuple(None if pd.api.types.is_scalar(v) and pd.isna(v) else v for v in row)
+        for row in rows[list(columns)].values.tolist()
+    ]
+
+
+def args_of(trace: Trace) -> list[dict[str, Any]]:
+    return [json.loads(text) if isinstance(text, str) else {} for text in trace.summaries.args]
+
+
+@pytest.mark.parametrize(("name", "path"), FILES, ids=[f"{name}/{path.name}" for name, path in FILES])
+def test_a_sample_is_of_its_format_alone(name: str, path: Path) -> None:
+    assert choose(Source(str(path))).name == name
+    others = [fmt for fmt in builtin_formats() if fmt.reads and fmt.name != name and fmt.name in NAMES]
+    sample = Source(str(path)).sample()
+    assert [fmt.name for fmt in others if (match := fmt.recognised(sample)) and match.score > 2] == []
+
+
+def test_sizes_of_nccl_tests_have_times_out_of_place_and_in_place() -> None:
+    found = summaries("nccl-tests/all-reduce-of-two-ranks.log", "name", "avg", "bytes", "total", "count")
+    assert found[:2] == [
+        ("out-of-place 1024 B", 12_500, 1024, None, None),
+        ("in-place 1024 B", 12_250, 1024, None, None),
+    ]
+    assert found[4:6] == [
+        ("out-of-place 1073741824 B", 9_000_000, 1 << 30, None, None),
+        ("in-place 1073741824 B", 8_950_000, 1 << 30, None, None),
+    ]
+    trace = ktrace.read(SAMPLES / "nccl-tests/all-reduce-of-two-ranks.log")
+    assert args_of(trace)[3] == {
+        **{"elements": 262144, "type": "float", "redop": "sum", "root": -1},
+        **{"algbw": 16.78, "busbw": 16.78, "wrong": "N/A"},
+    }
+    assert trace.summaries.iloc[-1][["metric", "value", "unit"]].tolist() == ["bus bandwidth", 45.4317, "GB/s"]
+    assert set(trace.catalog[trace.catalog.entity == "device"].name) == {"Example GPU 7"}
+
+
+def test_columns_of_nccl_tests_may_be_missing() -> None:
+    found = ktrace.read(SAMPLES / "nccl-tests/gather-of-rccl-and-an-older-broadcast.txt")
+    assert found.summaries[["name", "avg", "table"]].values.tolist() == [
+        ["out-of-place 4096 B", 8_250, 0],
+        ["in-place 4096 B", 8_000, 0],
+        ["out-of-place 4096 B", 7_750, 1],
+    ]
+    assert [args.get("root") for args in args_of(found)] == [0, 0, None]
+
+
+def test_executions_of_onednn_are_device_work_and_creations_are_the_hosts() -> None:
+    assert summaries("onednn/gpu-and-cpu-with-creations.log", "kind", "name", "total", "device") == [
+        ("overhead", "create matmul", 6_250_000, None),
+        ("kernel", "matmul", 375_000, 0),
+        ("kernel", "softmax", 62_500, 1),
+        ("op", "reorder", 7_812.5, None),
+        ("range", "matmul_post_ops", 500_000, None),
+    ]
+    events = ktrace.read(SAMPLES / "onednn/older-words-and-times-of-day.txt").events
+    assert events[["kind", "name", "ts", "dur", "device"]].values.tolist() == [
+        ["kernel", "matmul", 1_700_000_000_000_250_000, 125_000, 0],
+        ["kernel", "eltwise", 1_700_000_000_001_500_000, 62_500, 0],
+    ]
+
+
+def test_candidates_of_autotune_are_a_choice_and_no_sum() -> None:
+    found = summaries("inductor/autotune-of-two-products.log", "kind", "name", "avg", "total", "scope")
+    assert found[:2] == [
+        ("metric", "triton_mm_3", 12_500, None, ["AUTOTUNE mm(96x64, 64x32)"]),
+        ("metric", "mm", 25_000, None, ["AUTOTUNE mm(96x64, 64x32)"]),
+    ]
+    assert [row[3] for row in found if row[0] == "overhead"] == [500_000_000, 750_000_000]
+    assert [row[3] for row in found if row[0] != "overhead"] == [None] * 5
+
+
+def test_kernels_of_inductors_profile_have_bytes_and_a_total() -> None:
+    name = "inductor/bandwidths-of-a-file-and-as-printed.txt"
+    assert summaries(name, "kind", "name", "total", "bytes", "percent") == [
+        ("kernel", "triton_red_fused_add_3", 300_000, 600_000_000, 60),
+        ("kernel", "triton_poi_fused_gelu_7", 150_000, 150_000_000, 30),
+        ("total", "Triton kernels", 500_000, 750_000_000, None),
+        ("kernel", "triton_per_fused_sum_1", 25_000, 10_000_000, None),
+    ]
+
+
+def test_lines_of_tinygrad_of_all_forms_have_their_own_time_not_the_running_sum() -> None:
+    assert summaries("tinygrad/four-forms.log", "kind", "name", "total", "device") == [
+        ("kernel", "E_8192_32_4", 12_500, 0),
+        ("kernel", "r_64_64_8", 25_000, 0),
+        ("kernel", "r_64_64_8", 2_000_000, 0),
+        ("kernel", "E_4", 100_000, 0),
+        ("memcpy", "xfer 4.00M, AMD:1 <- AMD", 400_000, 1),
+        ("memcpy", "copy 256, CPU <- AMD", 8_000, None),
+        ("op", "E_n2", 4_000, None),
+        ("graph", "<batched 12>", 1_500_000, 0),
+        ("kernel", "view 64 @ 0", None, 0),
+    ]
+
+
+def test_functions_of_tau_have_exclusive_times_that_add_up() -> None:
+    name = "tau/two-threads-and-their-mean.txt"
+    found = summaries(name, "kind", "name", "total", "device", "table")
+    assert found == [
+        ("range", ".TAU application", 1_500_000_000, None, 0),
+        ("kernel", "Kokkos::parallel_for step [type = HIP, device = 1]", 30_000_000_000, 1, 0),
+        ("api", "MPI_Waitall()", 15_000_000_000, None, 0),
+        ("range", "int main(int, char **)", 13_500_000_000, None, 0),
+        ("range", ".TAU application", 556_000, None, 1),
+    ]
+    assert sum(row[2] for row in found[:4]) == 60_000_000_000
+    inclusive = [args["inclusive_ns"] for args in args_of(ktrace.read(SAMPLES / name))]
+    assert (inclusive[0], inclusive[4]) == (60_000_000_000, 3_661_250_000_000)
+
+
+def test_a_total_of_tau_is_read_where_no_thread_is() -> None:
+    assert summaries("tau/a-total-alone.txt", "kind", "total") == [("range", 40_000_000), ("api", 64_000_000)]
+
+
+def test_a_table_of_tau_without_a_heading_above_it(tmp_path: Path) -> None:
+    lines = (SAMPLES / "tau/a-total-alone.txt").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "pprof.txt").write_text("".join(lines[1:]))
+    assert ktrace.read(tmp_path / "pprof.txt").summaries.total.tolist() == [40_000_000, 64_000_000]
+
+
+def test_kernels_of_kokkos_add_up_to_their_total() -> None:
+    found = summaries("kokkos/regions-kernels-and-a-summary.txt", "kind", "name", "total", "count")
+    assert found == [
+        ("range", "KokkosBlas::gemm[noETI]", 450_000_000, 2),
+        ("op", "Kokkos::View::initialization [x] via memset", 400_000_000, 100),
+        ("op", "norm<double, 3>", 100_000_000, 100),
+        ("metric", "Total Execution Time", 1_000_000_000, None),
+        ("total", "Kokkos kernels", 500_000_000, None),
+    ]
+
+
+def test_passes_of_unreal_are_a_tree_whose_leaves_add_up() -> None:
+    name = "unreal/two-frames-of-two-versions.log"
+    leaves = summaries(name, "name", "total", "table", kind="kernel")
+    assert leaves == [
+        ("BeginRenderingPrePass", 250_000, 0),
+        ("Static", 750_000, 0),
+        ("BasePass", 3_000_000, 0),
+        ("Frame 17781", 2_000_000, 1),
+        ("ClearGPUMessageBuffer", 1_000_000, 1),
+    ]
+    rows = ktrace.read(SAMPLES / name).to_arrow()["summaries"].to_pylist()
+    scopes = {row["name"]: row["scope"] for row in rows}
+    assert scopes["BasePass"] == ["FRAME", "Scene"]
+    assert scopes["Static"] == ["FRAME", "Scene", "PrePass DDM_AllOpaque (Forced by DBuffer)"]
+    assert scopes["Frame 17781"] is None
+    assert [row[0] for row in summaries(name, "total", kind="total")] == [4_500_000, 8_000_000]
+
+
+def test_cells_of_compare_are_means_in_the_unit_below() -> None:
+    found = summaries("torch-benchmark/compare-and-measurements.txt", "name", "avg", "median")
+    assert found == [
+        ("dense, B=8", 12_800, None),
+        ("dense, B=16", 141_900, None),
+        ("sparse, B=16", 695_000, None),
+        ("dense, B=8", 6_500, None),
+        ("dense, B=16", 70_000, None),
+        ("norm: fused: setup: x = torch.rand(8)", None, 2_500_000),
+        ("norm", 750_250, None),
+    ]
+
+
+def test_requests_of_tritons_server_have_their_parts() -> None:
+    events = ktrace.read(SAMPLES / "triton-server/three-requests-of-two-models.json").events
+    assert events[["track", "name", "ts", "dur"]].values.tolist() == [
+        ["request 1", "encoder", 5_000_000_000, 2_700_000],
+        ["request 1", "receive", 5_000_000_000, 40_000],
+        ["request 1", "queue", 5_000_110_000, 390_000],
+        ["request 1", "input", 5_000_500_000, 100_000],
+        ["request 1", "compute", 5_000_600_000, 2_000_000],
+        ["request 1", "output", 5_002_600_000, 50_000],
+        ["request 2", "decoder", 5_001_000_000, 8_010_000],
+        ["request 2", "queue", 5_001_000_500, 2_000_000],
+        ["request 2", "compute", 5_003_000_500, 6_000_000],
+        ["request 3", "request", 5_010_000_000, 1_000],
+        ["request 3", "receive", 5_010_000_000, 1_000],
+    ]
+
+
+def test_a_timeline_of_xilinx_has_times_of_begin_and_end_and_no_time_stamp_as_duration() -> None:
+    trace = ktrace.read(SAMPLES / "xrt/kernel-copies-and-a-start-without-its-end.csv")
+    found = trace.events[["kind", "name", "ts", "dur"]].values.tolist()
+    assert found == [
+        ["api", "clEnqueueMigrateMemObjects", 100_000_000, 125_000],
+        ["memcpy", "Host_Write", 150_000_000, 62_500],
+        ["kernel", "mm", 200_000_000, 220_000],
+        ["kernel", "mm", 200_010_000, 300_000],
+        ["range", "Kernel_Write", 200_100_000, 64],
+    ]
+    assert trace.events.device.tolist()[1:] == [0, 0, 0, 0]
+    kinds = {kind: issue.places for kind, issue in trace.report.issues.items()}
+    assert kinds["end-without-begin"] == [("line 15", "")]
+    assert kinds["cut"] == [("line 17", "a start without its end")]
+
+
+def test_latencies_of_servers_are_figures_of_a_metric() -> None:
+    found = summaries(
+        "bench-serve/vllm-with-percentiles.log", "name", "metric", "value", "unit", "avg", "median", "p99"
+    )
+    assert ("Request throughput", "Request throughput", 8, "req/s", None, None, None) in found
+    assert [row[1:] for row in found if row[0] == "TTFT"] == [
+        ("duration", None, "ns", 45_500_000, None, None),
+        ("duration", None, "ns", None, 40_250_000, None),
+        ("duration P90", 80_000_000, "ns", None, None, None),
+        ("duration", None, "ns", None, None, 120_000_000),
+    ]
+    assert summaries("bench-serve/sglang-end-to-end.txt", "name", "total", "max")[1:] == [
+        ("Benchmark duration", 4_000_000_000, None),
+        ("E2E Latency", None, None),
+        ("E2E Latency", None, None),
+        ("ITL", None, 75_000_000),
+    ]
+
+
+def test_outputs_of_google_benchmark_say_the_same() -> None:
+    name = "google-benchmark/console-with-counters-and-repetitions.txt"
+    assert summaries(name, "name", "avg", "stddev", "count") == [
+        ("BM_Copy/8", 12.5, None, 56_000_000),
+        ("BM_Sort<int, 3>/1024", 3_250, None, 200_000),
+        ("BM_Sort/1024/repeats:3_mean", 3_500, None, None),
+        ("BM_Sort/1024/repeats:3_stddev", None, 250, None),
+        ("BM_Gpu/manual_time", 1_750_000, None, 400),
+    ]
+    assert summaries("google-benchmark/as-json.json", "name", "avg", "count") == [
+        ("BM_Copy/8", 12.5, 56_000_000),
+        ("BM_Gpu/manual_time", 1_750_000, 400),
+    ]
+    assert summaries("google-benchmark/as-csv.csv", "name", "avg", "count") == [
+        ("BM_Copy/8", 12.5, 56_000_000),
+        ("BM_Sort<int, 3>/1024", 3_250, 200_000),
+    ]
