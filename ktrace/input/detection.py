@@ -33,7 +33,7 @@ from ktrace.input.format import (
 from ktrace.input.mapping import FORMAT as MAPPED
 from ktrace.input.source import Sample, Source, printable
 from ktrace.input.sqlite_file import DATABASES
-from ktrace.input.unwrapping import bare_samples, behind_objects, common_layers, ended, fenced
+from ktrace.input.unwrapping import Bare, bare_samples, behind_objects, common_layers, ended, fenced
 from ktrace.input.wrapping import AROUND_LINES, OUTER, Wrapping
 
 if TYPE_CHECKING:
@@ -242,15 +242,22 @@ def _without_layers(sample: Sample, matches: list[Detected], ask: Ask) -> tuple[
     A format that reads what loggers put before its lines keeps that.
     """
     best: tuple[Wrapping, list[Detected]] | None = None
+    before: Bare | None = None
     for bare in common_layers(sample):
-        if sample.is_json and bare.wrapping.layers[0] != AROUND_LINES:
+        layers = bare.wrapping.layers
+        if sample.is_json and layers[0] != AROUND_LINES:
             break
         is_logged = _best(matches) == Score.DIALECT and by_name(matches[0].format).logged
-        if is_logged and not OUTER.issuperset(bare.wrapping.layers) and not bare.sample.is_json:
-            continue
-        found = ask(bare.sample)
+        if is_logged and not OUTER.issuperset(layers) and not bare.sample.is_json:
+            last, before = before, bare
+            if last is None or layers[-1] != "a time":
+                continue
+            taken = last  # the time below it is the format's own
+        else:
+            taken = bare
+        found = ask(taken.sample)
         if _best(found) >= max(_best(matches), Score.SUFFIX):
-            best, matches = (bare.wrapping, found), found
+            best, matches = (taken.wrapping, found), found
     return best
 
 

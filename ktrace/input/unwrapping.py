@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ktrace.input.compression import text_encoding
 from ktrace.input.format import Format
 from ktrace.input.source import Sample
-from ktrace.input.wrapping import Wrapping, common_layer, outermost_layer, without_layer
+from ktrace.input.wrapping import Wrapping, common_layer, is_text, outermost_layer, without_layer
 
 _OBJECT = re.compile(rb"^\s*[{\[]", re.MULTILINE)
 _FENCE = re.compile(rb"\s{0,3}(```|~~~)\s*[\w.+-]*\s*$")
@@ -53,7 +52,7 @@ class Bare:
 
 def behind_objects(sample: Sample) -> Bare | None:
     """A text behind the lines at its start that are an object of JSON each; None if it has none, or nothing else."""
-    if not sample.is_json or text_encoding(sample.head) != "utf-8":
+    if not sample.is_json or not is_text(sample.head):
         return None
     lines = list(io.BytesIO(sample.head[:REACH]))
     count = next((number for number, line in enumerate(lines) if line.strip() and not _is_object(line)), 0)
@@ -112,7 +111,7 @@ def fenced(sample: Sample) -> tuple[Bare, Sample] | None:
 
 def common_layers(sample: Sample) -> Iterator[Bare]:
     """Yields a text without the layer that nearly all of its lines have, then without the next such layer, ..."""
-    if not sample.head or text_encoding(sample.head) != "utf-8":
+    if not sample.head or not is_text(sample.head):
         return
     lines, wrapping = list(io.BytesIO(sample.head)), Wrapping()
     for _ in range(_LAYERS):
@@ -130,7 +129,7 @@ def bare_samples(sample: Sample) -> Iterator[Bare]:
     First without more and more layers, and where it still begins as JSON does also without its first lines; then from
     each of its first lines on, for the formats that know words in the lines there.
     """
-    if not sample.head or text_encoding(sample.head) != "utf-8":
+    if not sample.head or not is_text(sample.head):
         return
     head = sample.head[:REACH]
     head = head if len(head) == len(sample.head) else head[: head.rfind(b"\n") + 1]

@@ -16,6 +16,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 
+from ktrace.input.compression import text_encoding
+
 if TYPE_CHECKING:
     from ktrace.report import Report
 
@@ -26,6 +28,7 @@ _LEVEL = (
     rb"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|SUCCESS"
     rb"|trace|debug|info|notice|warn(?:ing)?|error|critical|fatal)"
 )
+_CONTROL = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f]")
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
 _REDRAWN = re.compile(rb"[^\n]*\r(?!\r*\n?$)")
 
@@ -117,8 +120,8 @@ class Wrapping:
 
     def report(self, report: Report, place: str = "") -> None:
         """Accounts for the lines before the text, and notes the layers. `place` precedes the numbers of lines."""
-        if self.layers:
-            report.issue("wrapped-lines", f"{place}before the lines", self.words(), 0)
+        if said := ", ".join(layer for layer in self.layers if layer not in (_COLOURS, _INDENT)):
+            report.issue("wrapped-lines", f"{place}before the lines", said, 0)
         end = self.size + (self.length or 0)
         for first, count, start, size in ((1, self.lines, 0, self.size), (self.number, self.after, end, self.rest)):
             if count:
@@ -127,10 +130,6 @@ class Wrapping:
                 report.issue("unrecognised", f"{place}{lines}", rows=count)
                 report.bytes.size += size
                 report.bytes.skip(start, start + size, place)
-
-    def words(self) -> str:
-        """What was taken off, for a message."""
-        return ", ".join(self.layers)
 
 
 def without_layer(layer: str, line: bytes, margin: bytes) -> bytes:
@@ -190,6 +189,12 @@ class Unwrapped(io.RawIOBase):
         super().close()
 
 
+def is_text(head: bytes) -> bool:
+    """Whether bytes are a text without a doubt: they have hardly any control characters but blanks and colours."""
+    start = head[:4096]
+    return text_encoding(head) == "utf-8" and b"\0" not in head and 200 * len(_CONTROL.findall(start)) <= len(start)
+
+
 def outermost_layer(lines: list[bytes]) -> tuple[str, bytes]:
     """The layer that most of the lines have, '' if none has any; and the margin, if it is that."""
     found = _counted(lines)
@@ -216,7 +221,7 @@ def _margin(lines: list[bytes]) -> bytes:
 
 def _counted(lines: list[bytes]) -> dict[str, tuple[int, int]]:
     """Each layer with the lines that have it, and the number of its forms in them."""
-    if any(b"\x1b" in line or b"\r" in line.rstrip(b"\r\n") for line in lines):
+    if any(_ESCAPE.search(line) or _REDRAWN.match(line) for line in lines):
         return {_COLOURS: (len(lines), 1)}
     if _margin(lines):
         return {_INDENT: (len(lines), 1)}
