@@ -26,7 +26,8 @@ _COUNTS = ("inst", "calls", "count", "operations")
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the title of a report or its headings."""
-    if not sample.text or sample.text[:64].lstrip().startswith('{"') or not _may_be(sample):
+    is_object = sample.is_json and (sample.text or "").lstrip().startswith("{")
+    if not sample.text or is_object or not _may_be(sample):
         return None
     from .reports import recognised
 
