@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ktrace.input.format import Format
 from ktrace.input.source import Sample
-from ktrace.input.wrapping import Wrapping, common_layer, is_text, outermost_layer, without_layer
+from ktrace.input.wrapping import LONGEST, Wrapping, common_layer, is_text, outermost_layer, without_layer
 
 _OBJECT = re.compile(rb"^\s*[{\[]", re.MULTILINE)
 _FENCE = re.compile(rb"\s{0,3}(```|~~~)\s*[\w.+-]*\s*$")
@@ -67,7 +67,7 @@ def behind_objects(sample: Sample) -> Bare | None:
 
 
 def _is_object(line: bytes) -> bool:
-    if line[:1] != b"{" or not line.endswith(b"}\n"):
+    if line[:1] != b"{" or not line.endswith(b"}\n") or len(line) > LONGEST:
         return False
     try:
         return isinstance(json.loads(line), dict)

@@ -77,6 +77,9 @@ _VARYING = frozenset(("a time", "a stream", "the head of a logger", "a place in 
 #: The share of lines, and the fewest, for a layer to be one of the whole text.
 _NEARLY, _LEAST = 0.9, 3
 
+#: A longer line is no message in JSON, but a document: programs that write logs cut lines there.
+LONGEST = 1 << 16
+
 AROUND_LINES, _COLOURS, _INDENT = "JSON around each line", "colours", "a margin"
 
 
@@ -146,7 +149,7 @@ def without_layer(layer: str, line: bytes, margin: bytes) -> bytes:
 
 def _message(line: bytes) -> bytes:
     """The message in a line of JSON; the line itself if there is none."""
-    if line[:1] != b"{":
+    if line[:1] != b"{" or len(line) > LONGEST:
         return line
     try:
         record = json.loads(line)
