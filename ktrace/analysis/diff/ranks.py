@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
+from ktrace.analysis.diff import NOISE
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.findings import Finding
@@ -81,7 +82,9 @@ def findings(diff: Diff) -> list[Finding]:
 
 
 def _late(diff: Diff, name: str) -> Finding | None:
-    """The rank that others wait for on a side, longer than on the other one."""
+    """The rank that others wait for on a side, longer than on the other one, unless the time changed by noise alone."""
+    if (diff.time or diff.whole).verdict == NOISE:
+        return None
     side, before = (diff.b, diff.a) if name == "b" else (diff.a, diff.b)
     late = next((one for one in side.findings if one.code == "straggler"), None)
     if late is None or diff.part:

@@ -218,7 +218,7 @@ OPENED = answer(
 )
 
 FINDINGS = answer(
-    verdict=texts("The findings in at most three sentences."),
+    verdict=texts("The findings in a few sentences."),
     findings={
         "type": "array",
         "items": {
