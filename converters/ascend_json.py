@@ -241,7 +241,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     for device in sorted(layers.devices.values()):
         facts.fact("device", device=device, facts=DEVICE)
     if first is not None:
-        facts.fact("clock", facts={"kind": "unix", "unix_ns": 0} if first > _SINCE_1970 else {"kind": "boottime"})
+        facts.fact(
+            "clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0} if first > _SINCE_1970 else {"kind": "boottime"}
+        )
     yield from facts.rest()
 
 

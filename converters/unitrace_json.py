@@ -188,6 +188,9 @@ def small_streams(batch: Batch) -> Batch:
     return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
 
 
+#: Times of this clock are unix times, where they are long after 1970: 2001.
+_UNIX, _SINCE_1970 = {"at_ns": 0, "unix_ns": 0}, 10**18
+
 DIALECT = Dialect(
     cats={
         "gpu_op": Rule("kernel"),
@@ -200,11 +203,14 @@ DIALECT = Dialect(
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields device work, calls, ranges and launches. Raises DamagedInput if it isn't Trace Event JSON at all."""
     rows_of, opencl = mapper(DIALECT), opencl_queues(source)
+    first: int | None = None
 
     def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:
         for batch in rows_of(events, conversion):
             found = small_streams(on_devices(batch, devices_in(batch)))
             if found.record == "events":
+                nonlocal first
+                first = found.columns.column("ts")[0].as_py() if first is None and len(found) else first
                 found = marked(in_parts(found, opencl))
             elif found.record == "links":
                 found = launches(found)
@@ -213,7 +219,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from read_document(source, conversion, placed, lambda found, conversion: ())
     rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": "unitrace"})
-    rows.fact("clock", facts={"kind": "unix"})
+    rows.fact("clock", facts={"kind": "unix"} | (_UNIX if first is not None and first > _SINCE_1970 else {}))
     yield from rows.rest()
 
 

@@ -253,7 +253,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     for device in sorted(devices):
         rows.fact("device", id=_IDS_OF_FILE * len(files) + device, device=device, facts=DEVICE)
     if latest and latest[0] > _SINCE_1970:
-        rows.fact("clock", id=_IDS_OF_FILE * len(files) - 1, facts={"kind": "unix", "unix_ns": 0})
+        rows.fact("clock", id=_IDS_OF_FILE * len(files) - 1, facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
     yield from rows.rest()
 
 

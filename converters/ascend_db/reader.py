@@ -256,7 +256,7 @@ def _catalog(database: Database, conversion: Conversion) -> Iterator[Batch]:
     ranks = database.rows("RANK_DEVICE_MAP", "rankId", "deviceId")
     rank = {"rank": ranks[0][0]} if len(ranks) == 1 and isinstance(ranks[0][0], int) and ranks[0][0] >= 0 else {}
     rows.fact("source", facts={"tool": "Ascend profiler", **rank, **facts})
-    rows.fact("clock", facts={"kind": "unix", "unix_ns": 0})
+    rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
     for uid, name in database.rows("HOST_INFO", "hostUid", "hostName")[:1]:
         if isinstance(name, str) and name:
             rows.fact("host", name=name, facts={"hostUid": str(uid)})

@@ -76,7 +76,7 @@ class Info:
             "span_ns": self.span and self.span[1] - self.span[0],
             "tables": self.tables,
             "records": self.report.read,
-            "rows": self.report.rows_read,
+            "rows": self.report.written,
             "repaired": self.report.total(Severity.REPAIR),
             "skipped": self.report.total(Severity.SKIP),
             "cut": bool(self.report.total(Severity.CUT)),

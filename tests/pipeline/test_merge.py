@@ -404,3 +404,78 @@ def test_real_files_and_other_tools_together_come_back(tmp_path: Path) -> None:
     direct, back = (frame.sort_values(["source", "id"], ignore_index=True) for frame in (direct, back))
     missing = direct.merge(back, on=["source", "id"], how="left", indicator=True).query("_merge != 'both'")
     assert len(missing) == 0
+
+
+UNIX = 1_795_711_387 * 10**9
+
+#: Three kernels as PyTorch's profiler and as unitrace record them: name, start and end in us.
+SEEN = {
+    "kineto": [("gemm_kernel", 100, 540), ("gelu", 600, 660), ("gemm_kernel", 700, 1_131)],
+    "unitrace": [("gemm_kernel", 100, 510), ("gelu", 600, 655), ("gemm_kernel", 700, 1_105)],
+}
+
+
+def views(folder: Path, *, late: int = 0) -> list[Path]:
+    """Files of both tools; `late` moves the last kernel of the second one."""
+    events = [
+        {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 0, "ts": start, "dur": end - start}
+        | {"args": {"device": 0, "stream": 0}}
+        for name, start, end in SEEN["kineto"]
+    ]
+    first = {"schemaVersion": 1, "baseTimeNanoseconds": UNIX, "deviceProperties": [{"id": 0}], "traceEvents": events}
+    (folder / "kineto.json").write_text(json.dumps(first))
+    lines = [
+        f'{{"ph": "M", "name": "process_name", "pid": 101, "ts": {UNIX // 1000}.0, "args": {{"name": "DEVICE<n>"}}}}'
+    ]
+    lines.insert(0, lines[0].replace("101", "7").replace("DEVICE", "RANK 0 HOST"))
+    for place, (name, start, end) in enumerate(SEEN["unitrace"]):
+        ts = UNIX // 1000 + start + (late if place == 2 else 0)
+        work = (
+            f'"name": "{name}[SIMD16 {{64; 8; 1}} {{64; 8; 1}}]", "cat": "gpu_op", "ts": {ts}.0, "dur": {end - start}.0'
+        )
+        lines.append(f'{{"ph": "X", "tid": 1, "pid": 101, {work}, "args": {{"id": {place}}}}}')
+    (folder / "unitrace.json").write_text('{ "traceEvents":[\n' + ",\n".join(lines) + "\n]}")
+    return [folder / "kineto.json", folder / "unitrace.json"]
+
+
+def test_unix_times_of_unitrace_are_used(tmp_path: Path) -> None:
+    report = ktrace.merge(views(tmp_path), tmp_path / "out.parquet")
+    assert [(said["rule"], said["offset_ns"]) for said in report.alignment] == [("reference", 0), ("unix", -UNIX)]
+    kernels = [row for row in rows(tmp_path / "out.parquet") if row["kind"] == "kernel"]
+    assert sorted(row["ts"] for row in kernels) == sorted(2 * [100_000, 600_000, 700_000])
+    assert "begin-guessed" not in report.issues
+
+
+@pytest.mark.parametrize("name", ["ascend-json", "ascend-csv", "ascend-db", "unitrace-json"])
+def test_unix_times_have_an_anchor(name: str) -> None:
+    """Of some sample of each format: others count from another time."""
+    samples = [path for path in (SAMPLES / name).iterdir() if path.suffix != ".md"]
+    clocks = [ktrace.read(path).catalog.query("entity == 'clock'").facts for path in samples]
+    facts = [json.loads(one) for found in clocks for one in found.dropna()]
+    assert any(one["kind"] == "unix" and one["at_ns"] == one["unix_ns"] == 0 for one in facts)
+    assert all("at_ns" in one for one in facts if "unix_ns" in one)
+
+
+def test_two_views_of_the_same_kernels_are_not_two_devices(tmp_path: Path) -> None:
+    seen = ktrace.summary(views(tmp_path), by=["kernel"])
+    assert (seen.total, len(seen.devices)) == (931_000, 1)
+    assert seen.devices[0].label == "device 0"
+    assert "Not counted: the device work of unitrace, that of kineto as another tool saw it." in seen.notes
+    other = ktrace.summary(views(tmp_path, late=300), by=["kernel"])
+    assert (len(other.devices), any("another tool" in note for note in other.notes)) == (2, False)
+
+
+def test_ranks_of_one_tool_are_no_views_of_each_other() -> None:
+    assert len(ktrace.summary(RANKS, by=["kernel"]).devices) == 2
+
+
+def test_a_guess_by_more_than_the_recordings_last_says_so(tmp_path: Path) -> None:
+    lines = [{"ktrace": "1.0"}]
+    for number, ts in enumerate((0, 10**15)):
+        row = {"record": "event", "source": "ab"[number], "id": number, "kind": "op", "name": "x", "ts": ts, "dur": 10}
+        path = tmp_path / f"{'ab'[number]}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, row | {"timing": "measured"}]))
+    guess = ktrace.merge([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out.parquet").issues["begin-guessed"]
+    assert guess.places[0][1].endswith(
+        "moved by -1000000s, while all sources last 20ns: times between them mean nothing"
+    )

@@ -9,7 +9,7 @@ batches as bytes without gaps (as readers hand them over they may keep a hundred
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -56,6 +56,8 @@ ANSWER_BYTES = 64 << 20
 class Opened:
     """A trace in memory, of one or several inputs; `memory` is the number of bytes that it may take.
 
+    `rows` counts its rows by record; a begin and an end that the source wrote apart are one.
+
     Several threads may use it; what two of them ask for is computed once. Raises InputError where the input can't be
     read, KtraceError where it takes more memory.
     """
@@ -64,6 +66,7 @@ class Opened:
         self.name, self.paths, self.from_, self.state = name, list(paths), from_, state_of(paths)
         self._memory, self._lock = memory, Lock()
         self.report = Report()
+        self.rows: Counter[str] = Counter()
         self._rows: list[tuple[str, pa.Buffer]] = []
         self._summaries: OrderedDict[tuple[str, ...], tuple[Summary, int]] = OrderedDict()
         self._database: Database | None = None
@@ -71,6 +74,7 @@ class Opened:
         selection = Selection(classify=True, from_=from_, jobs=1)
         for batch in pair_halves(read_selected(self.paths, self.report, selection), self.report):
             content = serialized(batch.columns)
+            self.rows[batch.record] += len(batch)
             self._rows.append((batch.record, content))
             self._take(content.size)
         self.report.require_balance()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,7 @@ def open_(session: Session, path: str, format: str | None = None) -> Answer:
         "handle": opened.name,
         "format": list(dict.fromkeys(one["format"] for one in opened.report.inputs)),
         "sources": summary.sources[:_LISTED],
-        "rows": dict(opened.report.rows),
+        "rows": dict(opened.rows),
         "span": span and {"begin_ns": span[0], "end_ns": span[1]},
         "devices": [use.label + (f", {use.name}" if use.name else "") for use in summary.devices[:_LISTED]],
         "steps": summary.steps[:_LISTED],
@@ -155,7 +155,16 @@ def kernel(session: Session, handle: str, name: str, **limits: Any) -> Answer:
     groups = named(_named(opened, "kernel"), name)
     words = [str(row[0]) for table in groups for row in table.rows]
     found = session.ask(opened, _LAUNCHES, {"names": words, "rows": page.rows}, rows=page.rows)
-    return page.of([*groups, as_table(found, "launches")], _notes(opened))
+    return page.of([*groups, as_table(found, "launches")], [*_notes(opened), *_unnamed(name, words, opened, "kernel")])
+
+
+def _unnamed(pattern: str | None, found: Sequence[object], opened: Opened, what: str) -> list[str]:
+    """That no name fits a pattern, and which kernels are the heaviest."""
+    if pattern is None or found:
+        return []
+    groups = opened.summary(_computed("kernel")).groups.get("kernel", [])
+    heaviest = f"; the heaviest kernels are {', '.join(group.key for group in groups[:3])}." if groups else "."
+    return [f"No {what} has '{pattern}' in its name{heaviest}"]
 
 
 #: The longest launches of kernels with these short names.
@@ -186,7 +195,22 @@ def collectives(session: Session, handle: str, **limits: Any) -> Answer:
 
 @_tool("Memory of devices: the peak and who held it, what is never freed, growth a step.")
 def memory(session: Session, handle: str, **limits: Any) -> Answer:
-    return _answered(session, handle, ("memory",), limits)
+    opened = session.get(handle)
+    span = opened.summary().span
+    tables = [_on_the_clock(table, span[0] if span else 0) for table in _named(opened, "memory")]
+    return Page(**limits).of(tables, [*_notes(opened), *_lacking(opened, ("memory",))])
+
+
+def _on_the_clock(table: Table, start: int) -> Table:
+    """The table with the times of its column `at` on the clock of the trace, as those of `window`."""
+    at = next((place for place, column in enumerate(table.columns) if column.name == "at"), None)
+    if at is None:
+        return table
+    rows = [
+        tuple(cell + start if place == at and isinstance(cell, int) else cell for place, cell in enumerate(row))
+        for row in table.rows
+    ]
+    return replace(table, rows=rows)
 
 
 @_tool(
@@ -204,7 +228,24 @@ def window(
     count = session.ask(opened, f"select count(*) as n from {_OVERLAPPING}", asked, rows=1)["n"][0].as_py()
     sql = f"select {_SHOWN} from {_OVERLAPPING} order by ts, id limit {page.rows} offset {page.place[1]}"
     found = session.ask(opened, sql, asked, rows=page.rows)
-    return page.part(as_table(found, "window"), count)
+    return page.part(as_table(found, "window"), count, [] if count else _nothing_in_window(session, opened, asked))
+
+
+def _nothing_in_window(session: Session, opened: Opened, asked: dict[str, Any]) -> list[str]:
+    """Why no event overlaps an interval."""
+    span = opened.summary().span
+    if span is None:
+        return ["The trace has no events with a time."]
+    if asked["end"] < asked["begin"]:
+        return ["The interval ends before it begins."]
+    if asked["end"] <= span[0] or asked["begin"] > span[1]:
+        return [f"The interval is outside of the trace, which lasts from {span[0]} to {span[1]} ns."]
+    every = session.ask(opened, "select distinct kind from events order by kind", None, rows=_LISTED)
+    kinds = every.column("kind").to_pylist()
+    unknown = [kind for kind in asked["kinds"] or () if kind not in kinds]
+    if unknown:
+        return [f"The trace has no events of kind {', '.join(unknown)}; it has {', '.join(kinds)}."]
+    return ["No event overlaps this interval."]
 
 
 _SHOWN = "id, kind, coalesce(short_name, name) as name, ts, dur, source, device, stream, pid, tid, correlation"
@@ -250,6 +291,7 @@ def query(
     notes = (
         [f"The answer has {_KEPT:,} rows or more; those after them are left out."] if found.num_rows == _KEPT else []
     )
+    notes += [] if found.num_rows else [f"The query has no rows; {_contents(opened)}"]
     empty = [one for one in found.column_names if found.num_rows and found.column(one).null_count == found.num_rows]
     if empty and len(empty) < found.num_columns:
         found = found.drop_columns(empty)
@@ -296,13 +338,22 @@ def export(
     return {"path": path, "format": output_format(path, format).name, "rows": report.written, "bytes": size}
 
 
+def _contents(opened: Opened) -> str:
+    """What the views of a trace have."""
+    rows = [f"{count:,} {record}" for record, count in opened.rows.items() if count]
+    return f"the trace has {', '.join(rows)}." if rows else "the trace is empty."
+
+
 def _answered(
     session: Session, handle: str, names: tuple[str, ...], limits: dict[str, Any], pattern: str | None = None
 ) -> Answer:
     """The tables of these answers."""
     opened = session.get(handle)
     tables = named([table for name in names for table in _named(opened, name)], pattern)
-    return Page(**limits).of(tables, [*_notes(opened), *_lacking(opened, names)])
+    rows = [row for table in tables for row in table.rows]
+    lacking = _lacking(opened, names)
+    unnamed = [] if lacking else _unnamed(pattern, rows, opened, " or ".join(names))
+    return Page(**limits).of(tables, [*_notes(opened), *lacking, *unnamed])
 
 
 def _named(opened: Opened, name: str, *, brief: bool = False) -> list[Table]:

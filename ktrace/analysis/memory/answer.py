@@ -89,7 +89,7 @@ class MemoryAnswer:
         if use is None:
             return []
         subject: dict[str, Cell] = {"memory": use.label, "device": use.device, "source": use.source}
-        details: dict[str, Cell] = {"places": len(self.places), "at_ns": use.peak_at, "left": use.left}
+        details: dict[str, Cell] = {"places": len(self.places), "left": use.left}
         found = [
             Finding("memory.peak", "held", use.peak, "B", use.reserved, "what is reserved", subject, None, details)
         ]

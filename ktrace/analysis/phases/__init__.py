@@ -194,6 +194,7 @@ def _added_up(found: Sequence[Steps], known: dict[Phase, int]) -> tuple[list[Pha
         )
     )
     waits = np.concatenate([_per_token(one, phases) for one in found])
+    elapsed = np.concatenate([_until_next(one, np.ones(len(one.label), np.bool_)) for one in found])
     groups: dict[tuple[str, int | None], list[int]] = {}
     for row, number in enumerate(label.tolist()):
         phase = phases[number]
@@ -214,6 +215,7 @@ def _added_up(found: Sequence[Steps], known: dict[Phase, int]) -> tuple[list[Pha
             int(busy[mine].sum()),
             int(kernels[mine].sum()),
             step=step,
+            elapsed=int(elapsed[mine].sum()),
             per_token=spread(waited[waited >= 0]),
             **{name: _sum(getattr(one, name) for one in stated) for name in _STATED},
         )
@@ -244,12 +246,17 @@ def _per_token(steps: Steps, phases: Sequence[Phase]) -> Int64:
     stated = [phases[number] for number in steps.label.tolist()]
     generates = np.array([bool(one.generation) for one in stated], np.bool_)
     one_each = np.array([one.generation == one.generation_tokens for one in stated], np.bool_) & generates
-    found = np.full(len(stated), -1, np.int64)
+    return np.where(one_each, _until_next(steps, generates), -1)
+
+
+def _until_next(steps: Steps, mine: Bools) -> Int64:
+    """How long it takes from each of these steps to the next one on its thread, its own time for the last; else -1."""
+    found = np.full(len(mine), -1, np.int64)
     for track in np.unique(steps.track).tolist():
-        rows = np.flatnonzero((steps.track == track) & generates)
+        rows = np.flatnonzero((steps.track == track) & mine)
         rows = rows[np.argsort(steps.begin[rows], kind="stable")]
         found[rows] = np.append(np.diff(steps.begin[rows]), steps.time[rows[-1:]])
-    return np.where(one_each, found, -1)
+    return found
 
 
 def _notes(found: Sequence[Steps], known: dict[Phase, int], work: Work) -> list[str]:

@@ -20,6 +20,7 @@ class PhaseUse:
     generate; `context_tokens` and `generation_tokens` are those that are computed for them; None if a step doesn't say.
     `per_token` is how long a request that generates waits for each token: from the start of a step that generates to
     that of the next one on its thread, whatever runs in between; None where steps yield several tokens, or none.
+    `elapsed` adds up how long it takes from the start of a step to that of the next step of any phase on its thread.
     """
 
     phase: str
@@ -30,6 +31,7 @@ class PhaseUse:
     busy: int
     kernels: int
     step: Spread
+    elapsed: int
     per_token: Spread | None = None
     context: int | None = None
     context_tokens: int | None = None
@@ -49,8 +51,8 @@ class PhaseUse:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Tokens that are computed in a second of these steps."""
-        return None if self.tokens is None or not self.time else self.tokens / self.time * 1e9
+        """Tokens that are computed in a second, of the time from these steps to the next ones."""
+        return None if self.tokens is None or not self.elapsed else self.tokens / self.elapsed * 1e9
 
 
 _Figure = Callable[[PhaseUse, int], Cell]

@@ -24,6 +24,7 @@ from ktrace.analysis.work.grids import GridTexts, KernelGrids
 from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
 from ktrace.analysis.work.question import Key, Labels, Shape
 from ktrace.analysis.work.stored_columns import by_source
+from ktrace.analysis.work.views import repeated
 from ktrace.analysis.work.window import windows_of
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
@@ -218,6 +219,7 @@ class _Summarised:
         self._by = BY if asked is None else dict.fromkeys(asked)
         self._notes = notes_of(gathered.catalog)
         self._without, self._is_part = 0, is_part
+        left_out = self._leave_out_views()
         self._events = Work.of_devices(gathered)
         self._is_empty = False
         self._statistics = self._add_up()
@@ -227,6 +229,7 @@ class _Summarised:
         self._leave_out(self._events.unfinished, "without an end")
         self._unit = self._one_unit()
         rows = [*self._events.shapes, *(one.row for one in self._statistics)]
+        rows = [row for row in rows if row["source"] not in left_out]
         self._labels = Labels(gathered.catalog, {(row["source"], row.get("host"), row.get("device")) for row in rows})
         self._marked = Marked(self._events)
         steps, layers = len(self._marked.steps), len(self._marked.layers)
@@ -236,6 +239,14 @@ class _Summarised:
         self._time = 0
         self._longest = None if grids is None else LongestRows(self._events, self._labels, grids)
         self._devices = self._take_events()
+
+    def _leave_out_views(self) -> set[str]:
+        """Leaves out the work of sources that show the same work as others; returns these."""
+        found = repeated(self._gathered)
+        for source, other in found.items():
+            self._gathered.work.leave_out(source)
+            self._notes.append(f"Not counted: the device work of {source}, that of {other} as another tool saw it.")
+        return {*found}
 
     def _add_up(self) -> list[Statistic]:
         """The statistics of device work in sources without events of it."""

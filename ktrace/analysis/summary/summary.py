@@ -334,7 +334,7 @@ def _waits(devices: list[DeviceUse], brief: bool) -> Table:
 
 
 def _steps(summary: Summary, top: int | None, brief: bool) -> Table:
-    """The steps; the full form has the time of each operation in them."""
+    """The steps; the full form has the time of each operation in them. Of several occurrences each time is the mean."""
     times = ["wall", "span", "compute", "communication", "exposed communication", "copies"]
     times += [] if brief else ["exposed copies", "busy", "idle"]
     columns = [Column("step"), Column("times", "count"), Column("busy", "%"), *(Column(name, "ns") for name in times)]
@@ -345,8 +345,13 @@ def _steps(summary: Summary, top: int | None, brief: bool) -> Table:
     for number, use in enumerate(summary.step_use[:top]):
         figures = [getattr(use, name.replace(" ", "_")) for name in times]
         figures += [times[number] for times in totals if times is not None]
-        rows.append((use.label, use.count, percent(use.busy, use.span), *figures))
+        rows.append((use.label, use.count, percent(use.busy, use.span), *(_each(time, use.count) for time in figures)))
     return Table("steps", "steps", tuple(columns), rows, more=len(summary.step_use) - len(rows))
+
+
+def _each(time: float, count: int) -> float:
+    """A time of one of several, the mean: a whole number where it is one."""
+    return time // count if time % count == 0 else time / count
 
 
 def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool) -> Table:

@@ -57,6 +57,11 @@ class StoredColumns:
         for name, column in self._columns.items():
             column.append(np.broadcast_to(np.asarray(columns[name], column.dtype), length))
 
+    def leave_out(self, source: str) -> None:
+        """Leaves out the rows of a source, from `of` and `sources` alone."""
+        for place in self._places.pop(source, ()):
+            self._rows -= place.stop - place.start
+
     def of(self, source: str) -> dict[str, Any]:
         """The columns of a source; they aren't writable."""
         places = self._places.get(source, [slice(0, 0)])

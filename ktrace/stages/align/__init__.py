@@ -313,9 +313,18 @@ class _Stage:
                     report.issue("shift-undone", source, f"{time_text(shift)} more than of the first input", 0)
             report.alignment.append(alignment)
             if placed.rule == "begin":
-                report.issue("begin-guessed", source, "no unix time, and a different clock than the first source", 0)
+                report.issue("begin-guessed", source, self._guessed(placed.move.offset), 0)
         for source, gap in apart({source: self._moved(span, source) for source, span in self._spans.items()}).items():
             report.issue("times-apart", source, f"{time_text(gap)} without any event before it", 0)
+
+    def _guessed(self, offset: int) -> str:
+        """Why the move of a source is a guess, and that it is no correction of a clock where it is so large."""
+        why = "no unix time, and a different clock than the first source"
+        lasting = sum(end - begin for begin, end in self._spans.values())
+        if abs(offset) <= lasting:
+            return why
+        by = f"moved by {time_text(offset)}, while all sources last {time_text(lasting)}"
+        return f"{why}; {by}: times between them mean nothing"
 
     def _residual(self, source: str, fit: Fit) -> str:
         other = fit.through or next(iter(self._sources))

@@ -443,3 +443,52 @@ def test_a_trace_that_is_too_large_is_refused_and_nothing_stays(session: Session
     assert error["message"] == "takes more than 1,000 bytes of memory"
     assert "--memory" in error["remedy"]
     assert fault(small, "idle", handle="t1")["expected"] == "none is open"
+
+
+def test_a_begin_and_an_end_are_one_row(tmp_path: Path) -> None:
+    halves = [
+        {"ph": ph, "name": "f", "pid": 1, "tid": 1, "ts": 10 * number + (ph == "E")}
+        for number in range(144)
+        for ph in "BE"
+    ]
+    (tmp_path / "run.json").write_text(json.dumps({"traceEvents": halves}))
+    assert ask(serving(tmp_path), "open", path="run.json")["rows"]["events"] == 144
+    info = ktrace.inspect(tmp_path / "run.json").to_dict()
+    assert info["rows"] == sum(one["rows"] for one in info["contents"]) == 144
+    assert info["records"] == 288
+
+
+def test_times_of_memory_are_those_of_a_window(session: Session) -> None:
+    """A window of 1 ns at the time of the peak has the allocation that makes it."""
+    handle = opened(session, MEMORY)
+    (use, *_) = [one for one in rows(ask(session, "memory", handle=handle), "memory") if one["at_ns"] is not None]
+    span = ask(session, "open", path=MEMORY)["span"]
+    assert span["begin_ns"] <= use["at_ns"] <= span["end_ns"]
+    found = ask(session, "window", handle=handle, begin_ns=use["at_ns"], end_ns=use["at_ns"] + 1, kinds=["alloc"])
+    assert rows(found, "window")
+
+
+def test_an_empty_answer_says_why(session: Session) -> None:
+    handle = opened(session)
+    begin, end = ask(session, "open", path=STEP)["span"].values()
+
+    def notes(tool: str, **arguments: Any) -> list[str]:
+        return list(ask(session, tool, handle=handle, **arguments)["notes"])
+
+    assert notes("window", begin_ns=end + 10, end_ns=end + 20) == [
+        f"The interval is outside of the trace, which lasts from {begin} to {end} ns."
+    ]
+    assert notes("window", begin_ns=end, end_ns=begin) == ["The interval ends before it begins."]
+    assert notes("window", begin_ns=begin, end_ns=end, kinds=["graph"])[0].startswith(
+        "The trace has no events of kind graph; it has api"
+    )
+    assert notes("window", begin_ns=begin, end_ns=end) == []
+    assert notes("kernel", name="nothing_like_it")[-1].startswith(
+        "No kernel has 'nothing_like_it' in its name; the heaviest kernels are "
+    )
+    assert notes("op", name="nothing_like_it")[-1].startswith("No op has 'nothing_like_it' in its name; the heaviest ")
+    assert not any("in its name" in note for note in notes("kernel", name="gemm"))
+    assert notes("query", sql="select 1 as one from events where false")[-1].startswith(
+        "The query has no rows; the trace has "
+    )
+    assert any("Memory: " in note for note in notes("memory"))

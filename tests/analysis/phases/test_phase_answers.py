@@ -9,6 +9,7 @@ from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import nsys_samples as made
 import pytest
@@ -331,3 +332,30 @@ def test_nothing_is_said_to_repeat_that_is_short_rare_or_a_small_part(tmp_path: 
         )
     ):
         assert "phase" not in ktrace.summary(path, by=["phase"]).answers, number
+
+
+def test_tokens_a_second_and_time_per_token_say_the_same(tmp_path: Path) -> None:
+    """Steps of 300 us of work begin 700 us apart: 32 requests get a token each 700 us, not each 300 us."""
+    events: list[dict[str, Any]] = []
+    for number in range(10):
+        ts, args = 700.0 * number, {"correlation": number + 1}
+        name = "execute_context_0(0)_generation_32(32)"
+        events.append({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": 20.0})
+        launch = {
+            "ph": "X",
+            "cat": "cuda_runtime",
+            "name": "cudaLaunchKernel",
+            "pid": 1,
+            "tid": 1,
+            "ts": ts + 1,
+            "dur": 2.0,
+        }
+        work = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": ts + 5, "dur": 295.0}
+        events += [launch | {"args": args}, work | {"args": args | {"device": 0, "stream": 7}}]
+    (tmp_path / "run.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    answer = ktrace.summary(tmp_path / "run.json", by=["phase"]).answers["phase"]
+    assert isinstance(answer, PhasesAnswer)
+    (use,) = answer.phases
+    assert (use.tokens, use.step.median, use.elapsed) == (320, 300_000, 9 * 700_000 + 300_000)
+    assert use.per_token is not None and use.per_token.median == 700_000
+    assert use.tokens_per_s == pytest.approx(320 / 6.6e-3)

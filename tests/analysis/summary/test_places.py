@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import SAMPLES
 
 import ktrace
 from ktrace.analysis.summary.summary import Summary
@@ -69,6 +70,21 @@ def test_work_is_of_the_step_in_which_it_was_launched(tmp_path: Path) -> None:
     assert found.devices[0].queueing is not None
     assert found.devices[0].queueing.count == 4  # the others have no call
     assert found.devices[0].queueing.max == 1050 - 920  # a wait below 0 is none
+
+
+def test_times_of_a_step_of_several_ranks_are_means_of_theirs() -> None:
+    ranks = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
+    both, *each = (ktrace.summary(path, by=["operation"]) for path in (ranks, *ranks))
+
+    def row(found: Summary) -> dict[str, Any]:
+        table = next(table for table in found.tables() if table.name == "steps")
+        return dict(zip((column.key for column in table.columns), table.rows[0], strict=True))
+
+    mean, one, other = (row(found) for found in (both, *each))
+    assert (mean["times"], one["times"]) == (2, 1)
+    for name in ("wall_ns", "span_ns", "compute_ns", "busy_ns", "operation_gemm_ns"):
+        assert 2 * mean[name] == one[name] + other[name]
+    assert both.step_use[0].wall == each[0].step_use[0].wall + each[1].step_use[0].wall
 
 
 def test_a_device_that_lags_is_never_busy_for_more_than_its_time(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""Sources that are views of one run by several tools: their device work is the same, and isn't that of two devices.
+
+kineto     gemm  100 us .. 540      gelu  600 us .. 660      gemm  700 us .. 1,131
+unitrace   gemm  100 us .. 510      gelu  600 us .. 655      gemm  700 us .. 1,105      the same, as another tool saw it
+
+Ranks of a run also have the same work. But one tool records all of them, and they know their rank.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from ktrace.analysis.work.gather import SummaryInput
+from ktrace.model.arrays import Int64
+from ktrace.naming.short_names import base_name
+
+#: The fewest kernels that tell that two sources saw the same, and how much durations and starts may differ, as parts
+#: of the time that the work takes.
+_FEWEST, _DURATIONS, _STARTS = 3, 0.25, 0.02
+
+
+def repeated(gathered: SummaryInput) -> dict[str, str]:
+    """The sources whose device work an earlier source has, too, each with that source."""
+    tools = {source: _tool(gathered, source) for source in gathered.work.sources}
+    found: dict[str, str] = {}
+    if len(set(tools.values())) < 2:
+        return found
+    known: list[_View] = []
+    for source, tool in tools.items():
+        view = _View(gathered, source, tool)
+        first = next((one for one in known if view.is_of(one)), None)
+        if first is not None:
+            found[source] = first.source
+        else:
+            known.append(view)
+    return found
+
+
+def _tool(gathered: SummaryInput, source: str) -> tuple[object, object]:
+    """What recorded a source."""
+    entry = gathered.catalog.get("source", source=source)
+    facts = entry.facts if entry else {}
+    return str(facts.get("format")), str(facts.get("tool"))
+
+
+class _View:
+    """The kernels of a source: their names, start and total duration."""
+
+    def __init__(self, gathered: SummaryInput, source: str, tool: tuple[object, object]) -> None:
+        self.source, self.tool, self.rank = source, tool, gathered.catalog.rank(source)
+        columns, shapes = gathered.work.of(source), gathered.shapes.all()
+        kernel = np.array([shape["kind"] == "kernel" for shape in shapes], np.bool_)
+        mine = np.flatnonzero(kernel[columns["shape"]] & (columns["dur"] >= 0))
+        counts = np.bincount(columns["shape"][mine], minlength=len(shapes))
+        self.names: Counter[str] = Counter()
+        for shape in np.flatnonzero(counts).tolist():
+            self.names[base_name(shapes[shape]["name"])] += int(counts[shape])
+        self.start: Int64 = np.sort(columns["ts"][mine])
+        self.total = int(columns["dur"][mine].sum())
+
+    def is_of(self, other: _View) -> bool:
+        """Whether both are views of the same work."""
+        if self.tool == other.tool or self.names != other.names or self.names.total() < _FEWEST:
+            return False
+        if None not in (self.rank, other.rank) and self.rank != other.rank:
+            return False
+        if abs(self.total - other.total) > _DURATIONS * max(self.total, other.total):
+            return False
+        apart = (self.start - self.start[0]) - (other.start - other.start[0])
+        span = max(int(self.start[-1] - self.start[0]), self.total)
+        return int(np.abs(apart).max()) <= _STARTS * span
