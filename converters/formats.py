@@ -34,6 +34,7 @@ MODULES = (
         "torch_table",
         "paddle",
         "torch_flops",
+        "torch_benchmark",
         "execution_trace",
         "torch_memory",
         "deepspeed",
@@ -60,7 +61,7 @@ MODULES = (
     # Intel, Apple, Huawei, Tenstorrent, AWS.
     *("unitrace", "unitrace_json", "onetrace_json", "clintercept", "clintercept_json", "openvino", "xctrace"),
     *("ascend_json", "ascend_csv", "ascend_db", "ascend_communication"),
-    *("tenstorrent", "neuron"),
+    *("tenstorrent", "neuron", "xrt"),
     # Inference engines, on servers and in browsers.
     *(
         "onnxruntime",
@@ -80,6 +81,7 @@ MODULES = (
         "metallic",
         "metallic_jsonl",
     ),
+    "unreal",
     *("latencyprism", "latencyprism_csv"),
     # Programs that watch devices.
     "smi",
@@ -90,6 +92,8 @@ MODULES = (
     # HPC: many processes on many nodes.
     "otf2",
     "hpctoolkit",
+    "tau",
+    "kokkos",
     "projections",
     "legion_prof",
     # CPU profilers.

@@ -53,6 +53,7 @@ from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import TIME_NS, Quantity, is_missing, nanoseconds, to_ns
 from ktrace.kit.text.tables import Below, Row, Table, find_tables, headings_at, may_have_tables, read_tables
 from ktrace.kit.text.titles import likely_lines
+from ktrace.kit.text.trees import TimeTree
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
@@ -518,37 +519,22 @@ def _arguments(row: Row, shown: set[int]) -> dict[str, Any]:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a row for each row: device work if the table mentions kernels or streams, else an op or a total."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    tree = Tree()
+    tree = TimeTree(rows, [])
     for item in read_tables(lines, recognise):
         if isinstance(item, Table):
-            tree = Tree()
+            tree.finish()
+            tree = TimeTree(rows, item.scope)
         elif isinstance(item, Row):
             if problem := _add(item, rows, conversion, tree):
                 lines.skip(*problem)
             else:
                 lines.used()
         yield from rows.ready()
+    tree.finish()
     yield from rows.rest()
 
 
-class Tree:
-    """The rows that the next one may be within: indent, id and name, outermost first."""
-
-    def __init__(self) -> None:
-        self._above: list[tuple[int, int, str]] = []
-
-    def parents(self, indent: int) -> list[tuple[int, int, str]]:
-        """The rows that one with this indent is within."""
-        while self._above and self._above[-1][0] >= indent:
-            self._above.pop()
-        return self._above
-
-    def add(self, indent: int, row: int, name: str) -> None:
-        """Adds a row."""
-        self._above.append((indent, row, name))
-
-
-def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: Tree) -> tuple[str, str] | None:
+def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> tuple[str, str] | None:
     """Adds a row; returns the kind of issue and a detail if it isn't valid."""
     name, table = row.text("name"), row.table
     if not name:
@@ -559,15 +545,13 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: Tree) -> tupl
     figures = row.figures()
     if not figures:
         return "bad-record", "no figure"
-    place: dict[str, Any] = {"table": table.ordinal, "scope": table.scope}
-    if not table.is_tree:
-        rows.summary(kind, name, copy_kind=copy_kind, args=figures.args, **place, **figures.columns)
-        return None
-    above = tree.parents(row.indent)
-    if above:
-        place |= {"parent": above[-1][1], "scope": [*table.scope, *(parent for _, _, parent in above)]}
-    number = rows.summary(kind, name, copy_kind=copy_kind, args=figures.args, **place, **figures.columns)
-    tree.add(row.indent, number, name)
+    place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
+    time = next((field for field in ("total", "value") if field in figures.columns), "")
+    if table.is_tree and kind != "total" and time and figures.columns.get("unit") == "ns":
+        total = figures.columns.pop(time)
+        tree.add(row.indent, kind, name, total, figure=time, **(place | figures.columns))
+    else:
+        rows.summary(kind, name, scope=table.scope, **place, **figures.columns)
     return None
 
 

@@ -161,11 +161,21 @@ TREES = {
 
 
 @pytest.mark.parametrize("text", TREES.values(), ids=TREES)
-def test_indented_names_are_a_tree(text: str, tmp_path: Path) -> None:
-    rows = of(text, tmp_path).summaries
-    assert rows.name.tolist() == ["model", "layer1", "conv", "layer2"]
-    assert [None if pd.isna(parent) else int(parent) for parent in rows.parent] == [None, 1, 2, 1]
-    assert [list(scope)[1:] for scope in rows.scope] == [[], ["model"], ["model", "layer1"], ["model"]]
+def test_indented_names_are_a_tree_whose_own_times_add_up(text: str, tmp_path: Path) -> None:
+    trace = of(text, tmp_path)
+    time = "value" if "Time" in text else "total"
+    found = trace.summaries[["kind", "name", "metric", time]].to_numpy().tolist()
+    assert found == [
+        ["op", "model", "duration", 1e6],
+        ["metric", "model", "inclusive", 10e6],
+        ["op", "layer1", "duration", 2e6],
+        ["metric", "layer1", "inclusive", 6e6],
+        ["op", "conv", "duration", 4e6],
+        ["op", "layer2", "duration", 3e6],
+    ]
+    scopes = {row["name"]: list(row["scope"])[1:] for row in trace.to_arrow()["summaries"].to_pylist()}
+    assert scopes == {"model": [], "layer1": ["model"], "conv": ["model", "layer1"], "layer2": ["model"]}
+    assert trace.report.balanced()
 
 
 @pytest.mark.parametrize(
@@ -177,4 +187,4 @@ def test_indented_names_are_a_tree(text: str, tmp_path: Path) -> None:
     ],
 )
 def test_other_indents_are_no_tree(text: str, tmp_path: Path) -> None:
-    assert of(text, tmp_path).summaries.parent.isna().all()
+    assert set(of(text, tmp_path).summaries.metric) == {"duration"}
