@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
@@ -67,7 +68,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a kernel or range for each name, and totals for the sums below."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     rows.fact("source", facts={"tool": "Kokkos Tools kp_reader"})
-    table, scope, name = -1, [], ""
+    table, name = -1, ""
+    scope: list[str] = []
     for line in lines:
         text = line.text if len(line.text) <= _LONGEST else ""
         if _HEADING.fullmatch(text):
@@ -98,7 +100,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _add(rows: RowBuilder, name: str, found: re.Match[str], table: int, scope: list[str]) -> None:
-    figures = {
+    figures: dict[str, Any] = {
         "total": float(Decimal(found["total"]) * 10**9),
         "avg": float(Decimal(found["avg"]) * 10**9),
         "count": int(found["count"]),

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
@@ -92,7 +93,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _add(rows: RowBuilder, found: re.Match[str], place: dict[str, object]) -> None:
+def _add(rows: RowBuilder, found: re.Match[str], place: dict[str, Any]) -> None:
     name, place = found["name"], dict(place)
     kind, copy_kind = ("api", None) if _MPI.fullmatch(name) else ("op", None)
     if _OF_DEVICE.search(name):
@@ -101,7 +102,7 @@ def _add(rows: RowBuilder, found: re.Match[str], place: dict[str, object]) -> No
         if device := _DEVICE.search(name):
             place |= {"device": int(device[1])}
     calls = Decimal(found["calls"])
-    whole = {"count": int(calls)} if calls == calls.to_integral_value() else {}
+    whole: dict[str, Any] = {"count": int(calls)} if calls == calls.to_integral_value() else {}
     args = {"#Subrs": found["subrs"]} if whole else {"#Call": found["calls"], "#Subrs": found["subrs"]}
     row = rows.summary(kind, name, total=_ns(found["own"]), unit="ns", copy_kind=copy_kind, args=args, **whole, **place)
     place.pop("short_name", None)

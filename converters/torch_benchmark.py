@@ -64,7 +64,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     rows.fact("source", facts={"tool": "torch.utils.benchmark"})
     waiting: list[_Cell] = []
-    title, columns, scope, table = "", [], [], -1
+    title, table = "", -1
+    columns: list[str] = []
+    scope: list[str] = []
     for line in lines:
         text = _bare(line.text) if len(line.text) <= _LONGEST else ""
         if found := _TITLE.fullmatch(text):

@@ -58,13 +58,13 @@ class TimeTree:
         rows = self._rows
         for node in self._nodes:
             percent = node.columns.pop("percent", None)
-            place = {"table": node.columns.get("table"), "scope": node.scope}
+            place: dict[str, Any] = {"table": node.columns.get("table"), "scope": node.scope}
             own = max(node.total - node.within, 0.0)
             share = {"percent": percent} if percent is not None and not node.within else {}
             columns = node.columns | {node.figure: own, "unit": "ns"} | share
             number = rows.summary(node.kind, node.name, **columns, scope=node.scope)
             if node.within:
                 share = {"percent": percent} if percent is not None else {}
-                metric = {"metric": INCLUSIVE, "unit": "ns", node.figure: node.total} | share
+                metric: dict[str, Any] = {"metric": INCLUSIVE, "unit": "ns", node.figure: node.total} | share
                 rows.summary("metric", node.name, parent=number, **metric, **place)
         self._nodes, self._above = [], []
