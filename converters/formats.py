@@ -34,7 +34,6 @@ MODULES = (
         "torch_table",
         "paddle",
         "torch_flops",
-        "torch_benchmark",
         "execution_trace",
         "torch_memory",
         "deepspeed",
@@ -81,7 +80,6 @@ MODULES = (
         "metallic",
         "metallic_jsonl",
     ),
-    "unreal",
     *("latencyprism", "latencyprism_csv"),
     # Programs that watch devices.
     "smi",
@@ -92,8 +90,6 @@ MODULES = (
     # HPC: many processes on many nodes.
     "otf2",
     "hpctoolkit",
-    "tau",
-    "kokkos",
     "projections",
     "legion_prof",
     # CPU profilers.
