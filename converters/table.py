@@ -26,6 +26,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -354,8 +355,9 @@ def _ns(headings: Sequence[Heading], row: Sequence[str], index: int) -> Decimal 
     return nanoseconds(read.number, read.unit or headings[index].unit) if read else None
 
 
-def _words(head: Heading) -> set[str]:
-    return set(_KEY_WORD.findall(head.key))
+@lru_cache(maxsize=1024)
+def _words(head: Heading) -> frozenset[str]:
+    return frozenset(_KEY_WORD.findall(head.key))
 
 
 def _is_time_cell(cells: Sequence[str], index: int) -> bool:

@@ -277,6 +277,7 @@ def to_base(value: Decimal, unit: str) -> tuple[str, Decimal]:
     return ("B", value * BYTES[unit]) if unit in BYTES else (unit, value)
 
 
+@lru_cache(maxsize=65_536)
 def cell_quantity(cell: str) -> Quantity | None:
     """Returns the number in a cell and its unit; None for other text, even if it begins with a number.
 
@@ -306,7 +307,7 @@ _LONG_UNITS = {"d": 86_400, "h": 3600, "m": 60}
 _PERCENT = re.compile(rf"[(\[]\s{{0,4}}({_NUMBER})\s{{0,4}}%\s{{0,4}}[)\]]\s{{0,4}}$")
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=65_536)
 def figure(cell: str) -> Quantity | None:
     """Returns the figure in a cell that may have more than a number and a unit; None for other text.
 

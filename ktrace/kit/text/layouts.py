@@ -101,6 +101,8 @@ _ALIGNED = re.compile(r"(?:_|[<>=])\.\s+")
 
 def _plain(piece: str) -> str:
     """Removes `**` or backticks around the whole piece, and Textile's marks at its begin."""
+    if not ("*" in piece or "`" in piece or piece[:1] in "_<>="):
+        return piece
     if found := _ALIGNED.match(piece):
         piece = " " * found.end() + piece[found.end() :]
     cell = piece.strip()

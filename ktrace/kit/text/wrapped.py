@@ -34,6 +34,8 @@ def whole_row(layout: Layout, text: str, peek: Peek, *, after_rule: bool = False
     pieces = layout.split(text)
     if pieces is None or isinstance(layout, (Delimited, Words)):
         return pieces, 0
+    if not after_rule and not _may_continue(layout, len(pieces), peek(1)):
+        return pieces, 0
     has_figures = [any(map(figure, pieces))]
     if not has_figures[0] and not after_rule:
         return pieces, 0
@@ -65,6 +67,14 @@ def whole_row(layout: Layout, text: str, peek: Peek, *, after_rule: bool = False
     ):
         return pieces, 0
     return joined(layout, pieces, below), len(below)
+
+
+def _may_continue(layout: Layout, columns: int, below: str | None) -> bool:
+    """Whether the line below a row may belong to it, at first sight: it has empty cells, as a row rarely has."""
+    if below is None or not below.strip() or is_rule(below):
+        return False
+    rest = _rest(layout, below)
+    return rest is not None and len(rest) == columns and not all(map(str.strip, rest))
 
 
 def joined(layout: Layout, pieces: Sequence[str], below: Sequence[Sequence[str]]) -> list[str]:
