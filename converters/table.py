@@ -109,7 +109,7 @@ _TIMELINE = Columns(
         ),
         "end": tuple(what + word for what in _WHAT for word in _ENDS),
     },
-    ("start", "dur|end"),
+    ("start",),
 )
 
 #: Columns with the place of an event.
@@ -198,12 +198,12 @@ def _figures_of(
     if "value" in fields and fields["value"] not in times:
         del fields["value"]
     free = [index for index in sorted(times - set(fields.values())) if not _OTHER & _words(headings[index])]
+    free.sort(key=lambda index: -_on_device(headings[index]))
     for index in free:
         figures = [field for field, words in _FIGURE_WORDS.items() if words & _words(headings[index])]
         if len(figures) == 1:
             fields.setdefault(figures[0], index)
     plain = [index for index in free if not any(words & _words(headings[index]) for words in _FIGURE_WORDS.values())]
-    plain.sort(key=lambda index: -_on_device(headings[index]))
     if plain and "value" in fields and _on_device(headings[plain[0]]) > _on_device(headings[fields["value"]]):
         fields["value"] = plain[0]
     if not any(fields.get(field) in times for field in _MEASURES):
@@ -333,8 +333,13 @@ def _timeline(
         others = [index for index in sorted(times - set(found.values())) if headings[index].key in _LENGTHS_BESIDE_TIME]
         del found["dur"]
         found |= {"dur": others[0]} if others else {}
-    if "start" not in found or not found.keys() & {"dur", "end"}:
+    if "start" not in found:
         return None
+    if not found.keys() & {"dur", "end"}:
+        lengths = [index for index in times - set(found.values()) if not _OTHER & _words(headings[index])]
+        if len(lengths) != 1:
+            return None
+        found["dur"] = lengths[0]
     places = {f: i for f, i in (_PLACES.match(headings) or {}).items() if not is_time(headings[i].unit)}
     return {"name": fields["name"]} | {f: i for f, i in places.items() if i != fields["name"]} | found
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from ktrace.converters.table import probe
+from ktrace.errors import UnknownFormat
 from ktrace.input.format import Score
 from ktrace.input.source import Sample
 from ktrace.trace import read
@@ -96,6 +97,22 @@ def test_of_two_times_that_of_the_device_is_the_rows(tmp_path: Path) -> None:
         trace = of(f"{headings}\n{row}\n{row.replace('a', 'b')}\n", tmp_path)
         assert figures(trace, "kind", "name", "value") == [["kernel", "a", 1.25e6], ["kernel", "b", 1.25e6]]
         assert '"cpu_ms":0.1' in trace.summaries.args[0] and trace.summaries.device.isna().all()
+
+
+def test_of_two_totals_that_of_the_device_is_the_rows(tmp_path: Path) -> None:
+    text = "Name,CPU total (us),CUDA total (us),Calls\na,5,50,2\nb,6,60,3\n"
+    found = figures(of(text, tmp_path), "kind", "name", "total", "count")
+    assert found == [["kernel", "a", 50_000, 2], ["kernel", "b", 60_000, 3]]
+
+
+def test_the_only_time_beside_a_start_is_the_duration_unless_it_says_otherwise(tmp_path: Path) -> None:
+    rows = of("pass,start_ms,gpu_ms\na,1,2\nb,3,4\n", tmp_path).events
+    assert rows[["kind", "ts", "dur"]].to_numpy().tolist() == [
+        ["kernel", 1_000_000, 2_000_000],
+        ["kernel", 3_000_000, 4_000_000],
+    ]
+    with pytest.raises(UnknownFormat):
+        of("pass,start_ms,wait_ms\na,1,2\nb,3,4\n", tmp_path)
 
 
 @pytest.mark.parametrize(
