@@ -90,6 +90,13 @@ _TIME_WORDS = frozenset(
         *("median", "min", "max", "p50", "p95", "p99", "exclusive", "inclusive", "runtime", "cost", *_DEVICE, *_HOST),
     )
 )
+_SHARE_WORDS = frozenset(
+    (
+        *("pct", "percent", "percentage", "share", "of", "the", "total", "time", "all", "overall", "self", "kernel"),
+        *("kernels", "gpu", "cuda", "device", "runtime"),
+    )
+)
+
 #: The fewest rows with shares that show which time they are of.
 _FEWEST_SHARES = 3
 _LENGTHS_BESIDE_TIME = ("duration", "dur", "latency", "elapsed", "elapsed time", "exec time", "execution time")
@@ -186,9 +193,18 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     fields = {field: index for field, index in matched.items() if index != name} | {"name": name}
     if "unit" in fields and _is_unit(first, fields["unit"]):
         times |= {fields[field] for field in FIGURES if field in fields}
+    shares = [index for index, head in enumerate(headings) if _is_share(head) and index not in fields.values()]
+    if "percent" not in fields and len(shares) == 1:
+        fields["percent"] = shares[0]
     if timeline := _timeline(headings, fields, times, below):
         return timeline
     return _figures_of(headings, fields, times, below)
+
+
+def _is_share(head: Heading) -> bool:
+    """Whether a heading is that of shares of the whole time: `GPU %`, `Pct`, `% of total`."""
+    words = _words(head)
+    return words <= _SHARE_WORDS and (head.unit == "%" or bool(words & {"pct", "percent", "percentage"}))
 
 
 def _figures_of(

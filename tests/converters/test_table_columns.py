@@ -146,6 +146,18 @@ def test_shares_tell_which_time_is_the_total(
     assert of(f"{headings}\n{rows}", tmp_path).summaries[field].tolist() == expected
 
 
+@pytest.mark.parametrize("heading", ["%", "Total (%)", "Pct", "GPU %", "% of total time", "Share (%)", "percentage"])
+def test_a_column_of_shares(heading: str, tmp_path: Path) -> None:
+    trace = of(f"Kernel,Total (ms),{heading}\na,1,25\nb,3,75\n", tmp_path)
+    assert figures(trace, "name", "total", "percent") == [["a", 1e6, 25], ["b", 3e6, 75]]
+
+
+@pytest.mark.parametrize("heading", ["Cumulative %", "Occupancy (%)", "L2 hit %", "SM util %"])
+def test_other_percentages_are_no_shares(heading: str, tmp_path: Path) -> None:
+    trace = of(f"Kernel,Total (ms),{heading}\na,1,25\nb,3,75\n", tmp_path)
+    assert figures(trace, "total", "percent") == [[1e6, None], [3e6, None]]
+
+
 def test_a_time_beside_start_and_end_is_a_time_stamp(tmp_path: Path) -> None:
     text = "Name,Time (ms),Start (ms),End (ms)\ngemm,1000.5,1000.5,1002.5\nsoftmax,1003.0,1003.0,1003.5\n"
     rows = of(text, tmp_path).events
