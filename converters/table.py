@@ -68,7 +68,7 @@ NAMES = (
 #: Headings of a time that, next to a count, is the total: they don't mention a single call.
 _PLAIN = (
     *("time", "duration", "dur", "elapsed", "elapsed time", "gpu time", "cuda time", "kernel time"),
-    *("exec duration", "execution time"),
+    *("exec duration", "execution time", "zeit", "dauer", "temps", "durée", "tiempo", "tempo"),
 )
 
 COLUMNS = Columns(

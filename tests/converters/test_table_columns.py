@@ -217,3 +217,35 @@ def test_indented_names_are_a_tree_whose_own_times_add_up(text: str, tmp_path: P
 )
 def test_other_indents_are_no_tree(text: str, tmp_path: Path) -> None:
     assert set(of(text, tmp_path).summaries.metric) == {"duration"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# kernel time_ms calls\ngemm 1.5 3\nsoftmax 0.5 2\n",
+        "# run 3\n# of today\nkernel,time_ms,calls\ngemm,1.5,3\nsoftmax,0.5,2\n",
+        "#  Kernel      Time (ms)   Calls\n1  gemm        1.5        3\n2  softmax     0.5        2\n",
+        "[rank0]: Kernel      Time (ms)  Calls\n[rank0]: gemm        1.5            3\n"
+        "[rank0]: softmax     0.5            2\n",
+        "My run:\n\n```\nKernel      Time (ms)  Calls\ngemm        1.5            3\n"
+        "softmax     0.5            2\n```\nSo slow?\n",
+        "| Kernel | Time | Calls |\n|---|---|---|\n| | ms | |\n| gemm | 1.5 | 3 |\n| softmax | 0.5 | 2 |\n",
+        "|Kernel|Calls|Time|\n|-|-|-|\n|**gemm**|3|**1.5 ms**|\n|softmax|2|500 \u00b5s|\n",
+        "Kernel;Zeit (ms);Calls\ngemm;1,5;3\nsoftmax;0,5;2\n",
+        "                calls   total_ms\ngemm               3       1.5\nsoftmax            2       0.5\n",
+        "Time (ms)  Calls  Kernel\n      1.5      3  gemm\n      0.5      2  softmax\n",
+    ],
+)
+def test_what_people_paste(text: str, tmp_path: Path) -> None:
+    rows = of(text, tmp_path).summaries
+    times = rows.total.fillna(rows.value)
+    assert [rows.name.tolist(), times.tolist(), rows["count"].tolist()] == [
+        ["gemm", "softmax"],
+        [1_500_000, 500_000],
+        [3, 2],
+    ]
+
+
+def test_breaks_in_cells_of_markdown_are_blanks(tmp_path: Path) -> None:
+    text = "| Kernel | Time |\n|---|---|\n| gemm<br>(f16) | 1.5 ms |\n| softmax | 1 ms |\n"
+    assert of(text, tmp_path).summaries.name.tolist() == ["gemm (f16)", "softmax"]

@@ -73,6 +73,9 @@ TIMES = frozenset(("start", "dur", "end"))
 _BRANCH = re.compile(r"[\s│┃|]{0,80}[├└┣┗╰+`|\\][─━-]{1,4}[╴╸>]?\s?")
 _LEAST_STEP = 2
 
+#: A number in a line.
+_FIGURE = re.compile(r"(?:^|\s)\d")
+
 #: Cells of a row that stands for others.
 _DOTS = re.compile(r"(?:\.{2,3}|…|⋮|⋯|·|:)")
 
@@ -306,7 +309,7 @@ class _Scan:
 
     def items(self) -> Iterator[Table | Row | Text]:
         for line in self._coming:
-            found = self._item_in(line, first=self._prefixed or is_quoted(line.text))
+            found = self._item_in(line, first=self._prefixed or self._begins_with_prefix(line.text))
             if found is None:
                 self._interrupt(between_rows=self._pieces(self._peek() or "", 1) is not None)
                 self._text = line.text
@@ -332,6 +335,11 @@ class _Scan:
             self._prefixed = before
         return self._item(line) if first and not before else None
 
+    def _begins_with_prefix(self, text: str) -> bool:
+        """Whether a line begins with the mark of a quotation, or with a prefix, as the next line does."""
+        below = self._lines.peek() or ""
+        return is_quoted(text) or (without_prefix(text) != text and without_prefix(below) != below)
+
     def _item(self, line: Line) -> Iterable[Table | Row] | None:
         """The rows or the table that a line begins, () for structure, None for mere text."""
         text = self._bare(line.text)
@@ -341,6 +349,8 @@ class _Scan:
                 self._interrupt()
             self._lines.structure()
             return ()
+        if table := self._open_behind_hash(Line(line.number, text)):
+            return (table,)
         if title := title_of(line.number, text):
             self._path = (*(above for above in self._path if above.level < title.level), title)
             self._table = None
@@ -485,6 +495,14 @@ class _Scan:
                 read = figure(table.cells(pieces)[column]) if column is not None else None
                 times.append(float(nanoseconds(read.number, read.unit) or read.number) if read else 0.0)
         return are_indented(names) and _holds([indented(name)[0] for name in names], times)
+
+    def _open_behind_hash(self, line: Line) -> Table | None:
+        """Opens a table whose headings begin with a `#`: as that of an index, or of a comment. It is no title then."""
+        if line.text[:1] != "#" or not line.text[1:2].isspace() or not _FIGURE.search(self._peek() or ""):
+            return None
+        if is_rule(self._peek() or ""):
+            return None
+        return self._open(line) or self._open(Line(line.number, " " + line.text[1:]))
 
     def _open_framed(self, line: Line) -> Table | None:
         """Opens a table in a frame that has no sides between its cells."""
