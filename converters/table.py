@@ -26,6 +26,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -53,6 +54,7 @@ from ktrace.kit.text.lines import Lines
 from ktrace.kit.text.numbers import TIME_NS, Quantity, is_missing, nanoseconds, to_ns
 from ktrace.kit.text.tables import Below, Row, Table, find_tables, headings_at, may_have_tables, read_tables
 from ktrace.kit.text.titles import likely_lines
+from ktrace.kit.text.trees import TimeTree
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
@@ -66,7 +68,7 @@ NAMES = (
 #: Headings of a time that, next to a count, is the total: they don't mention a single call.
 _PLAIN = (
     *("time", "duration", "dur", "elapsed", "elapsed time", "gpu time", "cuda time", "kernel time"),
-    *("exec duration", "execution time"),
+    *("exec duration", "execution time", "zeit", "dauer", "temps", "durée", "tiempo", "tempo"),
 )
 
 COLUMNS = Columns(
@@ -88,6 +90,13 @@ _TIME_WORDS = frozenset(
         *("median", "min", "max", "p50", "p95", "p99", "exclusive", "inclusive", "runtime", "cost", *_DEVICE, *_HOST),
     )
 )
+_SHARE_WORDS = frozenset(
+    (
+        *("pct", "percent", "percentage", "share", "of", "the", "total", "time", "all", "overall", "self", "kernel"),
+        *("kernels", "gpu", "cuda", "device", "runtime"),
+    )
+)
+
 #: The fewest rows with shares that show which time they are of.
 _FEWEST_SHARES = 3
 _LENGTHS_BESIDE_TIME = ("duration", "dur", "latency", "elapsed", "elapsed time", "exec time", "execution time")
@@ -107,7 +116,7 @@ _TIMELINE = Columns(
         ),
         "end": tuple(what + word for what in _WHAT for word in _ENDS),
     },
-    ("start", "dur|end"),
+    ("start",),
 )
 
 #: Columns with the place of an event.
@@ -184,9 +193,18 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     fields = {field: index for field, index in matched.items() if index != name} | {"name": name}
     if "unit" in fields and _is_unit(first, fields["unit"]):
         times |= {fields[field] for field in FIGURES if field in fields}
+    shares = [index for index, head in enumerate(headings) if _is_share(head) and index not in fields.values()]
+    if "percent" not in fields and len(shares) == 1:
+        fields["percent"] = shares[0]
     if timeline := _timeline(headings, fields, times, below):
         return timeline
     return _figures_of(headings, fields, times, below)
+
+
+def _is_share(head: Heading) -> bool:
+    """Whether a heading is that of shares of the whole time: `GPU %`, `Pct`, `% of total`."""
+    words = _words(head)
+    return words <= _SHARE_WORDS and (head.unit == "%" or bool(words & {"pct", "percent", "percentage"}))
 
 
 def _figures_of(
@@ -196,12 +214,12 @@ def _figures_of(
     if "value" in fields and fields["value"] not in times:
         del fields["value"]
     free = [index for index in sorted(times - set(fields.values())) if not _OTHER & _words(headings[index])]
+    free.sort(key=lambda index: -_on_device(headings[index]))
     for index in free:
         figures = [field for field, words in _FIGURE_WORDS.items() if words & _words(headings[index])]
         if len(figures) == 1:
             fields.setdefault(figures[0], index)
     plain = [index for index in free if not any(words & _words(headings[index]) for words in _FIGURE_WORDS.values())]
-    plain.sort(key=lambda index: -_on_device(headings[index]))
     if plain and "value" in fields and _on_device(headings[plain[0]]) > _on_device(headings[fields["value"]]):
         fields["value"] = plain[0]
     if not any(fields.get(field) in times for field in _MEASURES):
@@ -331,8 +349,13 @@ def _timeline(
         others = [index for index in sorted(times - set(found.values())) if headings[index].key in _LENGTHS_BESIDE_TIME]
         del found["dur"]
         found |= {"dur": others[0]} if others else {}
-    if "start" not in found or not found.keys() & {"dur", "end"}:
+    if "start" not in found:
         return None
+    if not found.keys() & {"dur", "end"}:
+        lengths = [index for index in times - set(found.values()) if not _OTHER & _words(headings[index])]
+        if len(lengths) != 1:
+            return None
+        found["dur"] = lengths[0]
     places = {f: i for f, i in (_PLACES.match(headings) or {}).items() if not is_time(headings[i].unit)}
     return {"name": fields["name"]} | {f: i for f, i in places.items() if i != fields["name"]} | found
 
@@ -353,8 +376,9 @@ def _ns(headings: Sequence[Heading], row: Sequence[str], index: int) -> Decimal 
     return nanoseconds(read.number, read.unit or headings[index].unit) if read else None
 
 
-def _words(head: Heading) -> set[str]:
-    return set(_KEY_WORD.findall(head.key))
+@lru_cache(maxsize=1024)
+def _words(head: Heading) -> frozenset[str]:
+    return frozenset(_KEY_WORD.findall(head.key))
 
 
 def _is_time_cell(cells: Sequence[str], index: int) -> bool:
@@ -518,37 +542,22 @@ def _arguments(row: Row, shown: set[int]) -> dict[str, Any]:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a row for each row: device work if the table mentions kernels or streams, else an op or a total."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    tree = Tree()
+    tree = TimeTree(rows, [])
     for item in read_tables(lines, recognise):
         if isinstance(item, Table):
-            tree = Tree()
+            tree.finish()
+            tree = TimeTree(rows, item.scope)
         elif isinstance(item, Row):
             if problem := _add(item, rows, conversion, tree):
                 lines.skip(*problem)
             else:
                 lines.used()
         yield from rows.ready()
+    tree.finish()
     yield from rows.rest()
 
 
-class Tree:
-    """The rows that the next one may be within: indent, id and name, outermost first."""
-
-    def __init__(self) -> None:
-        self._above: list[tuple[int, int, str]] = []
-
-    def parents(self, indent: int) -> list[tuple[int, int, str]]:
-        """The rows that one with this indent is within."""
-        while self._above and self._above[-1][0] >= indent:
-            self._above.pop()
-        return self._above
-
-    def add(self, indent: int, row: int, name: str) -> None:
-        """Adds a row."""
-        self._above.append((indent, row, name))
-
-
-def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: Tree) -> tuple[str, str] | None:
+def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: TimeTree) -> tuple[str, str] | None:
     """Adds a row; returns the kind of issue and a detail if it isn't valid."""
     name, table = row.text("name"), row.table
     if not name:
@@ -559,15 +568,13 @@ def _add(row: Row, rows: RowBuilder, conversion: Conversion, tree: Tree) -> tupl
     figures = row.figures()
     if not figures:
         return "bad-record", "no figure"
-    place: dict[str, Any] = {"table": table.ordinal, "scope": table.scope}
-    if not table.is_tree:
-        rows.summary(kind, name, copy_kind=copy_kind, args=figures.args, **place, **figures.columns)
-        return None
-    above = tree.parents(row.indent)
-    if above:
-        place |= {"parent": above[-1][1], "scope": [*table.scope, *(parent for _, _, parent in above)]}
-    number = rows.summary(kind, name, copy_kind=copy_kind, args=figures.args, **place, **figures.columns)
-    tree.add(row.indent, number, name)
+    place: dict[str, Any] = {"table": table.ordinal, "copy_kind": copy_kind, "args": figures.args}
+    time = next((field for field in ("total", "value") if field in figures.columns), "")
+    if table.is_tree and kind != "total" and time and figures.columns.get("unit") == "ns":
+        total = figures.columns.pop(time)
+        tree.add(row.indent, kind, name, total, figure=time, **(place | figures.columns))
+    else:
+        rows.summary(kind, name, scope=table.scope, **place, **figures.columns)
     return None
 
 

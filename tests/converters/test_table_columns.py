@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from ktrace.converters.table import probe
+from ktrace.errors import UnknownFormat
 from ktrace.input.format import Score
 from ktrace.input.source import Sample
 from ktrace.trace import read
@@ -98,6 +99,22 @@ def test_of_two_times_that_of_the_device_is_the_rows(tmp_path: Path) -> None:
         assert '"cpu_ms":0.1' in trace.summaries.args[0] and trace.summaries.device.isna().all()
 
 
+def test_of_two_totals_that_of_the_device_is_the_rows(tmp_path: Path) -> None:
+    text = "Name,CPU total (us),CUDA total (us),Calls\na,5,50,2\nb,6,60,3\n"
+    found = figures(of(text, tmp_path), "kind", "name", "total", "count")
+    assert found == [["kernel", "a", 50_000, 2], ["kernel", "b", 60_000, 3]]
+
+
+def test_the_only_time_beside_a_start_is_the_duration_unless_it_says_otherwise(tmp_path: Path) -> None:
+    rows = of("pass,start_ms,gpu_ms\na,1,2\nb,3,4\n", tmp_path).events
+    assert rows[["kind", "ts", "dur"]].to_numpy().tolist() == [
+        ["kernel", 1_000_000, 2_000_000],
+        ["kernel", 3_000_000, 4_000_000],
+    ]
+    with pytest.raises(UnknownFormat):
+        of("pass,start_ms,wait_ms\na,1,2\nb,3,4\n", tmp_path)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -127,6 +144,18 @@ def test_shares_tell_which_time_is_the_total(
     headings: str, rows: str, field: str, expected: list[int], tmp_path: Path
 ) -> None:
     assert of(f"{headings}\n{rows}", tmp_path).summaries[field].tolist() == expected
+
+
+@pytest.mark.parametrize("heading", ["%", "Total (%)", "Pct", "GPU %", "% of total time", "Share (%)", "percentage"])
+def test_a_column_of_shares(heading: str, tmp_path: Path) -> None:
+    trace = of(f"Kernel,Total (ms),{heading}\na,1,25\nb,3,75\n", tmp_path)
+    assert figures(trace, "name", "total", "percent") == [["a", 1e6, 25], ["b", 3e6, 75]]
+
+
+@pytest.mark.parametrize("heading", ["Cumulative %", "Occupancy (%)", "L2 hit %", "SM util %"])
+def test_other_percentages_are_no_shares(heading: str, tmp_path: Path) -> None:
+    trace = of(f"Kernel,Total (ms),{heading}\na,1,25\nb,3,75\n", tmp_path)
+    assert figures(trace, "total", "percent") == [[1e6, None], [3e6, None]]
 
 
 def test_a_time_beside_start_and_end_is_a_time_stamp(tmp_path: Path) -> None:
@@ -161,11 +190,21 @@ TREES = {
 
 
 @pytest.mark.parametrize("text", TREES.values(), ids=TREES)
-def test_indented_names_are_a_tree(text: str, tmp_path: Path) -> None:
-    rows = of(text, tmp_path).summaries
-    assert rows.name.tolist() == ["model", "layer1", "conv", "layer2"]
-    assert [None if pd.isna(parent) else int(parent) for parent in rows.parent] == [None, 1, 2, 1]
-    assert [list(scope)[1:] for scope in rows.scope] == [[], ["model"], ["model", "layer1"], ["model"]]
+def test_indented_names_are_a_tree_whose_own_times_add_up(text: str, tmp_path: Path) -> None:
+    trace = of(text, tmp_path)
+    time = "value" if "Time" in text else "total"
+    found = trace.summaries[["kind", "name", "metric", time]].to_numpy().tolist()
+    assert found == [
+        ["op", "model", "duration", 1e6],
+        ["metric", "model", "inclusive", 10e6],
+        ["op", "layer1", "duration", 2e6],
+        ["metric", "layer1", "inclusive", 6e6],
+        ["op", "conv", "duration", 4e6],
+        ["op", "layer2", "duration", 3e6],
+    ]
+    scopes = {row["name"]: list(row["scope"])[1:] for row in trace.to_arrow()["summaries"].to_pylist()}
+    assert scopes == {"model": [], "layer1": ["model"], "conv": ["model", "layer1"], "layer2": ["model"]}
+    assert trace.report.balanced()
 
 
 @pytest.mark.parametrize(
@@ -177,4 +216,36 @@ def test_indented_names_are_a_tree(text: str, tmp_path: Path) -> None:
     ],
 )
 def test_other_indents_are_no_tree(text: str, tmp_path: Path) -> None:
-    assert of(text, tmp_path).summaries.parent.isna().all()
+    assert set(of(text, tmp_path).summaries.metric) == {"duration"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# kernel time_ms calls\ngemm 1.5 3\nsoftmax 0.5 2\n",
+        "# run 3\n# of today\nkernel,time_ms,calls\ngemm,1.5,3\nsoftmax,0.5,2\n",
+        "#  Kernel      Time (ms)   Calls\n1  gemm        1.5        3\n2  softmax     0.5        2\n",
+        "[rank0]: Kernel      Time (ms)  Calls\n[rank0]: gemm        1.5            3\n"
+        "[rank0]: softmax     0.5            2\n",
+        "My run:\n\n```\nKernel      Time (ms)  Calls\ngemm        1.5            3\n"
+        "softmax     0.5            2\n```\nSo slow?\n",
+        "| Kernel | Time | Calls |\n|---|---|---|\n| | ms | |\n| gemm | 1.5 | 3 |\n| softmax | 0.5 | 2 |\n",
+        "|Kernel|Calls|Time|\n|-|-|-|\n|**gemm**|3|**1.5 ms**|\n|softmax|2|500 \u00b5s|\n",
+        "Kernel;Zeit (ms);Calls\ngemm;1,5;3\nsoftmax;0,5;2\n",
+        "                calls   total_ms\ngemm               3       1.5\nsoftmax            2       0.5\n",
+        "Time (ms)  Calls  Kernel\n      1.5      3  gemm\n      0.5      2  softmax\n",
+    ],
+)
+def test_what_people_paste(text: str, tmp_path: Path) -> None:
+    rows = of(text, tmp_path).summaries
+    times = rows.total.fillna(rows.value)
+    assert [rows.name.tolist(), times.tolist(), rows["count"].tolist()] == [
+        ["gemm", "softmax"],
+        [1_500_000, 500_000],
+        [3, 2],
+    ]
+
+
+def test_breaks_in_cells_of_markdown_are_blanks(tmp_path: Path) -> None:
+    text = "| Kernel | Time |\n|---|---|\n| gemm<br>(f16) | 1.5 ms |\n| softmax | 1 ms |\n"
+    assert of(text, tmp_path).summaries.name.tolist() == ["gemm (f16)", "softmax"]

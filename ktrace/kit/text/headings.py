@@ -277,6 +277,7 @@ def to_base(value: Decimal, unit: str) -> tuple[str, Decimal]:
     return ("B", value * BYTES[unit]) if unit in BYTES else (unit, value)
 
 
+@lru_cache(maxsize=65_536)
 def cell_quantity(cell: str) -> Quantity | None:
     """Returns the number in a cell and its unit; None for other text, even if it begins with a number.
 
@@ -300,13 +301,14 @@ _RATE = re.compile(rf"({_NUMBER}\s{{0,4}}(?:{TIME_WORDS}))\s{{0,4}}(?:/|per)\s{{
 _PART = re.compile(
     r"(\d+(?:\.\d+)?)\s{0,4}(d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s|ms|us|µs|μs|ns)(?![A-Za-z])\s{0,4}"
 )
-_CLOCK = re.compile(r"(?:(\d+):)?(\d+):([0-5]\d(?:\.\d+)?)")
+#: Minutes and seconds, perhaps after hours of one digit: 10:00:05 is rather a time of day.
+_CLOCK = re.compile(r"(?:(\d):)?([0-5]?\d):([0-5]\d(?:\.\d+)?)")
 _MINUTES = re.compile(r"\d ?(?:d|h|hours?|hrs?|m|mins?|minutes?)(?![A-Za-z])")
 _LONG_UNITS = {"d": 86_400, "h": 3600, "m": 60}
 _PERCENT = re.compile(rf"[(\[]\s{{0,4}}({_NUMBER})\s{{0,4}}%\s{{0,4}}[)\]]\s{{0,4}}$")
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=65_536)
 def figure(cell: str) -> Quantity | None:
     """Returns the figure in a cell that may have more than a number and a unit; None for other text.
 

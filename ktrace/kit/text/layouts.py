@@ -32,6 +32,8 @@ _DRAWN = "─━═┄┅┈┉╌╍⎺⎻⎼⎽‾"
 BOX = "\u2500-\u257f⎺-⎽‾"
 
 _RULE = re.compile(rf"(?=.*?[=\-{_DRAWN}]{{2}})[\s|+:=\-{BOX}]+")
+#: A rule of Markdown with one dash for each column.
+_SHORT_RULE = re.compile(r"\|[-:|]{2,}")
 _RUN = re.compile(rf"[=\-{_DRAWN}]+")
 _PIPE = re.compile(r"(?<!\\)\|")
 SIDES = "│┃║┆┇┊┋╎╏"
@@ -95,12 +97,17 @@ class Pipes:
         return SIDES if self.boxed else "|"
 
 
+_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 #: How Textile aligns a cell or marks it as a heading.
 _ALIGNED = re.compile(r"(?:_|[<>=])\.\s+")
 
 
 def _plain(piece: str) -> str:
     """Removes `**` or backticks around the whole piece, and Textile's marks at its begin."""
+    if "<br" in piece:
+        piece = _BREAK.sub(" ", piece)
+    if not ("*" in piece or "`" in piece or piece[:1] in "_<>="):
+        return piece
     if found := _ALIGNED.match(piece):
         piece = " " * found.end() + piece[found.end() :]
     cell = piece.strip()
@@ -311,7 +318,7 @@ def begins_with_edge(text: str) -> bool:
 
 def is_rule(text: str) -> bool:
     """Whether a line is drawn, not written: dashes, perhaps with pipes, plus signs and colons."""
-    return _RULE.fullmatch(text) is not None
+    return _RULE.fullmatch(text) is not None or ("|-" in text and _SHORT_RULE.fullmatch(text) is not None)
 
 
 def join_surplus(pieces: Sequence[str], columns: int, name: int, joint: str) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import unescape
 
-from .wrapped import is_within_a_word
+from .wrapped import is_open, is_within_a_word
 
 #: Lines that a row may extend over.
 _MOST_LINES = 64
@@ -101,6 +101,20 @@ def whole_markup(layout: Markup, text: str, peek: Callable[[int], str | None]) -
             return whole, more
         whole += "\n" + below
     return text, 0
+
+
+def whole_markup_row(layout: Markup, text: str, peek: Callable[[int], str | None]) -> tuple[list[str] | None, int]:
+    """Returns the cells of a row, with those of the next one if that is the rest of this, and the lines below it."""
+    whole, more = whole_markup(layout, text, peek)
+    cells = layout.split(whole)
+    while cells and layout.name == "wiki" and (below := peek(more + 1)):
+        rest = layout.split(below) or []
+        texts = [place for place, cell in enumerate(rest) if cell]
+        if len(rest) != len(cells) or not texts or not all(is_open(cells[place]) for place in texts):
+            break
+        cells = [in_one_line(f"{cell}\n{part}") if part else cell for cell, part in zip(cells, rest, strict=True)]
+        more += 1
+    return cells, more
 
 
 def _is_whole(name: str, text: str, below: str) -> bool:

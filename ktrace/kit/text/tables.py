@@ -45,10 +45,10 @@ from .headings import (
 )
 from .layouts import Dashes, Delimited, Edges, Layout, Pipes, Spaces, Words, begins_with_edge, is_rule, join_surplus
 from .lines import Line, Lines
-from .markup import Markup, begins_row, is_markup_line, whole_markup
+from .markup import Markup, begins_row, in_one_line, is_markup_line, whole_markup_row
 from .numbers import Evidence, is_missing, may_have, nanoseconds, with_point
 from .titles import Title, is_quoted, is_structure, title_of, without_prefix
-from .wrapped import whole_row
+from .wrapped import whole_row, with_line_ends
 
 #: Recognises a format's tables by their headings and the rows below them. Returns field -> index of the column, None
 #: for a table of another format.
@@ -72,6 +72,9 @@ TIMES = frozenset(("start", "dur", "end"))
 #: What draws the branches of a tree before names; the fewest characters by which names are indented.
 _BRANCH = re.compile(r"[\s│┃|]{0,80}[├└┣┗╰+`|\\][─━-]{1,4}[╴╸>]?\s?")
 _LEAST_STEP = 2
+
+#: A number in a line.
+_FIGURE = re.compile(r"(?:^|\s)\d")
 
 #: Cells of a row that stands for others.
 _DOTS = re.compile(r"(?:\.{2,3}|…|⋮|⋯|·|:)")
@@ -306,7 +309,7 @@ class _Scan:
 
     def items(self) -> Iterator[Table | Row | Text]:
         for line in self._coming:
-            found = self._item_in(line, first=self._prefixed or is_quoted(line.text))
+            found = self._item_in(line, first=self._prefixed or self._begins_with_prefix(line.text))
             if found is None:
                 self._interrupt(between_rows=self._pieces(self._peek() or "", 1) is not None)
                 self._text = line.text
@@ -332,6 +335,11 @@ class _Scan:
             self._prefixed = before
         return self._item(line) if first and not before else None
 
+    def _begins_with_prefix(self, text: str) -> bool:
+        """Whether a line begins with the mark of a quotation, or with a prefix, as the next line does."""
+        below = self._lines.peek() or ""
+        return is_quoted(text) or (without_prefix(text) != text and without_prefix(below) != below)
+
     def _item(self, line: Line) -> Iterable[Table | Row] | None:
         """The rows or the table that a line begins, () for structure, None for mere text."""
         text = self._bare(line.text)
@@ -341,6 +349,8 @@ class _Scan:
                 self._interrupt()
             self._lines.structure()
             return ()
+        if table := self._open_behind_hash(Line(line.number, text)):
+            return (table,)
         if title := title_of(line.number, text):
             self._path = (*(above for above in self._path if above.level < title.level), title)
             self._table = None
@@ -395,7 +405,7 @@ class _Scan:
         table = self._table
         if table is None:
             return None
-        pieces, more = self._split(table.layout, text, ahead)
+        pieces, more = self._split(table.layout, text, ahead, len(table.headings))
         if pieces is None or (self._interrupted and len(pieces) != len(table.headings)):
             return None
         pointed = self._with_points(pieces)
@@ -409,7 +419,7 @@ class _Scan:
         is_heading = is_rule(self._peek(ahead + more + 1) or "") and sum(map(bool, map(str.strip, pieces))) > 1
         return _Whole(pointed, more) if explicit and not is_heading else None
 
-    def _split(self, layout: Layout, text: str, ahead: int) -> tuple[list[str] | None, int]:
+    def _split(self, layout: Layout, text: str, ahead: int, columns: int) -> tuple[list[str] | None, int]:
         """The pieces of a row, which may extend over several lines, and how many lines it has below its first one."""
 
         def peek(below: int) -> str | None:
@@ -419,8 +429,11 @@ class _Scan:
             whole, more = _with_rest(layout, text, peek)
             return layout.split(whole), more
         if isinstance(layout, Markup):
-            whole, more = whole_markup(layout, text, peek)
-            return layout.split(whole), more
+            return whole_markup_row(layout, text, peek)
+        if isinstance(layout, Pipes) and layout.outer and not layout.cuts:
+            whole, more = with_line_ends(layout, text, peek, columns)
+            if more:
+                return [in_one_line(piece) for piece in layout.split(whole) or ()], more
         return whole_row(layout, text, peek, after_rule=bool(self._rule) and ahead == 0)
 
     def _with_points(self, pieces: list[str]) -> list[str]:
@@ -483,6 +496,14 @@ class _Scan:
                 times.append(float(nanoseconds(read.number, read.unit) or read.number) if read else 0.0)
         return are_indented(names) and _holds([indented(name)[0] for name in names], times)
 
+    def _open_behind_hash(self, line: Line) -> Table | None:
+        """Opens a table whose headings begin with a `#`: as that of an index, or of a comment. It is no title then."""
+        if line.text[:1] != "#" or not line.text[1:2].isspace() or not _FIGURE.search(self._peek() or ""):
+            return None
+        if is_rule(self._peek() or ""):
+            return None
+        return self._open(line) or self._open(Line(line.number, " " + line.text[1:]))
+
     def _open_framed(self, line: Line) -> Table | None:
         """Opens a table in a frame that has no sides between its cells."""
         bare = framed(line.text)
@@ -499,7 +520,8 @@ class _Scan:
         for candidate in candidates(line.text, self._peek):
             count, units = self._under(candidate)
             headings = with_units([heading(text) for text in candidate.texts], units)
-            below = Below(partial(self._rows_below, candidate.layout, candidate.lines + count))
+            ahead, columns = candidate.lines + count, len(candidate.texts)
+            below = Below(partial(self._rows_below, candidate.layout, ahead, columns))
             headings, fields = self._recognised(headings, below)
             is_boxed = bool(self._rule) and begins_with_edge(self._rule)
             table = Table(self._tables, line.number, self._path, candidate.layout, headings, fields, is_boxed)
@@ -544,13 +566,13 @@ class _Scan:
             units = [piece.strip() for piece in pieces]
         return _MOST_BELOW, units
 
-    def _rows_below(self, layout: Layout, ahead: int) -> Iterator[list[str]]:
+    def _rows_below(self, layout: Layout, ahead: int, columns: int) -> Iterator[list[str]]:
         """Yields the cells of the rows from a line on, up to one that isn't a row."""
         while (text := self._peek(ahead)) is not None:
             if is_rule(text):
                 ahead += 1
                 continue
-            pieces, more = self._split(layout, text, ahead)
+            pieces, more = self._split(layout, text, ahead, columns)
             if pieces is None:
                 return
             yield self._with_points([piece.strip() for piece in pieces])

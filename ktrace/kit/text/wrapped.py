@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from .headings import figure
-from .layouts import Dashes, Delimited, Edges, Layout, Pipes, Spaces, Words, is_rule
+from .layouts import SIDES, Dashes, Delimited, Edges, Layout, Pipes, Spaces, Words, begins_with_edge, is_rule
 
 #: Gives the text of the line that many lines after the current one; None past the end.
 Peek = Callable[[int], "str | None"]
@@ -23,6 +23,8 @@ Peek = Callable[[int], "str | None"]
 #: Lines that a row may extend over.
 _MOST_LINES = 64
 
+#: An empty cell between two sides.
+_EMPTY_CELL = re.compile(rf"[|{SIDES}]\s*[|{SIDES}]")
 _FIRST_WORD = re.compile(r"\S+")
 
 
@@ -33,6 +35,8 @@ def whole_row(layout: Layout, text: str, peek: Peek, *, after_rule: bool = False
     """
     pieces = layout.split(text)
     if pieces is None or isinstance(layout, (Delimited, Words)):
+        return pieces, 0
+    if not after_rule and not _may_continue(layout, len(pieces), peek(1)):
         return pieces, 0
     has_figures = [any(map(figure, pieces))]
     if not has_figures[0] and not after_rule:
@@ -65,6 +69,31 @@ def whole_row(layout: Layout, text: str, peek: Peek, *, after_rule: bool = False
     ):
         return pieces, 0
     return joined(layout, pieces, below), len(below)
+
+
+def _may_continue(layout: Layout, columns: int, below: str | None) -> bool:
+    """Whether the line below a row may belong to it, at first sight: it has empty cells, as a row rarely has."""
+    if below is None or (isinstance(layout, Pipes) and layout.outer and not _EMPTY_CELL.search(below)):
+        return False
+    if not below.strip() or is_rule(below):
+        return False
+    rest = _rest(layout, below)
+    return rest is not None and len(rest) == columns and not all(map(str.strip, rest))
+
+
+def with_line_ends(layout: Pipes, text: str, peek: Peek, columns: int) -> tuple[str, int]:
+    """Returns a row with cells of several lines, and how many lines below its first one it has.
+
+    Its first line lacks cells, and what follows doesn't begin with a side.
+    """
+    whole, more = text, 0
+    while begins_with_edge(text) and more < _MOST_LINES and len(layout.split(whole) or ()) < columns:
+        below = peek(more + 1)
+        if below is None or not below.strip() or begins_with_edge(below):
+            return text, 0
+        whole, more = f"{whole}\n{below}", more + 1
+    is_row = len(layout.split(whole) or ()) == columns and (not layout.closed or whole.rstrip().endswith("|"))
+    return (whole, more) if is_row else (text, 0)
 
 
 def joined(layout: Layout, pieces: Sequence[str], below: Sequence[Sequence[str]]) -> list[str]:
@@ -104,14 +133,14 @@ def _did_not_fit(layout: Layout, above: Sequence[str], line: Sequence[str]) -> b
             continue
         width = _width(layout, column, above[column])
         is_drawn = isinstance(layout, Pipes)
-        if not is_drawn and not (_is_open(before) or (width is not None and len(before) >= width)):
+        if not is_drawn and not (is_open(before) or (width is not None and len(before) >= width)):
             return False
         if is_drawn and (width is None or len(before) + 1 + len(_first(text)) <= width):
             return False
     return True
 
 
-def _is_open(text: str) -> bool:
+def is_open(text: str) -> bool:
     """Whether a text ends within brackets or after a comma."""
     return text.endswith(",") or any(text.count(a) > text.count(b) for a, b in ("()", "[]", "<>", "{}"))
 
