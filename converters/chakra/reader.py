@@ -1,16 +1,7 @@
-"""MLCommons Chakra execution traces as protobuf (.et): the nodes of a graph of operators and collectives.
-
-    length, GlobalMetadata {version "0.0.4"}
-    length, Node {id 1, name "aten::mm", type COMP_NODE, start 0 us, duration 80 us, attr [is_cpu_op false]}
-    length, Node {id 5, name "nccl:all_reduce", type COMM_COLL_NODE, data_deps [4], ...}
-
-Nodes are events at their start; in a trace all of whose starts are 0 they are sums, since nothing says when they ran.
-Facts: schema/protobuf/et_def.proto and src/third_party/utils of mlcommons/chakra. Times are whole us.
-"""
+"""Turns the nodes of a Chakra trace into rows."""
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -18,11 +9,11 @@ from typing import Any, BinaryIO
 from ktrace.conversion import Conversion
 from ktrace.input.limits import current
 from ktrace.input.source import Source
-from ktrace.kit import Format, Match, Sample, Score
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-_BEGIN = re.compile(rb"[\x05-\x7f]\x0a[\x03-\x1f]\d{1,3}\.\d{1,3}\.\d{1,3}")
+from . import varint
+
 _TYPES = (
     *("INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE", "COMM_SEND_NODE"),
     *("COMM_RECV_NODE", "COMM_COLL_NODE", "STORAGE_NODE", "BATCH_NODE", "CHECKPOINT_NODE"),
@@ -39,18 +30,6 @@ _LATEST = (1 << 62) // 1000
 
 #: Nodes that are looked at for a start.
 _FIRST = 10_000
-
-
-def probe(sample: Sample) -> Match | None:
-    """DIALECT for a version, and then a node, or the end of the file."""
-    found = _BEGIN.match(sample.head)
-    if not found:
-        return None
-    size = sample.head[0] + 1
-    node, at = _varint(sample.head, size)
-    is_node = node is not None and sample.head[at : at + 1] in (b"\x08", b"\x12")
-    known = is_node or (sample.whole and size == len(sample.head))
-    return Match(Score.DIALECT, "begins with the version and a node of a Chakra trace") if known else None
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -102,35 +81,23 @@ def _size(stream: BinaryIO) -> int | None:
     return -1
 
 
-def _varint(data: bytes, at: int) -> tuple[int | None, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            return None, at
-        value |= (data[at] & 127) << shift
-        at += 1
-        if data[at - 1] < 128:
-            return value, at
-    return None, at
-
-
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yields number and value of each field. Raises ValueError for what isn't protobuf."""
     at = 0
     while at < len(data):
-        tag, at = _varint(data, at)
+        tag, at = varint(data, at)
         if tag is None or tag >> 3 == 0:
             raise ValueError("no tag")
         wire = tag & 7
         if wire == 0:
-            value, at = _varint(data, at)
+            value, at = varint(data, at)
             if value is None:
                 raise ValueError("a number breaks off")
             yield tag >> 3, value
             continue
         size: int | None = {1: 8, 5: 4}.get(wire)
         if wire == 2:
-            size, at = _varint(data, at)
+            size, at = varint(data, at)
         if size is None or at + size > len(data):
             raise ValueError("a field breaks off")
         yield tag >> 3, data[at : at + size]
@@ -156,7 +123,7 @@ def _node(data: bytes | None) -> dict[int, Any]:
 def _packed(data: bytes) -> list[int]:
     values, at = [], 0
     while at < len(data):
-        value, at = _varint(data, at)
+        value, at = varint(data, at)
         if value is None:
             raise ValueError("a number breaks off")
         values.append(value)
@@ -212,12 +179,3 @@ def _add(rows: RowBuilder, node: dict[int, Any], is_timed: bool) -> str:
     else:
         rows.summary(kind, name, unit="ns", count=1, total=float(duration * 1000) if duration else None, **columns)
     return ""
-
-
-FORMAT = Format(
-    "chakra",
-    "MLCommons Chakra execution traces as protobuf (.et)",
-    patterns=("*.et",),
-    probe=probe,
-    read=read,
-)
