@@ -36,6 +36,7 @@ MODULES = (
         "torch_flops",
         "torch_benchmark",
         "execution_trace",
+        "chakra",
         "torch_memory",
         "inductor",
         "deepspeed",

@@ -104,7 +104,7 @@ _BINARY = "not a text: its records have lengths or pages, and a byte more makes 
 NO_BYTES = {
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _BINARY),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane", "pprof"), _BINARY),
-    "legion-prof": _BINARY,
+    **dict.fromkeys(("legion-prof", "chakra"), _BINARY),
     "trace2html": _PAGE,
     "perfetto-text": "its text becomes a trace in protobuf, which has no such account",
 }

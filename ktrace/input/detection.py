@@ -241,6 +241,8 @@ def _without_layers(sample: Sample, matches: list[Detected], ask: Ask) -> tuple[
 
     A format that reads what loggers put before its lines keeps that.
     """
+    if _best(matches) >= Score.MAGIC:
+        return None
     best: tuple[Wrapping, list[Detected]] | None = None
     before: Bare | None = None
     for bare in common_layers(sample):

@@ -30,7 +30,7 @@ _LEVEL = (
 )
 _CONTROL = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f]")
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
-_REDRAWN = re.compile(rb"[^\n]*\r(?!\r*\n?$)")
+_REDRAWN = re.compile(rb"[^\n\"]*\r(?!\r*\n?$)")
 
 #: Layers by their names. Each pattern is what a line has before what was printed.
 _LAYERS_OF = {

@@ -1,0 +1,51 @@
+"""MLCommons Chakra execution traces as protobuf (.et): the nodes of a graph of operators and collectives.
+
+    length, GlobalMetadata {version "0.0.4"}
+    length, Node {id 1, name "aten::mm", type COMP_NODE, start 0 us, duration 80 us, attr [is_cpu_op false]}
+    length, Node {id 5, name "nccl:all_reduce", type COMM_COLL_NODE, data_deps [4], ...}
+
+Nodes are events at their start; in a trace all of whose starts are 0 they are sums, since nothing says when they ran.
+Facts: schema/protobuf/et_def.proto and src/third_party/utils of mlcommons/chakra. Times are whole us.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ktrace.kit import Format, Match, Sample, Score
+
+_BEGIN = re.compile(rb"[\x05-\x7f]\x0a[\x03-\x1f]\d{1,3}\.\d{1,3}\.\d{1,3}")
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for a version, and then a node, or the end of the file."""
+    found = _BEGIN.match(sample.head)
+    if not found:
+        return None
+    size = sample.head[0] + 1
+    node, at = varint(sample.head, size)
+    is_node = node is not None and sample.head[at : at + 1] in (b"\x08", b"\x12")
+    known = is_node or (sample.whole and size == len(sample.head))
+    return Match(Score.DIALECT, "begins with the version and a node of a Chakra trace") if known else None
+
+
+def varint(data: bytes, at: int) -> tuple[int | None, int]:
+    """The number at a place, None if it breaks off, and where it ends."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            return None, at
+        value |= (data[at] & 127) << shift
+        at += 1
+        if data[at - 1] < 128:
+            return value, at
+    return None, at
+
+
+FORMAT = Format(
+    "chakra",
+    "MLCommons Chakra execution traces as protobuf (.et)",
+    patterns=("*.et",),
+    probe=probe,
+    read="ktrace.converters.chakra.reader:read",
+)
