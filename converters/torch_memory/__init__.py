@@ -59,5 +59,6 @@ FORMAT = Format(
     patterns=("*snapshot*.pickle", "*.pkl", "*.pickle", "*snapshot*.json", "*snapshot*.db", "*memory*.html"),
     probe=probe,
     read="ktrace.converters.torch_memory.reader:read",
+    document=True,
     beside=("{name}-wal", "{name}-journal"),
 )

@@ -135,7 +135,7 @@ class Format:
     words, database, prose, document, reads_folders
         The probe isn't even imported for an input that can't be of the format: without one of `words`, in lower case,
         in its head or tail, without tables for a `database`, or if it begins as JSON for `prose` (text or bytes that
-        never do), for a text that doesn't for a `document` (JSON as a whole, or bytes), or for a folder unless the
+        never do), for a text that doesn't for a `document` (JSON as a whole, a page, or bytes), or for a folder unless the
         format `reads_folders`.
     logged
         It reads what loggers put before its lines, such as their times, which other formats get without that.
@@ -239,7 +239,7 @@ class Format:
             return self.reads_folders or bool(self.package)
         if self.database or (self.prose and sample.is_json):
             return sample.tables is not None
-        if self.document and sample.text is not None and not sample.is_json:
+        if self.document and sample.text is not None and not (sample.is_json or sample.text.lstrip()[:1] == "<"):
             return False
         return not self.words or sample.has_any(self.words, reach)
 

@@ -348,7 +348,7 @@ def _straggler(summary: Figures, span: int) -> RankUse | None:
     if rank is None or not rank.last or not rank.others_waited or not answer.joint:
         return None
     steady = answer.steady or 0.0
-    always = rank.last == rank.joint and steady >= _STEADY  # how late it is each time shows more than how often
+    always = rank.last == rank.joint > 2 and steady >= _STEADY  # how late it is each time shows more than how often
     sure = rank.others_waited.median > (answer.ends or 0.0) or answer.clocks == "one"
     often = always or _at_least(rank.last, rank.joint, answer.joint / rows) <= _CHANCE
     mostly = rank.last > _MOSTLY * rank.joint and often
