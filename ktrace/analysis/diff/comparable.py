@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer
 from ktrace.analysis.diff.comparison import Diff
+from ktrace.analysis.phases.answer import PhasesAnswer
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.findings import Finding
 from ktrace.tables import Cell, percent, size
@@ -25,6 +26,9 @@ _MOST = 50.0
 
 #: How many versions are named.
 _VERSIONS = 3
+
+#: How many sizes of batches are named.
+_BATCHES = 3
 
 
 def averaged_over(a: Summary, b: Summary) -> tuple[int, int]:
@@ -40,7 +44,14 @@ def _devices(side: Summary) -> int:
 
 def differences(diff: Diff) -> list[Finding]:
     """Returns in what the sides differ; what isn't known of one of them is no difference."""
-    return [*_of_devices(diff), *_of_ranks(diff), *_of_versions(diff), *_of_sizes(diff), *_of_work(diff)]
+    return [
+        *_of_devices(diff),
+        *_of_ranks(diff),
+        *_of_versions(diff),
+        *_of_batches(diff),
+        *_of_sizes(diff),
+        *_of_work(diff),
+    ]
 
 
 def _of_devices(diff: Diff) -> Iterator[Finding]:
@@ -63,6 +74,26 @@ def _of_versions(diff: Diff) -> Iterator[Finding]:
     for key in sorted(a.keys() & b.keys()):
         if a[key] != b[key]:
             yield _differs("version", 1, 1, {"version": key, "a": a[key], "b": b[key]})
+
+
+def _of_batches(diff: Diff) -> Iterator[Finding]:
+    """Phases of inference most of whose time is at sizes of batches that the other side lacks."""
+    a, b = _batches(diff.a), _batches(diff.b)
+    for phase in a.keys() & b.keys():
+        time = sum(ns for batch, ns in a[phase].items() if batch not in b[phase])
+        if (percent(time, sum(a[phase].values())) or 0.0) >= _MOST:
+            one, other = (", ".join(map(str, sorted(of[phase])[:_BATCHES])) for of in (a, b))
+            yield _differs("batch", time, sum(a[phase].values()), {"phase": phase, "a": one, "b": other}, "ns")
+
+
+def _batches(side: Summary) -> dict[str, dict[int, int]]:
+    """The time of each size of batches of each phase."""
+    answer = side.answers.get("batch")
+    found: dict[str, dict[int, int]] = {}
+    for use in answer.batches if isinstance(answer, PhasesAnswer) else ():
+        if use.batch is not None:
+            found.setdefault(use.phase, {})[use.batch] = use.time
+    return found
 
 
 def _of_sizes(diff: Diff) -> Iterator[Finding]:
@@ -130,8 +161,9 @@ def _clause(one: Finding, diff: Diff) -> str:
         "ranks": f"{a} is of {told.get('a')} ranks, {b} of {told.get('b')}{average}",
         "devices": f"{a} has work on {told.get('a')} devices, {b} on {told.get('b')}{average}",
         "version": f"{told.get('version')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
+        "batch": f"{told.get('phase')} is of batches of {told.get('a')} in {a}, of {told.get('b')} in {b}",
         "collective": f"{told.get('collective')} moves {told.get('a')} in {a}, {told.get('b')} in {b}",
-        "grids": f"launches of {told.get('kernel')} have the grid {told.get('a')} in {a}, {told.get('b')} in {b}",
+        "grids": f"launches of {told.get('kernel')} have other grids ({told.get('a')} in {a}, {told.get('b')} in {b})",
         "work": f"{a} counts {told.get('a')}, {b} {told.get('b')}",
         "kind": f"{one.share or 0:.0f}% of the time of {b} is in kernels and operations that {a} lacks",
     }[what]

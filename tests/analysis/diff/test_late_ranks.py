@@ -89,6 +89,14 @@ def test_other_numbers_of_ranks_are_compared_by_device(tmp_path: Path) -> None:
     assert found.tables()[1].title.endswith("average per step and device")
 
 
+def test_collectives_of_another_size_are_said_first(tmp_path: Path) -> None:
+    shape = SHAPE | {"layers": 1}
+    half = build(3, run=1, plants=[plants.smaller_batch(0.5)], **shape)
+    found = ktrace.diff(job(build(3, **shape), tmp_path, "a"), job(half, tmp_path, "bb"))
+    assert [one.code for one in found.differences] == ["differs.collective"]
+    assert found.verdict[0].startswith("Not alike: all_reduce moves ")
+
+
 def test_another_device_is_said_first_and_with_a_red_gate(tmp_path: Path) -> None:
     one, other = job(A, tmp_path, "a"), job(B, tmp_path, "bb", device="Tesla V100-SXM2-32GB")
     done = subprocess.run(
