@@ -24,6 +24,10 @@ _BUSY = 0.1
 #: Other grids, and work of one side alone, are said from this part of the time on, in percent.
 _MOST = 50.0
 
+#: A recording is longer from so many times the calls on, of at least so many kernels, of which each has as many times
+#: the calls within this part; the time may differ by this part from that.
+_LONGER, _KERNELS, _LIKE, _AS_LONG = 1.5, 2, 0.05, 0.25
+
 #: How many versions are named.
 _VERSIONS = 3
 
@@ -37,6 +41,25 @@ def averaged_over(a: Summary, b: Summary) -> tuple[int, int]:
     return counts if all(counts) and counts[0] != counts[1] else (1, 1)
 
 
+def length_of(a: Summary, b: Summary) -> float:
+    """Returns how many times as long the recording `b` is: by the calls of all kernels and by the time, else 1.
+
+    Without steps, a loop that was recorded for longer isn't slower. Its kernels, at least two, are all called so many
+    times as often, and the time is as many times as long. Nearly equal lengths are none of this.
+    """
+    sides = [{group.key: group.count or 0 for group in side.groups.get("kernel", [])} for side in (a, b)]
+    calls_a, calls_b = sides
+    if (a.steps and b.steps) or a.work != "events" or calls_a.keys() != calls_b.keys() or len(calls_a) < _KERNELS:
+        return 1.0
+    times = sum(calls_b.values()) / max(sum(calls_a.values()), 1)
+    if not a.longest or not b.longest or max(times, 1 / max(times, 1e-9)) < _LONGER:
+        return 1.0
+    is_same = all(
+        abs(calls_b[key] - times * calls) <= max(1, times, _LIKE * calls_b[key]) for key, calls in calls_a.items()
+    )
+    return times if is_same and abs(b.longest / a.longest / times - 1) <= _AS_LONG else 1.0
+
+
 def _devices(side: Summary) -> int:
     most = max((use.busy for use in side.devices), default=0)
     return sum(use.busy >= _BUSY * most for use in side.devices)
@@ -47,6 +70,7 @@ def differences(diff: Diff) -> list[Finding]:
     return [
         *_of_devices(diff),
         *_of_ranks(diff),
+        *_of_length(diff),
         *_of_versions(diff),
         *_of_batches(diff),
         *_of_sizes(diff),
@@ -58,6 +82,11 @@ def _of_devices(diff: Diff) -> Iterator[Finding]:
     a, b = (sorted({use.name for use in side.devices if use.name}) for side in (diff.a, diff.b))
     if a and b and a != b:
         yield _differs("device", len(b), len(a), {"a": ", ".join(a), "b": ", ".join(b)})
+
+
+def _of_length(diff: Diff) -> Iterator[Finding]:
+    if diff.length != 1:
+        yield _differs("length", diff.b.longest or 0, diff.a.longest or 0, {"times": diff.length}, "ns")
 
 
 def _of_ranks(diff: Diff) -> Iterator[Finding]:
@@ -158,6 +187,10 @@ def _clause(one: Finding, diff: Diff) -> str:
     average = ", so totals are averages of a device" if diff.averaged != (1, 1) else ""
     return {
         "device": f"{a} ran on {told.get('a')}, {b} on {told.get('b')}",
+        "length": (
+            f"{b} has {float(told.get('times') or 0):,.2f} times the calls of each kernel of {a} and is nearly as many"
+            " times as long, so its totals are divided by that"
+        ),
         "ranks": f"{a} is of {told.get('a')} ranks, {b} of {told.get('b')}{average}",
         "devices": f"{a} has work on {told.get('a')} devices, {b} on {told.get('b')}{average}",
         "version": f"{told.get('version')} is {told.get('a')} in {a}, {told.get('b')} in {b}",

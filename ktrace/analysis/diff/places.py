@@ -84,7 +84,8 @@ def _passes(diff: Diff) -> list[_Place]:
     if diff.averaged != (1, 1):
         return []
     found = []
-    each = [len(side.steps) if diff.per == "step" and side.steps else 1 for side in (diff.a, diff.b)]
+    each: list[float] = [len(side.steps) if diff.per == "step" and side.steps else 1 for side in (diff.a, diff.b)]
+    each[1] *= diff.length
     a, b = ({group.key: group.total for group in groups_by(side, "pass")} for side in (diff.a, diff.b))
     for key in a.keys() & b.keys():
         before, after = a[key] / each[0], b[key] / each[1]
@@ -118,7 +119,7 @@ def _and(words: list[str]) -> str:
 
 def idle_cause(diff: Diff) -> str:
     """Returns the cause that makes most of the change of idle time, "" if none does, or none is known."""
-    idle, each = diff.idle, []
+    idle, each = diff.idle, list[float]()
     if idle is None or not idle.delta:
         return ""
     for side, devices in zip((diff.a, diff.b), diff.averaged, strict=True):
@@ -126,6 +127,7 @@ def idle_cause(diff: Diff) -> str:
             each.append(len(side.steps) * (devices if devices > 1 else max(len(side.sources), 1)))
         else:
             each.append(devices)
+    each[1] *= diff.length
     a, b = ({group.key: group.total for group in groups_by(side, "idle")} for side in (diff.a, diff.b))
     changes = {key: (b.get(key, 0) / each[1] - a.get(key, 0) / each[0]) / idle.delta for key in a | b}
     cause = max(changes, key=lambda key: changes[key], default="")
