@@ -13,7 +13,7 @@ from ktrace.analysis.diff import NOISE
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.matching import groups_by
 from ktrace.analysis.work.findings import Finding
-from ktrace.analysis.work.groups import Group
+from ktrace.analysis.work.groups import OTHER, Group
 from ktrace.tables import Cell, brief, percent
 
 #: A phase or a pass is named if it makes this part of all changes of these, a cause if of the change of idle time.
@@ -47,7 +47,7 @@ def findings(diff: Diff) -> list[Finding]:
         every = math.fsum(abs(one.delta) for one in places)
         if (percent(every, whole) or 0.0) < _WORTH:
             continue
-        for name in dict.fromkeys(one.name for one in places):
+        for name in dict.fromkeys(one.name for one in places if one.name != OTHER):
             mine = [one for one in places if one.name == name]
             sure = [one for one in mine if one.is_sure and one.delta * mine[0].delta > 0]
             if sum(abs(one.delta) for one in sure) < _MOST * every:

@@ -87,6 +87,8 @@ def test_a_slower_pass_is_named(tmp_path: Path) -> None:
     found = ktrace.diff(a, b)  # softmax is in the backward pass alone
     assert " Most of the change is in the backward pass, which takes " in found.verdict[1], found.verdict
     assert [one.subject["pass"] for one in found.places] == ["backward"]
+    copies = write(build(2, run=1, plants=[plants.smaller_batch(0.2)], **shape), tmp_path / "c.json")
+    assert "in the other" not in " ".join(ktrace.diff(copies, a).verdict)
     by_pass = ktrace.diff(a, b, by=["pass"]).rows["pass"]
     assert max(by_pass, key=lambda row: abs(row.delta)).key == "backward"
 
