@@ -85,7 +85,8 @@ class Change:
     `matched` names what the two were matched by: "name", another key of `ktrace.analysis.diff.matching`, or "" for work
     of only one side. `share` is the part of all changes of the table, up or down, in percent.
 
-    `devices` are the numbers of devices over which the figures, and the samples of steps, are averages: 1 for sums.
+    `parts` are by what the totals and counts of both sides, and the samples of steps, were divided: numbers of devices,
+    how many times as long the recording is.
 
     The change `delta` = `from_count` + `from_duration`: called more or less often, each call longer or shorter; None
     if counts aren't known. `verdict` is one of CLEAR, NOISE, UNKNOWN, NEW, GONE, and `why` gives the reason in words.
@@ -105,7 +106,7 @@ class Change:
     verdict: str = UNKNOWN
     why: str = ""
     test: Evidence | None = None
-    devices: tuple[int, int] = (1, 1)
+    parts: tuple[float, float] = (1, 1)
 
     @property
     def delta(self) -> float:
@@ -121,7 +122,7 @@ class Change:
     def steps(self) -> tuple[Float64, Float64] | None:
         """The totals of the steps of both sides; None if a side has none."""
         a, b = (None if group is None else group.steps for group in (self.a, self.b))
-        return None if a is None or b is None else (a / self.devices[0], b / self.devices[1])
+        return None if a is None or b is None else (a / self.parts[0], b / self.parts[1])
 
     @property
     def medians(self) -> tuple[float, float] | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer
 from ktrace.analysis.diff.comparison import Diff
+from ktrace.analysis.phases.answer import PhasesAnswer
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.findings import Finding
 from ktrace.tables import Cell, percent, size
@@ -23,14 +24,40 @@ _BUSY = 0.1
 #: Other grids, and work of one side alone, are said from this part of the time on, in percent.
 _MOST = 50.0
 
+#: A recording is longer from so many times the calls on, of at least so many kernels, of which each has as many times
+#: the calls within this part; the time may differ by this part from that.
+_LONGER, _KERNELS, _LIKE, _AS_LONG = 1.5, 2, 0.05, 0.25
+
 #: How many versions are named.
 _VERSIONS = 3
+
+#: How many sizes of batches are named.
+_BATCHES = 3
 
 
 def averaged_over(a: Summary, b: Summary) -> tuple[int, int]:
     """Returns over how many devices totals are averaged: 1 and 1, so over none, if both sides have equally many."""
     counts = _devices(a), _devices(b)
     return counts if all(counts) and counts[0] != counts[1] else (1, 1)
+
+
+def length_of(a: Summary, b: Summary) -> float:
+    """Returns how many times as long the recording `b` is: by the calls of all kernels and by the time, else 1.
+
+    Without steps, a loop that was recorded for longer isn't slower. Its kernels, at least two, are all called so many
+    times as often, and the time is as many times as long. Nearly equal lengths are none of this.
+    """
+    sides = [{group.key: group.count or 0 for group in side.groups.get("kernel", [])} for side in (a, b)]
+    calls_a, calls_b = sides
+    if (a.steps and b.steps) or a.work != "events" or calls_a.keys() != calls_b.keys() or len(calls_a) < _KERNELS:
+        return 1.0
+    times = sum(calls_b.values()) / max(sum(calls_a.values()), 1)
+    if not a.longest or not b.longest or max(times, 1 / max(times, 1e-9)) < _LONGER:
+        return 1.0
+    is_same = all(
+        abs(calls_b[key] - times * calls) <= max(1, times, _LIKE * calls_b[key]) for key, calls in calls_a.items()
+    )
+    return times if is_same and abs(b.longest / a.longest / times - 1) <= _AS_LONG else 1.0
 
 
 def _devices(side: Summary) -> int:
@@ -40,13 +67,26 @@ def _devices(side: Summary) -> int:
 
 def differences(diff: Diff) -> list[Finding]:
     """Returns in what the sides differ; what isn't known of one of them is no difference."""
-    return [*_of_devices(diff), *_of_ranks(diff), *_of_versions(diff), *_of_sizes(diff), *_of_work(diff)]
+    return [
+        *_of_devices(diff),
+        *_of_ranks(diff),
+        *_of_length(diff),
+        *_of_versions(diff),
+        *_of_batches(diff),
+        *_of_sizes(diff),
+        *_of_work(diff),
+    ]
 
 
 def _of_devices(diff: Diff) -> Iterator[Finding]:
     a, b = (sorted({use.name for use in side.devices if use.name}) for side in (diff.a, diff.b))
     if a and b and a != b:
         yield _differs("device", len(b), len(a), {"a": ", ".join(a), "b": ", ".join(b)})
+
+
+def _of_length(diff: Diff) -> Iterator[Finding]:
+    if diff.length != 1:
+        yield _differs("length", diff.b.longest or 0, diff.a.longest or 0, {"times": diff.length}, "ns")
 
 
 def _of_ranks(diff: Diff) -> Iterator[Finding]:
@@ -63,6 +103,26 @@ def _of_versions(diff: Diff) -> Iterator[Finding]:
     for key in sorted(a.keys() & b.keys()):
         if a[key] != b[key]:
             yield _differs("version", 1, 1, {"version": key, "a": a[key], "b": b[key]})
+
+
+def _of_batches(diff: Diff) -> Iterator[Finding]:
+    """Phases of inference most of whose time is at sizes of batches that the other side lacks."""
+    a, b = _batches(diff.a), _batches(diff.b)
+    for phase in a.keys() & b.keys():
+        time = sum(ns for batch, ns in a[phase].items() if batch not in b[phase])
+        if (percent(time, sum(a[phase].values())) or 0.0) >= _MOST:
+            one, other = (", ".join(map(str, sorted(of[phase])[:_BATCHES])) for of in (a, b))
+            yield _differs("batch", time, sum(a[phase].values()), {"phase": phase, "a": one, "b": other}, "ns")
+
+
+def _batches(side: Summary) -> dict[str, dict[int, int]]:
+    """The time of each size of batches of each phase."""
+    answer = side.answers.get("batch")
+    found: dict[str, dict[int, int]] = {}
+    for use in answer.batches if isinstance(answer, PhasesAnswer) else ():
+        if use.batch is not None:
+            found.setdefault(use.phase, {})[use.batch] = use.time
+    return found
 
 
 def _of_sizes(diff: Diff) -> Iterator[Finding]:
@@ -127,11 +187,16 @@ def _clause(one: Finding, diff: Diff) -> str:
     average = ", so totals are averages of a device" if diff.averaged != (1, 1) else ""
     return {
         "device": f"{a} ran on {told.get('a')}, {b} on {told.get('b')}",
+        "length": (
+            f"{b} has {float(told.get('times') or 0):,.2f} times the calls of each kernel of {a} and is nearly as many"
+            " times as long, so its totals are divided by that"
+        ),
         "ranks": f"{a} is of {told.get('a')} ranks, {b} of {told.get('b')}{average}",
         "devices": f"{a} has work on {told.get('a')} devices, {b} on {told.get('b')}{average}",
         "version": f"{told.get('version')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
+        "batch": f"{told.get('phase')} is of batches of {told.get('a')} in {a}, of {told.get('b')} in {b}",
         "collective": f"{told.get('collective')} moves {told.get('a')} in {a}, {told.get('b')} in {b}",
-        "grids": f"launches of {told.get('kernel')} have the grid {told.get('a')} in {a}, {told.get('b')} in {b}",
+        "grids": f"launches of {told.get('kernel')} have other grids ({told.get('a')} in {a}, {told.get('b')} in {b})",
         "work": f"{a} counts {told.get('a')}, {b} {told.get('b')}",
         "kind": f"{one.share or 0:.0f}% of the time of {b} is in kernels and operations that {a} lacks",
     }[what]

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from ktrace.analysis.diff import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange, places
-from ktrace.analysis.diff.comparable import averaged_over, differences
+from ktrace.analysis.diff.comparable import averaged_over, differences, length_of
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.facts import findings
 from ktrace.analysis.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
@@ -105,11 +105,12 @@ def compared(
         unsteady_alike=sides.slow.alike,
         compared=(len(sides.a.steps), len(sides.b.steps)) if steps else (0, 0),
         averaged=sides.devices,
+        length=sides.length,
     )
     if sides.by_step and a.step_use and b.step_use:
         diff.steps = _of_steps(sides.a, sides.b, sides.slow, sides.devices != (1, 1))
     elif not sides.by_step and not part:
-        diff.times = _of_traces(a, b, sides.devices)
+        diff.times = _of_traces(a, b, sides.devices, sides.length)
     notes = [*(f"{name_a}: {note}" for note in a.notes), *(f"{name_b}: {note}" for note in b.notes)]
     diff.notes = list(dict.fromkeys([*notes, *sides.notes(name_a, name_b)]))
     if sides.by_step and (answered := [name for name in rows if name in ANSWERED]):
@@ -128,6 +129,7 @@ class _Sides:
         self.slow = STEADY if steps is None else slow_of(*steps)
         self.unit = "ns" if a.unit == b.unit == "ns" else "%"
         self.devices = averaged_over(a, b)
+        self.length = length_of(a, b)
         self.names = names_by_rank(a, b)
 
     def changes(self, by: str) -> list[Change]:
@@ -241,14 +243,15 @@ class _Sides:
     def _change(self, match: Match, *, by_step: bool, is_part: bool = False) -> Change:
         """Returns the change of some work; `is_part` tells that it is of one device, not of all."""
         devices = (1, 1) if is_part else self.devices
-        total_a, count_a = self._figures(self.a, match.a, by_step, devices[0])
-        total_b, count_b = self._figures(self.b, match.b, by_step, devices[1])
+        parts = devices[0], devices[1] * self.length
+        total_a, count_a = self._figures(self.a, match.a, by_step, parts[0])
+        total_b, count_b = self._figures(self.b, match.b, by_step, parts[1])
         from_count, from_duration = _parts(total_a, count_a, total_b, count_b)
         key = (match.a or match.b or _all(self.a)).key
         figures = total_a, total_b, count_a, count_b
-        return Change(key, match.a, match.b, *figures, match.by, None, from_count, from_duration, devices=devices)
+        return Change(key, match.a, match.b, *figures, match.by, None, from_count, from_duration, parts=parts)
 
-    def _figures(self, side: Summary, group: Group | None, by_step: bool, devices: int) -> tuple[float, float | None]:
+    def _figures(self, side: Summary, group: Group | None, by_step: bool, parts: float) -> tuple[float, float | None]:
         """Returns the total and count of a group in the units of the comparison."""
         if group is None:
             return 0.0, 0
@@ -259,8 +262,8 @@ class _Sides:
                 count = None if counts is None else float(counts.sum())
             steps = len(side.steps)
             total, count = total / steps, None if count is None else count / steps
-        total = 100 * total / side.total if self.unit != side.unit and side.total else total / devices
-        return total, None if count is None else count / devices
+        total = 100 * total / side.total if self.unit != side.unit and side.total else total / parts
+        return total, None if count is None else count / parts
 
 
 def _same_grids(a: dict[str, dict[str, int]], b: dict[str, dict[str, int]]) -> Iterator[tuple[int, int]]:
@@ -334,16 +337,17 @@ def _of_steps(a: Summary, b: Summary, slow: Slow, each: bool) -> list[Change]:
     return [replace(also.get(one.key, one), share=one.share) for one in found]
 
 
-def _of_traces(a: Summary, b: Summary, devices: tuple[int, int]) -> list[Change]:
+def _of_traces(a: Summary, b: Summary, devices: tuple[int, int], times: float) -> list[Change]:
     """Returns the changes of the times of whole traces, in ns; each trace is a single sample of them.
 
-    `devices` are those over which the idle time of all is averaged.
+    `devices` are those over which the idle time of all is averaged; `b` is so many `times` as long a recording.
     """
     found, alike = [], _only_devices(a) == _only_devices(b)
     for name, length in _LENGTHS.items():
         one, other = length(a), length(b)
         if name == "idle" and one is not None and other is not None:
             one, other = one / devices[0], other / devices[1]
+        other = None if other is None else other / times
         if one is not None and other is not None and (one or other) and (alike or name != "span"):
             (change,) = add_verdicts([_measure(name, np.array([float(one)]), np.array([float(other)]))], by_step=False)
             found.append(replace(change, why="one recording of each") if change.verdict == UNKNOWN else change)

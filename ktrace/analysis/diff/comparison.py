@@ -51,6 +51,7 @@ class Diff(Framed):
     `unsteady_alike` whether slow steps of both do alike; `compared` are the
     numbers of steps that are compared, all but a warm-up. If the sides have different numbers of devices, totals and
     counts are averages over these, `averaged`. `differences` are those of what was recorded, before any time,
+    `length` how many times as long the recording `b` is, by which its figures are divided,
     `of_ranks` the rank that others wait for, and the parts of collectives,
     `places` the phase or pass that makes most of a change of work.
     """
@@ -77,6 +78,7 @@ class Diff(Framed):
     unsteady_alike: bool = False
     compared: tuple[int, int] = (0, 0)
     averaged: tuple[int, int] = (1, 1)
+    length: float = 1.0
     differences: list[Finding] = field(default_factory=list)
     of_ranks: list[Finding] = field(default_factory=list)
     places: list[Finding] = field(default_factory=list)
@@ -163,6 +165,7 @@ def tables(diff: Diff, top: int | None, full: bool) -> list[Table]:
     first = [diff.whole, *diff.steps, *diff.times]
     of = ", average per step" if diff.per == "step" else ""
     of += (" and device" if of else ", average per device") if diff.averaged != (1, 1) else ""
+    of += ", b at the length of a" if diff.length != 1 else ""
     found = [_changes("whole", f"a = {diff.name_a}, b = {diff.name_b}{of}", "work", diff, first, full, None)]
     for by, rows in diff.rows.items():
         shown = heading_of(by, diff.b.work)

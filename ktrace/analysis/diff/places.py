@@ -13,7 +13,7 @@ from ktrace.analysis.diff import NOISE
 from ktrace.analysis.diff.comparison import Diff
 from ktrace.analysis.diff.matching import groups_by
 from ktrace.analysis.work.findings import Finding
-from ktrace.analysis.work.groups import Group
+from ktrace.analysis.work.groups import OTHER, Group
 from ktrace.tables import Cell, brief, percent
 
 #: A phase or a pass is named if it makes this part of all changes of these, a cause if of the change of idle time.
@@ -47,7 +47,7 @@ def findings(diff: Diff) -> list[Finding]:
         every = math.fsum(abs(one.delta) for one in places)
         if (percent(every, whole) or 0.0) < _WORTH:
             continue
-        for name in dict.fromkeys(one.name for one in places):
+        for name in dict.fromkeys(one.name for one in places if one.name != OTHER):
             mine = [one for one in places if one.name == name]
             sure = [one for one in mine if one.is_sure and one.delta * mine[0].delta > 0]
             if sum(abs(one.delta) for one in sure) < _MOST * every:
@@ -84,7 +84,8 @@ def _passes(diff: Diff) -> list[_Place]:
     if diff.averaged != (1, 1):
         return []
     found = []
-    each = [len(side.steps) if diff.per == "step" and side.steps else 1 for side in (diff.a, diff.b)]
+    each: list[float] = [len(side.steps) if diff.per == "step" and side.steps else 1 for side in (diff.a, diff.b)]
+    each[1] *= diff.length
     a, b = ({group.key: group.total for group in groups_by(side, "pass")} for side in (diff.a, diff.b))
     for key in a.keys() & b.keys():
         before, after = a[key] / each[0], b[key] / each[1]
@@ -118,7 +119,7 @@ def _and(words: list[str]) -> str:
 
 def idle_cause(diff: Diff) -> str:
     """Returns the cause that makes most of the change of idle time, "" if none does, or none is known."""
-    idle, each = diff.idle, []
+    idle, each = diff.idle, list[float]()
     if idle is None or not idle.delta:
         return ""
     for side, devices in zip((diff.a, diff.b), diff.averaged, strict=True):
@@ -126,6 +127,7 @@ def idle_cause(diff: Diff) -> str:
             each.append(len(side.steps) * (devices if devices > 1 else max(len(side.sources), 1)))
         else:
             each.append(devices)
+    each[1] *= diff.length
     a, b = ({group.key: group.total for group in groups_by(side, "idle")} for side in (diff.a, diff.b))
     changes = {key: (b.get(key, 0) / each[1] - a.get(key, 0) / each[0]) / idle.delta for key in a | b}
     cause = max(changes, key=lambda key: changes[key], default="")

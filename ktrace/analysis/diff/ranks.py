@@ -70,7 +70,7 @@ def findings(diff: Diff) -> list[Finding]:
     """Returns the rank that others wait for on one side, longer than on the other one; collectives in their parts."""
     found = [one for name in "ba" if (one := _late(diff, name)) is not None][:1]
     before, after = (waiting(side, diff.per) for side in (diff.a, diff.b))
-    if before is None or after is None or diff.averaged != (1, 1):
+    if before is None or after is None or diff.averaged != (1, 1) or diff.length != 1:
         return found
     time = diff.device_time.total_a * max(len(diff.a.devices), 1) if diff.device_time else 0.0
     for what in ("waiting", "transfer"):
@@ -83,7 +83,7 @@ def findings(diff: Diff) -> list[Finding]:
 
 def _late(diff: Diff, name: str) -> Finding | None:
     """The rank that others wait for on a side, longer than on the other one, unless the time changed by noise alone."""
-    if (diff.time or diff.whole).verdict == NOISE:
+    if (diff.time or diff.whole).verdict == NOISE or diff.length != 1:
         return None
     side, before = (diff.b, diff.a) if name == "b" else (diff.a, diff.b)
     late = next((one for one in side.findings if one.code == "straggler"), None)

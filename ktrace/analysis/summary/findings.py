@@ -52,6 +52,9 @@ WAITING, _MOSTLY, _CHANCE = 0.5, 0.8, 0.05
 #: tests/worlds/test_collectives.py measures both.
 _STEADY, _FEW = 8.0, 12
 
+#: In so many collectives, being last and as late each time proves it, too.
+_ALWAYS = 4
+
 #: What is added up, in words.
 _WORK = {
     "events": "device time",
@@ -348,7 +351,7 @@ def _straggler(summary: Figures, span: int) -> RankUse | None:
     if rank is None or not rank.last or not rank.others_waited or not answer.joint:
         return None
     steady = answer.steady or 0.0
-    always = rank.last == rank.joint > 2 and steady >= _STEADY  # how late it is each time shows more than how often
+    always = _ALWAYS <= rank.joint == rank.last and steady >= _STEADY  # how late it is each time shows more
     sure = rank.others_waited.median > (answer.ends or 0.0) or answer.clocks == "one"
     often = always or _at_least(rank.last, rank.joint, answer.joint / rows) <= _CHANCE
     mostly = rank.last > _MOSTLY * rank.joint and often

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from click.testing import CliRunner, Result
 from sides import events, side
 
@@ -99,7 +100,7 @@ def test_another_number_of_calls_is_no_reason_for_gaps(tmp_path: Path) -> None:
     (first, *_) = ktrace.diff(a, b).verdict
     assert first.startswith("b.json takes 2.1 times as long as a.json")
     (first, *_) = ktrace.diff(a, trace(tmp_path / "long.json", count=100)).verdict
-    assert first.startswith("long.json did another amount of work than a.json: ")
+    assert first.startswith("Not alike: long.json has 2.00 times the calls of each kernel of a.json ")
 
 
 def steps(name: str, work: list[int], walls: list[int], spans: list[int] | None = None) -> Summary:
@@ -217,3 +218,27 @@ def test_one_percent_of_one_grid_is_found(tmp_path: Path) -> None:
     (same,) = ktrace.diff(a, of_grids(tmp_path / "c.json", 3)).rows["kernel"]
     assert (same.key, same.verdict) == ("gemm_kernel", "within noise")
     assert [row.name for row in gate(ktrace.diff(a, b), each=0.5).regressions] == ["gemm_kernel grid 384x1x1"]
+
+
+def test_a_longer_recording_is_compared_at_the_same_length(tmp_path: Path) -> None:
+    """Three times the loop, without steps: each call and each gap is as long as before."""
+    a, longer = trace(tmp_path / "a.json"), trace(tmp_path / "b.json", count=150)
+    found = ktrace.diff(a, longer)
+    assert found.verdict[:2] == [
+        "Not alike: b.json has 3.00 times the calls of each kernel of a.json and is nearly as many times as long,"
+        " so its totals are divided by that.",
+        "b.json takes as long as a.json: 5.00 ms.",
+    ]
+    assert (found.whole.total_a, found.whole.total_b, found.whole.count_b) == (4_000_000, 4_000_000, 50)
+    assert run(a, longer, "--fail-over", "5%").exit_code == 0
+    back = ktrace.diff(longer, a)
+    assert (back.length, back.whole.delta) == (1 / 3, 0)
+    slower = ktrace.diff(a, trace(tmp_path / "c.json", count=150, kernel=90.0))
+    assert slower.length == 3 and gate(slower, 5).failed
+    assert slower.whole.percent == pytest.approx(12.5)
+
+
+@pytest.mark.parametrize("more", [{"count": 52}, {"count": 150, "gap": 120.0}, {"count": 50, "gap": 220.0}])
+def test_another_length_without_as_many_calls_is_not_divided(tmp_path: Path, more: dict[str, Any]) -> None:
+    found = ktrace.diff(trace(tmp_path / "a.json"), trace(tmp_path / "b.json", **more))
+    assert found.length == 1 and not found.verdict[0].startswith("Not alike")

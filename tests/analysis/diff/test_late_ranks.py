@@ -67,7 +67,7 @@ def test_one_rank_alone_cannot_tell(tmp_path: Path) -> None:
     one, other = (job(world, tmp_path, name, ranks=1) for world, name in ((A, "a"), (B, "bb")))
     alone = "One rank alone doesn't tell how much of its collectives is waiting for others."
     found = ktrace.diff(one, other)
-    assert alone in found.verdict[1]
+    assert alone in found.verdict[1] and "Most of the change is in the other" not in found.verdict[1]
     assert not found.of_ranks
     assert alone not in " ".join(ktrace.diff(one, one).verdict)
 
@@ -87,6 +87,14 @@ def test_other_numbers_of_ranks_are_compared_by_device(tmp_path: Path) -> None:
     assert abs(found.whole.percent or 100) < 5
     assert not gate(found, 5).failed
     assert found.tables()[1].title.endswith("average per step and device")
+
+
+def test_collectives_of_another_size_are_said_first(tmp_path: Path) -> None:
+    shape = SHAPE | {"layers": 1}
+    half = build(3, run=1, plants=[plants.smaller_batch(0.5)], **shape)
+    found = ktrace.diff(job(build(3, **shape), tmp_path, "a"), job(half, tmp_path, "bb"))
+    assert [one.code for one in found.differences] == ["differs.collective"]
+    assert found.verdict[0].startswith("Not alike: all_reduce moves ")
 
 
 def test_another_device_is_said_first_and_with_a_red_gate(tmp_path: Path) -> None:

@@ -19,13 +19,13 @@ from ktrace.analysis.diff.sentences import verdict
 from ktrace.tables import percent
 
 
-def serving(path: Path, prefill: float, decode: float = 1.0) -> Path:
+def serving(path: Path, prefill: float, decode: float = 1.0, batch: int = 16) -> Path:
     """Batches of SGLang: their annotation, a launch, a kernel; times in us."""
     found: list[dict[str, Any]] = []
     now, place = 1000.0, {"pid": 1, "tid": 1, "ph": "X"}
     for number in range(16):
         reads = number % 4 == 0
-        size = (2 if number % 8 else 4) if reads else 16
+        size = (2 if number % 8 else 4) if reads else batch
         took = (300.0 * size * prefill if reads else 100.0 * decode) + number % 3
         name = f"step[EXTEND bs={size} toks={512 * size}]" if reads else f"step[DECODE bs={size}]"
         found.append({**place, "cat": "user_annotation", "name": name, "ts": now, "dur": 30.0})
@@ -56,6 +56,30 @@ def test_a_slower_phase_is_named_with_its_batch_sizes(tmp_path: Path) -> None:
     assert not ktrace.diff(a, a).places
 
 
+def test_other_batches_and_grids_are_said_first(tmp_path: Path) -> None:
+    a = serving(tmp_path / "a.json", 1.0)
+    found = ktrace.diff(a, serving(tmp_path / "b.json", 1.0, 1.9, batch=32))
+    assert found.verdict[0] == "Not alike: decode is of batches of 16 in a.json, of 32 in b.json."
+    assert [one.code for one in found.differences] == ["differs.batch"]
+    text = a.read_text("utf-8")
+    (tmp_path / "c.json").write_text(text.replace('"grid": [', '"grid": [1'), "utf-8")
+    grids = ktrace.diff(a, tmp_path / "c.json")
+    assert [one.code for one in grids.differences] == ["differs.grids"]
+    assert grids.verdict[0].startswith("Not alike: launches of my_gemm_kernel have other grids (")
+    assert not ktrace.diff(a, a).differences
+
+
+def test_most_work_of_one_side_only_is_another_kind() -> None:
+    a = side("a", [events("gemm", [100_000] * 4)])
+    operations = [events("gemm", [100_000] * 4)], [events("softmax", [300_000] * 4), events("gemm", [100_000])]
+    a.groups["operation"] = operations[0]
+    b = side("b", operations[1])
+    b.groups["operation"] = operations[1]
+    found = compared(a, b, by=["kernel", "operation"])
+    assert found.verdict[0] == "Not alike: 92% of the time of b is in kernels and operations that a lacks."
+    assert not compared(b, b, by=["kernel", "operation"]).differences
+
+
 def test_a_slower_pass_is_named(tmp_path: Path) -> None:
     shape: dict[str, Any] = {"layers": 3, "scale": 1.0, "steps": 4, "uses_graph": False}
     a = write(build(2, **shape), tmp_path / "a.json")
@@ -63,6 +87,8 @@ def test_a_slower_pass_is_named(tmp_path: Path) -> None:
     found = ktrace.diff(a, b)  # softmax is in the backward pass alone
     assert " Most of the change is in the backward pass, which takes " in found.verdict[1], found.verdict
     assert [one.subject["pass"] for one in found.places] == ["backward"]
+    copies = write(build(2, run=1, plants=[plants.smaller_batch(0.2)], **shape), tmp_path / "c.json")
+    assert "in the other" not in " ".join(ktrace.diff(copies, a).verdict)
     by_pass = ktrace.diff(a, b, by=["pass"]).rows["pass"]
     assert max(by_pass, key=lambda row: abs(row.delta)).key == "backward"
 

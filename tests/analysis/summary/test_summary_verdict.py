@@ -196,6 +196,8 @@ def test_a_rank_is_accused_only_if_it_is_proved() -> None:
         (ranks((4, 9, 4)), False),  # not in most
         (ranks((0, 3, 0), of=3), True),
         (ranks((0, 2), of=2), False),  # 1 in 4 by chance
+        (ranks((0, 4), of=4), True),  # 1 in 16, but as late each time
+        (ranks((0, 4), of=4, steady=7.0), False),
         (ranks((0, 6), of=6), True),
         (ranks((1, 18, 1), waited=100), False),  # costs nothing
         (ranks((1, 18, 1), steady=7.0), False),  # in one part of the run more than in others
