@@ -173,7 +173,7 @@ def summary_of(
     spill = Spill(SPILL_BYTES)
     try:
         wanted = _answered(by, proved)
-        unasked = {*INSTEAD} - {*(INSTEAD if by is None else by)} if proved else set()
+        unasked = {*INSTEAD} - {*by} if proved and by is not None else set()
         questions = asked(wanted and [name for name in wanted if name not in unasked], spill, levels)
         instead = asked([*unasked], spill) if unasked else []
         spans, shapes = any(one.spans for one in questions), by is None or "shape" in by
