@@ -28,6 +28,7 @@ from .layouts import (
     chunks_of,
     ends_with_edge,
     is_rule,
+    is_rule_below,
     runs_of,
 )
 from .markup import markup_of
@@ -99,16 +100,17 @@ def _pipes(text: str, peek: Callable[[int], str | None], *, boxed: bool) -> Iter
     """Yields headings between pipes or sides, and such headings of several lines."""
     below = peek(1) or ""
     sides = SIDES if boxed else "|"
+    marked = text.lstrip().startswith("|_.")
     first, last = text.lstrip()[:1] in sides, text.rstrip()[-1:] in sides
     first = first and (begins_with_edge(below) or not below.strip())
     last = last and (ends_with_edge(below) or not below.strip())
-    for lines in _heights(text, peek, Pipes(first, last, boxed)):
+    for lines in _heights(text, peek, Pipes(first, last, boxed, marked=marked)):
         rule = peek(lines) or ""
-        ruled = is_rule(rule)
+        ruled = is_rule_below(rule)
         cuts: tuple[int, ...] = ()
         if ruled and first and last and not boxed and "+" in rule:
             cuts = tuple(place for place, char in enumerate(rule) if char in "+|")
-        layout = Pipes(first, last, boxed, cuts if len(cuts) > 2 else ())
+        layout = Pipes(first, last, boxed, cuts if len(cuts) > 2 else (), marked)
         yield from _stacked(layout, text, peek, lines)
 
 
@@ -117,7 +119,7 @@ def _heights(text: str, peek: Callable[[int], str | None], layout: Layout) -> It
     pieces = layout.split(text)
     for ahead in range(1, _MOST_LINES):
         below = peek(ahead) or ""
-        if is_rule(below):
+        if is_rule_below(below):
             if ahead > 1:
                 yield ahead
             break
@@ -133,7 +135,7 @@ def _stacked(layout: Layout, text: str, peek: Callable[[int], str | None], lines
     """Yields the headings in several lines, joined by columns, without a last line of types."""
     rows = [layout.split(text), *(layout.split(peek(ahead) or "") for ahead in range(1, lines))]
     parts = [row for row in rows if row is not None]
-    ruled = is_rule(peek(lines) or "")
+    ruled = is_rule_below(peek(lines) or "")
     if len(parts) < lines:
         return
     while len(parts) > 1 and (are_types(parts[-1]) or not any(part.strip(" -") for part in parts[-1])):

@@ -33,7 +33,7 @@ BOX = "\u2500-\u257f⎺-⎽‾"
 
 _RULE = re.compile(rf"(?=.*?[=\-{_DRAWN}]{{2}})[\s|+:=\-{BOX}]+")
 #: A rule of Markdown with one dash for each column.
-_SHORT_RULE = re.compile(r"\|[-:|]{2,}")
+_SHORT_RULE = re.compile(r"[-:| ]*\|[-:| ]*-[-:| ]*")
 _RUN = re.compile(rf"[=\-{_DRAWN}]+")
 _PIPE = re.compile(r"(?<!\\)\|")
 SIDES = "│┃║┆┇┊┋╎╏"
@@ -68,13 +68,14 @@ class Pipes:
 
     `boxed`: the sides of a drawn box replace the pipes. Markdown around a whole cell isn't part of it. `cuts` are the
     positions of the `+` in the rule below the headings, if any: a line with a pipe at each of them is split only
-    there, so that a cell may contain a pipe.
+    there, so that a cell may contain a pipe. `marked`: cells begin with Textile's marks (`_.`, `>.`).
     """
 
     outer: bool
     closed: bool = False
     boxed: bool = False
     cuts: tuple[int, ...] = ()
+    marked: bool = False
     name: str = "pipes"
     joint: str = "|"
     explicit: bool = True
@@ -89,6 +90,8 @@ class Pipes:
             del pieces[0]
         if self.closed and len(pieces) > 1 and not pieces[-1].strip():
             del pieces[-1]
+        if self.marked:
+            pieces = [_without_mark(piece) for piece in pieces]
         return [_plain(piece.replace("\\|", "|")) for piece in pieces]
 
     @property
@@ -102,14 +105,18 @@ _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _ALIGNED = re.compile(r"(?:_|[<>=])\.\s+")
 
 
+def _without_mark(piece: str) -> str:
+    """The piece with blanks in place of Textile's mark at its begin."""
+    found = _ALIGNED.match(piece)
+    return " " * found.end() + piece[found.end() :] if found else piece
+
+
 def _plain(piece: str) -> str:
-    """Removes `**` or backticks around the whole piece, and Textile's marks at its begin."""
+    """Removes `**` or backticks around the whole piece, and breaks of HTML in it."""
     if "<br" in piece:
         piece = _BREAK.sub(" ", piece)
-    if not ("*" in piece or "`" in piece or piece[:1] in "_<>="):
+    if not ("*" in piece or "`" in piece):
         return piece
-    if found := _ALIGNED.match(piece):
-        piece = " " * found.end() + piece[found.end() :]
     cell = piece.strip()
     for mark in ("**", "`"):
         inner = cell[len(mark) : -len(mark)]
@@ -318,7 +325,12 @@ def begins_with_edge(text: str) -> bool:
 
 def is_rule(text: str) -> bool:
     """Whether a line is drawn, not written: dashes, perhaps with pipes, plus signs and colons."""
-    return _RULE.fullmatch(text) is not None or ("|-" in text and _SHORT_RULE.fullmatch(text) is not None)
+    return _RULE.fullmatch(text) is not None
+
+
+def is_rule_below(text: str) -> bool:
+    """Whether a line below headings is a rule: there, one dash for each column is enough."""
+    return is_rule(text) or ("|" in text and _SHORT_RULE.fullmatch(text.strip()) is not None)
 
 
 def join_surplus(pieces: Sequence[str], columns: int, name: int, joint: str) -> list[str]:

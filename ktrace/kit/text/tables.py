@@ -43,7 +43,19 @@ from .headings import (
     with_unit_of_all,
     with_units,
 )
-from .layouts import Dashes, Delimited, Edges, Layout, Pipes, Spaces, Words, begins_with_edge, is_rule, join_surplus
+from .layouts import (
+    Dashes,
+    Delimited,
+    Edges,
+    Layout,
+    Pipes,
+    Spaces,
+    Words,
+    begins_with_edge,
+    is_rule,
+    is_rule_below,
+    join_surplus,
+)
 from .lines import Line, Lines
 from .markup import Markup, begins_row, in_one_line, is_markup_line, whole_markup_row
 from .numbers import Evidence, is_missing, may_have, nanoseconds, with_point
@@ -559,7 +571,7 @@ class _Scan:
         for count in range(_MOST_BELOW):
             text = self._peek(candidate.lines + count) or ""
             pieces = candidate.layout.split(text) or []
-            if is_rule(text) or are_types(pieces):
+            if is_rule(text) or are_types(pieces) or (count == 0 and is_rule_below(text)):
                 continue
             if units or not are_units(pieces) or isinstance(candidate.layout, Words):
                 return count, units
