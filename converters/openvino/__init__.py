@@ -81,4 +81,5 @@ FORMAT = Format(
         '"configuration_setup"',
         "[step 1",
     ),
+    logged=True,
 )

@@ -34,7 +34,7 @@ from ktrace.input.mapping import FORMAT as MAPPED
 from ktrace.input.source import Sample, Source, printable
 from ktrace.input.sqlite_file import DATABASES
 from ktrace.input.unwrapping import Bare, bare_samples, behind_objects, common_layers, ended, fenced
-from ktrace.input.wrapping import AROUND_LINES, OUTER, Wrapping
+from ktrace.input.wrapping import AROUND_LINES, OUTER, Wrapping, is_text
 
 if TYPE_CHECKING:
     from ktrace.report import Report
@@ -149,7 +149,7 @@ def wrapping_for(source: Source, fmt: Format) -> Wrapping | None:
     if source.is_folder or not fmt.probe or fmt.package:
         return None
     sample = source.sample()
-    if sample.text is None:
+    if not is_text(sample.head):
         return None
     wrapping, matches = _within(sample, lambda bare: detect_sample(bare, (fmt,)))
     if _best(matches) < min(Score.DIALECT, fmt.max_score):

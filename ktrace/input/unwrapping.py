@@ -135,13 +135,14 @@ def bare_samples(sample: Sample) -> Iterator[Bare]:
     head = head if len(head) == len(sample.head) else head[: head.rfind(b"\n") + 1]
     whole = sample.whole and len(head) == len(sample.head)
     states = list(_states(list(io.BytesIO(head))))
+    is_page = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"<!", b"<?"))  # nothing is read behind a declaration
     for wrapping, lines in states:
         yield Bare(wrapping, _from(sample, wrapping, lines, 0, whole))
-        words = [number for number, line in enumerate(lines[:LINES]) if number and line.strip()]
+        words = [] if is_page else [number for number, line in enumerate(lines[:LINES]) if number and line.strip()]
         first = next((number for number in words if lines[number].lstrip()[:1] not in b"{[<"), 0)
         for number in sorted({*words[:_FIRST], first} - {0}):
             yield Bare(_behind(wrapping, states[0][1][:number]), _from(sample, wrapping, lines, number, whole))
-    for wrapping, lines in states:
+    for wrapping, lines in () if is_page else states:
         documents = 0
         for number in (number for number, line in enumerate(lines[:LINES]) if number and line.strip()):
             window = b"".join(lines[number : number + _WINDOW]).decode("utf-8", "replace").lower()
