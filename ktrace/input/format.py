@@ -135,8 +135,8 @@ class Format:
     words, database, prose, document, reads_folders
         The probe isn't even imported for an input that can't be of the format: without one of `words`, in lower case,
         in its head or tail, without tables for a `database`, or if it begins as JSON for `prose` (text or bytes that
-        never do), for a text that doesn't for a `document` (JSON as a whole, a page, or bytes), or for a folder unless the
-        format `reads_folders`.
+        never do), for a text that doesn't for a `document` (JSON as a whole, a page, or bytes), or for a folder unless
+        the format `reads_folders`.
     logged
         It reads what loggers put before its lines, such as their times, which other formats get without that.
     max_score
