@@ -177,7 +177,14 @@ CHECKS: dict[str, Check] = {
         ),
         (),
         ("heaviest",),
-        "Print all rows: key_averages().table(row_limit=-1).",
+        "Print all rows, such as by key_averages().table(row_limit=-1).",
+    ),
+    "table_cut": Check(
+        "a table has all its rows",
+        lambda one: "The table lacks rows: it ends amid them, or the program that printed it left some out",
+        ("heaviest",),
+        (),
+        "Paste or print all of it.",
     ),
     "rows_unreadable": Check(
         "every row of a table has its figure",

@@ -30,7 +30,7 @@ class Recording(NamedTuple):
 
     `span` is the time from the first start to the last end of the events of the longest source, in ns. `without` are
     the rows of tables that have no figure, though others there have. Of what a filter leaves out, `is_part`, launches
-    are there without their work.
+    are there without their work. Tables state a total, `stated`, of which their rows have `listed`.
     """
 
     gathered: SummaryInput
@@ -41,6 +41,8 @@ class Recording(NamedTuple):
     span: int | None
     without: int = 0
     is_part: bool = False
+    stated: float | None = None
+    listed: float = 0
 
 
 def examine(recording: Recording) -> list[Finding]:
@@ -329,6 +331,9 @@ def _call(source: str, spans: dict[str, Any], gathered: SummaryInput, row: int) 
     return Evidence(source, int(spans["id"][row]), gathered.spans.names[spans["name"][row]], begin, begin + dur, dur)
 
 
+#: Rows that have less than this part of the total that their table states aren't all.
+_LISTED = 0.99
+
 #: A message of a profiler that tells of a failure: ncu's and nvprof's own words.
 _FAILED = re.compile(r"ERR_\w+|\bError\b|No (kernels|profile data|metrics) |LaunchFailed", re.A)
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
@@ -351,7 +356,13 @@ def _of_reading(recording: Recording) -> Iterator[Finding]:
     if lost:
         subject = {"message": "; ".join(lost[:SHOWN])}
         yield Finding(PREFIX + "records_dropped", "messages", len(lost), "count", None, "", subject)
-    if recording.report.total(Severity.CUT):
+    if recording.stated is not None and recording.listed < _LISTED * recording.stated:
+        of = recording.stated, "the total that the table states"
+        yield Finding(PREFIX + "table_incomplete", "time", recording.listed, "ns", *of)
+    cut = [recording.report.issues[kind] for kind in ("cut", "elided") if kind in recording.report.issues]
+    if cut and not len(recording.work) and recording.tables:
+        yield Finding(PREFIX + "table_cut", "tables", sum(one.rows for one in cut), "count")
+    elif recording.report.total(Severity.CUT):
         yield Finding(PREFIX + "input_cut", "inputs", recording.report.total(Severity.CUT), "count")
 
 

@@ -15,7 +15,16 @@ from ktrace.analysis.checks.examine import Recording, examine
 from ktrace.analysis.summary import INSTEAD, QUESTIONS, RECORDING, asked, columns_of, split_tree
 from ktrace.analysis.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
 from ktrace.analysis.summary.marked import Marked
-from ktrace.analysis.summary.statistics import PLURALS, Statistic, Statistics, grouped, in_one_unit, merged, statistics
+from ktrace.analysis.summary.statistics import (
+    PLURALS,
+    PRODUCTS,
+    Statistic,
+    Statistics,
+    grouped,
+    in_one_unit,
+    merged,
+    statistics,
+)
 from ktrace.analysis.summary.summary import Setting, Summary
 from ktrace.analysis.work.device_work import Work, natural
 from ktrace.analysis.work.durations import Durations
@@ -45,6 +54,9 @@ if TYPE_CHECKING:
     from ktrace.pipeline.selection import Options, Selection
     from ktrace.stages.select.wanted import Filter
 
+
+#: Formats whose tables state the total of what they list, and maybe of more.
+STATES_TOTALS = frozenset(("torch-table", "table"))
 
 #: How the note begins that tells what is counted instead of device work.
 _NO_WORK = "There is no device work"
@@ -219,6 +231,7 @@ class _Summarised:
         self._by = BY if asked is None else dict.fromkeys(asked)
         self._notes = notes_of(gathered.catalog)
         self._without, self._is_part = 0, is_part
+        self._stated: float | None = None
         left_out = self._leave_out_views()
         self._events = Work.of_devices(gathered)
         self._is_empty = False
@@ -255,13 +268,28 @@ class _Summarised:
             for row in to_rows(Batch("summaries", columns)):
                 self._tables.setdefault(row["source"], []).append(row)
         timed = {shape["source"] for shape in self._events.shapes}
-        found = {source: statistics(rows) for source, rows in self._tables.items()}
+        found = {source: self._labelled(statistics(rows)) for source, rows in self._tables.items()}
         both = sorted(source for source in timed & found.keys() if found[source].device)
         if both:
             self._notes.append(f"For {', '.join(both)} the events are counted; the statistics there repeat them.")
-        return [
-            one for source, own in found.items() if own.device and source not in timed for one in self._with_notes(own)
-        ]
+        counted = [own for source, own in found.items() if own.device and source not in timed]
+        self._state(counted)
+        return [one for own in counted for one in self._with_notes(own)]
+
+    def _labelled(self, found: Statistics) -> Statistics:
+        """The statistics, with the operation of operators that stand for their work on devices."""
+        for one in found.found if found.device else ():
+            if one.row["kind"] == "op" and not one.row.get("operation"):
+                by_rules = self._gathered.taxonomy.labels(one.row["name"], "kernel").operation
+                one.row["operation"] = "gemm" if PRODUCTS.fullmatch(one.row["name"]) else by_rules
+        return found
+
+    def _state(self, counted: list[Statistics]) -> None:
+        """Keeps the total that tables state, where all do and all is there that they are of."""
+        formats = {entry.facts.get("format") for entry in self._gathered.catalog.of("source")}
+        stated = [own.stated for own in counted if own.stated is not None]
+        if stated and len(stated) == len(counted) and formats <= STATES_TOTALS:
+            self._stated = math.fsum(stated)
 
     def _with_notes(self, found: Statistics) -> list[Statistic]:
         """The statistics; notes tell which weren't counted."""
@@ -277,7 +305,9 @@ class _Summarised:
         """Counts what the host did, since there is no device work."""
         self._events = Work.of_host(self._gathered)
         if not len(self._events):
-            self._statistics = [one for rows in self._tables.values() for one in self._with_notes(statistics(rows))]
+            counted = list(map(statistics, self._tables.values()))
+            self._state(counted)
+            self._statistics = [one for own in counted for one in self._with_notes(own)]
         if len(self._events) or self._statistics:
             self._work = "host"
             own = ", each without those inside it" if len(self._events) else ""
@@ -353,7 +383,8 @@ class _Summarised:
             self._notes.append(" ".join([f"{NOT_KNOWN}{' or '.join(missing)} information.", *how]))
         span = max((end - begin for begin, end in self._gathered.spans_of.values()), default=None)
         work = self._gathered, self._events, self._tables, self._devices
-        checks = examine(Recording(*work, self._report, span, self._without, self._is_part))
+        tables = self._stated, math.fsum(one.total for one in self._statistics)
+        checks = examine(Recording(*work, self._report, span, self._without, self._is_part, *tables))
         if any(one.code == "check.launches_lost" for one in checks):  # there was some
             self._notes = [note.replace(_NO_WORK, "Device work is missing") for note in self._notes]
         return Summary(
@@ -405,6 +436,8 @@ class _Summarised:
 
     def _total(self, found: list[Statistic], events: bool = True) -> float:
         timed = self._time if events else 0
+        if self._stated is not None and events and not timed:
+            return self._stated
         return timed + math.fsum(one.total for one in found) if found else timed
 
     def _count(self, found: list[Statistic], events: bool = True) -> int | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ktrace.analysis.work.gather import SELF_ON_DEVICE
 from ktrace.analysis.work.groups import Group
 from ktrace.model.batch import DEVICE_KINDS
 
@@ -23,6 +24,9 @@ Row = dict[str, Any]
 
 #: Titles of tables that divide the kernels of another table differently: by range, by launch, by grid.
 _DIVIDED = re.compile(r"nvtx_(?:gpu_proj|kern)_sum|nvtxkernsum|kern_exec_sum|kernexecsum|kern_gb_sum|kerngbsum|gpu_sum")
+
+#: PyTorch's operators that multiply matrices; their names don't say so as those of kernels do.
+PRODUCTS = re.compile(r"aten::_?(scaled_mm|(add|b|badd|addb)?mm|matmul|linear|addmv|mv|dot|einsum)")
 
 
 @dataclass(frozen=True)
@@ -46,17 +50,24 @@ class Statistic:
 
 @dataclass
 class Statistics:
-    """The statistics of a source that add up: of a `device`, or of the host; and counts of rows that don't."""
+    """The statistics of a source that add up: of a `device`, or of the host; and counts of rows that don't.
+
+    `stated` is what the source states as the total of all, in ns: its tables may show only some of that, or parts
+    within others.
+    """
 
     found: list[Statistic]
     device: bool
     repeated: int = 0
     without: int = 0
+    stated: float | None = None
 
 
 def statistics(rows: Iterable[Row]) -> Statistics:
     """The rows of one source that add up: device work, or what the host did if there is none."""
-    rows = list(rows)
+    totals, rows = _without_totals(list(rows))
+    own = _own_on_devices(rows)
+    rows = [row for row in rows if row["kind"] != "metric"]
     device = [row for row in rows if row["kind"] in DEVICE_KINDS]
     mine = device or rows
     timed = [row for row in mine if row["metric"] == "duration" and row.get("unit", "ns") == "ns"]
@@ -67,7 +78,46 @@ def statistics(rows: Iterable[Row]) -> Statistics:
         others = list(_cycles(mine)) or list(_shares(mine)) or list(_counts(mine))
         return Statistics(others, bool(device), without=without)
     kept = list(_once(found))
-    return Statistics(kept, bool(device), len(found) - len(kept), without)
+    stated = _stated(totals, kept, bool(device))
+    if own and (not device or math.fsum(one.total for one in kept) < _NEARLY * (stated or 0)):
+        return Statistics(own, True, stated=_stated(totals, own, True))
+    return Statistics(kept, bool(device), len(found) - len(kept), without, stated)
+
+
+#: A table whose rows have less than this part of the total that it states doesn't list all.
+_NEARLY = 0.99
+
+
+def _without_totals(rows: list[Row]) -> tuple[dict[str, list[Row]], list[Row]]:
+    """The rows of totals, by what they are of: "device", "host" or "", and the others."""
+    totals: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["kind"] == "total" and row["metric"] == "duration" and row.get("unit", "ns") == "ns":
+            name = row["name"]
+            of = "device" if SELF_ON_DEVICE.fullmatch(name) else "host" if name == "Self CPU time total" else ""
+            totals.setdefault(of, []).append(row)
+    return totals, [row for row in rows if row["kind"] != "total"]
+
+
+def _own_on_devices(rows: list[Row]) -> list[Statistic]:
+    """What operators themselves cost on devices, where a table has that beside their time on the host."""
+    known = {row["id"]: row for row in rows}
+    found = []
+    for row in rows:
+        operator = known.get(row.get("parent"))
+        if row["kind"] == "metric" and operator is not None and (total := _total(row)):
+            mine = {"total": total, "avg": None, "percent": row.get("percent")}
+            found.append(Statistic(operator | {key: one for key, one in mine.items() if one is not None}, total))
+    return found
+
+
+def _stated(totals: dict[str, list[Row]], found: list[Statistic], device: bool) -> float | None:
+    """The one total that the only table of these statistics states, None where there are none or several."""
+    rows = totals.get("device" if device else "host") or totals.get("") or []
+    stated = {total for row in rows if (total := _total(row))}
+    tables = {(one.row.get("table"), one.row.get("run")) for one in found}
+    total = stated.pop() if len(stated) == 1 and len(tables) == 1 else None
+    return total if total is not None and total >= max((one.total for one in found), default=0) else None
 
 
 def _outermost(rows: list[Row]) -> list[Row]:

@@ -14,6 +14,7 @@ are kept in temporary files (`ktrace.analysis.work.stored_columns`).
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
@@ -29,7 +30,7 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, encoded, load_object
-from ktrace.model.masks import each_source, truth, words_in
+from ktrace.model.masks import NameTest, each_source, truth, words_in
 from ktrace.model.row_builder import to_rows
 from ktrace.naming.phases import Attended, Phase, attended, part_of_generate, phase_of
 from ktrace.naming.taxonomy import Taxonomy
@@ -255,7 +256,8 @@ class SummaryInput:
             self._remarks(batch)
             for source, rows in each_source(batch):
                 self.samples.add(source, rows)
-            mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS))
+            mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS, "total"))
+            mine |= words_in(batch.column("kind"), ("metric",)) & _is_self_time(batch)
             if mine.any():
                 self.statistics.append(_some(batch, mine, _STATISTICS))
 
@@ -375,6 +377,15 @@ class SummaryInput:
         for source in self.unset.keys() | self.spans_of.keys():
             span = _around(self.spans_of[source], span) if span else self.spans_of[source]
         return span
+
+
+#: The time of devices in an operator itself, as the tables of PyTorch's profiler have it beside that of the host.
+SELF_ON_DEVICE = re.compile(r"Self (?!CPU)(\w+)( time total)?")
+
+
+def _is_self_time(batch: Batch) -> Bools:
+    """Which rows are an operator's own time on devices."""
+    return NameTest(lambda name: SELF_ON_DEVICE.fullmatch(name) is not None)(batch.column("metric"))
 
 
 def is_at_zero(ts: Int64, dur: Int64) -> Bools:

@@ -1,0 +1,92 @@
+"""Tables that state a total: shares are of that, and what isn't listed is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ktrace
+from ktrace.analysis.summary.summary import Summary
+
+RULE = f"{'-' * 24}  " + "  ".join(["-" * 14] * 7)
+HEADINGS = ("Self CPU %", "Self CPU", "CPU total", "Self CUDA", "Self CUDA %", "CUDA total", "# of Calls")
+
+
+def torch_table(rows: list[tuple[str, float, float, int]], device: float, host: float = 50.0) -> str:
+    """What `key_averages().table()` prints; rows are (name, ms of the host, ms of the device, calls)."""
+    lines = [RULE, f"{'Name':>24}  " + "  ".join(f"{one:>14}" for one in HEADINGS), RULE]
+    for name, cpu, cuda, calls in rows:
+        cells = (
+            "1.00%",
+            f"{cpu:.3f}ms",
+            f"{cpu:.3f}ms",
+            f"{cuda:.3f}ms",
+            f"{100 * cuda / device:.2f}%",
+            f"{cuda:.3f}ms",
+        )
+        lines.append(f"{name:>24}  " + "  ".join(f"{one:>14}" for one in (*cells, str(calls))))
+    return "\n".join([*lines, RULE, f"Self CPU time total: {host:.3f}ms", f"Self CUDA time total: {device:.3f}ms", ""])
+
+
+def summary_of(folder: Path, text: str) -> Summary:
+    path = folder / "table.txt"
+    path.write_text(text, "utf-8")
+    return ktrace.summary(path)
+
+
+def codes(summary: Summary) -> list[str]:
+    return [one.code for one in summary.checks]
+
+
+OPERATORS = [("aten::mm", 10.0, 600.0, 200), ("aten::convolution", 1.0, 0.0, 100), ("aten::add_", 5.0, 90.0, 100)]
+
+
+def test_shares_are_of_what_the_table_states(tmp_path: Path) -> None:
+    """A table of PyTorch that row_limit cut: the operators' own time on devices, of all that there is."""
+    summary = summary_of(tmp_path, torch_table(OPERATORS, 1000.0))
+    assert codes(summary) == ["check.table_incomplete"] and summary.total == 1_000_000_000
+    assert (summary.checks[0].value, summary.checks[0].whole) == (690_000_000, 1_000_000_000)
+    assert {one.key: one.total for one in summary.groups["operation"]}["gemm"] == 600_000_000
+    assert "gemm takes the most time in the tables: 60.0% (600 ms of 1.00 s)" in summary.verdict[1]
+
+
+def test_a_whole_table_says_nothing_of_the_kind(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, torch_table(OPERATORS, 690.0))
+    assert codes(summary) == [] and summary.total == 690_000_000
+    assert "87.0%" in summary.verdict[0]
+
+
+def test_kernels_that_are_all_there_count_instead_of_operators(tmp_path: Path) -> None:
+    rows = [*OPERATORS, ("ampere_sgemm_128x64_tn", 0.0, 600.0, 200), ("vectorized_elementwise", 0.0, 90.0, 100)]
+    summary = summary_of(tmp_path, torch_table(rows, 690.0))
+    assert summary.total == 690_000_000 and {one.key for one in summary.groups["kernel"]} == {
+        "ampere_sgemm_128x64_tn",
+        "vectorized_elementwise",
+    }
+
+
+NESTED = (
+    "| Action | Calls | Total (s) |\n|---|---|---|\n| Total | 201 | 20.0 |\n"
+    "{}| epoch | 1 | 18.0 |\n| batch | 100 | 10.0 |\n"
+)
+
+
+def test_rows_within_others_are_shares_of_the_total(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, NESTED.format(""))
+    assert codes(summary) == [] and summary.total == 20_000_000_000
+    assert "epoch takes the most time of the host: 90.0% (18.0 s of 20.0 s)" in summary.verdict[0]
+
+
+@pytest.mark.parametrize("more", ["| whole_run | 1 | 25.0 |\n"])
+def test_a_total_below_one_of_its_rows_is_of_something_else(more: str, tmp_path: Path) -> None:
+    assert summary_of(tmp_path, NESTED.format(more)).total == 53_000_000_000
+
+
+def test_a_table_that_lacks_rows_has_no_heaviest(tmp_path: Path) -> None:
+    """pandas prints a row of dots for those that it leaves out."""
+    rows = "\n".join(f"{number}  kernel_{number}  {number + 1}.5" for number in range(2))
+    text = f"         name  total_ms\n{rows}\n..       ...       ...\n98  kernel_98  9.5\n99  kernel_99  9.75\n"
+    summary = summary_of(tmp_path, f"{text}\n[100 rows x 2 columns]\n")
+    assert codes(summary) == ["check.table_cut"]
+    assert not any(one.code.startswith("heaviest") for one in summary.findings)
