@@ -77,6 +77,9 @@ _VARYING = frozenset(("a time", "a stream", "the head of a logger", "a place in 
 #: The share of lines, and the fewest, for a layer to be one of the whole text.
 _NEARLY, _LEAST = 0.9, 3
 
+#: The share of lines for a layer to be there, and the bytes in which they are counted.
+_SOME, _REACH = 0.1, 1 << 16
+
 AROUND_LINES, _COLOURS, _INDENT = "JSON around each line", "colours", "a margin"
 
 
@@ -187,6 +190,12 @@ class Unwrapped(io.RawIOBase):
     def close(self) -> None:
         self._raw.close()
         super().close()
+
+
+def has_layer(head: bytes, layer: str) -> bool:
+    """Whether a text has a layer of that name in some of its lines."""
+    pattern, lines = _PATTERNS.get(layer), [line for line in io.BytesIO(head[:_REACH]) if line.strip()]
+    return pattern is not None and sum(pattern.match(line) is not None for line in lines) >= _SOME * len(lines)
 
 
 def is_text(head: bytes) -> bool:
