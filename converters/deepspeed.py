@@ -413,5 +413,5 @@ FORMAT = Format(
     read=read,
     words=_WORDS,
     prose=True,
-    logged=True,
+    logged="a time",
 )

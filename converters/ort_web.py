@@ -264,5 +264,5 @@ FORMAT = Format(
     probe=probe,
     read=read,
     words=("[profiling] kernel", "ms on event", '"inputsmetadata"', '"cat" : "session"'),
-    logged=True,
+    logged="a time",
 )

@@ -70,5 +70,5 @@ FORMAT = Format(
     read="ktrace.converters.console.reader:read",
     prose=True,
     max_score=Score.SHAPE,
-    logged=True,
+    logged="any layer",
 )

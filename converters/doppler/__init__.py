@@ -53,5 +53,5 @@ FORMAT = Format(
     read="ktrace.converters.doppler.reader:read",
     words=("gpu profile report", "ms][", "[browser:", "[metrics] ", "[ok] "),
     prose=True,
-    logged=True,
+    logged="any layer",
 )

@@ -81,5 +81,5 @@ FORMAT = Format(
         '"configuration_setup"',
         "[step 1",
     ),
-    logged=True,
+    logged="a level",
 )

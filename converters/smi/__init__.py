@@ -64,5 +64,5 @@ FORMAT = Format(
         *("timestamp,", ", timestamp", "# gpu", "#date", "#time", " %, ", " mib, ", " w, ", " mhz, "),
         *("#entity", "# entity", "device,", '{"card'),
     ),
-    logged=True,
+    logged="a time",
 )

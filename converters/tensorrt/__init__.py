@@ -105,5 +105,5 @@ FORMAT = Format(
         '"model_options"',
     ),
     reads_folders=True,
-    logged=True,
+    logged="a time",
 )

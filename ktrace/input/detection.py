@@ -34,7 +34,7 @@ from ktrace.input.mapping import FORMAT as MAPPED
 from ktrace.input.source import Sample, Source, printable
 from ktrace.input.sqlite_file import DATABASES
 from ktrace.input.unwrapping import Bare, bare_samples, behind_objects, common_layers, ended, fenced
-from ktrace.input.wrapping import AROUND_LINES, OUTER, Wrapping, is_text
+from ktrace.input.wrapping import AROUND_LINES, OUTER, Wrapping, has_layer, is_text
 
 if TYPE_CHECKING:
     from ktrace.report import Report
@@ -244,23 +244,27 @@ def _without_layers(sample: Sample, matches: list[Detected], ask: Ask) -> tuple[
     if _best(matches) >= Score.MAGIC:
         return None
     best: tuple[Wrapping, list[Detected]] | None = None
-    before: Bare | None = None
-    for bare in common_layers(sample):
-        layers = bare.wrapping.layers
-        if sample.is_json and layers[0] != AROUND_LINES:
-            break
-        is_logged = _best(matches) == Score.DIALECT and by_name(matches[0].format).logged
-        if is_logged and not OUTER.issuperset(layers) and not bare.sample.is_json:
-            last, before = before, bare
-            if last is None or layers[-1] != "a time":
-                continue
-            taken = last  # the time below it is the format's own
-        else:
-            taken = bare
-        found = ask(taken.sample)
+    states = list(common_layers(sample))
+    if sample.is_json and states and states[0].wrapping.layers[0] != AROUND_LINES:
+        return None
+    for number, bare in enumerate(states):
+        own = by_name(matches[0].format).logged if _best(matches) == Score.DIALECT else ""
+        if own and not _may_go(states[number:], own):
+            continue
+        found = ask(bare.sample)
         if _best(found) >= max(_best(matches), Score.SUFFIX):
-            best, matches = (taken.wrapping, found), found
+            best, matches = (bare.wrapping, found), found
     return best
+
+
+def _may_go(states: list[Bare], own: str) -> bool:
+    """Whether layers may be taken off that lead to the first of these states, of a format that reads one itself.
+
+    Its own layer is below these then, or no format reads them, or they are around JSON.
+    """
+    first = states[0]
+    is_below = any(has_layer(bare.sample.head, own) for bare in states)
+    return is_below or OUTER.issuperset(first.wrapping.layers) or first.sample.is_json
 
 
 def _in_turn(sample: Sample) -> tuple[tuple[Format, ...], ...]:

@@ -138,7 +138,8 @@ class Format:
         never do), for a text that doesn't for a `document` (JSON as a whole, a page, or bytes), or for a folder unless
         the format `reads_folders`.
     logged
-        It reads what loggers put before its lines, such as their times, which other formats get without that.
+        What loggers put before its lines that it reads itself, by the layer's name (`wrapping.py`), such as "a time",
+        or "any layer". Other formats get their lines without that.
     max_score
         The best score of the probe; a format that may claim any table is asked only where no other one is sure.
     package
@@ -170,7 +171,7 @@ class Format:
     words: tuple[str, ...] = ()
     database: bool = False
     prose: bool = False
-    logged: bool = False
+    logged: str = ""
     document: bool = False
     reads_folders: bool = False
     max_score: Score = Score.MAGIC

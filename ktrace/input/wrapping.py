@@ -79,6 +79,8 @@ _NEARLY, _LEAST = 0.9, 3
 
 #: A longer line is no message in JSON, but a document: programs that write logs cut lines there.
 LONGEST = 1 << 16
+#: The share of lines for a layer to be there, and the bytes in which they are counted.
+_SOME, _REACH = 0.1, 1 << 16
 
 AROUND_LINES, _COLOURS, _INDENT = "JSON around each line", "colours", "a margin"
 
@@ -190,6 +192,12 @@ class Unwrapped(io.RawIOBase):
     def close(self) -> None:
         self._raw.close()
         super().close()
+
+
+def has_layer(head: bytes, layer: str) -> bool:
+    """Whether a text has a layer of that name in some of its lines."""
+    pattern, lines = _PATTERNS.get(layer), [line for line in io.BytesIO(head[:_REACH]) if line.strip()]
+    return pattern is not None and sum(pattern.match(line) is not None for line in lines) >= _SOME * len(lines)
 
 
 def is_text(head: bytes) -> bool:
