@@ -33,7 +33,7 @@ BOX = "\u2500-\u257f⎺-⎽‾"
 
 _RULE = re.compile(rf"(?=.*?[=\-{_DRAWN}]{{2}})[\s|+:=\-{BOX}]+")
 #: A rule of Markdown with one dash for each column.
-_SHORT_RULE = re.compile(r"[-:| ]*\|[-:| ]*-[-:| ]*")
+_SHORT_RULE = re.compile(r"[-:| ]+")
 _RUN = re.compile(rf"[=\-{_DRAWN}]+")
 _PIPE = re.compile(r"(?<!\\)\|")
 SIDES = "│┃║┆┇┊┋╎╏"
@@ -330,7 +330,7 @@ def is_rule(text: str) -> bool:
 
 def is_rule_below(text: str) -> bool:
     """Whether a line below headings is a rule: there, one dash for each column is enough."""
-    return is_rule(text) or ("|" in text and _SHORT_RULE.fullmatch(text.strip()) is not None)
+    return is_rule(text) or ("|" in text and "-" in text and _SHORT_RULE.fullmatch(text.strip()) is not None)
 
 
 def join_surplus(pieces: Sequence[str], columns: int, name: int, joint: str) -> list[str]:
