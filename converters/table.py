@@ -97,6 +97,9 @@ _SHARE_WORDS = frozenset(
     )
 )
 
+#: A column whose first rows have no figure is none of times, whatever its heading says.
+_LOOKED_AT = 8
+
 #: The fewest rows with shares that show which time they are of.
 _FEWEST_SHARES = 3
 _LENGTHS_BESIDE_TIME = ("duration", "dur", "latency", "elapsed", "elapsed time", "exec time", "execution time")
@@ -183,6 +186,8 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
         return None
     first = below.first
     times = {index for index, head in enumerate(headings) if is_time(head.unit) or _is_time_cell(first, index)}
+    rows = list(islice(below, _LOOKED_AT))
+    times = {index for index in times if not rows or any(_has_figure(row, index) for row in rows)}
     if not times and not ("unit" in matched and _is_unit(first, matched["unit"])):
         return None
     name = matched.get("name")
@@ -199,6 +204,13 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
     if timeline := _timeline(headings, fields, times, below):
         return timeline
     return _figures_of(headings, fields, times, below)
+
+
+def _has_figure(row: Sequence[str], index: int) -> bool:
+    """Whether a row has a figure in a column, or says that there is none."""
+    if index >= len(row):
+        return False
+    return is_missing(row[index]) or figure(row[index].replace(",", ".")) is not None
 
 
 def _is_share(head: Heading) -> bool:

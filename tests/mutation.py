@@ -292,6 +292,11 @@ SEVERAL: dict[str, tuple[str, ...]] = {
         ("test_canonical.py", "test_canonical_files.py", "test_canonical_blocks.py"),
     ),
     "nsys-stats": ("test_nsys_traces.py",),
+    **dict.fromkeys(
+        ("bench-serve", "google-benchmark", "inductor", "kokkos", "nccl-tests", "onednn", "tau", "tinygrad"),
+        ("test_printed_lines.py",),
+    ),
+    **dict.fromkeys(("torch-benchmark", "triton-server", "unreal", "xrt"), ("test_printed_lines.py",)),
     "kineto": ("test_trace_producers.py",),
     "chrome": ("test_trace_producers.py",),
 }

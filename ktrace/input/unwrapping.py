@@ -13,7 +13,7 @@ from ktrace.input.source import Sample
 from ktrace.input.wrapping import LONGEST, Wrapping, common_layer, is_text, outermost_layer, without_layer
 
 _OBJECT = re.compile(rb"^\s*[{\[]", re.MULTILINE)
-_FENCE = re.compile(rb"\s{0,3}(```|~~~)\s*[\w.+-]*\s*$")
+_FENCE = re.compile(rb"\s{0,3}(```|~~~)[ \t]*(?:[\w.+-]+[ \t]*)?\r?\n?$")
 
 #: Lines whose layers are counted, and at which a text may begin.
 LINES = 400

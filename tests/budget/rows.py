@@ -24,6 +24,23 @@ LEFT_OUT = {
     "projections": "a folder of logs and their names; its own tests measure a long one",
     "hpctoolkit": "a folder of binary files that refer to each other; its own tests measure a long one",
     "neuron": "members of one object, decoded whole up to a limit; tables in Parquet",
+    **dict.fromkeys(
+        (
+            "bench-serve",
+            "google-benchmark",
+            "inductor",
+            "kokkos",
+            "nccl-tests",
+            "tau",
+            "torch-benchmark",
+            "unreal",
+            "xrt",
+        ),
+        "a program prints some dozen rows of it, and rows are made one by one",
+    ),
+    **dict.fromkeys(("onednn", "tinygrad"), "a line is a row, read as those of other declared texts"),
+    "triton-server": "a request has a few time stamps in lists of their own; it is decoded whole up to a limit",
+    "chakra": "a node is a message of protobuf; its own tests measure none",
     "ascend-communication": "its rows are members of one object, which is decoded whole up to a limit",
 }
 

@@ -113,6 +113,8 @@ def test_a_pattern_takes_twice_the_time_for_twice_the_text(used: Used) -> None:
 #: Patterns that arguments are part of, and why they can't be tried here.
 _OPEN = {
     "ktrace/analysis/roofline/peaks.py device['name']": "names of devices, from our file or the user's",
+    "ktrace/kit/text/forms.py form.pattern": "patterns that formats declare, each tried as one of its module",
+    "ktrace/input/unwrapping.py b'^' + found[1] + b'[ \\\\t]*\\\\r?$'": "three marks of a fence",
     "ktrace/naming/taxonomy.py text": "the user's own rules",
     "ktrace/naming/taxonomy.py self.text": "the user's own rules",
     "ktrace/naming/taxonomy.py f'(?:{text})|'": "the user's own rules",

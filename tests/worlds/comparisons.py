@@ -67,7 +67,9 @@ _NAMES = (
 
 
 def findings(diff: Diff) -> list[str]:
-    """What the second sentence of the verdict names, in its order."""
+    """What the second sentence of the verdict names, in its order; lost records, where the first one says so."""
+    if any(one.code == "check.launches_lost" for one in diff.findings):
+        return ["lost records"]
     said = diff.verdict[1] if len(diff.verdict) > 1 else ""
     found = sorted((said.find(words), name or said.partition(words)[2]) for words, name in _NAMES if words in said)
     return [name for _, name in found]

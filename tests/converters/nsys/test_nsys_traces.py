@@ -6,6 +6,7 @@ import csv
 import json
 import random
 import re
+from collections import Counter
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 
@@ -242,9 +243,15 @@ def test_columns_and_lines_give_the_same_rows(path: Path) -> None:
     for record in ("events", "summaries", "links"):
         one, other = by_line.to_arrow()[record].to_pylist(), by_column.to_arrow()[record].to_pylist()
         assert one == other
-    assert {kind: issue.rows for kind, issue in report.issues.items()} == {
-        kind: issue.rows for kind, issue in by_column.report.issues.items()
-    }
+    assert _issues(report) == _issues(by_column.report)
+
+
+def _issues(report: Report) -> Counter[str]:
+    """The rows of each kind of issue; a line with a word for a start is no row of a table that is read by lines."""
+    found: Counter[str] = Counter()
+    for kind, issue in report.issues.items():
+        found["bad-record" if kind == "unrecognised" else kind] += issue.rows
+    return found
 
 
 def gpu_rows(count: int, seed: int) -> list[list[str]]:
