@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.work.device_work import Events, Work, natural, track_of_device
+from ktrace.analysis.work.device_work import Events, Work, track_of_device
 from ktrace.analysis.work.findings import Evidence, longest
 from ktrace.analysis.work.gaps import (
     BY_HOST,
@@ -35,6 +35,7 @@ from ktrace.analysis.work.launching import SAMPLES, launching_of
 from ktrace.analysis.work.question import Answer, Explanation, Labels, kernel_of
 from ktrace.model.arrays import Int8, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.model.tracks import natural
 from ktrace.store import Spill
 from ktrace.store.joins import each_group, group_start_mask
 from ktrace.tables import Cell, Column, Table, percent

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktrace.analysis.work.device_work import Events, Work, natural
+from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COPY, by_group
 from ktrace.analysis.work.gaps import SYNCHRONISED, causes_of, gaps_of, latest, waits_among
 from ktrace.analysis.work.launching import stream_of
@@ -31,6 +31,7 @@ from ktrace.analysis.work.question import Answer, Labels, Question
 from ktrace.analysis.work.spans import KINDS, generic, innermost
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
+from ktrace.model.tracks import natural
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
 from ktrace.tables import Cell, Column, Table, percent

@@ -164,7 +164,7 @@ Ask = Callable[[Sample], list[Detected]]
 def _within(sample: Sample, ask: Ask) -> tuple[Wrapping | None, list[Detected]]:
     """What is around a text of which formats are sure, though it may be read wrongly, and their answers without it."""
     matches = ask(sample)
-    if _is_binary(sample):
+    if not is_text(sample.head):
         return None, matches
     for remove in (_in_fences, _without_objects, _without_layers):
         if found := remove(sample, matches, ask):
@@ -195,18 +195,13 @@ def _asked(sample: Sample) -> list[Detected]:
     return matches
 
 
-def _is_binary(sample: Sample) -> bool:
-    """Whether a sample has bytes that no text has: nothing is around it, whatever looks like lines in it."""
-    return b"\0" in sample.head
-
-
 def _best(matches: list[Detected]) -> Score:
     return matches[0].score if matches else Score.NEAR
 
 
 def _with_end(sample: Sample, wrapping: Wrapping | None, matches: list[Detected]) -> Wrapping | None:
     """What is around a text, with what follows it."""
-    if _is_binary(sample) or (not sample.is_json if wrapping is None else wrapping.rest):
+    if not is_text(sample.head) or (not sample.is_json if wrapping is None else wrapping.rest):
         return wrapping
     is_document = any(fmt.document for fmt in builtin_formats() if matches and fmt.name == matches[0].format)
     return ended(sample, wrapping or Wrapping(), is_document) or wrapping

@@ -52,7 +52,7 @@ class Bare:
 
 def behind_objects(sample: Sample) -> Bare | None:
     """A text behind the lines at its start that are an object of JSON each; None if it has none, or nothing else."""
-    if not sample.is_json or not is_text(sample.head):
+    if not sample.is_json:
         return None
     lines = list(io.BytesIO(sample.head[:REACH]))
     count = next((number for number, line in enumerate(lines) if line.strip() and not _is_object(line)), 0)
@@ -111,8 +111,6 @@ def fenced(sample: Sample) -> tuple[Bare, Sample] | None:
 
 def common_layers(sample: Sample) -> Iterator[Bare]:
     """Yields a text without the layer that nearly all of its lines have, then without the next such layer, ..."""
-    if not sample.head or not is_text(sample.head):
-        return
     lines, wrapping = list(io.BytesIO(sample.head)), Wrapping()
     for _ in range(_LAYERS):
         layer, margin = common_layer([line for line in lines[:LINES] if line.strip()])

@@ -156,7 +156,7 @@ def _by_rank(processes: list[Node], catalog: Catalog, alone: bool) -> list[Node]
         labels += [host] if (several_hosts or not alone) and host is not None else []
         name = f"{node.shown.name} ({', '.join(words)})" if alone and words else node.shown.name
         node.shown = replace(node.shown, name=name, labels=tuple(labels), plain=node.shown.name)
-        by_host = (lowest[host], host is None, _natural(host or "")) if several_hosts else ()
+        by_host = (lowest[host], host is None, natural(host or "")) if several_hosts else ()
         by_rank = (_NO_RANK if rank is None else rank,) if several_ranks else ()
         places.append((by_host, by_rank, _place(node)))
     order = sorted(range(len(processes)), key=places.__getitem__)
@@ -167,8 +167,8 @@ def _by_rank(processes: list[Node], catalog: Catalog, alone: bool) -> list[Node]
 _NO_RANK = 1 << 62
 
 
-def _natural(text: str) -> list[tuple[int, str]]:
-    """A sort key that puts node2 before node10."""
+def natural(text: str) -> list[tuple[int, str]]:
+    """A sort key that puts node2 before node10, and L2 before L10; numbers may have any length."""
     return [_number_first(part) if part.isdigit() else (0, part) for part in re.split(r"([0-9]+)", text)]
 
 

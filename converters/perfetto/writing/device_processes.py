@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ktrace.model.arrays import Int64
+from ktrace.model.tracks import natural
 
 from .. import field_numbers as f
 from ..sidecar import DERIVED_SEQUENCES
@@ -30,7 +31,7 @@ from .gpu_tracks import Gpu, Gpus
 from .root_tracks import DerivedTexts, RootTrack, TakenNames, chosen, descriptors, events_of, runs_track
 from .sequences import Events, Packets, packet
 from .sequences import Sequence as PacketSequence
-from .track_names import in_order_of_names, natural, with_tids
+from .track_names import in_order_of_names, with_tids
 
 #: Tracks at the root have uuids above those of devices and their threads.
 _ROOTS = (1 << 62) + (1 << 47)

@@ -49,12 +49,6 @@ def in_order_of_names(names: Sequence[str]) -> list[str]:
     return given[::-1]
 
 
-def natural(name: str) -> list[tuple[int, str]]:
-    """What a name is sorted by so that its numbers rise, of any length: stream 7 before stream 20."""
-    parts = ((part.isdecimal(), part) for part in re.split(r"([0-9]+)", name))
-    return [(len(part.lstrip("0")), part.lstrip("0")) if is_number else (-1, part) for is_number, part in parts]
-
-
 def _sorted_by(name: str) -> str:
     return name.lower()
 

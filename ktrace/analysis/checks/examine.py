@@ -15,8 +15,8 @@ from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
 from ktrace.analysis.work.gaps import gaps_of
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.groups import DeviceUse
-from ktrace.analysis.work.launching import stream_of
-from ktrace.analysis.work.question import Shape, kernel_of
+from ktrace.analysis.work.launching import DEVICE_SYNC, stream_of
+from ktrace.analysis.work.question import Shape, kernel_of, row_shown
 from ktrace.analysis.work.spans import KINDS
 from ktrace.errors import ALLOW_COUNTERS
 from ktrace.model.arrays import Int64
@@ -67,18 +67,16 @@ _API = KINDS.index("api")
 _LAUNCHES = re.compile(r"(?<!Append)Launch(Cooperative)?Kernel|GraphLaunch|EnqueueKernelLaunch|EnqueueNDRange", re.I)
 _COPIES = re.compile(r"(cuda|cu|hip)(Memcpy|Memset)|EnqueueMem", re.A)
 _CAPTURES = re.compile(r"Stream(Begin|End)Capture")
-_DEVICE_SYNC = re.compile(r"(Device|Ctx|Context)_?Synchronize", re.I)
 _WAITS = re.compile(r"Synchronize", re.I)
 
 
 def _of_work(recording: Recording) -> Iterator[Finding]:
     """The checks of device work, one finding for all sources."""
-    for find in (_runs_apart, _not_set, _as_duration, _before_calls, _after_waits, _overlaps, _quantised):
+    for find in (
+        *(_runs_apart, _not_set, _as_duration, _made_up, _before_calls, _after_waits, _overlaps, _graphs_whole),
+        *(_little_recorded, _ranks_missing, _quantised),
+    ):
         yield from find(recording)
-    yield from _made_up(recording)
-    yield from _graphs_whole(recording)
-    yield from _little_recorded(recording)
-    yield from _ranks_missing(recording)
 
 
 class _Violations:
@@ -96,11 +94,7 @@ class _Violations:
         if not len(rows):
             return
         self.most, self.total = max(self.most, int(by.max())), self.total + int(by.sum())
-        for place in longest(by):
-            row = int(rows[place])
-            begin, name = int(events.ts[row]), kernel_of(self._work.shapes[events.shape[row]])
-            span = begin, begin + int(events.dur[row])
-            self._rows.append(Evidence(events.source, int(events.ids[row]), name, *span, int(by[place])))
+        self._rows += [row_shown(self._work, events, int(rows[place]), int(by[place])) for place in longest(by)]
 
     def finding(self, check: str, key: str, total: bool = False) -> Iterator[Finding]:
         """The finding, if there is any such row, and they are more than single ones."""
@@ -128,7 +122,7 @@ def _after_waits(recording: Recording) -> Iterator[Finding]:
     found = _Violations(work)
     for events in work.each():
         spans = work.gathered.spans.of(events.source)
-        rows = np.flatnonzero(work.gathered.spans.named(_DEVICE_SYNC.search)[spans["name"]] & (spans["kind"] == _API))
+        rows = np.flatnonzero(work.gathered.spans.named(DEVICE_SYNC.search)[spans["name"]] & (spans["kind"] == _API))
         rows = rows[spans["dur"][rows] > 0]
         known = np.flatnonzero(events.call >= 0)
         if not len(rows) or not len(known) or len(events.places[1]) > 1:
@@ -332,7 +326,7 @@ def _call(source: str, spans: dict[str, Any], gathered: SummaryInput, row: int) 
 
 
 #: Rows that have less than this part of the total that their table states aren't all.
-_LISTED = 0.99
+NEARLY_ALL = 0.99
 
 #: A message of a profiler that tells of a failure: ncu's and nvprof's own words.
 _FAILED = re.compile(r"ERR_\w+|\bError\b|No (kernels|profile data|metrics) |LaunchFailed", re.A)
@@ -356,7 +350,7 @@ def _of_reading(recording: Recording) -> Iterator[Finding]:
     if lost:
         subject = {"message": "; ".join(lost[:SHOWN])}
         yield Finding(PREFIX + "records_dropped", "messages", len(lost), "count", None, "", subject)
-    if recording.stated is not None and recording.listed < _LISTED * recording.stated:
+    if recording.stated is not None and recording.listed < NEARLY_ALL * recording.stated:
         of = recording.stated, "the total that the table states"
         yield Finding(PREFIX + "table_incomplete", "time", recording.listed, "ns", *of)
     cut = [recording.report.issues[kind] for kind in ("cut", "elided") if kind in recording.report.issues]

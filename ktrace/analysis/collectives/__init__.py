@@ -20,12 +20,13 @@ from ktrace.analysis.collectives.found import Clocks, Found, Kind, Rank, align, 
 from ktrace.analysis.collectives.hang import Entered
 from ktrace.analysis.collectives.rows import COLUMNS as COLUMNS
 from ktrace.analysis.collectives.rows import UNKNOWN, CollectiveRows, factor_of
-from ktrace.analysis.work.device_work import Work, natural
+from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.durations import by_group, percentiles, spread, usage
 from ktrace.analysis.work.findings import Evidence, longest
 from ktrace.analysis.work.question import Answer, Labels, Question
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
+from ktrace.model.tracks import natural
 from ktrace.store import Spill
 from ktrace.store.joins import combined, distinct
 from ktrace.tables import brief

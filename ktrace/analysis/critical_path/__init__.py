@@ -37,13 +37,14 @@ from ktrace.analysis.critical_path.path import (
     slices,
     words,
 )
-from ktrace.analysis.work.device_work import Work, natural
+from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gaps import CAUSES, NOTES
 from ktrace.analysis.work.gather import kinds_in
 from ktrace.analysis.work.groups import OTHER
 from ktrace.analysis.work.question import Answer, Explanation, Labels
 from ktrace.model.arrays import Int64, Integers
 from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.tracks import natural
 from ktrace.store import Spill
 from ktrace.store.joins import distinct, sorted_by
 from ktrace.tables import Cell, Column, Table, percent

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from ktrace.analysis.memory.answer import MemoryAnswer, MemoryOwner, MemoryUse, StepMemory
 from ktrace.analysis.memory.stated import Snapshots, of_categories
-from ktrace.analysis.work.device_work import Work, natural
+from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.occurrences import Occurrences
 from ktrace.analysis.work.question import Answer, Explanation, Labels
 from ktrace.analysis.work.spans import KINDS, MODULE, Ranges, grouped, innermost
@@ -33,6 +33,7 @@ from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.masks import NameTest, present, words_in
+from ktrace.model.tracks import natural
 from ktrace.naming.frames import owner_of
 from ktrace.stages.select.wanted import step_of
 from ktrace.store import Spill

@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.memory.answer import MemoryOwner, MemoryUse
-from ktrace.analysis.work.device_work import natural
 from ktrace.analysis.work.question import Labels
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import words_in
+from ktrace.model.tracks import natural
 from ktrace.naming.frames import owner_of
 
 #: The columns of the model that say what is held, and where.

@@ -26,7 +26,7 @@ from ktrace.analysis.summary.statistics import (
     statistics,
 )
 from ktrace.analysis.summary.summary import Setting, Summary
-from ktrace.analysis.work.device_work import Work, natural
+from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, SummaryInput
 from ktrace.analysis.work.grids import GridTexts, KernelGrids
@@ -41,6 +41,7 @@ from ktrace.input.limits import limited
 from ktrace.model.arrays import Int32
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
+from ktrace.model.tracks import natural
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
 from ktrace.report import Report
 from ktrace.stages.select.coarsen import notes_of

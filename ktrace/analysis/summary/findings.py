@@ -26,7 +26,7 @@ from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
 from ktrace.analysis.work.gaps import ON_ITS_WAY, gaps_of
 from ktrace.analysis.work.grids import GridTexts
 from ktrace.analysis.work.groups import GRID, OF_GRID, OTHER, DeviceUse, Group
-from ktrace.analysis.work.question import Answer, Labels, kernel_of
+from ktrace.analysis.work.question import Answer, Labels, kernel_of, row_shown
 from ktrace.analysis.work.steadiness import Unsteady
 from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.stages.select.intervals import Intervals
@@ -424,7 +424,7 @@ class LongestRows:
         gaps = gaps_of(events)
         for gap in longest(np.where(mine[gaps.after], gaps.length, 0)):
             begin, end = int(gaps.begin[gap]), int(gaps.end[gap])
-            after = _row(work, events, int(gaps.after[gap]), end - begin)
+            after = row_shown(work, events, int(gaps.after[gap]), end - begin)
             self.gaps.append(after._replace(begin_ns=begin, end_ns=end))
         self.gaps = sorted(self.gaps, key=lambda row: -row.time_ns)[:SHOWN]
 
@@ -449,14 +449,7 @@ class LongestRows:
 
 def _rows(work: Work, events: Events, times: Int64) -> Iterable[Evidence]:
     """The rows of a source with the greatest of these times."""
-    return (_row(work, events, row, int(times[row])) for row in longest(times))
-
-
-def _row(work: Work, events: Events, row: int, time: int) -> Evidence:
-    """A row of a source, of which so much time counts."""
-    begin, id_ = int(events.ts[row]), int(events.ids[row]) if work.is_on_devices else None
-    name = kernel_of(work.shapes[events.shape[row]])
-    return Evidence(events.source, id_, name, begin, begin + int(events.dur[row]), time)
+    return (row_shown(work, events, row, int(times[row])) for row in longest(times))
 
 
 def _without_compute(events: Events) -> Iterator[tuple[str, Int64]]:

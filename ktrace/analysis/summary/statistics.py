@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ktrace.analysis.checks.examine import NEARLY_ALL
 from ktrace.analysis.work.gather import SELF_ON_DEVICE
 from ktrace.analysis.work.groups import Group
 from ktrace.model.batch import DEVICE_KINDS
@@ -79,13 +80,9 @@ def statistics(rows: Iterable[Row]) -> Statistics:
         return Statistics(others, bool(device), without=without)
     kept = list(_once(found))
     stated = _stated(totals, kept, bool(device))
-    if own and (not device or math.fsum(one.total for one in kept) < _NEARLY * (stated or 0)):
+    if own and (not device or math.fsum(one.total for one in kept) < NEARLY_ALL * (stated or 0)):
         return Statistics(own, True, stated=_stated(totals, own, True))
     return Statistics(kept, bool(device), len(found) - len(kept), without, stated)
-
-
-#: A table whose rows have less than this part of the total that it states doesn't list all.
-_NEARLY = 0.99
 
 
 def _without_totals(rows: list[Row]) -> tuple[dict[str, list[Row]], list[Row]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -349,12 +348,6 @@ class _Places(NamedTuple):
     def correlated(self, correlation: Int64, shape: Int32) -> Correlated:
         """Rows with these correlations and shapes."""
         return Correlated(correlation, self.process[shape], self.machine[shape], self.known[shape])
-
-
-def natural(text: str) -> list[tuple[int, int, str]]:
-    """A sort key that puts L2 before L10."""
-    parts = (part for part in re.split(r"([0-9]+)", text) if part)
-    return [(0, len(part.lstrip("0")), part.lstrip("0")) if part.isdigit() else (1, 0, part) for part in parts]
 
 
 def track_of_device(work: Work, source: str, device: int, track: str) -> dict[str, Any]:

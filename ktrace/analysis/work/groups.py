@@ -131,17 +131,14 @@ class Window(NamedTuple):
 
     `steps` is the number of steps, 0 of a recording without. `whole` has all of it but the `setup`.
     `before` and `after` are without work of the device. Before the first work the launching thread was in `setup` for
-    some time, longest in `setup_call`, and of the rest longest in `host`, for `host_time`; "" where that isn't known.
+    some time, and of the rest longest in `host`, for `host_time`; "" where that isn't known.
     """
 
-    source: str
-    device: int
     steps: int
     whole: int
     before: int
     after: int
     setup: int
-    setup_call: str
     host: str
     host_time: int
 

@@ -31,7 +31,7 @@ _QUEUED, _GRAPH_QUEUED = 50_000, 1_000_000
 
 #: Calls after which a stream waits for something, and calls that return when a device has done all.
 _STREAM_WAITS = re.compile(r"Stream_?Wait|WaitEvent|BatchMemOp|LaunchHostFunc|StreamAddCallback|EnqueueBarrier", re.I)
-_DEVICE_SYNC = re.compile(r"(Device|Ctx|Context)_?Synchronize", re.I)
+DEVICE_SYNC = re.compile(r"(Device|Ctx|Context)_?Synchronize", re.I)
 
 _GRAPH = re.compile(r"graph", re.I)
 _NEVER = np.iinfo(np.int64).min
@@ -186,7 +186,7 @@ def _unseen(pieces: _Pieces, work: Work, events: Events) -> Bools:
     order = launched[np.lexsort((events.ts[launched], pieces.stream[launched]))]
     first = order[group_start_mask((pieces.stream[order],))]
     spans = work.gathered.spans.of(events.source)
-    synced = work.gathered.spans.named(_DEVICE_SYNC.search)[spans["name"]] & (spans["dur"] >= 0)
+    synced = work.gathered.spans.named(DEVICE_SYNC.search)[spans["name"]] & (spans["dur"] >= 0)
     drained = (spans["ts"] + spans["dur"])[synced].min(initial=np.iinfo(np.int64).max)
     long = np.where(_of_graph(pieces, work, events)[first], _GRAPH_QUEUED, _QUEUED)
     begun = np.full(len(places), np.iinfo(np.int64).max)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ktrace.analysis.work.findings import Evidence
 from ktrace.analysis.work.groups import CLASSIFIED, OTHER, UNCLASSIFIED
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
@@ -24,7 +25,7 @@ from ktrace.tables import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ktrace.analysis.work.device_work import Work
+    from ktrace.analysis.work.device_work import Events, Work
 
 #: A combination of values, or a row of statistics: by column, None or absent if the source doesn't have a value.
 Shape = dict[str, Any]
@@ -88,6 +89,13 @@ class Labels:
 def kernel_of(row: Shape) -> str:
     """The short name of work; where the rows have none, its name."""
     return str(row.get("short_name") or row["name"])
+
+
+def row_shown(work: Work, events: Events, row: int, time: int) -> Evidence:
+    """A piece of work of a source as evidence, of which so much time counts; what the host did has no id."""
+    begin, id_ = int(events.ts[row]), int(events.ids[row]) if work.is_on_devices else None
+    name = kernel_of(work.shapes[events.shape[row]])
+    return Evidence(events.source, id_, name, begin, begin + int(events.dur[row]), time)
 
 
 def _unclassified(row: Shape) -> str:

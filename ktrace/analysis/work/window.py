@@ -10,7 +10,7 @@ One-time set-up, such as a context or a module that is loaded, is no work of the
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.gaps import SETUP_CALL, divided
 from ktrace.analysis.work.groups import Window
 from ktrace.analysis.work.spans import generic
-from ktrace.model.arrays import Int64
+from ktrace.store.joins import group_start_mask
 
 
 def windows_of(events: Events) -> list[Window]:
@@ -27,21 +27,16 @@ def windows_of(events: Events) -> list[Window]:
 
 
 def _windows(work: Work, events: Events) -> list[Window]:
-    bounds, steps = _bounds(work, events)
-    place, places = events.places
+    (begins, ends), steps = _bounds(work, events)
+    order = events.by_device
+    firsts = np.flatnonzero(group_start_mask((events.places[0][order],)))
     found = []
-    for number, device in enumerate(places.tolist()):
-        rows = np.flatnonzero(place == number)
-        first, last = int(events.ts[rows].min()), int((events.ts + events.dur)[rows].max())
-        begin, end = min(bounds[0], first), max(bounds[1], last)
-        setup, call, host, host_time = _host_until(work, events, rows, begin, first)
-        before = first - begin - setup
-        found.append(
-            Window(
-                *(events.source, device, steps, end - begin - setup, before, end - last),
-                *(setup, call, host, host_time),
-            )
-        )
+    for at, span in zip(firsts.tolist(), events.spans.tolist(), strict=True):
+        first = int(events.ts[order[at]])
+        begin, last = min(begins, first), first + span
+        setup, host, host_time = _host_until(work, events, int(order[at]), begin)
+        end = max(ends, last)
+        found.append(Window(steps, end - begin - setup, first - begin - setup, end - last, setup, host, host_time))
     return found
 
 
@@ -50,29 +45,23 @@ def _bounds(work: Work, events: Events) -> tuple[tuple[int, int], int]:
     marks, names = work.gathered.marks.of(events.source), work.gathered.steps
     stepping = np.array([*(name is not None for name in names), False], np.bool_)
     rows = np.flatnonzero(stepping[marks["meaning"]] & (marks["dur"] > 0))
-    if len(rows):
-        ts = marks["ts"][rows]
-        return (int(ts.min()), int((ts + marks["dur"][rows]).max())), len(
-            {names[one] for one in marks["meaning"][rows].tolist()}
-        )
-    return work.gathered.spans_of[events.source], 0
+    if not len(rows):
+        return work.gathered.spans_of[events.source], 0
+    ts, steps = marks["ts"][rows], {names[one] for one in marks["meaning"][rows].tolist()}
+    return (int(ts.min()), int((ts + marks["dur"][rows]).max())), len(steps)
 
 
-def _host_until(work: Work, events: Events, rows: Int64, begin: int, first: int) -> tuple[int, str, str, int]:
-    """What the launching thread did before the first work: set-up in ns and its heaviest call, the rest's heaviest."""
-    launched = rows[(events.call[rows] >= 0) & (events.ts[rows] <= first)]
-    if not len(launched) or first <= begin:
-        return 0, "", "", 0
+def _host_until(work: Work, events: Events, row: int, begin: int) -> tuple[int, str, int]:
+    """What the launching thread did from then on until a piece of work began: set-up in ns, and the rest's heaviest."""
+    call, first = int(events.call[row]), int(events.ts[row])
+    if call < 0 or first <= begin:
+        return 0, "", 0
     spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
-    thread = events.calls["thread"][events.call[launched[:1]]]
-    _, span, time = divided(spans, thread, np.array([begin]), np.array([first]))
-    times: dict[str, int] = {}
+    _, span, time = divided(spans, events.calls["thread"][[call]], np.array([begin]), np.array([first]))
+    times: Counter[str] = Counter()
     for one, spent in zip(span.tolist(), time.tolist(), strict=True):
         if one >= 0:
-            name = generic(names[spans["name"][one]])
-            times[name] = times.get(name, 0) + spent
-    setup = {name: spent for name, spent in times.items() if SETUP_CALL.search(name)}
-    rest: dict[str, Any] = {name: spent for name, spent in times.items() if name not in setup}
-    heaviest = max(rest, key=rest.__getitem__, default="")
-    call = max(setup, key=setup.__getitem__, default="")
-    return sum(setup.values()), call, heaviest, rest.get(heaviest, 0)
+            times[generic(names[spans["name"][one]])] += spent
+    setup = sum(times.pop(name) for name in [*times] if SETUP_CALL.search(name))
+    host = max(times, key=times.__getitem__, default="")
+    return setup, host, times[host]

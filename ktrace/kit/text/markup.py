@@ -21,7 +21,6 @@ _MOST_LINES = 64
 _TAG = re.compile(r"<[^<>]*>")
 _CELL = re.compile(r"<t([hd])\b[^<>]*>(.*?)(?:</t\1>|(?=<t[hd]\b)|(?=</tr>)|$)", re.IGNORECASE | re.DOTALL)
 _AMPERSAND = re.compile(r"(?<!\\)&")
-_COMMAND = re.compile(r"\\(?:hline|toprule|midrule|bottomrule|endhead|endfirsthead)\b|\\(?:begin|end)\{[^{}]*\}.*")
 _STYLE = re.compile(r"^\s*(?:<[^<>|]*>|[\w-]+=\"[^\"|]*\"(?:\s+[\w-]+=\"[^\"|]*\")*\s*\|)")
 _LINE = re.compile(r"\{\||\|\}|\|-|\|\+|\[cols=.*|\|={3,}|\\(?:hline|toprule|midrule|bottomrule|end\w*\b|begin\b).*")
 
