@@ -256,5 +256,4 @@ def check_of(one: Finding) -> Check:
 
 def sentence(one: Finding) -> str:
     """A failed check in words, with what to do about it."""
-    check = check_of(one)
-    return f"{check.says(one)}. {one.remedy or check.remedy}"
+    return f"{check_of(one).says(one)}. {one.remedy}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.checks import CHECKS, PREFIX
+from ktrace.analysis.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
 from ktrace.analysis.work.gaps import gaps_of
@@ -52,6 +53,7 @@ def examine(recording: Recording) -> list[Finding]:
         found += _of_work(recording)
     found += _launches_lost(recording)
     order = list(CHECKS)
+    found = [replace(one, remedy=one.remedy or check_of(one).remedy) for one in found]
     return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from ktrace.analysis.checks import check_of, is_check
 from ktrace.analysis.work.findings import Finding
 from ktrace.analysis.work.gaps import NO_SPAN
 
@@ -49,9 +48,7 @@ _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, 
 
 
 def remedy(one: Finding) -> str:
-    """What to do about a finding that is worth a look, or about a check that failed."""
-    if is_check(one):
-        return check_of(one).remedy
+    """What to do about a finding that is worth a look."""
     if not one.look:
         return ""
     if one.code in ("idle.host_late", "outside"):

@@ -140,6 +140,7 @@ def test_a_planted_fault_is_said_and_its_claims_are_not(check: str, tmp_path: Pa
         assert check in failed(summary), (check, seed, failed(summary))
         (found,) = (one for one in summary.checks if one.code == f"check.{check}")
         assert sentence(found) in summary.verdict, "it is said first"
+        assert found.document()["remedy"] == check_of(found).remedy
         taken = check_of(found).takes
         assert not [one.code for one in summary.findings if taken and one.code.startswith(taken)]
 
