@@ -47,7 +47,19 @@ MODULES = (
     # JAX, TensorFlow, Triton.
     *("xplane", "xprof_json", "proton"),
     # NVIDIA.
-    *("nsys", "nsys_stats", "nsys_tables", "ncu", "ncu_rep", "nvprof", "nvvp", "pyprof", "dlprof_db", "tensorrt"),
+    *(
+        "nsys",
+        "nsys_stats",
+        "nsys_tables",
+        "ncu",
+        "ncu_rep",
+        "iket",
+        "nvprof",
+        "nvvp",
+        "pyprof",
+        "dlprof_db",
+        "tensorrt",
+    ),
     # AMD.
     *(
         "rocprofv3",

@@ -30,6 +30,7 @@ ANSWERS = (
     "launches",
     "queues",
     "requests",
+    "inside",
     "overview",
     "checks",
 )

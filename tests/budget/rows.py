@@ -39,6 +39,7 @@ LEFT_OUT = {
         "a program prints some dozen rows of it, and rows are made one by one",
     ),
     **dict.fromkeys(("onednn", "tinygrad"), "a line is a row, read as those of other declared texts"),
+    "iket": "a launch has the ranges of all its warps; it is decoded whole up to a limit",
     "triton-server": "a request has a few time stamps in lists of their own; it is decoded whole up to a limit",
     "chakra": "a node is a message of protobuf; its own tests measure none",
     "ascend-communication": "its rows are members of one object, which is decoded whole up to a limit",

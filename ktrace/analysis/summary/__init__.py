@@ -32,6 +32,7 @@ QUESTIONS: dict[str, str] = {
     "critical-path": "ktrace.analysis.critical_path",
     "memory": "ktrace.analysis.memory",
     "request": "ktrace.analysis.requests",
+    "inside": "ktrace.analysis.inside",
     **dict.fromkeys(("queue", "wait"), "ktrace.analysis.queues"),
     **dict.fromkeys(("launch", "limits", "duration", "copy", "sequence"), "ktrace.analysis.launches"),
     **dict.fromkeys(("phase", "batch"), "ktrace.analysis.phases"),
@@ -57,6 +58,7 @@ RECORDING = {
     "collective": "Collectives: NCCL/RCCL kernels, or record_param_comms of torch.profiler with their sizes.",
     "roofline": "The roofline needs shapes of operators, torch.profiler with record_shapes=True, or metrics of ncu.",
     "request": "Requests: vLLM and SGLang send spans by OpenTelemetry (vllm serve --otlp-traces-endpoint URL).",
+    "inside": "The inside of kernels: run-iket of CUTLASS, for kernels with marks of cute.experimental.iket.",
     "launch": "Launches: nsys --trace=cuda, torch.profiler and ncu record grids and blocks.",
     "limits": "Limits of kernels: ncu --set detailed (speed of light, occupancy, rules).",
     "memory": (
