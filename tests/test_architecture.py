@@ -31,6 +31,7 @@ ANSWERS = (
     "queues",
     "requests",
     "inside",
+    "energy",
     "overview",
     "checks",
 )

@@ -187,7 +187,7 @@ class Requests:
         """The answer, if there are spans of requests."""
         if not self._requests:
             return {}
-        offsets = _offsets(work, [one.source for one in self._requests])
+        offsets = work.unix_offsets({one.source for one in self._requests})
         busy = _busy(work, offsets)
         requests = [_with_busy(one, busy, offsets.get(one.source, 0)) for one in self._requests]
         if busy and not any(one.busy_prefill or one.busy_decode for one in requests):
@@ -196,18 +196,6 @@ class Requests:
             [] if busy else ["Name a trace with kernels beside it to see what devices did in the times of requests."]
         )
         return {NAME: RequestsAnswer(requests, notes)}
-
-
-def _offsets(work: Work, sources: list[str]) -> dict[str, int]:
-    """Unix time minus the time of each source; empty, for one clock, unless all sources state theirs."""
-    found = {source: _offset(work, source) for source in {*sources, *work.rows.sources}}
-    known = {source: offset for source, offset in found.items() if offset is not None}
-    return known if len(known) == len(found) else {}
-
-
-def _offset(work: Work, source: str) -> int | None:
-    clocks = (one for one in work.gathered.catalog.of("clock") if one.key.get("source") == source)
-    return next((one.unix_offset for one in clocks if one.unix_offset is not None), None)
 
 
 def _busy(work: Work, offsets: dict[str, int]) -> list[Intervals]:

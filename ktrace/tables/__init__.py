@@ -41,7 +41,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Column:
-    """The heading of a column and the unit of its figures: ns, %, count, B, B/s, x (a factor); "" is text.
+    """The heading of a column and the unit of its figures: ns, %, count, B, B/s, J, W, x (a factor); "" is text.
 
     Figures in "exact" have no unit: whole numbers are shown digit by digit.
 
@@ -57,7 +57,14 @@ class Column:
     @property
     def key(self) -> str:
         """The column's name for programs: `time_ns`, `share_percent`, `count`, `operation`."""
-        suffix = {"ns": "_ns", "%": "_percent", "B": "_bytes", "B/s": "_bytes_per_s"}.get(self.unit, "")
+        suffix = {
+            "ns": "_ns",
+            "%": "_percent",
+            "B": "_bytes",
+            "B/s": "_bytes_per_s",
+            "J": "_joules",
+            "W": "_watts",
+        }.get(self.unit, "")
         return self.name.replace(" ", "_") + suffix
 
 
@@ -229,6 +236,14 @@ def _short(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) >= 0.1 or not value else f"{value:.3g}"
 
 
+def _scaled(value: float, unit: str) -> str:
+    """A figure with a prefix: 1.234 kJ, 56.789 J, 12.345 mJ, 7.000 uJ."""
+    for factor, prefix in ((1e3, "k"), (1, ""), (1e-3, "m")):
+        if abs(value) >= factor:
+            return f"{value / factor:,.3f} {prefix}{unit}"
+    return f"{value * 1e6:,.3f} u{unit}" if value else f"0 {unit}"
+
+
 _WRITTEN: dict[str, Callable[[float], str]] = {
     "": lambda value: str(value) if isinstance(value, int) else f"{value:.4g}",
     "ns": duration,
@@ -238,6 +253,8 @@ _WRITTEN: dict[str, Callable[[float], str]] = {
     "count": _count,
     "cycle": _count,
     "x": lambda value: f"{value:,.2f}x",
+    "J": lambda value: _scaled(value, "J"),
+    "W": lambda value: f"{value:,.1f} W",
     "exact": lambda value: str(value) if isinstance(value, int) else _short(value),
 }
 

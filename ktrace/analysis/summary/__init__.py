@@ -33,6 +33,7 @@ QUESTIONS: dict[str, str] = {
     "memory": "ktrace.analysis.memory",
     "request": "ktrace.analysis.requests",
     "inside": "ktrace.analysis.inside",
+    "energy": "ktrace.analysis.energy",
     **dict.fromkeys(("queue", "wait"), "ktrace.analysis.queues"),
     **dict.fromkeys(("launch", "limits", "duration", "copy", "sequence"), "ktrace.analysis.launches"),
     **dict.fromkeys(("phase", "batch"), "ktrace.analysis.phases"),
@@ -59,6 +60,7 @@ RECORDING = {
     "roofline": "The roofline needs shapes of operators, torch.profiler with record_shapes=True, or metrics of ncu.",
     "request": "Requests: vLLM and SGLang send spans by OpenTelemetry (vllm serve --otlp-traces-endpoint URL).",
     "inside": "The inside of kernels: run-iket of CUTLASS, for kernels with marks of cute.experimental.iket.",
+    "energy": "Energy: a log of power beside a trace: nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv.",
     "launch": "Launches: nsys --trace=cuda, torch.profiler and ncu record grids and blocks.",
     "limits": "Limits of kernels: ncu --set detailed (speed of light, occupancy, rules).",
     "memory": (
