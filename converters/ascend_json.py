@@ -15,12 +15,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
@@ -94,12 +95,11 @@ _DEVICE_LAYER = re.compile(r"NPU ([0-9]{1,9})")
 _MOST = 1 << 12
 
 
-@dataclass
-class Layers:
+class Layers(msgspec.Struct):
     """pid -> name, pid -> device for the layer of the hardware, and whether the calls that launch tasks are there."""
 
-    names: dict[int, str] = field(default_factory=dict)
-    labels: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = msgspec.field(default_factory=dict)
+    labels: dict[int, str] = msgspec.field(default_factory=dict)
     has_launches: bool = False
 
     @property
@@ -213,8 +213,7 @@ _SINCE_1970 = 10**18
 _NO_CALL = pa.array([-1, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF >> 1], pa.int64())
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(msgspec.Struct, frozen=True):
     """Makes rows of events, in any process."""
 
     dialect: Dialect

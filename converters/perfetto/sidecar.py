@@ -28,10 +28,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from ktrace.kit import timelines
@@ -101,15 +101,14 @@ def argument_name(key: str, reserved: Set[str]) -> str:
     return f"args.{key}" if key.startswith("x_") else timelines.argument_name(key, reserved)
 
 
-@dataclass
-class Sidecar:
+class Sidecar(msgspec.Struct):
     """The contents of the sidecar packets so far. The keys of `tracks` and `queues` are texts in JSON."""
 
     version: str = VERSION
     origin_ns: int = 0
-    tracks: dict[int, dict[str, Any]] = field(default_factory=dict)
-    queues: dict[int, dict[str, Any]] = field(default_factory=dict)
-    catalog: list[dict[str, Any]] = field(default_factory=list)
+    tracks: dict[int, dict[str, Any]] = msgspec.field(default_factory=dict)
+    queues: dict[int, dict[str, Any]] = msgspec.field(default_factory=dict)
+    catalog: list[dict[str, Any]] = msgspec.field(default_factory=list)
     ended: bool = False
 
     def add(self, text: str) -> Batch | None:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import PurePath
+
+import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, InputError
@@ -66,8 +67,7 @@ _MOST_LEVELS = 4
 _NOT_OURS = "not a file of Ascend's profiler"
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(msgspec.Struct, frozen=True):
     """What is read of a folder, a database, a timeline or tables, and the other files of the same run."""
 
     what: str

@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Protocol
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -116,8 +116,7 @@ class EventRows(Protocol):
         """The column; all null if no row has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """Some rows of one record, as columns.
 
     `columns` has a subset of the record's columns; an absent column is null in all rows. A text column

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from ktrace.model.batch import NAMED_ENTITIES, TRACK_COLUMNS, Batch, arrow_schema
@@ -15,8 +15,7 @@ from ktrace.model.row_builder import to_rows
 Key = tuple[Any, ...]
 
 
-@dataclass
-class Entry:
+class Entry(msgspec.Struct):
     """All facts about one entity. `key` maps the track columns that identify it to their values."""
 
     entity: str
@@ -25,8 +24,8 @@ class Entry:
     parent: int | None = None
     name: str | None = None
     order: int | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-    extra: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def unix_offset(self) -> int | None:

@@ -12,8 +12,8 @@ The text of a value is made once per distinct value where a column has few of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,8 +28,7 @@ FEW_ROWS = 128
 _SAMPLE, _FEW = 512, 64
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(msgspec.Struct, frozen=True):
     """A column as a part of rows: the JSON text of its value between two texts, empty where the value is null.
 
     Binary values are JSON text already, as in the columns `args.<key>`; `as_text` turns a column of texts into binary.
@@ -125,8 +124,7 @@ class _RowPlaces:
         return column.slice(self._first, self._count) if self._index is None else column.take(self._index)
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(msgspec.Struct, frozen=True):
     """Cells, written as far as possible before rows are chosen.
 
     `mask` is the index of the column's mask among the masks of columns with nulls. `constant` is the text of all rows

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from ktrace.model.batch import TRACK_COLUMNS
 from ktrace.model.catalog import Catalog, Entry
@@ -45,8 +47,7 @@ class Track(NamedTuple):
         return self.device is not None or self.stream is not None
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """Name and place of a process or track. `labels` are rank and host of a process, if there are several.
 
     `name` is unique among processes. `without_pid` is the name of a process for viewers that show its id as well, and
@@ -68,8 +69,7 @@ class Shown:
         return f"{rest[:-1]}: {self.plain}" if self.plain and rest != name else name
 
 
-@dataclass
-class Node:
+class Node(msgspec.Struct):
     """A process, thread, device, stream or text track as a timeline draws it, with the nodes below it.
 
     `kind` is process, thread, device, stream or track. `number` is the index in `Timeline.tracks` of the
@@ -80,7 +80,7 @@ class Node:
     key: Process | Track
     shown: Shown
     number: int | None = None
-    children: list[Node] = field(default_factory=list)
+    children: list[Node] = msgspec.field(default_factory=list)
 
     def walk(self) -> Iterator[Node]:
         """Yields the node and all below it, in the order in which they are drawn."""

@@ -18,12 +18,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib import resources
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from ktrace.errors import InputError
 from ktrace.naming.demangling import demangled
@@ -143,8 +144,7 @@ def _better(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     return other if min(map(len, other), default=0) > min(map(len, one), default=0) else one
 
 
-@dataclass(frozen=True)
-class TaxonomyRule:
+class TaxonomyRule(msgspec.Struct, frozen=True):
     """Conditions, all of which must be true, and the values that the columns then have; a value may be None.
 
     `whole` says that a rule which sets more than the precision is searched in the parameters of functions, too.

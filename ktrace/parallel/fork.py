@@ -19,10 +19,10 @@ import struct
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from ktrace.errors import KtraceError
@@ -36,8 +36,7 @@ _NUMBER = struct.Struct("<i")
 _SIZE = struct.Struct("<q")
 
 
-@dataclass
-class Result:
+class Result(msgspec.Struct):
     """The result of a task: its batches, and `value`, which the work returned."""
 
     value: Any
@@ -81,11 +80,10 @@ def portable(error: BaseException) -> BaseException:
     return error
 
 
-@dataclass
-class _Child:
+class _Child(msgspec.Struct):
     pid: int
     results: int
-    buffer: bytearray = field(default_factory=bytearray)
+    buffer: bytearray = msgspec.field(default_factory=bytearray)
 
 
 class Workers:

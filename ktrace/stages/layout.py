@@ -15,9 +15,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
+
+import msgspec
 
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json, load_object
@@ -86,13 +87,12 @@ def layout(batches: Iterable[Batch], report: Report) -> Iterator[Batch]:
     yield from plan.finish()
 
 
-@dataclass
-class _Slice:
+class _Slice(msgspec.Struct):
     """A row that is drawn, with the rows that become its arguments and the slices in it."""
 
     head: Row
-    measures: list[Row] = field(default_factory=list)
-    children: list[_Slice] = field(default_factory=list)
+    measures: list[Row] = msgspec.field(default_factory=list)
+    children: list[_Slice] = msgspec.field(default_factory=list)
     width: int = 0
 
     @property

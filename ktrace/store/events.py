@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -181,12 +181,11 @@ def _plain(name: str, column: pa.Array) -> pa.Array:
     return json_cells(column).cast(pa.binary()) if name.startswith("args.") else decoded(column).cast(pa.string())
 
 
-@dataclass
-class Tally:
+class Tally(msgspec.Struct):
     """How many rows had one kind of issue, and the ids of the first few."""
 
     rows: int = 0
-    first: list[int] = field(default_factory=list)
+    first: list[int] = msgspec.field(default_factory=list)
 
     def add(self, ids: Iterable[int]) -> None:
         """Counts the rows with these ids."""

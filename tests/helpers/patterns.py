@@ -14,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeGuard
 
+import msgspec
+
 ROOT = Path(__file__).parent.parent.parent
 _COMPILED = ("match", "fullmatch", "search")
 _FUNCTIONS = {
@@ -250,4 +252,6 @@ def _parts(value: Any) -> list[Any]:
         return [*cells, *(value.__defaults__ or ())]
     if is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, one.name, None) for one in fields(value)]
+    if isinstance(value, msgspec.Struct):
+        return [getattr(value, name) for name in value.__struct_fields__]
     return []

@@ -11,10 +11,11 @@ device that is busy half of the time looks so.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from ktrace.model.arrays import Bools, Int64, Integers
 from ktrace.model.batch import DEVICE_KINDS
@@ -47,8 +48,7 @@ BUSY, _COPY = "busy", "copy"
 _NEVER, LONGEST_GAP = -(1 << 62), 1 << 61
 
 
-@dataclass(frozen=True)
-class Pieces:
+class Pieces(msgspec.Struct, frozen=True):
     """Pieces of time on tracks. All arrays are int64 and have the same length.
 
     `gap` is how long the track was idle before, below 1 where the piece continues the one before, and `origin` the
@@ -72,7 +72,7 @@ class Pieces:
     def of(self, track: int) -> Pieces:
         """Those of a track."""
         mine = self.track == track
-        return Pieces(*(getattr(self, one.name)[mine] for one in fields(self)))
+        return Pieces(*(getattr(self, name)[mine] for name in self.__struct_fields__))
 
     def joined(self, cut: Bools) -> Pieces:
         """These ordered pieces, joined to the one before where there is no cut; the first one has a cut."""
@@ -98,7 +98,7 @@ def _joined(parts: list[Pieces]) -> Pieces:
     """All pieces in the order of tracks and time."""
     width = max(part.work.shape[1] for part in parts)
     parts = [replace(part, work=np.pad(part.work, ((0, 0), (0, width - part.work.shape[1])))) for part in parts]
-    columns = [np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Pieces)]
+    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in Pieces.__struct_fields__]
     order = np.lexsort((columns[1], columns[0]))
     return Pieces(*(column[order] for column in columns))
 

@@ -13,9 +13,10 @@ the trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from ktrace.model.arrays import Int64
 from ktrace.model.tracks import natural
@@ -40,8 +41,7 @@ _BEGIN, _END = (f.TRACK_EVENT_TYPE[name] for name in ("TYPE_SLICE_BEGIN", "TYPE_
 _TYPE, _TRACK = int_tag(f.TRACK_EVENT["type"]), int_tag(f.TRACK_EVENT["track_uuid"])
 
 
-@dataclass(frozen=True)
-class _Thread:
+class _Thread(msgspec.Struct, frozen=True):
     """A stream: its process and thread ids, the uuid of its track, and its name without the id."""
 
     pid: int

@@ -11,9 +11,9 @@ render stage -> render stage  event_wait_ids of the second
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -179,8 +179,7 @@ class BitSet:
         return found & inside
 
 
-@dataclass(frozen=True)
-class HostArrows:
+class HostArrows(msgspec.Struct, frozen=True):
     """Arrows of some rows, by row: numbers of flows, and ids of the stages that they start and that they wait for."""
 
     count: int

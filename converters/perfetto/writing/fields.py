@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -51,8 +51,7 @@ class Field(Protocol):
         """Describes the field to compiled code."""
 
 
-@dataclass
-class ConstantField:
+class ConstantField(msgspec.Struct):
     """The same bytes in each row."""
 
     data: bytes
@@ -68,8 +67,7 @@ class ConstantField:
         return _CONSTANT, self.data, b"", None, None, None, _array(self.valid, "?"), []
 
 
-@dataclass
-class VarintField:
+class VarintField(msgspec.Struct):
     """A varint after its tag."""
 
     tag: bytes

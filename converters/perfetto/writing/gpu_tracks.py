@@ -8,10 +8,12 @@ GPU 0 "NVIDIA H100 #0"          GpuInfo; a device of a source, or of several tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from typing import Any
+
+import msgspec
 
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.tracks import Process, Track, device_word, host_of, rank_of, without_number
@@ -32,8 +34,7 @@ _APIS = {
 _MAKERS = ((("nvidia", "tesla", "geforce"), "cuda"), (("amd", "radeon", "instinct"), "hip"), (("apple",), "metal"))
 
 
-@dataclass
-class Gpu:
+class Gpu(msgspec.Struct):
     """A physical device.
 
     A viewer shows it as a process: `uuid` is that of its track, `tids` are taken by threads of its own.
@@ -42,12 +43,12 @@ class Gpu:
     number: int
     name: str | None
     ordinal: int | None
-    facts: dict[str, Any] = field(default_factory=dict)
-    processes: dict[Process, None] = field(default_factory=dict)
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
+    processes: dict[Process, None] = msgspec.field(default_factory=dict)
     label: str = ""
     pid: int = 0
     uuid: int = 0
-    tids: list[int] = field(default_factory=list)
+    tids: list[int] = msgspec.field(default_factory=list)
     is_parent: bool = False  # tracks are below its process
 
     @property
@@ -112,12 +113,11 @@ class Queue:
         )
 
 
-@dataclass(frozen=True)
-class IdCounters:
+class IdCounters(msgspec.Struct, frozen=True):
     """Counters of ids that are unique in the trace, across machines."""
 
-    contexts: Iterator[int] = field(default_factory=lambda: count(1))
-    specifications: Iterator[int] = field(default_factory=lambda: count(1))
+    contexts: Iterator[int] = msgspec.field(default_factory=lambda: count(1))
+    specifications: Iterator[int] = msgspec.field(default_factory=lambda: count(1))
 
 
 class Gpus:

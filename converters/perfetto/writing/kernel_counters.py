@@ -10,8 +10,7 @@ derived: never while a kernel runs, since it would be one of that kernel's value
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -203,8 +202,7 @@ def _spec(number: int, name: str, unit: str | None, description: str) -> bytes:
     )
 
 
-@dataclass(frozen=True)
-class KernelMetrics:
+class KernelMetrics(msgspec.Struct, frozen=True):
     """`rows` tells which rows are metrics; `kernel` has the row of the kernel of each, -1 for other rows."""
 
     rows: Bools

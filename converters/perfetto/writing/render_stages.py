@@ -9,8 +9,8 @@ Decides which arguments of launches are interned with the kernel: those with few
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -142,8 +142,7 @@ _SIZES = {
 _RENAMED = {column: name for name, column in STAGE_COLUMNS.items()}
 
 
-@dataclass(frozen=True)
-class StageRows:
+class StageRows(msgspec.Struct, frozen=True):
     """Rows of a batch that become render stages.
 
     `dur` is never null; `waits` has the fields of their arrows, `measured` the arguments from metrics of their launch.

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -151,8 +151,7 @@ def _drawn(steps: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     return [(one[0][0], one[-1][1], f"{one[0][2]} to {one[-1][2]}") for one in groups]
 
 
-@dataclass(frozen=True)
-class RootTrack:
+class RootTrack(msgspec.Struct, frozen=True):
     """A track at the root: its name, its slices as columns, and the counter below it, which begins with each slice."""
 
     name: str

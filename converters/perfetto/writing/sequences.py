@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Several
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ktrace.model.arrays import Int64
@@ -114,8 +114,7 @@ class Packets:
         return MessageField(_PACKET, b"", fields)
 
 
-@dataclass
-class TraceOutput:
+class TraceOutput(msgspec.Struct):
     """The output of all machines.
 
     `origin` is subtracted from all times, and `machine` is the machine of the sidecar's packets.
@@ -128,7 +127,7 @@ class TraceOutput:
     tracks: Descriptors
     machine: int
     #: How many tracks and counters the sidecar has described so far.
-    _described: list[int] = field(default_factory=lambda: [0, 0])
+    _described: list[int] = msgspec.field(default_factory=lambda: [0, 0])
 
     def write(self, data: bytes) -> None:
         """Writes packets."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -67,8 +67,7 @@ _IMPLIED_KINDS = {category: _KINDS[kind] for category, kind in CATEGORY_KINDS.it
 _OTHER = 100
 
 
-@dataclass(frozen=True)
-class HostRows:
+class HostRows(msgspec.Struct, frozen=True):
     """Rows of a batch that become TrackEvents: the fields of type and track of each, its arrows, and its source."""
 
     batch: Batch

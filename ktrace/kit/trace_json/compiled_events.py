@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from ktrace.kit.columnar.dictionaries import constant
 from ktrace.model.arrays import Int32, Int64
@@ -49,13 +49,12 @@ _LIST = "traceEvents"
 _RAW = "raw"
 
 
-@dataclass
-class Shape:
+class Shape(msgspec.Struct):
     """The keys of events with one tag, each with the kind of its values. `loose`: its args aren't for compiled code."""
 
     tag: tuple[str, str]
-    members: dict[str, str] = field(default_factory=lambda: {"name": "str", "ts": _RAW, "dur": _RAW})
-    args: dict[str, str] = field(default_factory=dict)
+    members: dict[str, str] = msgspec.field(default_factory=lambda: {"name": "str", "ts": _RAW, "dur": _RAW})
+    args: dict[str, str] = msgspec.field(default_factory=dict)
     loose: bool = False
 
     def learn(self, event: dict[str, Raw]) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -307,8 +307,7 @@ class Document:
 LEAST = 32 << 20
 
 
-@dataclass(frozen=True)
-class RangeResult:
+class RangeResult(msgspec.Struct, frozen=True):
     """The result of a range: where it began and ended, whether that is the list's end, its report."""
 
     start: int

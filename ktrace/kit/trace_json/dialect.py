@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 #: How an argument becomes a column: a whole number, a number, a text, [x, y, z] as three columns, the direction of a
 #: copy, the ordinal of a device (-1: none), a whole number that may be a text.
@@ -26,24 +27,21 @@ Place = Literal["host", "device"]
 EDGE = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class Into:
+class Into(msgspec.Struct, frozen=True):
     """The column for an argument, and the conversion. Values that the column can't represent exactly stay in `args`."""
 
     column: str
     how: How = "int"
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """The counter for an argument of an event: its name, its unit."""
 
     name: str
     unit: str | None = None
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """How events of a category become rows.
 
     `columns` maps keys of `args` to columns of the model. `kinds` maps names to kinds other than `kind`, `named` does
@@ -55,15 +53,15 @@ class Rule:
 
     kind: str
     place: Place = "host"
-    columns: Mapping[str, Into] = field(default_factory=dict)
-    kinds: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Into] = msgspec.field(default_factory=dict)
+    kinds: Mapping[str, str] = msgspec.field(default_factory=dict)
     named: tuple[tuple[re.Pattern[str], str], ...] = ()
-    series: Mapping[str, Series] = field(default_factory=dict)
+    series: Mapping[str, Series] = msgspec.field(default_factory=dict)
     metrics: bool = False
     waits: str | None = None
     records: frozenset[str] = frozenset()
     track: str | None = None
-    processes: Mapping[int, Rule] = field(default_factory=dict)
+    processes: Mapping[int, Rule] = msgspec.field(default_factory=dict)
 
     def kind_of(self, name: str) -> str:
         """The kind of a slice with that name."""
@@ -73,8 +71,7 @@ class Rule:
         return self.kinds.get(name, self.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(msgspec.Struct, frozen=True):
     """Arguments that identify slices of a kind: they have all `keys`, and the first one's text matches `value`."""
 
     keys: tuple[str, ...]
@@ -82,8 +79,7 @@ class Sign:
     value: re.Pattern[str] | None = None
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(msgspec.Struct, frozen=True):
     """How a program uses the Trace Event Format.
 
     `cats` are rules by the category of a slice, `patterns` those for categories with several spellings, `signs` those
@@ -96,13 +92,13 @@ class Dialect:
     """
 
     cats: Mapping[str, Rule]
-    names: Mapping[str, Rule] = field(default_factory=dict)
+    names: Mapping[str, Rule] = msgspec.field(default_factory=dict)
     patterns: tuple[tuple[re.Pattern[str], Rule], ...] = ()
     signs: tuple[Sign, ...] = ()
     calls: re.Pattern[str] | None = None
-    processes: Mapping[int, Rule] = field(default_factory=dict)
-    other: Rule = field(default_factory=lambda: Rule("range"))
-    flows: Mapping[str, str | None] = field(default_factory=dict)
+    processes: Mapping[int, Rule] = msgspec.field(default_factory=dict)
+    other: Rule = msgspec.field(default_factory=lambda: Rule("range"))
+    flows: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     device_pid: re.Pattern[str] | None = None
     stream_name: re.Pattern[str] | None = None
     origin: int = 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,8 +38,7 @@ _NOTHING = ("null", "18446744073709551615")
 LIMIT = 1 << 62
 
 
-@dataclass
-class Draft:
+class Draft(msgspec.Struct):
     """Some events on their way to rows: `left` has the members and arguments that aren't in `columns` yet."""
 
     at: Int64
@@ -114,8 +113,7 @@ class Draft:
         return Batch(record, pa.RecordBatch.from_pydict(columns))
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """What handlers of events share: the dialect, the label of the source, the report."""
 
     dialect: Dialect

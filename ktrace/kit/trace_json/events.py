@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -30,8 +30,7 @@ MEMBERS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "bp", "s")
 TEXTS = frozenset({"ph", "cat", "name", "bp", "s"})
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(msgspec.Struct, frozen=True):
     """Some events of a document, in the order of the document, as Arrow arrays of one length.
 
     `at` is where each event begins in the document, in bytes, and the id of its first row: further ones (links,
@@ -69,8 +68,7 @@ class Events:
         return Events(self.at[rows], {name: column for name, column in taken.items() if column.null_count < len(rows)})
 
 
-@dataclass(frozen=True, slots=True)
-class Moves:
+class Moves(msgspec.Struct, frozen=True):
     """Where the bytes of a JSON list of events are in the document.
 
     Byte 0, a bracket, stands before byte `byte`. Of a text that was repaired, those from `offsets[n]` on moved by
@@ -208,8 +206,7 @@ def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
 LARGEST_MEMBER = 32 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """A member of the top-level object: its key, its JSON text (repaired if necessary), where the text begins."""
 
     key: str

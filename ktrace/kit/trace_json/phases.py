@@ -15,10 +15,10 @@ Metadata events (M): names, labels and order of processes and threads, for the c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -177,8 +177,7 @@ def bounded(batch: Batch, rows: int) -> Iterator[Batch]:
         yield Batch(batch.record, batch.columns.slice(start, rows))
 
 
-@dataclass
-class _Numbers:
+class _Numbers(msgspec.Struct):
     """Numbers the rules in the order of first use."""
 
     rules: list[Rule]

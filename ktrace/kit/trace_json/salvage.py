@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import chain
 
 import msgspec
@@ -52,14 +51,13 @@ _OPENING = re.compile(rb"\s*\[")
 _SPARE = 100
 
 
-@dataclass
-class Salvaged:
+class Salvaged(msgspec.Struct):
     """Elements as JSON texts, `false` for one that was lost; `places` and `repairs` have positions in the document."""
 
-    elements: list[bytes] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    repairs: list[Repair] = field(default_factory=list)
-    lost: list[Repair] = field(default_factory=list)
+    elements: list[bytes] = msgspec.field(default_factory=list)
+    places: list[int] = msgspec.field(default_factory=list)
+    repairs: list[Repair] = msgspec.field(default_factory=list)
+    lost: list[Repair] = msgspec.field(default_factory=list)
 
     def keep(self, start: int, content: bytes, repairs: Iterable[Repair] = ()) -> bool:
         """Takes an element that was repaired, at places counted from its start; False if it still isn't JSON."""

@@ -16,11 +16,12 @@ rank 0   group 0, 4 MiB    3rd all_reduce  rank 1   the 3rd           by positio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from ktrace.errors import InputError
 from ktrace.model.arrays import Bools, Float64
@@ -107,8 +108,7 @@ _ROUNDS = 20
 _TOO_LARGE, _DOUBTFUL_SHARE, _DOUBTFUL = 1_000_000, 0.1, 20_000
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(msgspec.Struct, frozen=True):
     """A move by collectives, and the quality of the fit: residuals of all matched collectives, in ns.
 
     `typical` is the median of their durations.

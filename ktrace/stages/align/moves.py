@@ -15,8 +15,8 @@ A source has an anchor if its main clock has the facts `at_ns` and `unix_ns`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -28,8 +28,7 @@ from ktrace.stages.launch_tables import is_sampled
 from ktrace.store.events import LIMIT, values
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """Converts times of one clock to another. `rate` is the drift: ns gained per ns, far below 1 either way."""
 
     offset: int = 0
@@ -115,8 +114,7 @@ def _clocks_of(catalog: Catalog, source: str) -> list[Entry]:
     return [entry for entry in catalog.of("clock") if entry.key.get("source") == source]
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """The move of a source and the rule behind it: reference, unix, begin, same clock or as it is."""
 
     move: Move

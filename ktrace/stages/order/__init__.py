@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -46,8 +47,7 @@ from ktrace.store.events import LAUNCHED, EventStore, GatheredRows
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
 
-@dataclass(frozen=True)
-class Edges:
+class Edges(msgspec.Struct, frozen=True):
     """Begins and ends of slices, and points, in the order in which a timeline shows them.
 
     The arrays have the same length. On each (track, lane) the begins and ends nest like brackets: an end is
@@ -247,8 +247,7 @@ def _shown(tracks: list[Track], ordered: Ordered) -> tuple[list[Track], Int32]:
     return [track for track, shown in zip(tracks, used, strict=True) if shown], numbers
 
 
-@dataclass
-class _OrderedBatches:
+class _OrderedBatches(msgspec.Struct):
     """Yields the batches of a timeline, range after range."""
 
     store: EventStore

@@ -12,10 +12,10 @@ a range of the usual size                              ──►  one part
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -125,8 +125,7 @@ class Ordered(NamedTuple):
     moved: int
 
 
-@dataclass(frozen=True)
-class OnDevice:
+class OnDevice(msgspec.Struct, frozen=True):
     """Which events are shown as the work of a device, by the tracks of device work and ranges.
 
     Rows of tables that were laid out on their own track aren't; launches that were laid out on their stream are.

@@ -17,11 +17,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -244,8 +244,7 @@ class RowPlace(NamedTuple):
     by_call: bool
 
 
-@dataclass
-class CropBounds:
+class CropBounds(msgspec.Struct):
     """The selected time: `common` for all sources, and the part of it in the steps or ranges of `each`, if any.
 
     `own` are those of processes that have their own, `device` those of sources that show them on devices, too, where
@@ -255,10 +254,10 @@ class CropBounds:
 
     common: Intervals
     each: dict[str, Intervals] | None = None
-    own: dict[Process, Intervals] = field(default_factory=dict)
-    device: dict[str, Intervals] = field(default_factory=dict)
-    host: set[str] = field(default_factory=set)
-    ids: dict[str, list[int]] = field(default_factory=dict)
+    own: dict[Process, Intervals] = msgspec.field(default_factory=dict)
+    device: dict[str, Intervals] = msgspec.field(default_factory=dict)
+    host: set[str] = msgspec.field(default_factory=set)
+    ids: dict[str, list[int]] = msgspec.field(default_factory=dict)
     overlapping: bool = False
 
     def narrow(self, marks: Marks, processes: dict[Process, Intervals]) -> None:
