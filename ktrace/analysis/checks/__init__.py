@@ -116,7 +116,8 @@ CHECKS: dict[str, Check] = {
         ),
         ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "idle.queued", "outside"),
         ("little",),
-        "Record again with a profiler whose clock follows the device's: a newer driver and profiler.",
+        "Record again with a profiler whose clock follows the device's: a newer driver and profiler. --repair-clock "
+        "moves the device's times by the least that mends it.",
     ),
     "work_outlasts_wait": Check(
         "a call that waits for a device returns after the work that it waits for",
@@ -217,6 +218,14 @@ CHECKS: dict[str, Check] = {
         "Give the traces of all ranks.",
         partial=True,
     ),
+    "clock_repaired": Check(
+        "times of host and device are as recorded",
+        lambda one: f"The times of device {one.subject['device']} were moved by {_moved(one)}",
+        (),
+        ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "idle.queued", "outside"),
+        "Record with clocks that agree to know the times between calls and work.",
+        partial=True,
+    ),
     "times_quantised": Check(
         "times are finer than what they measure",
         lambda one: (
@@ -234,6 +243,19 @@ CHECKS: dict[str, Check] = {
         "Copy the whole file again.",
     ),
 }
+
+
+def _moved(one: Finding) -> str:
+    """By how much times were moved, and how much more it may be."""
+    least, most, slack = one.value, _number(one, "most_ns"), one.details["slack_ns"]
+    by = brief(least) if least == most else f"{brief(least)} to {brief(most)}, {_number(one, 'drift_ppm'):+.1f} ppm"
+    said = f"{by}, the least by which no work begins before its call"
+    if not isinstance(slack, int):
+        return f"{said}; no call that waited for the device says how much more it may be"
+    if slack < 0:
+        late = f"work ends up to {brief(-slack)} after a call that waited for it"
+        return f"{said}, and now {late}: durations are wrong, too"
+    return f"{said}; up to {brief(slack)} more is possible, as calls that waited for the device tell"
 
 
 def _launches(one: Finding) -> str:

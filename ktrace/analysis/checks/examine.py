@@ -23,6 +23,7 @@ from ktrace.errors import ALLOW_COUNTERS
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.report import Report, Severity
+from ktrace.stages.align.moves import PART, TOLERANCE
 from ktrace.store.joins import group_start_mask, is_among, sorted_by
 
 
@@ -56,12 +57,6 @@ def examine(recording: Recording) -> list[Finding]:
     found = [replace(one, remedy=one.remedy or check_of(one).remedy) for one in found]
     return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
 
-
-#: Times of host and device that differ by less, in ns, are told apart by no profiler.
-_TOLERANCE = 1_000
-
-#: A check fails from this part of what it looks at, where single records may be wrong.
-_PART = 0.01
 
 _API = KINDS.index("api")
 
@@ -100,7 +95,7 @@ class _Violations:
 
     def finding(self, check: str, key: str, total: bool = False) -> Iterator[Finding]:
         """The finding, if there is any such row, and they are more than single ones."""
-        if self.count and self.count >= _PART * self.of:
+        if self.count and self.count >= PART * self.of:
             rows = sorted(self._rows, key=lambda row: -row.time_ns)[:SHOWN]
             details = {key: self.total if total else self.most}
             code = PREFIX + check
@@ -113,7 +108,7 @@ def _before_calls(recording: Recording) -> Iterator[Finding]:
     for events in recording.work.each():
         known = np.flatnonzero(events.call >= 0)
         early = events.calls["ts"][events.call[known]] - events.ts[known]
-        some = early > _TOLERANCE
+        some = early > TOLERANCE
         found.add(events, known[some], early[some], len(known))
     yield from found.finding("cause_after_effect", "early_ns")
 
@@ -138,7 +133,7 @@ def _after_waits(recording: Recording) -> Iterator[Finding]:
         known, call = known[there], call[there]
         same = work.processes[spans["thread"][wait]] == work.processes[calls["thread"][call]]
         late = (events.ts + events.dur)[known] - spans["ts"][wait] - spans["dur"][wait]
-        some = same & (late > _TOLERANCE)
+        some = same & (late > TOLERANCE)
         found.add(events, known[some], late[some], int(same.sum()))
     yield from found.finding("work_outlasts_wait", "late_ns")
 
@@ -155,7 +150,7 @@ def _overlaps(recording: Recording) -> Iterator[Finding]:
         end = (events.ts + events.dur)[order]
         over = end[:-1] - events.ts[order[1:]]
         same = ~group_start_mask((stream[events.shape[order]],))[1:]
-        some = same & (over > _TOLERANCE)
+        some = same & (over > TOLERANCE)
         found.add(events, order[1:][some], np.minimum(over, events.dur[order[1:]])[some], len(rows))
     yield from found.finding("stream_overlaps", "overlap_ns", total=True)
 
@@ -305,7 +300,7 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
             rows = missing = np.concatenate([rows, others])
         lost, launches = lost + len(missing), launches + len(rows)
         shown += [_call(source, spans, gathered, row) for row in missing[: SHOWN - len(shown)].tolist()]
-    if lost and lost >= _PART * launches:
+    if lost and lost >= PART * launches:
         figures = "launches", lost, "count", launches, "launches"
         yield Finding(PREFIX + "launches_lost", *figures, {}, None, {"copies": copies}, shown)
 
@@ -340,7 +335,13 @@ _DROPPED = re.compile(r"not all|\blost\b|dropp|overflow|buffers? (was|were|is|ar
 
 
 def _of_reading(recording: Recording) -> Iterator[Finding]:
-    """What the profiler said itself, and whether the input is whole."""
+    """What the profiler said itself, which clocks were repaired, and whether the input is whole."""
+    for one in recording.report.clocks:
+        if one["moved"]:
+            subject = {"source": one["source"], "device": one["device"]}
+            details = {name: one[name] for name in ("early", "most_ns", "drift_ppm", "slack_ns")}
+            figures = "time", one["offset_ns"], "ns", None, ""
+            yield Finding(PREFIX + "clock_repaired", *figures, subject, None, details)
     messages = list(dict.fromkeys(text for kind, text in recording.gathered.remarks if _is_failure(kind, text)))
     if messages:
         said = "; ".join(text.strip().rstrip(".:") for text in messages[:SHOWN])

@@ -12,11 +12,11 @@ import pyarrow as pa
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Place, by_group, device_use
 from ktrace.analysis.work.gather import WORK, SummaryInput, durations, is_at_zero, kinds_in
 from ktrace.analysis.work.groups import LACKS, DeviceUse
-from ktrace.analysis.work.spans import innermost, linked
+from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
-from ktrace.store.joins import Correlated, find_launches, group_start_mask, sorted_by
+from ktrace.store.joins import Correlated, find_launches, group_start_mask, linked, sorted_by
 from ktrace.store.vocabulary import Shapes
 
 Shape = dict[str, Any]

@@ -27,6 +27,12 @@ from ktrace.model.catalog import Catalog, Entry
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.store.events import LIMIT, values
 
+#: Times of host and device that differ by less, in ns, are told apart by no profiler.
+TOLERANCE = 1_000
+
+#: Clocks are apart if this part of the work begins before its calls; single records may be wrong.
+PART = 0.01
+
 
 @dataclass(frozen=True)
 class Move:
