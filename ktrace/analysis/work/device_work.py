@@ -47,7 +47,8 @@ class Work:
         )
         self.threads = gathered.threads.all()
         self._by_shape: dict[Callable[[Shape], Any], tuple[Int32, list[Any]]] = {}
-        self.roles = np.array([_role(shape) for shape in self.shapes], np.uint8)
+        named = zip(self.shapes, self.operations, strict=True)
+        self.roles = np.array([_role(shape, operation) for shape, operation in named], np.uint8)
         self.device, self.devices = self.by_shape(_device)
         numbers: dict[Any, int] = {}
         self.thread_places = _Places.of(self.threads, numbers)
@@ -312,8 +313,8 @@ def _device(shape: Shape) -> tuple[str, str | None, int | None]:
     return shape["source"], shape["host"], shape["device"]
 
 
-def _role(shape: Shape) -> int:
-    if shape["operation"] == "collective" or shape["comm"] is not None:
+def _role(shape: Shape, operation: str | None) -> int:
+    if operation == "collective" or shape["comm"] is not None:
         return COMMUNICATION
     return COPY if shape["kind"] == "memcpy" else COMPUTE
 

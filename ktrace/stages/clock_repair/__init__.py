@@ -68,7 +68,7 @@ def with_repaired_clocks(batches: Iterable[Batch], report: Report) -> Iterator[B
 
 
 class _Found(NamedTuple):
-    """Of a device: the shift, how much work begins before its call of so much with a known call, by how much at most.
+    """Of a device: the shift, how much work begins before its call, of so much whose call is known.
 
     `slack` is how much more it could be shifted until work ends after a call that waited for it; None if nothing waits.
     """
@@ -77,7 +77,6 @@ class _Found(NamedTuple):
     move: Move
     early: int
     of: int
-    most: int
     slack: int | None
 
 
@@ -181,10 +180,9 @@ class _Stage:
                 mine = mine[np.argsort(work["ts"][mine], kind="stable")]
                 move = move_of(begins, need)
                 steps = steps_of(move, work["ts"][mine], work["end"][mine])
-                left = slack[known] - steps.of(begins)
-                left = left[slack[known] < _NEVER]
-                slack = int(left.min()) if len(left) else None
-                found[key] = _Found(steps, move, int(early.sum()), len(known), int(need.max()), slack)
+                left = (slack[known] - steps.of(begins))[slack[known] < _NEVER]
+                least = int(left.min()) if len(left) else None
+                found[key] = _Found(steps, move, int(early.sum()), len(known), least)
         return found
 
     def _launches(self, work: Structured, calls: Structured, places: list[dict[str, Any]]) -> Int64:

@@ -16,6 +16,7 @@ import ktrace
 from ktrace.analysis.checks import CHECKS, check_of, sentence
 from ktrace.analysis.summary.summary import Summary
 from ktrace.cli import cli
+from ktrace.pipeline.info import NOT_MADE
 
 SEEDS = range(15)
 
@@ -310,6 +311,26 @@ def test_the_command(planted: str | None, tmp_path: Path) -> None:
     document = json.loads(told.stdout)
     assert document["sound"] is (planted is None) and len(document["laws"]) == len(CHECKS)
     assert [one["code"] for one in document["failed"]] == ([f"check.{planted}"] if planted else [])
+
+
+@pytest.mark.parametrize("check", PLANTED)
+def test_info_says_the_same(check: str, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    path = written(tmp_path / "run.jsonl", PLANTED[check](rng, sound(rng)))
+    found = ktrace.inspect(path)
+    assert found.checks == ktrace.summary(path, by=["idle"]).checks
+    shown = CliRunner().invoke(cli, ["info", str(path)]).stdout
+    assert f"\n  {check}: " in shown.partition("checks that fail")[2]
+    listed = json.loads(CliRunner().invoke(cli, ["info", str(path), "--format", "json"]).stdout)["checks"]
+    assert [one["code"] for one in listed] == [f"check.{code}" for code in CHECKS]
+    assert {one["code"] for one in listed if one["failed"]} == {one.code for one in found.checks}
+    assert {one["code"] for one in listed if one["failed"] is None} == {f"check.{name}" for name in NOT_MADE}
+
+
+def test_info_of_a_sound_run_has_no_heading_for_checks(tmp_path: Path) -> None:
+    path = written(tmp_path / "run.jsonl", sound(random.Random(4)))
+    assert not ktrace.inspect(path).checks
+    assert "checks" not in CliRunner().invoke(cli, ["info", str(path)]).stdout
 
 
 def test_the_page_lists_all_checks() -> None:
