@@ -126,6 +126,10 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE,
         "The times of a device stayed (--repair-clock), since its clock isn't known to be apart from the host's.",
     ),
+    "no-overlap": Kind(
+        Severity.NOTE,
+        "A source begins after all earlier ones have ended: nothing in it is at the time of anything in these.",
+    ),
     "shift-undone": Kind(
         Severity.NOTE,
         "The times of an input were shifted manually at export; aligning by unix time undoes the shift, --keep-shift keeps it.",

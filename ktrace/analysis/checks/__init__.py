@@ -46,9 +46,15 @@ def _time(one: Finding, key: str) -> str:
     return brief(_number(one, key))
 
 
+#: The days of a year.
+_YEAR = 365.25
+
+
 def _span(ns: float) -> str:
-    """A time for people, days from two on."""
+    """A time for people, days and years from two on."""
     days = ns / 86_400_000_000_000
+    if days >= 2 * _YEAR:
+        return f"{days / _YEAR:,.1f} years"
     return f"{days:,.1f} days" if days >= 2 else brief(ns)
 
 
@@ -83,6 +89,15 @@ CHECKS: dict[str, Check] = {
         (*_ON_DEVICE, "heaviest"),
         (),
         "Ask each run alone.",
+    ),
+    "ranks_apart": Check(
+        "the ranks of a run are recorded at the same time",
+        lambda one: (
+            f"{_disjoint(one)}: no rank waited for another, or the clocks of their hosts differ by that"
+        ),
+        ("straggler",),
+        ("exposed.communication",),
+        "Record the same steps on all ranks, and keep the clocks of hosts synchronised (NTP, PTP).",
     ),
     "time_not_set": Check(
         "every event has a time",
@@ -226,6 +241,14 @@ CHECKS: dict[str, Check] = {
         "Record with clocks that agree to know the times between calls and work.",
         partial=True,
     ),
+    "inputs_apart": Check(
+        "several inputs are of the same time",
+        lambda one: f"{_disjoint(one)}: these are different times of a run, different runs, or clocks that differ",
+        ("straggler",),
+        (),
+        "Ask each alone, or relate their clocks: ktrace merge --align, --offset.",
+        partial=True,
+    ),
     "times_quantised": Check(
         "times are finer than what they measure",
         lambda one: (
@@ -243,6 +266,13 @@ CHECKS: dict[str, Check] = {
         "Copy the whole file again.",
     ),
 }
+
+
+def _disjoint(one: Finding) -> str:
+    """Which input begins how long after which other, in words."""
+    clock = "" if one.details["related"] else ", by clocks that nothing relates"
+    more = f", and {one.details['pauses']:,} such pauses in all" if _number(one, "pauses") > 1 else ""
+    return f"{one.subject['source']} begins {_span(one.value)} after {one.subject['before']} has ended{clock}{more}"
 
 
 def _moved(one: Finding) -> str:

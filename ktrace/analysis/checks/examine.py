@@ -23,7 +23,7 @@ from ktrace.errors import ALLOW_COUNTERS
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS
 from ktrace.report import Report, Severity
-from ktrace.stages.align.moves import PART, TOLERANCE
+from ktrace.stages.align.moves import DISJOINT, PART, TOLERANCE, pauses, times_related
 from ktrace.store.joins import group_start_mask, is_among, sorted_by
 
 
@@ -32,7 +32,8 @@ class Recording(NamedTuple):
 
     `span` is the time from the first start to the last end of the events of the longest source, in ns. `without` are
     the rows of tables that have no figure, though others there have. Of what a filter leaves out, `is_part`, launches
-    are there without their work. Tables state a total, `stated`, of which their rows have `listed`.
+    are there without their work. Tables state a total, `stated`, of which their rows have `listed`. `clocks`
+    is how the clocks of ranks were aligned, if that was asked (`CollectivesAnswer.clocks`).
     """
 
     gathered: SummaryInput
@@ -45,6 +46,7 @@ class Recording(NamedTuple):
     is_part: bool = False
     stated: float | None = None
     listed: float = 0
+    clocks: str | None = None
 
 
 def examine(recording: Recording) -> list[Finding]:
@@ -71,7 +73,7 @@ def _of_work(recording: Recording) -> Iterator[Finding]:
     """The checks of device work, one finding for all sources."""
     for find in (
         *(_runs_apart, _not_set, _as_duration, _made_up, _before_calls, _after_waits, _overlaps, _graphs_whole),
-        *(_little_recorded, _ranks_missing, _quantised),
+        *(_disjoint, _little_recorded, _ranks_missing, _quantised),
     ):
         yield from find(recording)
 
@@ -182,6 +184,24 @@ def _runs_apart(recording: Recording) -> Iterator[Finding]:
                     None,
                     details,
                 )
+
+
+def _disjoint(recording: Recording) -> Iterator[Finding]:
+    """Inputs that begin after all others have ended; ranks can't have worked together then."""
+    gathered = recording.gathered
+    spans = {source: span for source, span in gathered.spans_of.items() if span[1] > span[0]}
+    related = times_related([*spans], gathered.catalog)
+    by = related or dict.fromkeys(spans, 0)
+    found = pauses({source: (begin + by[source], end + by[source]) for source, (begin, end) in spans.items()})
+    source = max(found, key=lambda one: found[one][0], default=None)
+    if source is None or recording.clocks == "collective" or found[source][0] < DISJOINT:
+        return
+    ranks = [gathered.catalog.rank(one) for one in spans]
+    is_job = related is not None and None not in ranks and len({*ranks}) == len(ranks)
+    gap, before = found[source]
+    details = {"related": related is not None, "pauses": sum(one >= DISJOINT for one, _ in found.values())}
+    code = PREFIX + ("ranks_apart" if is_job else "inputs_apart")
+    yield Finding(code, "time", gap, "ns", None, "", {"source": source, "before": before}, None, details)
 
 
 def _not_set(recording: Recording) -> Iterator[Finding]:

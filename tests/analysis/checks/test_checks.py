@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -258,6 +259,58 @@ def test_a_damaged_table_has_no_heaviest_kernel(tmp_path: Path) -> None:
     summary = ktrace.summary(path)
     assert failed(summary) == {"rows_unreadable"}
     assert not any(one.code.startswith("heaviest") for one in summary.findings)
+
+
+def _rank(path: Path, rows: list[Row], rank: int | None, unix_ns: int | None) -> Path:
+    """A trace with the facts of its rank and clock: `unix_ns` is the unix time at 0."""
+    written(path, rows)
+    facts = {"rank": rank, "world_size": 2} if rank is not None else {}
+    lines = [{"entity": "source", "name": "run", "facts": facts}]
+    if unix_ns is not None:
+        lines.append({"entity": "clock", "facts": {"at_ns": 0, "unix_ns": unix_ns}})
+    about = ({"record": "catalog", "source": "run", "id": number, **line} for number, line in enumerate(lines))
+    path.write_text(path.read_text("utf-8") + "".join(f"{json.dumps(line)}\n" for line in about), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("ranks", "anchors", "later", "fails"),
+    [
+        ((0, 1), (0, 0), 20_000_000_000, "ranks_apart"),
+        ((0, 1), (0, 0), 0, None),
+        ((0, 1), (10**18, 10**18 + 5_000_000_000_000), 0, "ranks_apart"),
+        ((0, 1), (None, None), 20_000_000_000, "inputs_apart"),
+        ((None, None), (0, 0), 20_000_000_000, "inputs_apart"),
+        ((0, 0), (0, 0), 20_000_000_000, "inputs_apart"),
+        ((0, 1), (0, None), 1_798_761_600_000_000_000, "inputs_apart"),
+    ],
+)
+def test_inputs_that_do_not_overlap(
+    ranks: tuple[Any, Any], anchors: tuple[Any, Any], later: int, fails: str | None, tmp_path: Path
+) -> None:
+    for seed in SEEDS:
+        rows = [{**row, "ts": row["ts"] % 10**12} for row in sound(random.Random(seed))]
+        moved = [{**row, "ts": row["ts"] + later} for row in rows]
+        sides = zip((rows, moved), ranks, anchors, strict=True)
+        paths = [_rank(tmp_path / f"{seed}{name}.jsonl", *side) for name, side in zip("ab", sides, strict=True)]
+        summary = ktrace.summary(paths, by=["idle"])
+        assert failed(summary) == ({fails} if fails else set()), seed
+        assert not any(one.code == "straggler" for one in summary.findings)
+        if fails:
+            (found,) = summary.checks
+            assert (sentence(found) in summary.verdict) is (fails == "ranks_apart")
+            assert ("by clocks that nothing relates" in sentence(found)) is (None in anchors)
+            assert ("57.0 years" in sentence(found)) is (later > 10**18)
+
+
+def test_a_merge_of_inputs_that_do_not_overlap_says_so(tmp_path: Path) -> None:
+    rows = sound(random.Random(2))
+    span = max(row["ts"] + row["dur"] for row in rows) - min(row["ts"] for row in rows)
+    paths = [_rank(tmp_path / f"{at}.jsonl", rows, at, at * 2 * span) for at in (0, 1)]
+    report = ktrace.merge(paths, tmp_path / "both.perfetto")
+    assert "after run has ended" in report.issues["no-overlap"].places[0][1]
+    near = ktrace.merge([paths[0], _rank(tmp_path / "2.jsonl", rows, 1, span // 2)], tmp_path / "near.perfetto")
+    assert "no-overlap" not in near.issues
 
 
 REPORTS = ROOT.parent / "shared/reports"
