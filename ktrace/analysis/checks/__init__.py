@@ -92,9 +92,7 @@ CHECKS: dict[str, Check] = {
     ),
     "ranks_apart": Check(
         "the ranks of a run are recorded at the same time",
-        lambda one: (
-            f"{_disjoint(one)}: no rank waited for another, or the clocks of their hosts differ by that"
-        ),
+        lambda one: f"{_disjoint(one)}: no rank waited for another, or the clocks of their hosts differ by that",
         ("straggler",),
         ("exposed.communication",),
         "Record the same steps on all ranks, and keep the clocks of hosts synchronised (NTP, PTP).",
@@ -143,6 +141,16 @@ CHECKS: dict[str, Check] = {
         ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "little", "outside"),
         ("busy", "heaviest"),
         "Look at the units of the durations, and at the clocks of host and device.",
+    ),
+    "wait_before_record": Check(
+        "an event is recorded before it is waited for",
+        lambda one: (
+            f"{_of(one)} waits for events begin before the event was recorded, by up to {_time(one, 'early_ns')}: the "
+            "clocks of threads or the numbers of events are wrong"
+        ),
+        ("idle.dependency",),
+        (),
+        "Record again with a newer profiler; until then don't trust what waits for what.",
     ),
     "stream_overlaps": Check(
         "the work of one stream runs one after the other",
@@ -239,6 +247,36 @@ CHECKS: dict[str, Check] = {
         (),
         ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "idle.queued", "outside"),
         "Record with clocks that agree to know the times between calls and work.",
+        partial=True,
+    ),
+    "waits_unlinked": Check(
+        "a wait for an event names its record, which is there",
+        lambda one: (
+            f"{_of(one)} waits for events don't say which record they wait for, or the trace lacks it: what work waits "
+            "for isn't known there"
+        ),
+        (),
+        ("idle.dependency",),
+        "Begin the recording before the events are recorded, with a newer profiler.",
+        partial=True,
+    ),
+    "collectives_undescribed": Check(
+        "operators of collectives state what these move",
+        lambda one: f"{_of(one)} record_param_comms lack {one.subject['lacking']}: only kernels may say what they move",
+        (),
+        (),
+        "Record with a newer PyTorch.",
+        partial=True,
+    ),
+    "sequence_shared": Check(
+        "a sequence number is of one backward operator",
+        lambda one: (
+            f"{_of(one)} sequence numbers are of several backward operators, such as {one.subject['number']} of "
+            f"{one.subject['names']}: which forward operator these belong to isn't known"
+        ),
+        (),
+        (),
+        "Don't trust the operator, module or pass of their work.",
         partial=True,
     ),
     "inputs_apart": Check(

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.analysis.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work
@@ -22,8 +24,10 @@ from ktrace.analysis.work.spans import KINDS
 from ktrace.errors import ALLOW_COUNTERS
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS
+from ktrace.model.masks import truth
 from ktrace.report import Report, Severity
 from ktrace.stages.align.moves import DISJOINT, PART, TOLERANCE, pauses, times_related
+from ktrace.store.events import values
 from ktrace.store.joins import group_start_mask, is_among, sorted_by
 
 
@@ -54,7 +58,7 @@ def examine(recording: Recording) -> list[Finding]:
     found = [*_of_reading(recording), *_of_tables(recording)]
     if len(recording.work) and recording.work.is_on_devices:
         found += _of_work(recording)
-    found += _launches_lost(recording)
+    found += [*_launches_lost(recording), *_event_waits(recording), *_operators(recording)]
     order = list(CHECKS)
     found = [replace(one, remedy=one.remedy or check_of(one).remedy) for one in found]
     return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
@@ -137,7 +141,101 @@ def _after_waits(recording: Recording) -> Iterator[Finding]:
         late = (events.ts + events.dur)[known] - spans["ts"][wait] - spans["dur"][wait]
         some = same & (late > TOLERANCE)
         found.add(events, known[some], late[some], int(same.sum()))
+    _after_stream_waits(recording, found)
     yield from found.finding("work_outlasts_wait", "late_ns")
+
+
+def _after_stream_waits(recording: Recording, found: _Violations) -> None:
+    """Adds work that ends after a synchronisation of its stream has, which began after its launch."""
+    work, waits = recording.work, recording.gathered.waits
+    stream, streams = work.by_shape(_stream_of_device)
+    number = {key: place for place, key in enumerate(streams)}
+    for source in waits.sources if work.is_on_devices else ():
+        if source not in work.rows.sources:
+            continue
+        events, rows, shapes = work.of(source), waits.of(source), waits.shapes
+        place = np.array([number.get(_stream_of_device(shape), -1) for shape in shapes], np.int64)
+        place[[_STREAM_SYNC.search(shape["name"]) is None for shape in shapes]] = -1
+        syncs = np.flatnonzero((place[rows["shape"]] >= 0) & (rows["dur"] > 0))
+        launched = np.flatnonzero(events.call >= 0)
+        for one in np.unique(place[rows["shape"][syncs]]).tolist():
+            mine = syncs[place[rows["shape"][syncs]] == one]
+            mine = mine[np.argsort(rows["ts"][mine], kind="stable")]
+            known = launched[stream[events.shape[launched]] == one]
+            call = events.call[known]
+            returned = events.calls["ts"][call] + np.maximum(events.calls["dur"][call], 0)
+            at = np.searchsorted(rows["ts"][mine], returned, "left")
+            known, wait = known[at < len(mine)], mine[at[at < len(mine)]]
+            late = (events.ts + events.dur)[known] - rows["ts"][wait] - rows["dur"][wait]
+            some = late > TOLERANCE
+            found.add(events, known[some], late[some], len(known))
+
+
+def _stream_of_device(shape: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(shape[name] for name in ("source", "host", "device", "stream"))
+
+
+#: How Kineto and nsys name a synchronisation of a stream, and waits for an event.
+_STREAM_SYNC = re.compile(r"Stream Sync", re.I)
+_EVENT_WAITS = ("stream wait event", "event sync", "event synchronize")
+
+
+def _event_waits(recording: Recording) -> Iterator[Finding]:
+    """Waits for events whose record isn't known, or comes after them."""
+    gathered = recording.gathered
+    waits, unsaid, lost, early, most, of = gathered.waits, 0, 0, 0, 0, 0
+    for source in waits.sources:
+        rows = waits.of(source)
+        is_wait = np.array([shape["name"].lower() in _EVENT_WAITS for shape in waits.shapes], np.bool_)
+        mine = np.flatnonzero(is_wait[rows["shape"]])
+        if not len(mine):
+            continue
+        key_of, recorded = _records_of(recording, source, rows["id"][mine])
+        of += len(mine)
+        for event, ts in zip(rows["id"][mine].tolist(), rows["ts"][mine].tolist(), strict=True):
+            key = key_of.get(event)
+            record = recorded.get(key) if key is not None else None
+            unsaid, lost = unsaid + (key is None), lost + (key is not None and record is None)
+            if record is not None and record > ts:
+                early, most = early + 1, max(most, record - ts)
+    if early:
+        details: dict[str, Any] = {"early_ns": most}
+        yield Finding(PREFIX + "wait_before_record", "waits", early, "count", of, "waits", {}, None, details)
+    if unsaid + lost:
+        details = {"without": unsaid, "not_in_trace": lost}
+        yield Finding(PREFIX + "waits_unlinked", "waits", unsaid + lost, "count", of, "waits", {}, None, details)
+
+
+def _records_of(recording: Recording, source: str, waits: Int64) -> tuple[dict[int, str], dict[str, int]]:
+    """The key of each wait, by its id, and the first time of the calls that record the event of each key."""
+    key_of: dict[int, str] = {}
+    records: dict[int, str] = {}
+    for batch in recording.gathered.waits.links(source):
+        out = truth(pc.and_(pc.equal(batch.column("link"), "wait"), pc.equal(batch.column("role"), "out")))
+        event, has = values(batch, "event")
+        for found, rows in ((records, out & has), (key_of, is_among(event, waits) & has & ~out)):
+            keys = batch.column("key").filter(pa.array(rows)).to_pylist()
+            found.update(zip(event[rows].tolist(), keys, strict=True))
+    spans, recorded = recording.gathered.spans.of(source), dict[str, int]()
+    ids = np.array(list(records), np.int64)
+    for row in np.flatnonzero(is_among(spans["id"], ids)).tolist():
+        key, ts = records[int(spans["id"][row])], int(spans["ts"][row])
+        recorded[key] = min(recorded.get(key, ts), ts)
+    return key_of, recorded
+
+
+def _operators(recording: Recording) -> Iterator[Finding]:
+    """Operators of PyTorch that lack what they state, or share what is their own."""
+    torch = recording.gathered.torch
+    if torch.undescribed:
+        lacking = ", ".join(key for key, count in torch.lacking.items() if count)
+        figures = "operators", torch.undescribed, "count", torch.collectives, "collectives"
+        yield Finding(PREFIX + "collectives_undescribed", *figures, {"lacking": lacking})
+    if torch.shared:
+        source, number, names = torch.shared[0]
+        subject: dict[str, Any] = {"source": source, "number": number, "names": ", ".join(names)}
+        figures = "numbers", len(torch.shared), "count", torch.numbers, "sequence numbers"
+        yield Finding(PREFIX + "sequence_shared", *figures, subject)
 
 
 def _overlaps(recording: Recording) -> Iterator[Finding]:

@@ -253,6 +253,11 @@ class Waits:
         )
 
     @property
+    def sources(self) -> list[str]:
+        """The sources that have synchronisations."""
+        return self._rows.sources
+
+    @property
     def shapes(self) -> list[dict[str, Any]]:
         """The track and the name of synchronisations, by number."""
         return self._shapes.all()

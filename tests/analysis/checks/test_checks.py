@@ -345,8 +345,9 @@ def test_what_was_reported(name: str) -> None:
 def test_one_rank_of_several(tmp_path: Path) -> None:
     step = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
     summary = ktrace.summary(step, by=["idle"])
-    (found,) = summary.checks
+    found, undescribed = summary.checks
     assert (found.code, found.value, found.whole, check_of(found).partial) == ("check.ranks_missing", 1, 8, True)
+    assert (undescribed.code, undescribed.value) == ("check.collectives_undescribed", 2)
     exposed = next(one for one in summary.findings if one.code == "exposed.communication")
     assert exposed.doubts == ["check.ranks_missing"]
     assert not any("ranks" in line for line in summary.verdict), "the recording is sound as far as it goes"
