@@ -118,6 +118,18 @@ KINDS: dict[str, Kind] = {
         "A source begins so long after the others that a viewer can't show both in detail; "
         "use --align 'marker NAME' or --offset to bring them together.",
     ),
+    "clock-moved": Kind(
+        Severity.NOTE,
+        "The times of a device were moved (--repair-clock), since its work began before the calls that launched it.",
+    ),
+    "clock-kept": Kind(
+        Severity.NOTE,
+        "The times of a device stayed (--repair-clock), since its clock isn't known to be apart from the host's.",
+    ),
+    "no-overlap": Kind(
+        Severity.NOTE,
+        "A source begins after all earlier ones have ended: nothing in it is at the time of anything in these.",
+    ),
     "shift-undone": Kind(
         Severity.NOTE,
         "The times of an input were shifted manually at export; aligning by unix time undoes the shift, --keep-shift keeps it.",
@@ -193,7 +205,7 @@ KINDS: dict[str, Kind] = {
 
 #: The stages between a reader and a writer, in the order in which rows pass through them.
 CHAIN = (
-    *("own-captures", "align", "metrics", "execution-trace", "captures", "classify", "pair", "explain"),
+    *("own-captures", "align", "metrics", "execution-trace", "captures", "classify", "pair", "clock", "explain"),
     *("crop", "filter", "coarsen", "layout", "order", "--table"),
 )
 
@@ -244,6 +256,7 @@ class Report:
         self.strict = strict
         self.inputs: list[dict[str, str]] = []
         self.alignment: list[dict[str, Any]] = []  # for each aligned source: rule, offset, residual
+        self.clocks: list[dict[str, Any]] = []  # for each device: whether it was moved, by how much
         self.output: str | None = None
         self.path: str | None = None
         self.reader = Ledger("reader")
@@ -407,6 +420,7 @@ class Report:
                 for ledger in (self.reader, *self._stages)
             ],
             **({"alignment": self.alignment} if self.alignment else {}),
+            **({"clocks": self.clocks} if self.clocks else {}),
             "issues": [
                 {
                     "kind": issue.kind,

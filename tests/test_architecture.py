@@ -45,7 +45,7 @@ STOREYS = (
     ("stages.layout", "stages.metrics", "stages.execution_trace", "stages.replays"),
     ("stages.select",),
     ("stages.align", "stages.split", "analysis.work"),
-    ("output", *(f"analysis.{name}" for name in ANSWERS)),
+    ("output", "stages.clock_repair", *(f"analysis.{name}" for name in ANSWERS)),
     ("pipeline", "kit"),
     ("analysis.summary", "analysis.query", "fleet"),
     ("analysis.diff",),

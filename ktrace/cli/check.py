@@ -35,7 +35,8 @@ def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection
     if format_ == "json":
         laws = [{"code": PREFIX + code, "law": check.law} for code, check in CHECKS.items()]
         failed = [one.document() | {"message": sentence(one)} for one in summary.checks]
-        put_answer("check", {"sound": not broken, "failed": failed, "laws": laws})
+        clocks = summary.report.clocks if summary.report else []
+        put_answer("check", {"sound": not broken, "failed": failed, "laws": laws, "clocks": clocks})
     else:
         heading(f"{', '.join(summary.sources)}: {_result(len(broken), len(summary.checks) - len(broken))}")
         for one in summary.checks:
@@ -50,4 +51,4 @@ def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection
 
 def _result(broken: int, partial: int) -> str:
     failed = f"{broken:,} check{'s fail' if broken != 1 else ' fails'}" if broken else "no check fails"
-    return failed + (f", {partial:,} that say{'' if partial != 1 else 's'} what is missing" if partial else "")
+    return failed + (f", {partial:,} remark{'s' if partial != 1 else ''}" if partial else "")

@@ -36,6 +36,7 @@ _MEMBERS = 12
 def command(path: str, format_: str, selection: Selection) -> None:
     """Show the format of IN and how it was detected, its contents, devices, time span and heaviest kernels."""
     import_pyarrow()
+    from ktrace.analysis.checks import PREFIX, sentence
     from ktrace.pipeline.info import inspect
 
     info = inspect(path, from_=selection.from_, map=selection.map)
@@ -61,6 +62,10 @@ def command(path: str, format_: str, selection: Selection) -> None:
         for line in lines:
             tell(f"  {escape_controls(line)}")
     tell_cut(info.report)
+    if info.checks:
+        heading("checks that fail")
+        for one in info.checks:
+            tell(f"  {one.code.removeprefix(PREFIX)}: {escape_controls(sentence(one))}")
     if top := info.top():
         heading("heaviest device work")
         names = shortened_apart([escape_controls(name) for name, _, _ in top], _NAME)

@@ -62,7 +62,7 @@ class Merging(Grouped):
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write a report of the merge to this file."
 )
 @overwrite_option
-@selection_options(ReadOptions, "capture", "explain", "split_by", "budget")
+@selection_options(ReadOptions, "capture", "repair_clock", "explain", "split_by", "budget")
 def command(
     inputs: tuple[str, ...],
     output: str,

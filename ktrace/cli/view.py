@@ -49,7 +49,7 @@ TIMEOUT = 600
 )
 @gpu_option
 @overwrite_option
-@selection_options(ReadOptions, "capture", "explain", "budget")
+@selection_options(ReadOptions, "capture", "repair_clock", "explain", "budget")
 def command(
     inputs: tuple[str, ...],
     offline: bool,

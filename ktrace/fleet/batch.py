@@ -140,7 +140,8 @@ def batch(
     by : str or sequence of str
         The folders of the dataset, in this order: run, host, rank.
     selection : Selection, optional
-        As for `ktrace.convert`, without `capture`, `metrics`, `execution_trace`, `align`, `split_by` and `keep_export`.
+        As for `ktrace.convert`, without `capture`, `repair_clock`, `metrics`, `execution_trace`, `align`, `split_by`
+        and `keep_export`.
     progress : callable, optional
         Called with the outcome of each input and the report so far.
     **options
@@ -169,9 +170,8 @@ def batch(
     """
     wanted = selected(selection, options).replace(limits=current())  # workers are other processes
     keys = folder_keys(by)
-    wanted.require_unset(
-        "a batch", "capture", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export"
-    )
+    unset = ("capture", "repair_clock", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export")
+    wanted.require_unset("a batch", *unset)
     if dask is not None and wanted.jobs is not None:
         raise UsageError(
             "jobs are processes on this machine, but Dask has its own workers", remedy="leave out --jobs or --dask"

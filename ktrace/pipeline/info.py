@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.analysis.checks import CHECKS, PREFIX, sentence
+from ktrace.analysis.checks.examine import Recording, examine
+from ktrace.analysis.work.device_work import Work
+from ktrace.analysis.work.findings import Finding
+from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.question import Labels
+from ktrace.analysis.work.stored_columns import by_source
 from ktrace.input.boundary import input_faults
 from ktrace.input.capabilities import kept_exports
 from ktrace.input.detection import by_name, detect
@@ -21,10 +28,15 @@ from ktrace.input.source import Source
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decoded, encoded
+from ktrace.naming.taxonomy import taxonomy
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report, Severity
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.order.pairing import pair_halves
+from ktrace.store import SPILL_BYTES, Spill
+
+#: Checks that `ktrace check` makes, but not this: they compare the figures of tables.
+NOT_MADE = ("graphs_missing", "table_incomplete")
 
 #: Name -> count, ns.
 _Work = defaultdict[str, list[float]]
@@ -38,7 +50,7 @@ class Info:
     It is empty for several inputs and for standard input. `kinds` counts the rows that a conversion writes by (record,
     kind). `span` is first start and last end of its events in ns. `device_work` maps the name of device work to (how
     often, ns); of tables it counts the rows of kind kernel. `about` is what the format itself says, heading ->
-    lines.
+    lines. `checks` are those that fail of the recording (`ktrace.analysis.checks`), but for those of NOT_MADE.
     """
 
     path: str
@@ -50,6 +62,7 @@ class Info:
     span: tuple[int, int] | None = None
     device_work: dict[str, tuple[int, float]] = field(default_factory=dict)
     about: dict[str, list[str]] = field(default_factory=dict)
+    checks: list[Finding] = field(default_factory=list)
 
     @property
     def devices(self) -> list[Entry]:
@@ -84,8 +97,23 @@ class Info:
             "contents": [{"record": of, "kind": kind, "rows": rows} for (of, kind), rows in sorted(self.kinds.items())],
             **entries,
             "heaviest": [{"name": name, "count": count, "time_ns": time} for name, count, time in self.top()],
+            "checks": self._checks(),
             "about": [{"title": title, "lines": lines} for title, lines in self.about.items()],
         }
+
+    def _checks(self) -> list[dict[str, Any]]:
+        """All checks: whether each fails, and the sentence; None where it isn't made."""
+        failed = {one.code: sentence(one) for one in self.checks}
+        codes = {PREFIX + name: (name, check.law) for name, check in CHECKS.items()}
+        return [
+            {
+                "code": code,
+                "law": law,
+                "failed": None if name in NOT_MADE else code in failed,
+                "message": failed.get(code),
+            }
+            for code, (name, law) in codes.items()
+        ]
 
     def top(self, count: int = 10) -> list[tuple[str, int, float]]:
         """Returns the heaviest device work: (name, count, ns)."""
@@ -136,11 +164,46 @@ def inspect(
 
 
 def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> Info:
-    report = Report()
+    report, spill = Report(), Spill(SPILL_BYTES)
     info = Info(str(path), [], report, Catalog())
+    try:
+        seen = SummaryInput(taxonomy(), spill, spans=True)
+        batches = pair_halves(read_batches([str(path)], report, format=from_, map=map), report)
+        _describe(info, _seen(batches, seen))
+        info.checks = _checks(seen, report)
+    finally:
+        spill.close()
+    if str(path) != "-" and len(report.inputs) == 1:
+        [only] = report.inputs
+        info.matches = report.answers.get(only["path"]) or detect(only["path"])
+        with input_faults(only["path"], fmt := by_name(only["format"])):
+            info.about = fmt.more_about(Source(only["path"]))
+    return info
+
+
+def _seen(batches: Iterable[Batch], seen: SummaryInput) -> Iterator[Batch]:
+    """Yields the batches, of one source each, after what is checked has been collected from them."""
+    for batch in by_source(batches):
+        seen.know(batch)
+        seen.count(batch)
+        yield batch
+
+
+def _checks(seen: SummaryInput, report: Report) -> list[Finding]:
+    """The checks that fail, of those that need no figures of tables, `NOT_MADE`."""
+    work = Work.of_devices(seen)
+    labels = Labels(seen.catalog, {(shape["source"], shape["host"], shape["device"]) for shape in work.shapes})
+    devices = [use for events in work.each() for use in events.devices(labels.device, labels.rank)]
+    span = max((end - begin for begin, end in seen.spans_of.values()), default=None)
+    tables: dict[str, list[Any]] = {"": []} if seen.statistics else {}
+    return examine(Recording(seen, work, tables, devices, report, span))
+
+
+def _describe(info: Info, batches: Iterable[Batch]) -> None:
+    """Counts the rows by kind, and adds up the device work."""
     work: dict[str, _Work] = {"events": _work(), "summaries": _work()}
     tables: set[Any] = set()
-    for batch in pair_halves(read_batches([str(path)], report, format=from_, map=map), report):
+    for batch in batches:
         if batch.record == "catalog":
             info.catalog.add(batch)
             continue
@@ -153,15 +216,9 @@ def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> I
         if batch.record == "summaries":
             tables.update(pc.unique(batch.column("table").drop_null()).to_pylist())
             _add_work(work["summaries"], batch, "total")
-    if str(path) != "-" and len(report.inputs) == 1:
-        [only] = report.inputs
-        info.matches = report.answers.get(only["path"]) or detect(only["path"])
-        with input_faults(only["path"], fmt := by_name(only["format"])):
-            info.about = fmt.more_about(Source(only["path"]))
     info.tables = len(tables)
     heaviest = work["events"] or work["summaries"]  # with both, summaries repeat the events
     info.device_work = {name: (int(times), total) for name, (times, total) in heaviest.items()}
-    return info
 
 
 def _widen(span: tuple[int, int] | None, batch: Batch) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """From inputs to batches, through the stages that options ask for.
 
-paths ──► inputs ──► readers ──► decode ──► align ──► attach ──► classify ──► explain ──► crop, filter, coarsen
+paths ──► inputs ──► readers ──► decode ──► align ──► attach ──► classify ──► clock ──► explain ──► crop, ...
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def read_selected(
     labelled = Labels()
     stages = _stages(selection, report, labelled)
     columns = _columns_of(columns, stages)
-    if "crop" in stages and not stages.keys() & {"align", "metrics", "nodes", "capture", "explain"}:
+    if "crop" in stages and not stages.keys() & {"align", "metrics", "nodes", "capture", "clock", "explain"}:
         known = _columnar(paths, selection.from_)
         if known is not None:
             batches = _cropped_twice(paths, report, selection.replace(from_=known), progress, columns)
@@ -185,7 +185,7 @@ def read_selected(
             kept = stage(kept)
         return kept
     ranks = selection.filter.ranks if selection.filter else ()
-    if stages.keys() & {"align", "metrics", "explain", "crop"}:  # they need the other ranks, too
+    if stages.keys() & {"align", "metrics", "clock", "explain", "crop"}:  # they need the other ranks, too
         ranks = ()
     batches = read_batches(
         paths,
@@ -224,8 +224,12 @@ def _stages(selection: Selection, report: Report, labelled: Labels) -> dict[str,
         stages["capture"] = lambda batches: _with_captures(batches, selection, report, labelled)
     if selection.classify:
         stages["classify"] = lambda batches: _classified(batches, selection, report)
-    if selection.explain or selection.budget or crop or filter:  # a slice stays or goes as a whole
+    if selection.repair_clock or selection.explain or selection.budget or crop or filter:  # slices as a whole
         stages["pair"] = lambda batches: pair_halves(batches, report)
+    if selection.repair_clock:
+        from ktrace.stages.clock_repair import with_repaired_clocks
+
+        stages["clock"] = lambda batches: with_repaired_clocks(batches, report)
     if selection.explain:
         from ktrace.pipeline.explain import explained
 
@@ -253,6 +257,10 @@ def _columns_of(columns: frozenset[str] | None, stages: Mapping[str, _Stage]) ->
     if columns is None or stages.keys() & {"metrics", "nodes", "capture"}:
         return None
     deciding = _DECIDING if stages.keys() & {"classify", "crop", "filter"} else frozenset()
+    if "clock" in stages:
+        from ktrace.stages.clock_repair import COLUMNS
+
+        deciding = deciding | COLUMNS
     return columns | deciding | (_ALIGNING if "align" in stages else frozenset())
 
 

@@ -101,6 +101,14 @@ class Selection:
         link="[More](summary.md#replays-of-graphs)",
         repeatable=True,
     )
+    repair_clock: bool = option(
+        False,
+        "--repair-clock",
+        "",
+        "Move the times of devices whose work begins before the calls that launched it, by the least that mends it.",
+        more="Nothing moves where no clock is apart; a note says by how much, and how sure that is.",
+        link="[More](check.md#repairing-a-clock)",
+    )
     crop: Crop | None = option(None, "", "", "The part of the time to keep.")
     filter: Filter | None = option(None, "", "", "The rows to keep, by kind, name, device and more.")
     metrics: str | Path | None = option(
@@ -204,8 +212,8 @@ class Selection:
         """Returns 16 hex digits that change whenever another dataset would come of the same input.
 
         These fields decide: `from_`, `map`, `classify`, the text of `rules`, `crop` and `filter`. `jobs`, `limits` and
-        `keep_export` change nothing in a dataset; `capture`, `metrics`, `execution_trace`, `align`, `explain`,
-        `split_by` and `budget` aren't for datasets.
+        `keep_export` change nothing in a dataset; `capture`, `repair_clock`, `metrics`, `execution_trace`, `align`,
+        `explain`, `split_by` and `budget` aren't for datasets.
         """
         rules = self.classify if self.rules is None else Path(self.rules).read_text("utf-8")
         deciding: dict[str, Any] = {
@@ -244,6 +252,7 @@ class AskOptions(_Common, total=False):
     """Those of what answers questions."""
 
     capture: str | Path | Sequence[str | Path]
+    repair_clock: bool
 
 
 class ReadOptions(_Common, total=False):
@@ -256,6 +265,7 @@ class Unaligned(ReadOptions, total=False):
     """All fields but `align`, for functions that have an `align` of their own."""
 
     capture: str | Path | Sequence[str | Path]
+    repair_clock: bool
     metrics: str | Path | None
     launch_skip: int | None
     execution_trace: str | Path | None
@@ -313,5 +323,11 @@ def key_of(paths: Sequence[str], selection: Selection) -> str | None:
         return None
     from ktrace.analysis.overview import cache
 
-    chosen = (selection.fingerprint(), selection.explain, repr(selection.align), selection.keep_export)
+    chosen = (
+        selection.fingerprint(),
+        selection.explain,
+        repr(selection.align),
+        selection.keep_export,
+        selection.repair_clock,
+    )
     return cache.key_of(paths, selection.from_, chosen)

@@ -2,6 +2,8 @@
 
 names      decodes the names of device work that C++ compilers encoded; labels it with operation, library and so on
 align/     brings the times of several sources to one clock
+clock_repair/
+           moves devices whose work begins before the calls that launched it
 select/    crops by time and filters rows
 metrics    attaches the metrics of one tool to the kernels that another tool timed
 launch_matching

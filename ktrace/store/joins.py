@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, Integers, Scalars
 
@@ -247,6 +248,25 @@ def find_launches(work: Correlated, calls: Correlated, order: Callable[[], Seque
             call = np.where((call < 0) & ~work.known[block], on_machine, call)
         found[block] = np.where(correlation == 0, -1, call)
     return found
+
+
+_LINKS = pa.schema([("key", pa.string()), ("role", pa.string()), ("event", pa.int64())])
+
+
+def linked(links: list[pa.RecordBatch], work: Int64, calls: Int64) -> Int64:
+    """The index of the call from which an arrow leads to each piece of work, -1 where there is none.
+
+    `links` have key, role and event; `work` and `calls` are ids. All have the same source.
+    """
+    rows = pa.Table.from_batches([batch.cast(_LINKS) for batch in links]).combine_chunks()
+    key = rows["key"].combine_chunks().dictionary_encode().indices.to_numpy()
+    event, out = rows["event"].to_numpy(), pc.equal(rows["role"], "out").to_numpy()
+    begun = find((key[~out],), (key[out],))
+    known = begun >= 0
+    call = np.full(len(begun), -1, np.int64)
+    call[known] = find((event[out][begun[known]],), (calls,))
+    end = find((work,), (event[~out],))
+    return np.where(end >= 0, call[end], -1) if len(call) else end
 
 
 class _Numbers:

@@ -27,6 +27,7 @@ def read(
     *,
     map: str | Path | None = None,
     capture: str | Path | Sequence[str | Path] = (),
+    repair_clock: bool = False,
     strict: bool = False,
     limits: str | Mapping[str, str | int] | None = None,
 ) -> Trace:
@@ -42,6 +43,8 @@ def read(
         The mapping of a table's columns, as in `Selection`.
     capture : path or sequence of paths, optional
         Traces of the capture of the graphs that the inputs replay, as in `Selection`.
+    repair_clock : bool
+        Move the times of devices whose work begins before the calls that launched it, as in `Selection`.
     strict : bool
         Fail if anything had to be repaired, skipped or cut off.
     limits : str or mapping, optional
@@ -68,5 +71,5 @@ def read(
     """
     paths = paths_of(path)
     report = Report(strict=strict)
-    wanted = Selection(from_=from_, map=map, capture=capture)
+    wanted = Selection(from_=from_, map=map, capture=capture, repair_clock=repair_clock)
     return Trace(pair_halves(read_selected(paths, report, wanted), report), report)

@@ -46,9 +46,15 @@ def _time(one: Finding, key: str) -> str:
     return brief(_number(one, key))
 
 
+#: The days of a year.
+_YEAR = 365.25
+
+
 def _span(ns: float) -> str:
-    """A time for people, days from two on."""
+    """A time for people, days and years from two on."""
     days = ns / 86_400_000_000_000
+    if days >= 2 * _YEAR:
+        return f"{days / _YEAR:,.1f} years"
     return f"{days:,.1f} days" if days >= 2 else brief(ns)
 
 
@@ -84,6 +90,13 @@ CHECKS: dict[str, Check] = {
         (),
         "Ask each run alone.",
     ),
+    "ranks_apart": Check(
+        "the ranks of a run are recorded at the same time",
+        lambda one: f"{_disjoint(one)}: no rank waited for another, or the clocks of their hosts differ by that",
+        ("straggler",),
+        ("exposed.communication",),
+        "Record the same steps on all ranks, and keep the clocks of hosts synchronised (NTP, PTP).",
+    ),
     "time_not_set": Check(
         "every event has a time",
         lambda one: (
@@ -116,7 +129,8 @@ CHECKS: dict[str, Check] = {
         ),
         ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "idle.queued", "outside"),
         ("little",),
-        "Record again with a profiler whose clock follows the device's: a newer driver and profiler.",
+        "Record again with a profiler whose clock follows the device's: a newer driver and profiler. --repair-clock "
+        "moves the device's times by the least that mends it.",
     ),
     "work_outlasts_wait": Check(
         "a call that waits for a device returns after the work that it waits for",
@@ -127,6 +141,16 @@ CHECKS: dict[str, Check] = {
         ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "little", "outside"),
         ("busy", "heaviest"),
         "Look at the units of the durations, and at the clocks of host and device.",
+    ),
+    "wait_before_record": Check(
+        "an event is recorded before it is waited for",
+        lambda one: (
+            f"{_of(one)} waits for events begin before the event was recorded, by up to {_time(one, 'early_ns')}: the "
+            "clocks of threads or the numbers of events are wrong"
+        ),
+        ("idle.dependency",),
+        (),
+        "Record again with a newer profiler; until then don't trust what waits for what.",
     ),
     "stream_overlaps": Check(
         "the work of one stream runs one after the other",
@@ -217,6 +241,52 @@ CHECKS: dict[str, Check] = {
         "Give the traces of all ranks.",
         partial=True,
     ),
+    "clock_repaired": Check(
+        "times of host and device are as recorded",
+        lambda one: f"The times of device {one.subject['device']} were moved by {_moved(one)}",
+        (),
+        ("idle.host", "idle.launch", "idle.dependency", "idle.unknown", "idle.queued", "outside"),
+        "Record with clocks that agree to know the times between calls and work.",
+        partial=True,
+    ),
+    "waits_unlinked": Check(
+        "a wait for an event names its record, which is there",
+        lambda one: (
+            f"{_of(one)} waits for events don't say which record they wait for, or the trace lacks it: what work waits "
+            "for isn't known there"
+        ),
+        (),
+        ("idle.dependency",),
+        "Begin the recording before the events are recorded, with a newer profiler.",
+        partial=True,
+    ),
+    "collectives_undescribed": Check(
+        "operators of collectives state what these move",
+        lambda one: f"{_of(one)} record_param_comms lack {one.subject['lacking']}: only kernels may say what they move",
+        (),
+        (),
+        "Record with a newer PyTorch.",
+        partial=True,
+    ),
+    "sequence_shared": Check(
+        "a sequence number is of one backward operator",
+        lambda one: (
+            f"{_of(one)} sequence numbers are of several backward operators, such as {one.subject['number']} of "
+            f"{one.subject['names']}: which forward operator these belong to isn't known"
+        ),
+        (),
+        (),
+        "Don't trust the operator, module or pass of their work.",
+        partial=True,
+    ),
+    "inputs_apart": Check(
+        "several inputs are of the same time",
+        lambda one: f"{_disjoint(one)}: these are different times of a run, different runs, or clocks that differ",
+        ("straggler",),
+        (),
+        "Ask each alone, or relate their clocks: ktrace merge --align, --offset.",
+        partial=True,
+    ),
     "times_quantised": Check(
         "times are finer than what they measure",
         lambda one: (
@@ -234,6 +304,26 @@ CHECKS: dict[str, Check] = {
         "Copy the whole file again.",
     ),
 }
+
+
+def _disjoint(one: Finding) -> str:
+    """Which input begins how long after which other, in words."""
+    clock = "" if one.details["related"] else ", by clocks that nothing relates"
+    more = f", and {one.details['pauses']:,} such pauses in all" if _number(one, "pauses") > 1 else ""
+    return f"{one.subject['source']} begins {_span(one.value)} after {one.subject['before']} has ended{clock}{more}"
+
+
+def _moved(one: Finding) -> str:
+    """By how much times were moved, and how much more it may be."""
+    least, most, slack = one.value, _number(one, "most_ns"), one.details["slack_ns"]
+    by = brief(least) if least == most else f"{brief(least)} to {brief(most)}, {_number(one, 'drift_ppm'):+.1f} ppm"
+    said = f"{by}, the least by which no work begins before its call"
+    if not isinstance(slack, int):
+        return f"{said}; no call that waited for the device says how much more it may be"
+    if slack < 0:
+        late = f"work ends up to {brief(-slack)} after a call that waited for it"
+        return f"{said}, and now {late}: durations are wrong, too"
+    return f"{said}; up to {brief(slack)} more is possible, as calls that waited for the device tell"
 
 
 def _launches(one: Finding) -> str:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.analysis.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work
@@ -22,7 +24,10 @@ from ktrace.analysis.work.spans import KINDS
 from ktrace.errors import ALLOW_COUNTERS
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS
+from ktrace.model.masks import truth
 from ktrace.report import Report, Severity
+from ktrace.stages.align.moves import DISJOINT, PART, TOLERANCE, pauses, times_related
+from ktrace.store.events import values
 from ktrace.store.joins import group_start_mask, is_among, sorted_by
 
 
@@ -31,7 +36,8 @@ class Recording(NamedTuple):
 
     `span` is the time from the first start to the last end of the events of the longest source, in ns. `without` are
     the rows of tables that have no figure, though others there have. Of what a filter leaves out, `is_part`, launches
-    are there without their work. Tables state a total, `stated`, of which their rows have `listed`.
+    are there without their work. Tables state a total, `stated`, of which their rows have `listed`. `clocks`
+    is how the clocks of ranks were aligned, if that was asked (`CollectivesAnswer.clocks`).
     """
 
     gathered: SummaryInput
@@ -44,6 +50,7 @@ class Recording(NamedTuple):
     is_part: bool = False
     stated: float | None = None
     listed: float = 0
+    clocks: str | None = None
 
 
 def examine(recording: Recording) -> list[Finding]:
@@ -51,17 +58,11 @@ def examine(recording: Recording) -> list[Finding]:
     found = [*_of_reading(recording), *_of_tables(recording)]
     if len(recording.work) and recording.work.is_on_devices:
         found += _of_work(recording)
-    found += _launches_lost(recording)
+    found += [*_launches_lost(recording), *_event_waits(recording), *_operators(recording)]
     order = list(CHECKS)
     found = [replace(one, remedy=one.remedy or check_of(one).remedy) for one in found]
     return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
 
-
-#: Times of host and device that differ by less, in ns, are told apart by no profiler.
-_TOLERANCE = 1_000
-
-#: A check fails from this part of what it looks at, where single records may be wrong.
-_PART = 0.01
 
 _API = KINDS.index("api")
 
@@ -76,7 +77,7 @@ def _of_work(recording: Recording) -> Iterator[Finding]:
     """The checks of device work, one finding for all sources."""
     for find in (
         *(_runs_apart, _not_set, _as_duration, _made_up, _before_calls, _after_waits, _overlaps, _graphs_whole),
-        *(_little_recorded, _ranks_missing, _quantised),
+        *(_disjoint, _little_recorded, _ranks_missing, _quantised),
     ):
         yield from find(recording)
 
@@ -100,7 +101,7 @@ class _Violations:
 
     def finding(self, check: str, key: str, total: bool = False) -> Iterator[Finding]:
         """The finding, if there is any such row, and they are more than single ones."""
-        if self.count and self.count >= _PART * self.of:
+        if self.count and self.count >= PART * self.of:
             rows = sorted(self._rows, key=lambda row: -row.time_ns)[:SHOWN]
             details = {key: self.total if total else self.most}
             code = PREFIX + check
@@ -113,7 +114,7 @@ def _before_calls(recording: Recording) -> Iterator[Finding]:
     for events in recording.work.each():
         known = np.flatnonzero(events.call >= 0)
         early = events.calls["ts"][events.call[known]] - events.ts[known]
-        some = early > _TOLERANCE
+        some = early > TOLERANCE
         found.add(events, known[some], early[some], len(known))
     yield from found.finding("cause_after_effect", "early_ns")
 
@@ -138,9 +139,103 @@ def _after_waits(recording: Recording) -> Iterator[Finding]:
         known, call = known[there], call[there]
         same = work.processes[spans["thread"][wait]] == work.processes[calls["thread"][call]]
         late = (events.ts + events.dur)[known] - spans["ts"][wait] - spans["dur"][wait]
-        some = same & (late > _TOLERANCE)
+        some = same & (late > TOLERANCE)
         found.add(events, known[some], late[some], int(same.sum()))
+    _after_stream_waits(recording, found)
     yield from found.finding("work_outlasts_wait", "late_ns")
+
+
+def _after_stream_waits(recording: Recording, found: _Violations) -> None:
+    """Adds work that ends after a synchronisation of its stream has, which began after its launch."""
+    work, waits = recording.work, recording.gathered.waits
+    stream, streams = work.by_shape(_stream_of_device)
+    number = {key: place for place, key in enumerate(streams)}
+    for source in waits.sources if work.is_on_devices else ():
+        if source not in work.rows.sources:
+            continue
+        events, rows, shapes = work.of(source), waits.of(source), waits.shapes
+        place = np.array([number.get(_stream_of_device(shape), -1) for shape in shapes], np.int64)
+        place[[_STREAM_SYNC.search(shape["name"]) is None for shape in shapes]] = -1
+        syncs = np.flatnonzero((place[rows["shape"]] >= 0) & (rows["dur"] > 0))
+        launched = np.flatnonzero(events.call >= 0)
+        for one in np.unique(place[rows["shape"][syncs]]).tolist():
+            mine = syncs[place[rows["shape"][syncs]] == one]
+            mine = mine[np.argsort(rows["ts"][mine], kind="stable")]
+            known = launched[stream[events.shape[launched]] == one]
+            call = events.call[known]
+            returned = events.calls["ts"][call] + np.maximum(events.calls["dur"][call], 0)
+            at = np.searchsorted(rows["ts"][mine], returned, "left")
+            known, wait = known[at < len(mine)], mine[at[at < len(mine)]]
+            late = (events.ts + events.dur)[known] - rows["ts"][wait] - rows["dur"][wait]
+            some = late > TOLERANCE
+            found.add(events, known[some], late[some], len(known))
+
+
+def _stream_of_device(shape: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(shape[name] for name in ("source", "host", "device", "stream"))
+
+
+#: How Kineto and nsys name a synchronisation of a stream, and waits for an event.
+_STREAM_SYNC = re.compile(r"Stream Sync", re.I)
+_EVENT_WAITS = ("stream wait event", "event sync", "event synchronize")
+
+
+def _event_waits(recording: Recording) -> Iterator[Finding]:
+    """Waits for events whose record isn't known, or comes after them."""
+    gathered = recording.gathered
+    waits, unsaid, lost, early, most, of = gathered.waits, 0, 0, 0, 0, 0
+    for source in waits.sources:
+        rows = waits.of(source)
+        is_wait = np.array([shape["name"].lower() in _EVENT_WAITS for shape in waits.shapes], np.bool_)
+        mine = np.flatnonzero(is_wait[rows["shape"]])
+        if not len(mine):
+            continue
+        key_of, recorded = _records_of(recording, source, rows["id"][mine])
+        of += len(mine)
+        for event, ts in zip(rows["id"][mine].tolist(), rows["ts"][mine].tolist(), strict=True):
+            key = key_of.get(event)
+            record = recorded.get(key) if key is not None else None
+            unsaid, lost = unsaid + (key is None), lost + (key is not None and record is None)
+            if record is not None and record > ts:
+                early, most = early + 1, max(most, record - ts)
+    if early:
+        details: dict[str, Any] = {"early_ns": most}
+        yield Finding(PREFIX + "wait_before_record", "waits", early, "count", of, "waits", {}, None, details)
+    if unsaid + lost:
+        details = {"without": unsaid, "not_in_trace": lost}
+        yield Finding(PREFIX + "waits_unlinked", "waits", unsaid + lost, "count", of, "waits", {}, None, details)
+
+
+def _records_of(recording: Recording, source: str, waits: Int64) -> tuple[dict[int, str], dict[str, int]]:
+    """The key of each wait, by its id, and the first time of the calls that record the event of each key."""
+    key_of: dict[int, str] = {}
+    records: dict[int, str] = {}
+    for batch in recording.gathered.waits.links(source):
+        out = truth(pc.and_(pc.equal(batch.column("link"), "wait"), pc.equal(batch.column("role"), "out")))
+        event, has = values(batch, "event")
+        for found, rows in ((records, out & has), (key_of, is_among(event, waits) & has & ~out)):
+            keys = batch.column("key").filter(pa.array(rows)).to_pylist()
+            found.update(zip(event[rows].tolist(), keys, strict=True))
+    spans, recorded = recording.gathered.spans.of(source), dict[str, int]()
+    ids = np.array(list(records), np.int64)
+    for row in np.flatnonzero(is_among(spans["id"], ids)).tolist():
+        key, ts = records[int(spans["id"][row])], int(spans["ts"][row])
+        recorded[key] = min(recorded.get(key, ts), ts)
+    return key_of, recorded
+
+
+def _operators(recording: Recording) -> Iterator[Finding]:
+    """Operators of PyTorch that lack what they state, or share what is their own."""
+    torch = recording.gathered.torch
+    if torch.undescribed:
+        lacking = ", ".join(key for key, count in torch.lacking.items() if count)
+        figures = "operators", torch.undescribed, "count", torch.collectives, "collectives"
+        yield Finding(PREFIX + "collectives_undescribed", *figures, {"lacking": lacking})
+    if torch.shared:
+        source, number, names = torch.shared[0]
+        subject: dict[str, Any] = {"source": source, "number": number, "names": ", ".join(names)}
+        figures = "numbers", len(torch.shared), "count", torch.numbers, "sequence numbers"
+        yield Finding(PREFIX + "sequence_shared", *figures, subject)
 
 
 def _overlaps(recording: Recording) -> Iterator[Finding]:
@@ -155,7 +250,7 @@ def _overlaps(recording: Recording) -> Iterator[Finding]:
         end = (events.ts + events.dur)[order]
         over = end[:-1] - events.ts[order[1:]]
         same = ~group_start_mask((stream[events.shape[order]],))[1:]
-        some = same & (over > _TOLERANCE)
+        some = same & (over > TOLERANCE)
         found.add(events, order[1:][some], np.minimum(over, events.dur[order[1:]])[some], len(rows))
     yield from found.finding("stream_overlaps", "overlap_ns", total=True)
 
@@ -187,6 +282,24 @@ def _runs_apart(recording: Recording) -> Iterator[Finding]:
                     None,
                     details,
                 )
+
+
+def _disjoint(recording: Recording) -> Iterator[Finding]:
+    """Inputs that begin after all others have ended; ranks can't have worked together then."""
+    gathered = recording.gathered
+    spans = {source: span for source, span in gathered.spans_of.items() if span[1] > span[0]}
+    related = times_related([*spans], gathered.catalog)
+    by = related or dict.fromkeys(spans, 0)
+    found = pauses({source: (begin + by[source], end + by[source]) for source, (begin, end) in spans.items()})
+    source = max(found, key=lambda one: found[one][0], default=None)
+    if source is None or recording.clocks == "collective" or found[source][0] < DISJOINT:
+        return
+    ranks = [gathered.catalog.rank(one) for one in spans]
+    is_job = related is not None and None not in ranks and len({*ranks}) == len(ranks)
+    gap, before = found[source]
+    details = {"related": related is not None, "pauses": sum(one >= DISJOINT for one, _ in found.values())}
+    code = PREFIX + ("ranks_apart" if is_job else "inputs_apart")
+    yield Finding(code, "time", gap, "ns", None, "", {"source": source, "before": before}, None, details)
 
 
 def _not_set(recording: Recording) -> Iterator[Finding]:
@@ -305,7 +418,7 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
             rows = missing = np.concatenate([rows, others])
         lost, launches = lost + len(missing), launches + len(rows)
         shown += [_call(source, spans, gathered, row) for row in missing[: SHOWN - len(shown)].tolist()]
-    if lost and lost >= _PART * launches:
+    if lost and lost >= PART * launches:
         figures = "launches", lost, "count", launches, "launches"
         yield Finding(PREFIX + "launches_lost", *figures, {}, None, {"copies": copies}, shown)
 
@@ -340,7 +453,13 @@ _DROPPED = re.compile(r"not all|\blost\b|dropp|overflow|buffers? (was|were|is|ar
 
 
 def _of_reading(recording: Recording) -> Iterator[Finding]:
-    """What the profiler said itself, and whether the input is whole."""
+    """What the profiler said itself, which clocks were repaired, and whether the input is whole."""
+    for one in recording.report.clocks:
+        if one["moved"]:
+            subject = {"source": one["source"], "device": one["device"]}
+            details = {name: one[name] for name in ("early", "most_ns", "drift_ppm", "slack_ns")}
+            figures = "time", one["offset_ns"], "ns", None, ""
+            yield Finding(PREFIX + "clock_repaired", *figures, subject, None, details)
     messages = list(dict.fromkeys(text for kind, text in recording.gathered.remarks if _is_failure(kind, text)))
     if messages:
         said = "; ".join(text.strip().rstrip(".:") for text in messages[:SHOWN])

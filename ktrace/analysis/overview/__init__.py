@@ -233,6 +233,7 @@ def _state(report: Report) -> dict[str, Any]:
     return {
         "inputs": report.inputs,
         "alignment": report.alignment,
+        "clocks": report.clocks,
         "rows": report.rows,
         "timed": sorted(report.timed),
         "bytes": vars(report.bytes),
@@ -297,6 +298,7 @@ class Stored:
         """The account of the reading."""
         state, report = self._index["report"], Report()
         report.inputs, report.alignment, report.timed = state["inputs"], state["alignment"], set(state["timed"])
+        report.clocks = state["clocks"]
         report.rows = Counter(state["rows"])
         taken, given, removed = state["reader"]
         report.reader = Ledger("reader", taken, given, removed=Counter(removed))

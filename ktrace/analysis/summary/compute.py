@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.checks.examine import Recording, examine
+from ktrace.analysis.collectives.answer import CollectivesAnswer
 from ktrace.analysis.summary import INSTEAD, QUESTIONS, RECORDING, asked, columns_of, split_tree
 from ktrace.analysis.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
 from ktrace.analysis.summary.marked import Marked
@@ -385,7 +386,9 @@ class _Summarised:
         span = max((end - begin for begin, end in self._gathered.spans_of.values()), default=None)
         work = self._gathered, self._events, self._tables, self._devices
         tables = self._stated, math.fsum(one.total for one in self._statistics)
-        checks = examine(Recording(*work, self._report, span, self._without, self._is_part, *tables))
+        joint = found.get("collective")
+        clocks = joint.clocks if isinstance(joint, CollectivesAnswer) else None
+        checks = examine(Recording(*work, self._report, span, self._without, self._is_part, *tables, clocks))
         if any(one.code == "check.launches_lost" for one in checks):  # there was some
             self._notes = [note.replace(_NO_WORK, "Device work is missing") for note in self._notes]
         return Summary(

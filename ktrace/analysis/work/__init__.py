@@ -7,6 +7,7 @@ steadiness     steps that take longer than the others, other than by noise
 stored_columns   keeps numbers and rows, source by source
 device_work      device work with what it is grouped by
 views            sources whose work another tool recorded, too
+torch_facts      what operators of PyTorch state of themselves, for checks
 spans            what the host did, by thread, under which names; who waits for whom; the span around a call
 occurrences      the range with a meaning (step, layer, phase) that work belongs to, and its time on a device
 gaps             the gaps of devices, the call that ends each, its cause, what the host did meanwhile

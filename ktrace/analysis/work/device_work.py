@@ -12,11 +12,11 @@ import pyarrow as pa
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Place, by_group, device_use
 from ktrace.analysis.work.gather import WORK, SummaryInput, durations, is_at_zero, kinds_in
 from ktrace.analysis.work.groups import LACKS, DeviceUse
-from ktrace.analysis.work.spans import innermost, linked
+from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
-from ktrace.store.joins import Correlated, find_launches, group_start_mask, sorted_by
+from ktrace.store.joins import Correlated, find_launches, group_start_mask, linked, sorted_by
 from ktrace.store.vocabulary import Shapes
 
 Shape = dict[str, Any]
@@ -47,7 +47,8 @@ class Work:
         )
         self.threads = gathered.threads.all()
         self._by_shape: dict[Callable[[Shape], Any], tuple[Int32, list[Any]]] = {}
-        self.roles = np.array([_role(shape) for shape in self.shapes], np.uint8)
+        named = zip(self.shapes, self.operations, strict=True)
+        self.roles = np.array([_role(shape, operation) for shape, operation in named], np.uint8)
         self.device, self.devices = self.by_shape(_device)
         numbers: dict[Any, int] = {}
         self.thread_places = _Places.of(self.threads, numbers)
@@ -322,8 +323,8 @@ def _device(shape: Shape) -> tuple[str, str | None, int | None]:
     return shape["source"], shape["host"], shape["device"]
 
 
-def _role(shape: Shape) -> int:
-    if shape["operation"] == "collective" or shape["comm"] is not None:
+def _role(shape: Shape, operation: str | None) -> int:
+    if operation == "collective" or shape["comm"] is not None:
         return COMMUNICATION
     return COPY if shape["kind"] == "memcpy" else COMPUTE
 

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from ktrace.analysis.work.spans import Spans, Waits
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
+from ktrace.analysis.work.torch_facts import TorchFacts
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
@@ -213,6 +214,7 @@ class SummaryInput:
         self._keeps_spans = spans
         self.spans = Spans(spill, self.threads, shapes=shapes)
         self.waits = Waits(spill)
+        self.torch = TorchFacts()
         self.host = StoredRows(spill, "host")
         self.has_calls = self.has_counters = self.has_metrics = False
         self.statistics: list[pa.RecordBatch] = []
@@ -234,6 +236,8 @@ class SummaryInput:
         """Collects the calls, arrows and ranges of a batch, which tell when and where work was launched."""
         if self._keeps_spans and batch.record in ("events", "links") and len(batch):
             self.waits.add(batch)
+            if batch.record == "events":
+                self.torch.add(batch, source_of(batch))
         if batch.record == "events" and len(batch):
             self._launching(_of_programs(batch))
         elif batch.record == "links" and len(batch):

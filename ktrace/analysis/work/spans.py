@@ -50,7 +50,7 @@ from ktrace.stages.order.nesting import enclosing
 from ktrace.stages.select.wanted import step_of
 from ktrace.store import Spill
 from ktrace.store.events import values
-from ktrace.store.joins import Moments, find
+from ktrace.store.joins import Moments
 from ktrace.store.vocabulary import Shapes
 
 #: The kinds of spans; `kind` is an index of it.
@@ -253,6 +253,11 @@ class Waits:
         )
 
     @property
+    def sources(self) -> list[str]:
+        """The sources that have synchronisations."""
+        return self._rows.sources
+
+    @property
     def shapes(self) -> list[dict[str, Any]]:
         """The track and the name of synchronisations, by number."""
         return self._shapes.all()
@@ -294,25 +299,6 @@ def _on_stream(batch: Batch, rows: Int64) -> Int64:
     found = pc.if_else(pc.match_substring_regex(found, r"^[0-9]{1,9}$"), found, None)
     streams: Int64 = pc.fill_null(found.cast(pa.int64()), NO_NUMBER).to_numpy(zero_copy_only=False)
     return streams
-
-
-_LINKS = pa.schema([("key", pa.string()), ("role", pa.string()), ("event", pa.int64())])
-
-
-def linked(links: list[pa.RecordBatch], work: Int64, calls: Int64) -> Int64:
-    """The index of the call from which an arrow leads to each piece of work, -1 where there is none.
-
-    `links` have key, role and event; `work` and `calls` are ids. All have the same source.
-    """
-    rows = pa.Table.from_batches([batch.cast(_LINKS) for batch in links]).combine_chunks()
-    key = rows["key"].combine_chunks().dictionary_encode().indices.to_numpy()
-    event, out = rows["event"].to_numpy(), pc.equal(rows["role"], "out").to_numpy()
-    begun = find((key[~out],), (key[out],))
-    known = begun >= 0
-    call = np.full(len(begun), -1, np.int64)
-    call[known] = find((event[out][begun[known]],), (calls,))
-    end = find((work,), (event[~out],))
-    return np.where(end >= 0, call[end], -1) if len(call) else end
 
 
 class Ranges:

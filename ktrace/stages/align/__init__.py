@@ -29,7 +29,17 @@ from ktrace.model.masks import each_source, truth
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Report
 from ktrace.stages.align.collectives import Collectives, Fit
-from ktrace.stages.align.moves import Move, Placed, anchor_of, by_auto, by_unix, moved, shift_of
+from ktrace.stages.align.moves import (
+    DISJOINT,
+    Move,
+    Placed,
+    anchor_of,
+    by_auto,
+    by_unix,
+    moved,
+    pauses,
+    shift_of,
+)
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.crop_bounds import Marks, called, no_such
 from ktrace.store import SPILL_BYTES, Batches, Spill
@@ -314,8 +324,13 @@ class _Stage:
             report.alignment.append(alignment)
             if placed.rule == "begin":
                 report.issue("begin-guessed", source, self._guessed(placed.move.offset), 0)
-        for source, gap in apart({source: self._moved(span, source) for source, span in self._spans.items()}).items():
-            report.issue("times-apart", source, f"{time_text(gap)} without any event before it", 0)
+        spans = {source: self._moved(span, source) for source, span in self._spans.items()}
+        far = apart(spans)
+        for source, (gap, before) in pauses(spans).items():
+            if source in far:
+                report.issue("times-apart", source, f"{time_text(gap)} without any event before it", 0)
+            elif gap >= DISJOINT:
+                report.issue("no-overlap", source, f"it begins {time_text(gap)} after {before} has ended", 0)
 
     def _guessed(self, offset: int) -> str:
         """Why the move of a source is a guess, and that it is no correction of a clock where it is so large."""
@@ -349,13 +364,11 @@ def _anchor(facts: dict[str, Any], move: Move, base: int) -> dict[str, Any]:
 def apart(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     """The sources that begin so long after all earlier ones that a viewer shows next to nothing of either, and the
     length of these gaps in ns: more than `_EMPTY` times the time that all sources cover."""
-    covered, end, gaps = 0, None, {}
-    for source, span in sorted(spans.items(), key=lambda item: item[1]):
-        if end is not None and span[0] > end:
-            gaps[source] = span[0] - end
+    covered, end = 0, None
+    for span in sorted(spans.values()):
         covered += max(span[1] - max(span[0], span[0] if end is None else end), 0)
         end = span[1] if end is None else max(end, span[1])
-    return {source: gap for source, gap in gaps.items() if gap > _EMPTY * covered}
+    return {source: gap for source, (gap, _) in pauses(spans).items() if gap > _EMPTY * covered}
 
 
 def _of_source(error: InputError, source: str, found: Mapping[str, int]) -> InputError:

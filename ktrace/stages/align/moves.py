@@ -27,6 +27,12 @@ from ktrace.model.catalog import Catalog, Entry
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.store.events import LIMIT, values
 
+#: Times of host and device that differ by less, in ns, are told apart by no profiler.
+TOLERANCE = 1_000
+
+#: Clocks are apart if this part of the work begins before its calls; single records may be wrong.
+PART = 0.01
+
 
 class Move(msgspec.Struct, frozen=True):
     """Converts times of one clock to another. `rate` is the drift: ns gained per ns, far below 1 either way."""
@@ -119,6 +125,32 @@ class Placed(msgspec.Struct, frozen=True):
 
     move: Move
     rule: str
+
+
+#: Inputs that begin so many ns after all others have ended aren't of the same time, whatever clocks of hosts differ by.
+DISJOINT = 1_000_000
+
+
+def pauses(spans: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, str]]:
+    """The sources that begin after all earlier ones have ended: by how many ns, and the one that ended last."""
+    found: dict[str, tuple[int, str]] = {}
+    last: tuple[int, str] | None = None
+    for source, (begin, end) in sorted(spans.items(), key=lambda item: item[1]):
+        if last is not None and begin > last[0]:
+            found[source] = begin - last[0], last[1]
+        last = max(last or (end, source), (end, source))
+    return found
+
+
+def times_related(sources: Sequence[str], catalog: Catalog) -> dict[str, int] | None:
+    """What is added to the times of each source to get one clock: unix time, or one that all have; None without one."""
+    anchors = {source: anchor_of(catalog, source) for source in sources}
+    known = {source: anchor for source, anchor in anchors.items() if anchor is not None}
+    if len(known) == len(anchors):
+        return known
+    clocks = {_kind_and_host(catalog, source) for source in sources}
+    shared = not known and len(clocks) == 1 and next(iter(clocks))[0] in _SHARED
+    return dict.fromkeys(sources, 0) if shared else None
 
 
 def by_unix(sources: Sequence[str], catalog: Catalog, *, keep_shift: bool = False) -> dict[str, Placed]:

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +17,7 @@ import ktrace
 from ktrace.analysis.checks import CHECKS, check_of, sentence
 from ktrace.analysis.summary.summary import Summary
 from ktrace.cli import cli
+from ktrace.pipeline.info import NOT_MADE
 
 SEEDS = range(15)
 
@@ -259,6 +261,58 @@ def test_a_damaged_table_has_no_heaviest_kernel(tmp_path: Path) -> None:
     assert not any(one.code.startswith("heaviest") for one in summary.findings)
 
 
+def _rank(path: Path, rows: list[Row], rank: int | None, unix_ns: int | None) -> Path:
+    """A trace with the facts of its rank and clock: `unix_ns` is the unix time at 0."""
+    written(path, rows)
+    facts = {"rank": rank, "world_size": 2} if rank is not None else {}
+    lines = [{"entity": "source", "name": "run", "facts": facts}]
+    if unix_ns is not None:
+        lines.append({"entity": "clock", "facts": {"at_ns": 0, "unix_ns": unix_ns}})
+    about = ({"record": "catalog", "source": "run", "id": number, **line} for number, line in enumerate(lines))
+    path.write_text(path.read_text("utf-8") + "".join(f"{json.dumps(line)}\n" for line in about), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("ranks", "anchors", "later", "fails"),
+    [
+        ((0, 1), (0, 0), 20_000_000_000, "ranks_apart"),
+        ((0, 1), (0, 0), 0, None),
+        ((0, 1), (10**18, 10**18 + 5_000_000_000_000), 0, "ranks_apart"),
+        ((0, 1), (None, None), 20_000_000_000, "inputs_apart"),
+        ((None, None), (0, 0), 20_000_000_000, "inputs_apart"),
+        ((0, 0), (0, 0), 20_000_000_000, "inputs_apart"),
+        ((0, 1), (0, None), 1_798_761_600_000_000_000, "inputs_apart"),
+    ],
+)
+def test_inputs_that_do_not_overlap(
+    ranks: tuple[Any, Any], anchors: tuple[Any, Any], later: int, fails: str | None, tmp_path: Path
+) -> None:
+    for seed in SEEDS:
+        rows = [{**row, "ts": row["ts"] % 10**12} for row in sound(random.Random(seed))]
+        moved = [{**row, "ts": row["ts"] + later} for row in rows]
+        sides = zip((rows, moved), ranks, anchors, strict=True)
+        paths = [_rank(tmp_path / f"{seed}{name}.jsonl", *side) for name, side in zip("ab", sides, strict=True)]
+        summary = ktrace.summary(paths, by=["idle"])
+        assert failed(summary) == ({fails} if fails else set()), seed
+        assert not any(one.code == "straggler" for one in summary.findings)
+        if fails:
+            (found,) = summary.checks
+            assert (sentence(found) in summary.verdict) is (fails == "ranks_apart")
+            assert ("by clocks that nothing relates" in sentence(found)) is (None in anchors)
+            assert ("57.0 years" in sentence(found)) is (later > 10**18)
+
+
+def test_a_merge_of_inputs_that_do_not_overlap_says_so(tmp_path: Path) -> None:
+    rows = sound(random.Random(2))
+    span = max(row["ts"] + row["dur"] for row in rows) - min(row["ts"] for row in rows)
+    paths = [_rank(tmp_path / f"{at}.jsonl", rows, at, at * 2 * span) for at in (0, 1)]
+    report = ktrace.merge(paths, tmp_path / "both.perfetto")
+    assert "after run has ended" in report.issues["no-overlap"].places[0][1]
+    near = ktrace.merge([paths[0], _rank(tmp_path / "2.jsonl", rows, 1, span // 2)], tmp_path / "near.perfetto")
+    assert "no-overlap" not in near.issues
+
+
 REPORTS = ROOT.parent / "shared/reports"
 
 #: Reports on which a verdict was wrong -> the check that fails, and what the verdict must not say.
@@ -291,8 +345,9 @@ def test_what_was_reported(name: str) -> None:
 def test_one_rank_of_several(tmp_path: Path) -> None:
     step = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
     summary = ktrace.summary(step, by=["idle"])
-    (found,) = summary.checks
+    found, undescribed = summary.checks
     assert (found.code, found.value, found.whole, check_of(found).partial) == ("check.ranks_missing", 1, 8, True)
+    assert (undescribed.code, undescribed.value) == ("check.collectives_undescribed", 2)
     exposed = next(one for one in summary.findings if one.code == "exposed.communication")
     assert exposed.doubts == ["check.ranks_missing"]
     assert not any("ranks" in line for line in summary.verdict), "the recording is sound as far as it goes"
@@ -310,6 +365,26 @@ def test_the_command(planted: str | None, tmp_path: Path) -> None:
     document = json.loads(told.stdout)
     assert document["sound"] is (planted is None) and len(document["laws"]) == len(CHECKS)
     assert [one["code"] for one in document["failed"]] == ([f"check.{planted}"] if planted else [])
+
+
+@pytest.mark.parametrize("check", PLANTED)
+def test_info_says_the_same(check: str, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    path = written(tmp_path / "run.jsonl", PLANTED[check](rng, sound(rng)))
+    found = ktrace.inspect(path)
+    assert found.checks == ktrace.summary(path, by=["idle"]).checks
+    shown = CliRunner().invoke(cli, ["info", str(path)]).stdout
+    assert f"\n  {check}: " in shown.partition("checks that fail")[2]
+    listed = json.loads(CliRunner().invoke(cli, ["info", str(path), "--format", "json"]).stdout)["checks"]
+    assert [one["code"] for one in listed] == [f"check.{code}" for code in CHECKS]
+    assert {one["code"] for one in listed if one["failed"]} == {one.code for one in found.checks}
+    assert {one["code"] for one in listed if one["failed"] is None} == {f"check.{name}" for name in NOT_MADE}
+
+
+def test_info_of_a_sound_run_has_no_heading_for_checks(tmp_path: Path) -> None:
+    path = written(tmp_path / "run.jsonl", sound(random.Random(4)))
+    assert not ktrace.inspect(path).checks
+    assert "checks" not in CliRunner().invoke(cli, ["info", str(path)]).stdout
 
 
 def test_the_page_lists_all_checks() -> None:

@@ -41,6 +41,7 @@ def test_what_one_step_of_training_shows() -> None:
         "idle.host_late": (116_626, "ns", 962_021, 2),
         "idle.launch_overhead": (14_379, "ns", 962_021, None),
         "check.ranks_missing": (1, "count", 8, None),
+        "check.collectives_undescribed": (2, "count", 2, None),
     }
     assert facts["heaviest.operation"].subject["operation"] == "gemm"
     assert facts["busy"].subject == {"device": "device 0", "rank": 0, "source": "one-step-of-training.pt.trace"}
