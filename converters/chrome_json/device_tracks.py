@@ -145,8 +145,8 @@ def _on_threads(batch: Batch, tracks: DeviceTracks) -> Batch:
     columns["tid"] = pc.if_else(of_device, pa.array(streams, pa.int64()).take(index), columns["tid"])
     own = pa.array([place in tracks.streams for place in places]).take(index)
     if own.true_count and batch.record != "catalog":
-        devices, numbers = zip(*(tracks.streams.get(place, (None, None)) for place in places), strict=True)
-        for name, values in (("device", devices), ("stream", numbers)):
+        devices, own_streams = zip(*(tracks.streams.get(place, (None, None)) for place in places), strict=True)
+        for name, values in (("device", devices), ("stream", own_streams)):
             column = pa.array(values, pa.int64()).take(index)
             columns[name] = pc.coalesce(columns[name], column) if name in columns else column
         columns["tid"] = pc.if_else(own, None, columns["tid"])

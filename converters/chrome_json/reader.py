@@ -94,7 +94,7 @@ DIALECT = Dialect(
         Sign(("grid", "block", "stream"), _KERNEL),
         Sign(("grid", "block", "registers per thread"), _KERNEL),
     ),
-    calls=re.compile(r"(cu|cuda|hip|hsa_|nccl|ze|cl)(?=[A-Z_])"),
+    calls=re.compile(r"(cu|cuda|hip|hsa_|nccl(?!(Dev)?Kernel)|ze|cl)(?=[A-Z_])"),
 )
 
 
