@@ -42,6 +42,7 @@ from ktrace.model.json_text import decoded, dump_json, load_json
 from ktrace.model.masks import words_in
 from ktrace.model.row_builder import RowBuilder, to_batch
 
+from .device_tracks import device_tracks, on_tracks
 from .read_back import Head, read_head, rows_back
 
 _PLACE = {"device": Into("device", "ordinal"), "context": Into("context"), "stream": Into("stream", "ordinal")}
@@ -93,7 +94,7 @@ DIALECT = Dialect(
         Sign(("grid", "block", "stream"), _KERNEL),
         Sign(("grid", "block", "registers per thread"), _KERNEL),
     ),
-    calls=re.compile(r"(cu|cuda|hip|hsa_|nccl|ze|cl)(?=[A-Z_])"),
+    calls=re.compile(r"(cu|cuda|hip|hsa_|nccl(?!(Dev)?Kernel)|ze|cl)(?=[A-Z_])"),
 )
 
 
@@ -129,8 +130,9 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
     facts_text = dump_json({"path": printable(source.path), "format": "chrome"})
     label = conversion.label
     yield to_batch("catalog", [{"entity": "source", "source": label, "id": 0, "name": label, "facts": facts_text}])
+    tracks = device_tracks(source)
     for batch in read_document(source, conversion, mapper(DIALECT), member, part=part):
-        yield profiles.without(batch)
+        yield on_tracks(profiles.without(batch), tracks)
     yield from profiles.rows()
     for found in samples:
         yield from _samples(found, conversion, names)

@@ -136,9 +136,7 @@ def kernels(reading: ExportReader, table: str) -> Iterator[Batch]:
         if demangled is not None and mangled is not None and mangled.equals(demangled):
             block.drop("mangledName")
         columns.update(reading.name(block, table, "demangledName", "shortName", "mangledName"))
-        short = block.take("shortName")
-        if short is not None:
-            columns["short_name"] = reading.words(table, "shortName").column(block, short)
+        block.drop("shortName")  # without its template arguments, which tell kernels apart
         for what in ("grid", "block"):
             columns.update({f"{what}_{axis}": block.take(f"{what}{axis.upper()}") for axis in "xyz"})
         columns.update(_resources(block))

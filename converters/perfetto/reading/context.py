@@ -244,8 +244,8 @@ class Context:
     open_states: set[int] = field(default_factory=set)  # places with an open state
     decided_places: set[int] = field(default_factory=set)  # places that are known to be a device's, or not
     device_tracks: set[tuple[tuple[str, Any], ...]] = field(default_factory=set)  # columns of tracks of slices
-    #: (row id, correlation) of rows that have one.
-    correlated: list[tuple[Int64, Int64]] = field(default_factory=list)
+    #: (row id, correlation, process or -1) of rows that have a correlation.
+    correlated: list[tuple[Int64, Int64, Int64]] = field(default_factory=list)
     #: (event_id of a stage, row id, role) of rows that start or await it.
     stage_ends: list[tuple[Int64, Int64, str]] = field(default_factory=list)
     facts: dict[tuple[str, Any], dict[str, Any]] = field(default_factory=dict)  # (entity, key) -> facts
@@ -287,8 +287,9 @@ class Context:
         """Remembers the correlations of events, which say the same as the arrows of a launch."""
         if batch.has("correlation"):
             found = batch.column("correlation")
-            has = found.is_valid()
-            self.correlated.append((batch.column("id").filter(has).to_numpy(), found.filter(has).to_numpy()))
+            rows = batch.columns.filter(found.is_valid())
+            pid = rows.column("pid").fill_null(-1) if batch.has("pid") else pa.array(np.full(len(rows), -1))
+            self.correlated.append(tuple(column.to_numpy() for column in (rows["id"], rows["correlation"], pid)))
 
     def source(self) -> str:
         """The source of rows whose place has none."""

@@ -59,9 +59,17 @@ _BY_CATEGORY: Mapping[str, Rule] = {
     **CATS,
     "kernel_dispatch": Rule("kernel", "device", _AMD),
     "memory_copy": _COPY,
-    **dict.fromkeys(("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "hip", "hsa", "rccl"), _CALL),
+    **dict.fromkeys(("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "hipfile_api"), _CALL),
+    **dict.fromkeys(("hip", "hsa", "rccl"), _CALL),
     "marker_api": _OTHER,
     "device_hip": Rule("kernel", "device", _AMD, named=((re.compile("(?i).*(copy|memcpy)"), "memcpy"),)),
+    "hip_stream": Rule(
+        "kernel",
+        "device",
+        _AMD,
+        kinds={f"SCRATCH_MEMORY_{word}": "range" for word in ("ALLOC", "FREE", "ASYNC_RECLAIM")},
+        named=((re.compile("MEMORY_COPY_"), "memcpy"),),
+    ),
 }
 _RULES = [_OTHER, _ON_STREAM, *{id(rule): rule for rule in _BY_CATEGORY.values() if rule is not _OTHER}.values()]
 _NUMBER_OF = {id(rule): number for number, rule in enumerate(_RULES)}
@@ -78,8 +86,17 @@ _STAGE = Rule(
     },
 )
 
-_STREAM = re.compile(r"stream\s*(?:[#\[]\s*)?(\d{1,18})(?!\d)", re.IGNORECASE)
+#: Calls that have no category and no `cbid`: they have a correlation and a name of their API.
+_CALL_NAME = r"(cuda|cu|hip)[A-Z]\w*$"
+
+#: Numbers of a collective: a stage's arguments are all texts.
+_NUMBERS = ("In msg nelems", "Out msg nelems", "Group size", "Rank")
+
+_STREAM = re.compile(r"stream\s*(?:[#\[][\s\"]*)?(\d{1,18})(?!\d)", re.IGNORECASE)
 _STREAM_THREAD = re.compile(r"stream -?\d{1,18}")
+_THREAD = re.compile(r"THREAD \d+ \((\d{1,18})\)")
+#: A stream in rocprof-sys' traces: kernels there name no device, and copies the nodes of their agents, CPUs included.
+_HIP_STREAM = re.compile("HIP Activity Stream ")
 _LANE = re.compile(r"\[(\d{1,18})\] .")
 _QUEUE = re.compile(r"queue\s*(?:[#\[]\s*)?(\d{1,18})(?!\d)", re.IGNORECASE)
 _DEVICE_NAME = re.compile(r"(?:agent|compute|dispatch|device|gpu)\s*\[?(\d{1,9})(?!\d)", re.IGNORECASE)
@@ -137,11 +154,20 @@ def _place_on_devices(context: Context, chunk: Chunk, parsed: Parsed, rules: Int
         if place in context.decided_places:
             continue
         context.decided_places.add(place)
-        if _RULES[rules[row]].place == "device":
+        if _RULES[rules[row]].place == "host":
+            _to_thread(context, context.tracks.places[place])
+        else:
             name = parsed.name[row]
             pool = chunk.chunk_texts if parsed.in_chunk_texts else chunk.trace_texts
             given = _arguments_of(chunk, parsed, row)
             _to_device(context, context.tracks.places[place], pool.texts[name] if name >= 0 else "", given)
+
+
+def _to_thread(context: Context, place: TrackPlace) -> None:
+    """Gives a track that is a thread by its name alone, as rocprofv3 writes all but the first, its thread id."""
+    title = context.tracks.title(place.uuid) if place.uuid is not None else ""
+    if "tid" not in place.columns and (thread := _THREAD.fullmatch(title.strip())):
+        place.columns = {key: value for key, value in place.columns.items() if key != "track"} | {"tid": int(thread[1])}
 
 
 def _arguments_of(chunk: Chunk, parsed: Parsed, row: int) -> dict[str, int | str]:
@@ -172,17 +198,19 @@ def _to_device(context: Context, place: TrackPlace, name: str, given: Mapping[st
     agents = agents if copy_kind(name) == "DtoH" else (*agents[2:], *agents[:2])
     numbers = (agent(given[key]) for key in ("device", "device id", "agent", "agent_id", *agents) if key in given)
     device = next((number for number in numbers if number is not None), None)
-    if device is None:
+    if _HIP_STREAM.match(title):
+        device = None
+    elif device is None:
         spelled = _DEVICE_NAME.search(title)
         device = int(spelled[1]) if spelled else place.columns.get("pid") if is_thread else None
     by_name, queue = _STREAM.search(title), _QUEUE.search(title)
     streams = (
         given.get("stream"),
         int(by_name[1]) if by_name else None,
-        given.get("stream_id") or None,
+        given.get("stream_id") or given.get("stream_ID") or None,
         int(queue[1]) if queue else None,
         given.get("queue"),
-        given.get("stream_id"),
+        given.get("stream_id", given.get("stream_ID")),
         place.columns.get("tid") if is_thread else None,
     )  # the first that is known
     stream = next((number for number in streams if isinstance(number, int)), None)
@@ -202,7 +230,9 @@ def as_work(rule: Rule, columns: Columns, arguments: Columns) -> Columns:
     if rule in (_OTHER, _ON_STREAM):
         for key in _SIGNS.keys() & arguments.keys():
             moves |= _SIGNS[key].columns
-    if rule.kind == "memcpy" or rule is _ON_STREAM:
+        if pc.any(pc.equal(kinds, "api")).as_py():
+            moves |= API.columns
+    if rule.place == "device":
         columns["copy_kind"] = _directions(columns["name"], kinds)
     if rule.place == "device":
         _without_places(columns, arguments)
@@ -216,10 +246,16 @@ def _kinds(rule: Rule, columns: Columns, arguments: Columns) -> pa.Array:
     names, given = encoded(columns["name"]), decoded(columns["kind"])
     kinds = pa.array([rule.kind_of(name or "") for name in names.dictionary.to_pylist()], pa.string())
     found = kinds.take(names.indices)
+    if rule is _ON_STREAM and "correlation" in arguments:  # work has one
+        found = pc.if_else(pc.and_(pc.equal(found, "range"), arguments["correlation"].is_valid()), "kernel", found)
     if rule in (_OTHER, _ON_STREAM):
         for key, sign in _SIGNS.items():
             if key in arguments and (rule is _ON_STREAM or sign.place == "host"):
                 found = pc.if_else(arguments[key].is_valid(), sign.kind, found)
+    if rule is _OTHER and "correlation" in arguments:
+        is_call = pc.match_substring_regex(decoded(columns["name"]), f"^{_CALL_NAME}")
+        nameless = pc.and_(arguments["correlation"].is_valid(), decoded(columns["cat"]).is_null())
+        found = pc.if_else(pc.fill_null(pc.and_(is_call, nameless), False), "api", found)
     return pc.if_else(pc.equal(given, "range"), found, given)
 
 
@@ -241,6 +277,10 @@ def stage_columns(columns: Columns, arguments: Columns) -> Columns:
     if "stream" in columns and "track" in columns:
         columns["track"] = pc.if_else(columns["stream"].is_valid(), None, decoded(columns["track"]))
     _without_places(columns, arguments)
+    for key in _NUMBERS:
+        whole, rest = numbered(arguments[key]) if key in arguments else (None, None)
+        if whole is not None and rest is None:
+            arguments[key] = whole
     return _moved(_STAGE.columns, columns, arguments)
 
 

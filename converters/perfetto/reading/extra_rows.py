@@ -299,12 +299,16 @@ def late_links(context: Context) -> Iterator[Batch]:
 
 
 def _repeats_correlation(context: Context, calls: Int64, started: Int64) -> Bools:
-    """Which pairs of a call and the work that it started have one correlation, so that they need no arrow."""
+    """Which pairs of a call and the work that it started have one correlation, so that they need no arrow.
+
+    Work may name another process than its call: PyTorch writes the first process of the trace for all of it.
+    """
     if not context.correlated or not len(calls):
         return np.zeros(len(calls), np.bool_)
-    ids, values = (np.concatenate(parts) for parts in zip(*context.correlated, strict=True))
+    ids, values, pids = (np.concatenate(parts) for parts in zip(*context.correlated, strict=True))
     order = np.argsort(ids, kind="stable")
-    ids, values = ids[order], values[order]
+    ids, values, pids = ids[order], values[order], pids[order]
     of_call, of_work = positions(calls, ids), positions(started, ids)
-    found: Bools = (of_call >= 0) & (of_work >= 0) & (values[of_call] == values[of_work])
+    same_process = (pids[of_call] == pids[of_work]) | (pids[of_work] < 0)
+    found: Bools = (of_call >= 0) & (of_work >= 0) & (values[of_call] == values[of_work]) & same_process
     return found

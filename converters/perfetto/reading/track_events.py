@@ -76,7 +76,7 @@ def read_foreign_events(context: Context, chunk: Chunk, events: Events) -> Itera
             yield batch
     index = np.full(len(events), -1, np.int64)
     index[used] = used
-    for ids, _ in context.correlated[before:]:  # flows of these events repeat the correlation
+    for ids, _, _ in context.correlated[before:]:  # flows of these events repeat the correlation
         index[np.isin(events.id, ids)] = -1
     yield from flow_links(context, parsed, events.id, index)
     yield from extra_counters(context, chunk, parsed.events, parsed.fields)

@@ -5,13 +5,15 @@
     add<float, 4>(float*)     add<float, 8>(float*)      short name
     vectorized<AddFunctor>    vectorized                 function
     triton_poi_fused_add_12   triton_poi_fused_add_7     name without number
+    Memcpy HtoD (Pinned ...)  [CUDA memcpy HtoD]         direction of the copy
     L9                        block_9                    number of the layer
 
 A summary lists kernels by short name, and equal names match. The remaining kernels match if they have the same
 operation and either the same function, where one side names only the function, or the same name without the number or
-hash that graph compilers (Inductor, XLA) change with every build. Among several candidates, two match if they are the
-only ones launched equally often; the rest are compared as one. Kernels whose names differ in other ways, such as the
-tile of a gemm, aren't matched: one is gone and one is new, and the table by operation compares them.
+hash that graph compilers (Inductor, XLA) change with every build. Copies and fills, which each tool spells in its own
+way, match by direction, and all copies where one side doesn't state any. Among several candidates, two match if they
+are the only ones launched equally often; the rest are compared as one. Kernels whose names differ in other ways, such
+as the tile of a gemm, aren't matched: one is gone and one is new, and the table by operation compares them.
 
 Answers to questions become groups, so that they are compared like work:
 
@@ -49,6 +51,14 @@ from ktrace.tables import size
 #: Names that end in a number or hash of a graph compiler: Inductor's, XLA's, names with a digest.
 _NUMBERED = re.compile(r"^(triton_\w+?)_\d+$|^(\w*fusion)[._]\d+$|^(.*\D)[._](?=[0-9a-f]*[0-9])[0-9a-f]{8,64}$")
 _LAYER = re.compile(r"(?<!\d)\d+$")
+
+#: How tools spell copies and fills, without their memory: Kineto, Nsight Systems, ROCm's.
+_COPY = re.compile(
+    r"memcpy(?: (?P<kineto>\w+))?(?: \(.*\))?|\[cuda memcpy(?: (?P<nsys>[\w -]+?))?\]"
+    r"|memory_copy_(?P<rocm>\w+)|copy(?P<hip>(?:host|device)to(?:host|device))(?:[23]d)?",
+    re.IGNORECASE,
+)
+_FILL = re.compile(r"memset(?: \(.*\))?|\[cuda memset\]|fillbuffer", re.IGNORECASE)
 
 #: Groups that match despite different names if each side has only one.
 _ONLY = ("stream", "device", "rank", "source", "run")
@@ -98,10 +108,29 @@ def _keys(by: str, a: Sequence[Group], b: Sequence[Group]) -> list[tuple[Key, st
         word = group.key.partition("<")[0]
         return _with_operation(rules, group, word) if word in bare else None
 
+    copied = {_copied(group) for group in (*a, *b)}
     return [
+        (_copied, "direction of the copy") if "copy" not in copied else (_is_copy, "copy"),
         (function, "function"),
         (lambda group: _with_operation(rules, group, unnumbered(group.key)), "name without number"),
     ]
+
+
+def _copied(group: Group) -> str | None:
+    """Returns what a copy or fill does: "copy htod", "copy" where its name states no direction, "fill"."""
+    if _FILL.fullmatch(group.key):
+        return "fill"
+    found = _COPY.fullmatch(group.key)
+    if not found:
+        return None
+    word = re.sub("[^a-z]", "", (found[found.lastgroup] if found.lastgroup else "").lower())
+    return f"copy {word.replace('host', 'h').replace('device', 'd').replace('peer', 'p')}".rstrip()
+
+
+def _is_copy(group: Group) -> str | None:
+    """Returns whether it is a copy or a fill, whatever the direction."""
+    word = _copied(group)
+    return word and word.partition(" ")[0]
 
 
 def _by_place(by: str, a: Sequence[Group], b: Sequence[Group]) -> bool:

@@ -248,7 +248,7 @@ class Events:
         )
         links = list(self._all.gathered.links.of(self.source))
         if links:
-            unjoined = np.flatnonzero(correlation == 0)
+            unjoined = np.flatnonzero(found < 0)
             found[unjoined] = linked(links, self.ids[unjoined], calls["id"])
         return found
 

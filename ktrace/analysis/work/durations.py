@@ -82,7 +82,7 @@ class Durations:
             columns.group(place, keys[place], names[place] if names else None, figures)
             for place, figures in zip(there.tolist(), columns.every.figures(), strict=True)
         ]
-        return sorted(found, key=lambda one: -one.total)
+        return sorted(found, key=lambda one: (-one.total, one.key))
 
     def columns(self, by: str, number: Number, groups: int) -> GroupColumns:
         """The figures of groups, of which groups are made; `number` returns the group of each row."""

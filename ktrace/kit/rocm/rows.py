@@ -8,6 +8,7 @@ Name f  Calls 3  TotalDurationNs 900            summary
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -285,6 +286,10 @@ def add_statistics(
         conversion.report.used()
 
 
+#: Calls by name; RCCL's kernels are called ncclDevKernel_..., its functions ncclAllReduce.
+_CALL = re.compile("(?:__)?hip|hsa_|nccl(?!(?:Dev)?Kernel)|rocDec|rocJpeg")
+
+
 def kind_of(name: str, scope: str) -> str:
     """Returns the kind of a row of statistics, by its file or by its name."""
     if "domain" in scope or name.startswith(_DOMAINS):
@@ -295,7 +300,7 @@ def kind_of(name: str, scope: str) -> str:
         return "alloc"
     if "marker" in scope or "roctx" in scope:
         return "range"
-    is_call = name.startswith(("hip", "hsa_", "__hip", "nccl", "rocDec", "rocJpeg"))
+    is_call = _CALL.match(name) and "kernel" not in scope
     return "api" if any(word in scope for word in ("api", "hip", "hsa", "rccl")) or is_call else "kernel"
 
 

@@ -111,9 +111,9 @@ def test_kernels_are_those_of_sql(both: tuple[Sql, ktrace.Trace]) -> None:
     sql, trace = both
     launch = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread", "dynamicSharedMemory")
     wanted = sql(
-        "SELECT d.value, s.value, k.start, k.end - k.start, k.globalPid >> 24 & 0xffffff, deviceId, contextId, "
+        "SELECT d.value, NULL, k.start, k.end - k.start, k.globalPid >> 24 & 0xffffff, deviceId, contextId, "
         f"streamId, correlationId, {', '.join(launch)}, staticSharedMemory + dynamicSharedMemory FROM {CUPTI}KERNEL k "
-        "JOIN StringIds d ON d.id = demangledName JOIN StringIds s ON s.id = shortName"
+        "JOIN StringIds d ON d.id = demangledName"
     )
     columns = ("name", "short_name", "ts", "dur", "pid", "device", "context", "stream", "correlation")
     columns += tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
@@ -540,7 +540,7 @@ def test_names_that_the_file_has_not_got(tmp_path: Path) -> None:
     trace = ktrace.read(kernels(tmp_path / "a.sqlite", lost, lost, {"demangledName": None}))
     assert [row["name"] for row in of(trace, "kernel")] == ["good", "[string 77]", "[string 77]", "[no name]"]
     issue = trace.report.issues["missing-string"]
-    assert issue.rows == 5  # the short names, too
+    assert issue.rows == 3
     assert (f"{CUPTI}KERNEL row 2", "string 77") in issue.places
 
 

@@ -136,6 +136,56 @@ def test_rocprof_sys(tmp_path: Path) -> None:
     assert "grid_size" in row["args"]  # 9 work-items aren't blocks of 4
 
 
+def test_streams_of_rocprof_sys(tmp_path: Path) -> None:
+    """A kernel there names no device, a copy the node of its agent, which counts CPUs."""
+    ids = {"stream_id": 3, "corr_id": 8}
+    made = slices(
+        {"name": "HIP Activity Stream 3"},
+        *(
+            {"at": (begin, begin + 5), "name": name, "cat": "rocm_hip_stream", "args": ids | args}
+            for begin, name, args in (
+                (10, "MEMORY_COPY_HOST_TO_DEVICE", {"bytes": 64, "src_agent_id": 0, "dst_agent_id": 1}),
+                (20, "add(float*)", {"queue": 5}),
+                (30, "SCRATCH_MEMORY_ALLOC", {"allocation_size": 9}),
+            )
+        ),
+    )
+    found = rows(saved(made, tmp_path / "a.pftrace"))
+    assert [row["kind"] for row in found] == ["memcpy", "kernel", "range"]
+    assert {(row["pid"], row.get("device"), row["stream"]) for row in found} == {(42, None, 3)}
+    assert (found[0]["copy_kind"], found[0]["bytes"]) == ("HtoD", 64)
+
+
+def test_threads_and_streams_of_rocprofv3_by_their_names(tmp_path: Path) -> None:
+    call = {"at": (5, 9), "name": "hipLaunchKernel", "cat": "hip_api", "args": {"corr_id": 2}}
+    (row,) = rows(saved(slices({"name": "THREAD 2 (4243)"}, call), tmp_path / "a.pftrace"))
+    assert (row["kind"], row["pid"], row["tid"], "track" in row) == ("api", 42, 4243, False)
+    kernel = {
+        "at": (5, 9),
+        "name": "add",
+        "cat": "kernel_dispatch",
+        "args": {"agent": "GPU-1", "queue": 0, "stream_ID": 6},
+    }
+    (row,) = rows(saved(slices({"name": 'STREAM [" 6 "] '}, kernel), tmp_path / "b.pftrace"))
+    assert (row["kind"], row["device"], row["stream"]) == ("kernel", 1, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "kind"),
+    [
+        ("cudaLaunchKernel", {}, "api"),
+        ("hipMemcpyAsync", {}, "api"),
+        ("cuda_graph_replay", {}, "range"),
+        ("cudaLaunchKernel", {"cat": "user"}, "range"),
+    ],
+)
+def test_calls_without_cbid(tmp_path: Path, name: str, more: dict[str, str], kind: str) -> None:
+    thread = {"pid": 42, "tid": 43, "name": "thread 43"}
+    made = slices(thread, {"at": (5, 9), "name": name, "args": {"correlation": 3}, **more})
+    (row,) = rows(saved(made, tmp_path / "a.pftrace"))
+    assert (row["kind"], row.get("correlation")) == (kind, 3 if kind == "api" else None)
+
+
 def test_threads_of_streams_without_categories(tmp_path: Path) -> None:
     made = slices(
         {"pid": 0, "tid": 7, "name": "stream 7 "},

@@ -1,0 +1,169 @@
+"""Device work that only the names of its tracks tell: processes that are GPUs, threads that are streams.
+
+    process 2 "GPU 0", thread 7 "stream 7"     kernels on stream 7 of device 0; "Memcpy HtoD" is a copy
+    process 2 "GPU 0", thread 9 "XLA Ops"      ranges on the device: they show the work of the streams again
+    process 1 "app", thread 8 "CUDA stream 8"  kernels on stream 8
+
+A slice whose category or arguments say what it is stays that. Names are those of the first 4 MiB of a document.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.input.source import Source
+from ktrace.kit.columnar.protobuf import combinations
+from ktrace.kit.trace_json.draft import direction
+from ktrace.kit.trace_json.places import on_devices
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import decoded, encoded
+
+#: The first bytes, in which names are looked for; at most this many names; and the bytes of an event around a name.
+_HEAD, _MOST, _EVENT = 4 << 20, 10_000, 2_000
+_DECODER = json.JSONDecoder()
+_NAME = re.compile(rb'"(?:process|thread)_name"')
+
+#: Processes that are devices, threads of theirs with work, and threads of other processes that are streams.
+_DEVICE = re.compile(
+    r"(?:/device:)?(?:GPU|CUDA|ROCm|HIP)(?: device)?[ :#]*[\[(]?(?P<number>\d{1,4})(?!\w).*"
+    r"|(?:CUDA|HIP) (?:HW|device)\b.*"
+)
+_NUMBERED = r"\s*[#:\[]?\s*(?P<number>\d{1,9})\b.*"
+_STREAM = re.compile(rf"(?:(?:CUDA|HIP|GPU) )?(?:stream|queue|channel){_NUMBERED}", re.IGNORECASE)
+_WORK = re.compile(
+    r"(?:compute|kernels?|memory|memcpy|memset|copy|copies|dma)(?: (?:engine|queue|stream))?\s*\d*", re.IGNORECASE
+)
+_OWN_STREAM = re.compile(
+    rf"(?:CUDA|HIP|GPU)(?:[ :#]*(?P<device>\d{{1,4}}))?,? (?:stream|queue){_NUMBERED}", re.IGNORECASE
+)
+_COPY = re.compile(r"\[?(?:(?:CUDA|HIP) )?(?:memcpy|memory copy|copy(?:host|device)to)", re.IGNORECASE)
+_FILL = re.compile(r"\[?(?:(?:CUDA|HIP) )?(?:memset|fillbuffer)", re.IGNORECASE)
+
+
+class DeviceTracks(NamedTuple):
+    """Pid -> number of the device that it is; (pid, tid) -> the stream that a thread with work is, None by its tid.
+
+    `streams` are threads of other processes: (device, stream).
+    """
+
+    devices: dict[int, int]
+    work: dict[tuple[int, int], int | None]
+    streams: dict[tuple[int, int], tuple[int | None, int]]
+
+
+def device_tracks(source: Source) -> DeviceTracks:
+    """What the names of a document tell."""
+    with source.open(quiet=True) as stream:
+        head = stream.read(_HEAD)
+    processes: dict[int, str] = {}
+    threads: dict[tuple[int, int], str] = {}
+    for pid, tid, name in _names(head):
+        if tid is None:
+            processes[pid] = name
+        else:
+            threads[pid, tid] = name
+    found = {pid: match for pid, name in sorted(processes.items()) if (match := _DEVICE.fullmatch(name.strip()))}
+    work: dict[tuple[int, int], int | None] = {}
+    streams: dict[tuple[int, int], tuple[int | None, int]] = {}
+    for (pid, tid), name in threads.items():
+        title = name.strip()
+        if pid in found:
+            if stream_of := _STREAM.fullmatch(title):
+                work[pid, tid] = int(stream_of["number"])
+            elif _WORK.fullmatch(title) or title == str(tid):
+                work[pid, tid] = None
+        elif own := _OWN_STREAM.fullmatch(title):
+            streams[pid, tid] = (int(own["device"]) if own["device"] else None, int(own["number"]))
+    with_work = [pid for pid in found if any(pid == at for at, _ in work)]
+    devices = {pid: int(found[pid]["number"] or place) for place, pid in enumerate(with_work)}
+    return DeviceTracks(devices, work, streams)
+
+
+def _names(head: bytes) -> Iterator[tuple[int, int | None, str]]:
+    """The names of processes (tid None) and threads whose ids are whole numbers."""
+    for found in islice(_NAME.finditer(head), _MOST):
+        event = _event(head, found.start())
+        name = event["args"].get("name")
+        pid, tid = event.get("pid"), event.get("tid")
+        if event.get("ph") != "M" or not isinstance(name, str) or type(pid) is not int:
+            continue
+        if event["name"] == "process_name":
+            yield pid, None, name
+        elif type(tid) is int:
+            yield pid, tid, name
+
+
+def _event(head: bytes, at: int) -> dict[str, Any]:
+    """The event with `args` around a name; one without members but `args` where there is none.
+
+    Its bracket is the last one before the name, or where `args` come first the one before that.
+    """
+    brace = at
+    for _ in range(2):
+        brace = head.rfind(b"{", max(0, at - _EVENT), brace)
+        if brace < 0:
+            break
+        try:
+            event, _ = _DECODER.raw_decode(head[brace : at + _EVENT].decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event.get("args"), dict) and event.get("name") in ("process_name", "thread_name"):
+            found: dict[str, Any] = event
+            return found
+    return {"args": {}}
+
+
+def on_tracks(batch: Batch, tracks: DeviceTracks) -> Batch:
+    """The batch with the kinds of work, on devices and streams instead of processes and threads."""
+    if (tracks.work or tracks.streams) and batch.has("pid") and batch.has("tid"):
+        batch = _on_threads(batch, tracks)
+    return on_devices(batch, tracks.devices)
+
+
+def _on_threads(batch: Batch, tracks: DeviceTracks) -> Batch:
+    """The batch with the numbers of streams, and the kinds of events on them."""
+    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+    pid, tid = (columns[name].fill_null(-1).to_numpy().astype(np.int64) for name in ("pid", "tid"))
+    first, code = combinations(pid, [tid.view(np.uint64)])
+    places, index = [(int(pid[row]), int(tid[row])) for row in first], pa.array(code)
+    has_work = pa.array([place in tracks.work or place in tracks.streams for place in places]).take(index)
+    if not has_work.true_count:
+        return batch
+    if batch.record == "events":
+        columns |= _kinds(columns, has_work)
+    numbers = [tracks.work.get(place) for place in places]
+    streams = [tid if one is None else one for one, (_, tid) in zip(numbers, places, strict=True)]
+    of_device = pa.array([place in tracks.work for place in places]).take(index)
+    columns["tid"] = pc.if_else(of_device, pa.array(streams, pa.int64()).take(index), columns["tid"])
+    own = pa.array([place in tracks.streams for place in places]).take(index)
+    if own.true_count and batch.record != "catalog":
+        devices, own_streams = zip(*(tracks.streams.get(place, (None, None)) for place in places), strict=True)
+        for name, values in (("device", devices), ("stream", own_streams)):
+            column = pa.array(values, pa.int64()).take(index)
+            columns[name] = pc.coalesce(columns[name], column) if name in columns else column
+        columns["tid"] = pc.if_else(own, None, columns["tid"])
+    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+
+
+def _kinds(columns: dict[str, pa.Array], has_work: pa.Array) -> dict[str, pa.Array]:
+    """The kinds of events, and the directions of copies; slices of a known kind keep it."""
+    slices = pc.and_(has_work, pc.equal(decoded(columns["kind"]), "range"))
+    names = encoded(columns["name"])
+    words = [name or "" for name in names.dictionary.to_pylist()]
+    kinds = ["memcpy" if _COPY.match(word) else "memset" if _FILL.match(word) else "kernel" for word in words]
+    of_names = pa.array(kinds, pa.string()).take(names.indices)
+    found = {"kind": pc.if_else(slices, of_names, decoded(columns["kind"])).dictionary_encode()}
+    ways = pa.array([direction(word) for word in words], pa.string()).take(names.indices)
+    ways = pc.if_else(pc.equal(decoded(found["kind"]), "memcpy"), ways, None)
+    if ways.null_count < len(ways):
+        known = columns.get("copy_kind")
+        found["copy_kind"] = encoded(ways if known is None else pc.coalesce(decoded(known), ways))
+    return found
