@@ -120,6 +120,11 @@ MODULES = (
     "unreal",
     # Benchmarks.
     "google_benchmark",
+    "benchmark_tables",
+    "benchmark_json",
+    "triton_testing",
+    "cprofile",
+    "megatron",
     # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.
     *("perfetto_text", "trace2html"),
     # Tables and logs of any tool.

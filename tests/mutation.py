@@ -297,6 +297,9 @@ SEVERAL: dict[str, tuple[str, ...]] = {
         ("test_printed_lines.py",),
     ),
     **dict.fromkeys(("torch-benchmark", "triton-server", "unreal", "xrt"), ("test_printed_lines.py",)),
+    **dict.fromkeys(
+        ("benchmark-tables", "benchmark-json", "triton-testing", "cprofile", "megatron"), ("test_benchmarks.py",)
+    ),
     "kineto": ("test_trace_producers.py",),
     "chrome": ("test_trace_producers.py",),
 }

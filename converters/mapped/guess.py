@@ -18,6 +18,7 @@ from ktrace.kit.text.headings import STATISTICS, Heading, are_units, cell_quanti
 from ktrace.kit.text.numbers import TIME_NS, Evidence, is_missing, with_point
 
 from .cells import kind_of
+from .guess_lines import command_for_lines, guess_lines
 from .heads import Head, first_table, no_table, objects
 from .json_lines import cell_texts, member
 
@@ -120,11 +121,16 @@ class _Column:
         return found.unit if found else ""
 
 
-def guess(sample: Sample, path: str) -> Proposal:
-    """Returns a guess at the mapping of a table. Raises InputError for a file without one."""
+def guess(sample: Sample, path: str, lines: Sequence[str] = ()) -> Proposal:
+    """Returns a guess at the mapping of a table, or of `lines`: patterns of them, or their numbers.
+
+    Raises InputError for a file without a table or such lines.
+    """
+    if lines:
+        return guess_lines(sample, path, lines)
     head = first_table(sample)
     if head is None:
-        raise no_table(path)
+        raise no_table(path, command_for_lines(sample, path))
     columns, decimal = _columns(sample, head)
     return _Guesses(columns).proposal(_layout(head), decimal)
 

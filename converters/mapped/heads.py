@@ -201,13 +201,13 @@ def _printed(sample: Sample) -> Head | None:
     return Head(columns_of(found[0].headings), found[0].line, None, tuple(head_cells(found)))
 
 
-def no_table(path: str) -> InputError:
-    """Returns the error that a file has no table."""
+def no_table(path: str, remedy: str = "") -> InputError:
+    """Returns the error that a file has no table; `remedy` is a command that may read it."""
     return InputError(
         "has no table that a mapping could describe",
         path=path,
         expected="headings above rows, separated (CSV, TSV) or printed, or a JSON object in each line",
-        remedy="ktrace info FILE shows what it is",
+        remedy=remedy or "ktrace info FILE shows what it is",
     )
 
 

@@ -13,6 +13,7 @@ from ktrace.model.batch import Batch
 
 from .heads import Fields, Head, head_for, no_column, resolved
 from .json_lines import JsonLines
+from .line_blocks import line_blocks
 from .printed import columns_of, printed_blocks
 from .rows import MappedRows
 
@@ -20,6 +21,9 @@ from .rows import MappedRows
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields an event for each row if the mapping has a start, else a summary. Raises InputError."""
     mapping = _mapping(source, conversion)
+    if mapping.lines:
+        yield from _lines(source, conversion, mapping)
+        return
     head = head_for(mapping, source.sample(), source.path)
     missing = resolved(mapping, head.columns)
     if isinstance(missing, str):
@@ -86,3 +90,26 @@ def _objects(source: Source, conversion: Conversion, head: Head, fields: Fields,
     for block in JsonLines(source, conversion, (column.own for column in fields.columns.values())):
         if batch := rows.batch(block, fields, 0):
             yield batch
+
+
+def _lines(source: Source, conversion: Conversion, mapping: ColumnMap) -> Iterator[Batch]:
+    """Yields the rows of the lines that have one of the mapping's patterns. Raises InputError if none has."""
+    by_name, patterns = mapping.of_lines().check(), mapping.patterns()
+    columns = list(dict.fromkeys(name for pattern in patterns for name in pattern.fields))
+    columns += ["count"] if "count" in by_name.cells and "count" not in columns else []
+    fields = resolved(by_name, columns)
+    if isinstance(fields, str):
+        raise no_column(by_name, fields, columns, source.path, "the braces of its lines")
+    rows, found = MappedRows(by_name, conversion, source.path), False
+    for block in line_blocks(source, conversion, patterns, columns):
+        found = True
+        if batch := rows.batch(block, fields, 0):
+            yield batch
+    if not found:
+        raise InputError(
+            f"has no line of a form in {mapping.where}",
+            path=source.path,
+            expected=f"lines such as {mapping.lines[0]}",
+            remedy="{} stands for what differs and isn't needed; ktrace map FILE --line NUMBER,NUMBER makes a pattern",
+        )
+    yield from rows.facts()

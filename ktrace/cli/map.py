@@ -31,21 +31,38 @@ _HIDDEN = frozenset({"source", "timing", "metric", "table", "copy_kind"})
 @click.command("map")
 @click.argument("path", metavar="FILE", type=click.Path(readable=False))
 @click.option("-o", "--output", metavar="OUT.toml", help="Keep the mapping in this file, for --map.")
+@click.option(
+    "--line",
+    "lines",
+    multiple=True,
+    metavar="PATTERN",
+    help="Lines that are no table, with fields in braces: '{name} took {dur} ms'. Or the numbers of some: 3,5,9.",
+)
 @json_option
 @click.option(
     "--write", is_flag=True, help="Keep the mapping next to FILE (FILE.ktrace.toml), where it is found again."
 )
 @overwrite_option
 @selection_options("map", "limits")
-def command(path: str, write: bool, output: str | None, format_: str, overwrite: bool, selection: Selection) -> None:
+def command(
+    path: str,
+    write: bool,
+    output: str | None,
+    lines: tuple[str, ...],
+    format_: str,
+    overwrite: bool,
+    selection: Selection,
+) -> None:
     """Guess which column of a table (CSV, TSV, JSON Lines) is which field, and show the first rows read that way.
 
-    Nothing is written without --write or -o. --map replaces single guesses.
+    Nothing is written without --write or -o. --map replaces single guesses. --line reads lines that are no table.
 
     \b
     ktrace map run.csv                              the guess
     ktrace map run.csv --map start=t0:ms --write    a unit corrected, and kept as run.csv.ktrace.toml
     ktrace convert run.csv -o run.perfetto          reads it by that mapping
+    ktrace map run.log --line '{name} took {dur} ms on {device}'
+    ktrace map run.log --line 12,14,19              a pattern of lines such as these
     """
     if write and output:
         raise UsageError("--write and -o name two places", remedy="leave out one of them")
@@ -55,7 +72,7 @@ def command(path: str, write: bool, output: str | None, format_: str, overwrite:
     import_pyarrow()
     from ktrace.pipeline.propose import completed, known_as, propose, tried, write_mapping
 
-    proposal, for_people = propose(path), format_ == "text"
+    proposal, for_people = propose(path, lines), format_ == "text"
     if for_people:
         tell(f"{escape_controls(path)}: {proposal.layout}")
     if known := known_as(path):
@@ -78,7 +95,7 @@ def command(path: str, write: bool, output: str | None, format_: str, overwrite:
     else:
         tell()
         tell("nothing is written. To keep it next to the file, or to use it once:")
-        given = f" --map {_shell(map_)}" if map_ else ""
+        given = "".join(f" --line {_shell(line)}" for line in lines) + (f" --map {_shell(map_)}" if map_ else "")
         tell(f"  ktrace map {shlex.quote(path)}{given} --write")
         tell(f"  ktrace convert {shlex.quote(path)} -o OUT --map {_shell(mapping.text())}")
 
@@ -141,7 +158,7 @@ def _guessed(proposal: Proposal, map_: str | None) -> list[_Guessed]:
     rows = [
         _Guessed(guess.field, guess.cell.column, str(guess.cell), guess.sure, guess.because)
         for guess in proposal.guesses
-        if guess.field in replaced and guess.field not in given
+        if (proposal.lines or guess.field in replaced) and guess.field not in given
     ]
     rows += [_Guessed(name, cell.column, str(cell), True, "by --map") for name, cell in given.items()]
     rows += [_Guessed("decimal", None, "comma", True, "by the cells")] if proposal.decimal == "comma" else []

@@ -13,6 +13,7 @@ wrapping           what other programs put around a text: layers before its line
 unwrapping         looks for a text within that
 format             formats: name, file patterns, probe, reader, writer, and those that other packages add
 mapping            which column of a table is which field of a row
+line_pattern       patterns of lines that users write
 boundary           errors of readers become errors of their input
 capabilities       what only some formats can do, such as to convert an input to another format before reading
 relabel            keeps the source labels of several inputs apart

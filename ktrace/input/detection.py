@@ -386,12 +386,17 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
 
 
 def _by_mapping(source: Source, sample: Sample, near: AbstractSet[str]) -> tuple[str, str]:
-    """What a table lacks for a mapping of its columns, or the command that shows one; both '' without a table."""
-    if not near & {MAPPED, ANY_TABLE}:
+    """What a table lacks for a mapping of its columns, or the command that shows one; both '' without a table.
+
+    The command for a text with times in its lines, but without a table, shows a pattern of these.
+    """
+    if sample.text is None:
         return "", ""
     try:
         proposal = by_name(MAPPED).function("propose")(sample, source.path)
-    except InputError:
+    except InputError as error:
+        return "", error.remedy if error.remedy and "--line" in error.remedy else ""
+    if not near & {MAPPED, ANY_TABLE}:
         return "", ""
     if proposal.lacks:
         return proposal.lacks, ""

@@ -6,6 +6,10 @@ name = "Kernel"                                                  in a file next 
 start = { column = "t0", unit = "us" }
 kind = { constant = "kernel" }
 
+Of lines that are no table it has patterns, whose placeholders name the fields (`line_pattern.py` beside this):
+
+line='{name} took {dur} ms on {device}',kind='kernel'
+
 A `Proposal` is a guess at it, which `ktrace map` shows before anything trusts it.
 """
 
@@ -20,6 +24,7 @@ from typing import Any
 
 from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.input.files import open_file
+from ktrace.input.line_pattern import DATE, LinePattern, line_pattern
 from ktrace.input.source import MAPPING_SUFFIX
 
 #: The format that reads tables by a mapping.
@@ -43,6 +48,9 @@ TEXTS = (
 #: Every field of a mapping.
 FIELDS = ("name", *TIMES, "kind", *PLACES, *EXTENTS, *WHOLE, *SIZES, *FIGURES, *NUMBERS, *TEXTS[1:])
 
+#: Fields whose cells are numbers.
+_MEASURED = frozenset((*TIMES, *FIGURES, *SIZES, *WHOLE, *NUMBERS))
+
 #: Figures of many occurrences, which an event doesn't have.
 OF_MANY = (*(figure for figure in FIGURES if figure != "value"), "count", "percent")
 
@@ -56,7 +64,7 @@ ALIASES = {
 
 #: Units of times; `iso` is a date and time such as 2026-11-22T16:05:05.123Z. Units of sizes: KB is 1000, KiB 1024.
 TIME_UNITS = ("s", "ms", "us", "µs", "μs", "ns", "ps")
-ISO = "iso"
+ISO = DATE
 SIZE_UNITS = {
     **{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
     **{"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
@@ -94,17 +102,20 @@ class ColumnMap:
 
     `kinds` maps cells of the column of `kind` to kinds of the model. `decimal` is the decimal separator of numbers,
     `clock` tells whether starts are counted from 1970 ("unix") or from any other moment ("relative").
+    `lines` are patterns of lines that are no table: their placeholders fill the fields that `cells` doesn't.
     """
 
     cells: Mapping[str, Cell]
     kinds: Mapping[str, str] = field(default_factory=dict)
     decimal: str = "point"
     clock: str = "relative"
+    lines: tuple[str, ...] = ()
     origin: Path | None = None
 
     def text(self) -> str:
         """The mapping as `--map` takes it."""
-        found = [f"{name}={cell}" for name, cell in self.cells.items()]
+        found = [f"line={Cell(constant=line)}" for line in self.lines]
+        found += [f"{name}={cell}" for name, cell in self.cells.items()]
         found += [f"kinds.{word}={kind}" for word, kind in self.kinds.items()]
         found += [f"{name}={getattr(self, name)}" for name, values in SETTINGS.items() if self._is_set(name, values)]
         return ",".join(found)
@@ -112,6 +123,8 @@ class ColumnMap:
     def toml(self, remarks: Iterable[str] = ()) -> str:
         """The mapping as a TOML file, which begins with some remarks."""
         lines = [f"# {remark}".rstrip() for remark in remarks]
+        if self.lines:
+            lines += ["lines = [", *(f"    {_quoted(line)}," for line in self.lines), "]"]
         for name, cell in self.cells.items():
             if cell.constant is not None:
                 lines.append(f"{name} = {{ constant = {_quoted(cell.constant)} }}")
@@ -142,10 +155,19 @@ class ColumnMap:
             name: cell for name, cell in self.cells.items() if name in other.cells or not _excluded(name, other.cells)
         }
         settings = {name: getattr(other, name) for name, values in SETTINGS.items() if other._is_set(name, values)}
-        return replace(self, cells={**cells, **other.cells}, kinds={**self.kinds, **other.kinds}, **settings)
+        return replace(
+            self,
+            cells={**cells, **other.cells},
+            kinds={**self.kinds, **other.kinds},
+            lines=other.lines or self.lines,
+            **settings,
+        )
 
     def check(self) -> ColumnMap:
         """Returns the mapping. Raises UsageError or InputError where it can't make rows."""
+        if self.lines:
+            self.of_lines().check()
+            return self
         cells = self.cells
         for name, cell in cells.items():
             self._check_cell(name, cell)
@@ -164,6 +186,36 @@ class ColumnMap:
                 why, expected="start=COLUMN with dur or end; or total, avg, count, value, ...", remedy=_PAIRS
             )
         return self
+
+    def patterns(self) -> list[LinePattern]:
+        """The patterns of lines. Raises UsageError or InputError for one that can't be understood."""
+        found = []
+        for line in self.lines:
+            try:
+                found.append(line_pattern(line, _MEASURED, ALIASES))
+            except ValueError as error:
+                expected = "a text with names of fields in braces, such as {name} took {dur} ms"
+                raise self.error(f"the line '{line}' can't be understood: {error}", expected=expected) from None
+        return found
+
+    def of_lines(self) -> ColumnMap:
+        """The mapping of what the patterns of lines have in braces, as that of the columns of a table.
+
+        A duration without a start is the total of one occurrence. Raises UsageError or InputError.
+        """
+        cells = dict(self.cells)
+        patterns = self.patterns()
+        for pattern in patterns:
+            if "name" not in pattern.fields and "name" not in cells:
+                raise self.error(f"the line '{pattern.text}' has no name", expected="{name} in it, or name='constant'")
+            if ("start" in pattern.fields) != ("start" in patterns[0].fields):
+                raise self.error("some lines have a start and others none", expected="a start in each line, or in none")
+            units = {name: unit if unit == ISO else "" for name, unit in pattern.fields.items() if name in FIELDS}
+            cells |= {name: Cell(name, unit) for name, unit in units.items() if name not in cells}
+        if "dur" in cells and "start" not in cells:
+            cells = {name: cell for name, cell in cells.items() if name != "dur"}
+            cells |= {"total": Cell("dur"), "count": Cell("count")}
+        return replace(self, cells=cells, lines=())
 
     def _check_cell(self, name: str, cell: Cell) -> None:
         if cell.constant is not None and name in (*TIMES, *FIGURES, "count", "percent"):
@@ -219,10 +271,14 @@ def read_mapping(path: Path) -> ColumnMap:
         raise InputError(f"the mapping can't be read: {why}", path=str(path), remedy="check the path") from None
     except (toml.TOMLDecodeError, RecursionError) as error:
         raise empty.error(f"it isn't TOML: {error}", expected='lines such as name = "Kernel"') from None
+    lines = document.pop("lines", [])
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise empty.error("lines isn't a list of texts", expected='lines = ["{name} took {dur} ms"]')
     kinds = document.pop("kinds", {})
     if not isinstance(kinds, dict) or not all(isinstance(kind, str) for kind in kinds.values()):
         raise empty.error("[kinds] isn't a table of texts", expected='lines such as AI_CORE = "kernel"')
-    items = [(key, _cell_of(empty, key, value)) for key, value in document.items()]
+    items = [("line", Cell(constant=line)) for line in lines]
+    items += [(key, _cell_of(empty, key, value)) for key, value in document.items()]
     items += [(f"kinds.{word}", Cell(kind)) for word, kind in kinds.items()]
     return _assembled(items, empty).check()
 
@@ -282,11 +338,14 @@ def _assembled(items: Iterable[tuple[str, Cell]], empty: ColumnMap) -> ColumnMap
     cells: dict[str, Cell] = {}
     kinds: dict[str, str] = {}
     settings: dict[str, str] = {}
+    lines: list[str] = []
     for key, cell in items:
         name = ALIASES.get(key, key)
         value = cell.column or cell.constant or ""
         if key.startswith("kinds."):
             kinds[key.removeprefix("kinds.").strip()] = value
+        elif key == "line":
+            lines.append(value)
         elif key in SETTINGS:
             if value not in SETTINGS[key]:
                 raise empty.error(f"{key} is '{value}'", expected=f"one of {', '.join(SETTINGS[key])}")
@@ -298,7 +357,7 @@ def _assembled(items: Iterable[tuple[str, Cell]], empty: ColumnMap) -> ColumnMap
             raise empty.error(f"{name} occurs twice", remedy="leave out one of them")
         else:
             cells[name] = cell
-    return ColumnMap(cells, kinds, **settings, origin=empty.origin)
+    return ColumnMap(cells, kinds, **settings, lines=tuple(lines), origin=empty.origin)
 
 
 def _excluded(name: str, others: Mapping[str, Cell]) -> bool:
@@ -342,7 +401,7 @@ class Guess:
 class Proposal:
     """What a table may mean: `layout` in words, its columns, the guesses, and the settings of the mapping.
 
-    `lacks` is why this can't be a mapping yet, '' if it can.
+    `lacks` is why this can't be a mapping yet, '' if it can. `lines` are patterns of lines that are no table.
     """
 
     layout: str
@@ -351,8 +410,12 @@ class Proposal:
     decimal: str = "point"
     clock: str = "relative"
     lacks: str = ""
+    lines: tuple[str, ...] = ()
 
     def mapping(self) -> ColumnMap:
         """The guesses as a mapping, which may lack something."""
+        if self.lines:
+            cells = {guess.field: guess.cell for guess in self.guesses if guess.cell.constant is not None}
+            return ColumnMap(cells, lines=self.lines)
         cells = {guess.field: guess.cell for guess in self.guesses}
         return ColumnMap(cells, decimal=self.decimal, clock=self.clock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,10 +45,13 @@ def known_as(path: str) -> Detected | None:
     return next(found, None)
 
 
-def propose(path: str) -> Proposal:
-    """Returns a guess at the mapping of a table. Raises InputError for a file without one."""
+def propose(path: str, lines: Sequence[str] = ()) -> Proposal:
+    """Returns a guess at the mapping of a table, or of lines: their patterns, or the numbers of some.
+
+    Raises UsageError, or InputError for a file without them.
+    """
     source = Source(path)
-    proposal: Proposal = by_name(FORMAT).function("propose")(source.sample(), path)
+    proposal: Proposal = by_name(FORMAT).function("propose")(source.sample(), path, lines)
     return proposal
 
 

@@ -27,12 +27,16 @@ LEFT_OUT = {
     **dict.fromkeys(
         (
             "bench-serve",
+            "benchmark-tables",
+            "cprofile",
             "google-benchmark",
             "inductor",
             "kokkos",
+            "megatron",
             "nccl-tests",
             "tau",
             "torch-benchmark",
+            "triton-testing",
             "unreal",
             "xrt",
         ),
@@ -41,6 +45,7 @@ LEFT_OUT = {
     **dict.fromkeys(("onednn", "tinygrad"), "a line is a row, read as those of other declared texts"),
     "iket": "a launch has the ranges of all its warps; it is decoded whole up to a limit",
     "triton-server": "a request has a few time stamps in lists of their own; it is decoded whole up to a limit",
+    "benchmark-json": "a benchmark is a member of a list, decoded with its settings; a file has some dozen",
     "chakra": "a node is a message of protobuf; its own tests measure none",
     "ascend-communication": "its rows are members of one object, which is decoded whole up to a limit",
 }

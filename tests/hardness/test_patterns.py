@@ -114,6 +114,10 @@ def test_a_pattern_takes_twice_the_time_for_twice_the_text(used: Used) -> None:
 _OPEN = {
     "ktrace/analysis/roofline/peaks.py device['name']": "names of devices, from our file or the user's",
     "ktrace/kit/text/forms.py form.pattern": "patterns that formats declare, each tried as one of its module",
+    **dict.fromkeys(
+        ("ktrace/input/line_pattern.py pattern", "ktrace/input/line_pattern.py pattern + _literal(text[at:]) + '$'"),
+        "the user's own lines: words, numbers and blanks, none of them twice in a row",
+    ),
     "ktrace/input/unwrapping.py b'^' + found[1] + b'[ \\\\t]*\\\\r?$'": "three marks of a fence",
     "ktrace/naming/taxonomy.py text": "the user's own rules",
     "ktrace/naming/taxonomy.py self.text": "the user's own rules",

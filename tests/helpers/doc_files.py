@@ -205,10 +205,15 @@ FILES: dict[str, Callable[[Path], None] | dict[str, Callable[[Path], None]]] = {
 }
 
 OWN_TABLE = partial(text, "Kernel,t0,Δ,queue,note\ngemm,12.5,3.25,0,a\nsoftmax,15.75,0.5,0,b\ncopy,15.75,1,1,c\n")
+OWN_LOG = partial(
+    text,
+    "start\ngemm took 3.25 ms on gpu:0\nsoftmax took 0.50 ms on gpu:1\nstep 1\ngemm took 3.50 ms on gpu:0\n"
+    + "".join(f"op{line} took {line} us\n" if line in (12, 14, 19) else "\n" for line in range(6, 20)),
+)
 
 #: Page -> name -> what makes it, where a page means another file than others.
 PAGES: dict[str, dict[str, Callable[[Path], None]]] = {
-    "docs/commands/map.md": {"run.csv": OWN_TABLE},
+    "docs/commands/map.md": {"run.csv": OWN_TABLE, "run.log": OWN_LOG},
     "docs/formats/mapped.md": {"run.csv": OWN_TABLE},
     "docs/commands/convert.md": {"run.ncu-rep": ncu},  # the content decides: the text of the same launches
     "docs/commands/merge.md": {"rank0.json.gz": partial(rank, 0, step="train step 3")},

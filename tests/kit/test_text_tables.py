@@ -447,3 +447,33 @@ def test_a_number_that_no_float_holds_stays_text(text: str) -> None:
 def test_a_count_that_is_no_int64_stays_in_args(text: str) -> None:
     columns, args = figures("name|total (ns)|calls", f"k|1|{text}")
     assert "count" not in columns and list(args) == ["calls"]
+
+
+@pytest.mark.parametrize("rule", ["", "---------  ---------  -----\n"])
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "\n",
+        "[W 2025-01-01 10:00:00] clock throttled\n",
+        "INFO: step 3\nINFO: saved\n",
+        "\n{'loss': 2.1, 'lr': 1e-4}\n\n",
+    ],
+)
+def test_lines_amid_rows_end_no_table_of_fixed_width(stray: str, rule: str) -> None:
+    text = f"Kernel      Total(ms)   Calls\n{rule}gemm           12.50       3\n{stray}relu            2.50       4\n"
+    text += f"{stray}softmax         1.50       5\n"
+    assert [row.text("name") for row in rows(text)] == ["gemm", "relu", "softmax"]
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "Layer       Size(MB)   Parts\nconv           12.50       3\n",  # other headings, of no time
+        "\n" * 30 + "conv           12.50       3\n",
+        "\nINFO: took  12.50 s    in 3 steps\n",  # no figures where they belong
+        "\n12          12.50      3\n",  # no name
+    ],
+)
+def test_what_follows_a_table_of_fixed_width_is_none_of_its_rows(behind: str) -> None:
+    text = f"Kernel      Total(ms)   Calls\ngemm           12.50       3\nrelu            2.50       4\n{behind}"
+    assert [row.text("name") for row in rows(text)] == ["gemm", "relu"]

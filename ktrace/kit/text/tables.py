@@ -52,6 +52,7 @@ from .layouts import (
     Spaces,
     Words,
     begins_with_edge,
+    chunks_of,
     is_rule,
     is_rule_below,
     join_surplus,
@@ -80,6 +81,12 @@ _MOST_BELOW = 4
 
 #: Fields of events whose cells are times.
 TIMES = frozenset(("start", "dur", "end"))
+
+#: Lines amid rows of fixed width that aren't rows, at most; those amid rows of cells with single blanks between them.
+_MOST_STRAYS, _MOST_STRAYS_AMID_WORDS = 20, 2
+
+#: Columns of fixed width, at least, for a line without two blanks to be none of their rows.
+_FEWEST_APART = 3
 
 #: What draws the branches of a tree before names; the fewest characters by which names are indented.
 _BRANCH = re.compile(r"[\s│┃|]{0,80}[├└┣┗╰+`|\\][─━-]{1,4}[╴╸>]?\s?")
@@ -147,6 +154,13 @@ class Table:
         figures = [cells[index] for index in self.measured if not is_missing(cells[index])]
         numbers = sum(figure(cell) is not None for cell in figures)
         return numbers > 0 and numbers * 2 >= len(figures)
+
+    def is_whole(self, pieces: Sequence[str]) -> bool:
+        """Whether a row has a cell for each column, a name that is a text, and figures wherever they belong."""
+        cells = self.cells(pieces)
+        name = cells[self.name_column]
+        figures = all(is_missing(cells[index]) or figure(cells[index]) for index in self.measured)
+        return len(pieces) == len(self.headings) and all(cells) and figures and figure(name) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +327,7 @@ class _Scan:
         self._table: Table | None = None
         self._tables = 0
         self._interrupted = False
+        self._strays = 0  # lines since the last row that aren't one
         self._prefixed = False
         self._framed = False
         self._rule = ""  # the line above if it is a rule
@@ -323,7 +338,7 @@ class _Scan:
         for line in self._coming:
             found = self._item_in(line, first=self._prefixed or self._begins_with_prefix(line.text))
             if found is None:
-                self._interrupt(between_rows=self._pieces(self._peek() or "", 1) is not None)
+                self._interrupt(line.text, between_rows=self._pieces(self._peek() or "", 1) is not None)
                 self._text = line.text
                 yield Text(line.number, line.text, self._path)
             else:
@@ -399,17 +414,27 @@ class _Scan:
         if below is None or not isinstance(table.layout, (Dashes, Edges, Spaces)):
             return False
         cells = table.cells(below.pieces)
-        return all(cells) or is_total(cells[table.name_column])
+        return table.is_whole(below.pieces) or is_total(cells[table.name_column])
 
-    def _interrupt(self, *, between_rows: bool = False) -> None:
-        """Ends the table at a line that isn't a row, unless its separators are unambiguous.
+    def _interrupt(self, text: str = "", *, between_rows: bool = False) -> None:
+        """Notes a line that isn't a row: rows below it need a figure in each column of figures.
 
-        A table of fixed width continues after a line right above a row, such as the rest of a name of two lines.
+        It ends a table of fixed width if it may be other headings, or if the last row is too far above. Such a table
+        continues as before after a line right above a row, such as the rest of a name of two lines.
         """
         layout = self._table.layout if self._table else None
+        self._strays += 1
         if isinstance(layout, (Pipes, Delimited, Markup)):
             self._interrupted = True
-        elif not (between_rows and isinstance(layout, Dashes)):
+        elif between_rows and isinstance(layout, Dashes):
+            return
+        elif self._table and self._strays <= (_MOST_STRAYS_AMID_WORDS if isinstance(layout, Words) else _MOST_STRAYS):
+            bare = self._bare(text)
+            pieces = len(bare.split()) if isinstance(layout, Words) else len(chunks_of(bare))
+            self._interrupted = True
+            if pieces == len(self._table.headings):
+                self._table, self._framed = None, False
+        else:
             self._table, self._framed = None, False
 
     def _pieces(self, text: str, ahead: int = 0) -> _Whole | None:
@@ -418,9 +443,17 @@ class _Scan:
         if table is None:
             return None
         pieces, more = self._split(table.layout, text, ahead, len(table.headings))
+        if _is_sentence(table.layout, text):
+            return None
         if pieces is None or (self._interrupted and len(pieces) != len(table.headings)):
             return None
         pointed = self._with_points(pieces)
+        if (
+            self._interrupted
+            and not isinstance(table.layout, (Pipes, Delimited, Markup))
+            and not table.is_whole(pointed)
+        ):
+            return None
         if table.has_figures(pointed):
             if not _broke_off(table, text, pieces):  # a cut figure isn't evidence
                 self._examine(table, pieces)
@@ -463,7 +496,7 @@ class _Scan:
             self.evidence.add(cells[index], is_whole=is_whole)
 
     def _row(self, table: Table, line: Line, whole: _Whole) -> Iterator[Row]:
-        self._interrupted = False
+        self._interrupted, self._strays = False, 0
         self._is_open = table.boxed
         for _ in range(whole.more):
             self._lines.structure()
@@ -548,7 +581,7 @@ class _Scan:
             table, lines = refused, 1 + is_rule(self._peek() or "")
         if table.fields and self._is_tree(table, lines):
             table = replace(table, is_tree=True)
-        self._table, self._interrupted, self._is_open = table, False, False
+        self._table, self._interrupted, self._is_open, self._strays = table, False, False, 0
         self._tables += 1
         self._pass_header(table, lines)
         return table
@@ -652,6 +685,13 @@ def _holds(starts: Sequence[int], times: Sequence[float]) -> bool:
             within[above[-1][1]] += times[place]
         above.append((start, place))
     return all(inner <= outer * 1.02 for inner, outer in zip(within, times, strict=True))
+
+
+def _is_sentence(layout: Layout, text: str) -> bool:
+    """Whether a line has single blanks only, where the columns of at least three are two blanks apart."""
+    if not isinstance(layout, Dashes) or "  " in text.strip() or len(layout.runs) < _FEWEST_APART:
+        return False
+    return " " in text.strip() and all(after[0] - before[1] > 1 for before, after in pairwise(layout.runs))
 
 
 def is_ellipsis(pieces: Sequence[str]) -> bool:

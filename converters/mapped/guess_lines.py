@@ -1,0 +1,213 @@
+"""Guesses the pattern of lines that somebody points at: what they share stays, what differs is a field.
+
+gemm took 3.25 ms on gpu:0
+softmax took 0.5 ms on gpu:1        {name} took {dur} ms on gpu:{device}
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from difflib import SequenceMatcher
+from itertools import chain
+from typing import NamedTuple
+
+from ktrace.errors import InputError, KtraceError, UsageError
+from ktrace.input.line_pattern import LONGEST, UNITS
+from ktrace.input.mapping import ALIASES, FIELDS, Cell, ColumnMap, Guess, Proposal
+from ktrace.input.source import Sample
+
+_TOKEN = re.compile(r"[A-Za-z_µμ][\w.+-]*|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
+_TIME = re.compile(r"(?<![\w.])\d[\d.,]*\s?(?:ns|us|µs|μs|ms|s|sec|secs|seconds|msec|usec|nsec)\b")
+
+#: Words before a number -> the field that it fills.
+_FIELDS = {
+    **dict.fromkeys(("avg", "average", "mean", "per"), "avg"),
+    **dict.fromkeys(("total", "sum", "overall"), "total"),
+    **{"median": "median", "p50": "median", "min": "min", "max": "max", "p95": "p95", "p99": "p99", "std": "stddev"},
+    **dict.fromkeys(("start", "begin", "ts", "timestamp", "at", "t0"), "start"),
+    **dict.fromkeys(("end", "stop"), "end"),
+    **dict.fromkeys(("gpu", "device", "cuda", "dev", "npu", "xpu"), "device"),
+    **dict.fromkeys(("stream", "queue"), "stream"),
+    **{"pid": "process", "tid": "thread", "process": "process", "thread": "thread"},
+    **dict.fromkeys(("calls", "count", "n", "iters", "runs", "times"), "count"),
+    "bytes": "bytes",
+}
+_TIMES = frozenset(("dur", "avg", "total", "median", "min", "max", "p95", "p99", "stddev", "start", "end"))
+_OF_NAMES = frozenset(("void", "const", "static", "bool", "float", "int", "unsigned"))
+_SIGNS = ":=[]|,;"
+
+#: The most lines that a guess looks at, and that an error names.
+_MOST, _NAMED, _FEWEST = 16, 3, 2
+
+
+class _Token(NamedTuple):
+    """A word, a number or a sign of a line: where it is, and what it is alike by."""
+
+    text: str
+    start: int
+    end: int
+
+    @property
+    def key(self) -> str:
+        return "0" if self.text.lstrip("+-")[:1].isdigit() else self.text
+
+
+def command_for_lines(sample: Sample, path: str) -> str:
+    """The command that shows how lines with times can be read, and what it does; '' if there are no such lines."""
+    if sample.is_json or len(numbers := _with_times(sample)) < _FEWEST:
+        return ""
+    text = ",".join(map(str, numbers))
+    try:
+        guess_lines(sample, path, [text])
+    except KtraceError:
+        return ""
+    return f"ktrace map {shlex.quote(path)} --line {text} shows how lines such as these could be read"
+
+
+def _with_times(sample: Sample) -> list[int]:
+    """The numbers, from 1, of the first lines that have a time and a word before it and look alike."""
+    shapes: dict[str, list[int]] = {}
+    for number, line in enumerate(sample.lines, 1):
+        if len(line) <= LONGEST and (found := _TIME.search(line)) and re.search(r"[A-Za-z]{2}", line[: found.start()]):
+            behind = re.sub(r"[\d.,]+", "0", line[found.start() :])
+            shapes.setdefault(behind[:16], []).append(number)
+    return max(shapes.values(), key=len, default=[])[:_NAMED]
+
+
+def guess_lines(sample: Sample, path: str, lines: Sequence[str]) -> Proposal:
+    """Returns the mapping that patterns or numbers of lines mean. Raises UsageError, or InputError for no such line."""
+    patterns: list[str] = []
+    for text in lines:
+        if re.fullmatch(r"\d+(?:\s*,\s*\d+)*", text):
+            patterns.append(_guessed(sample, path, [int(number) for number in text.split(",")]))
+        else:
+            patterns.append(text)
+    mapping = ColumnMap({}, lines=tuple(patterns))
+    known = mapping.patterns()
+    fields = {name: unit for pattern in reversed(known) for name, unit in pattern.fields.items()}
+    fit = sum(any(pattern.cells(line) is not None for pattern in known) for line in sample.lines)
+    if not fit:
+        raise InputError(
+            "has no such line", path=path, expected=f"a line such as {patterns[0]}", remedy="{} stands for anything"
+        )
+    guesses = [Guess(name, Cell(name, unit), "in the line") for name, unit in fields.items()]
+    if not fields.keys() & {"kind", "device", "stream"}:
+        why = "what the lines tell of isn't known: kind=op is work of the host"
+        guesses.append(Guess("kind", Cell(constant="kernel"), why, sure=False))
+    layout = f"{fit:,} of {len(sample.lines):,} lines have the form " + " or ".join(patterns)
+    return Proposal(layout, tuple(fields), tuple(guesses), lines=tuple(patterns))
+
+
+def _guessed(sample: Sample, path: str, numbers: Sequence[int]) -> str:
+    """The pattern of some lines. Raises UsageError or InputError where they have none."""
+    if bad := [number for number in numbers if not 0 < number <= len(sample.lines)]:
+        raise InputError(f"has no line {bad[0]}", path=path, expected=f"a line from 1 to {len(sample.lines)}")
+    texts = [sample.lines[number - 1].strip() for number in numbers[:_MOST]]
+    pattern = _pattern([text for text in texts if len(text) <= LONGEST])
+    if pattern is None:
+        raise UsageError(
+            f"--line: lines {', '.join(map(str, numbers))} share no form with a name and a time",
+            expected="lines of one form with different names, and a time with its unit",
+            remedy="write the form, such as --line '{name} took {dur} ms'",
+        )
+    return pattern
+
+
+def _pattern(texts: Sequence[str]) -> str | None:
+    """The pattern of lines, None if they share no name and no time."""
+    rows = [[_Token(found[0], found.start(), found.end()) for found in _TOKEN.finditer(text)] for text in texts]
+    if not rows or not rows[0]:
+        return None
+    common = list(range(len(rows[0])))  # of the tokens of the first line, those that all lines have
+    for row in rows[1:]:
+        common = [common[at] for at in _common([rows[0][it] for it in common], row)]
+    slots = dict(_slots(rows[0], common))
+    time = next((span[0] for span, what in slots.items() if what in _TIMES), None)
+    if time is None:
+        return None
+    texts_in = [span for span, what in slots.items() if what == "text"]
+    names = [span for span in texts_in if span[0] < time][-1:] or texts_in[:1] or _leading(rows[0], time)
+    if not names:
+        return None
+    first, last = names[0]
+    slots = {
+        span: "" if what == "text" else what for span, what in slots.items() if span[1] <= first or span[0] >= last
+    }
+    return _written(texts[0], rows[0], slots | {(first, last): "name"})
+
+
+def _common(first: Sequence[_Token], other: Sequence[_Token]) -> Iterator[int]:
+    """The places of those tokens of a line that another one has, too, in the same order."""
+    same = SequenceMatcher(None, [token.key for token in first], [token.key for token in other], autojunk=False)
+    for block in same.get_matching_blocks():
+        yield from range(block.a, block.a + block.size)
+
+
+def _slots(row: Sequence[_Token], common: Sequence[int]) -> Iterator[tuple[tuple[int, int], str]]:
+    """Yields the first and the last token (exclusive) of what differs between lines, and the field that it fills."""
+    taken: set[str] = set()
+    shared, at = set(common), 0
+    while at < len(row):
+        if at in shared:
+            if row[at].key == "0":
+                what = _number(row, at, taken)
+                taken.add(what)
+                yield (at, at + 1), what
+            at += 1
+            continue
+        first = at
+        while at < len(row) and at not in shared:
+            at += 1
+        while first and (_touch(row, first) or row[first - 1].text in _OF_NAMES) and row[first - 1].text not in _SIGNS:
+            first -= 1
+        while at < len(row) and _touch(row, at) and row[at].text not in _SIGNS:
+            at += 1
+        yield (first, at), "text"
+
+
+def _touch(row: Sequence[_Token], at: int) -> bool:
+    """Whether nothing is between a token and the one before it."""
+    return row[at - 1].end == row[at].start
+
+
+def _number(row: Sequence[_Token], at: int, taken: AbstractSet[str]) -> str:
+    """The field that a number fills, by the words around it, else an argument named by the word; '' without one."""
+    before = [token.text for token in row[max(at - 3, 0) : at] if token.text[0].isalpha()]
+    word = before[-1].lower() if before else ""
+    field = _FIELDS.get(word, "")
+    after = row[at + 1].text.lower() if at + 1 < len(row) else ""
+    if after in UNITS:
+        field = field if field in _TIMES else "dur"
+    elif field in ("", *_TIMES):
+        field = "count" if after in ("calls", "runs", "times", "iterations", "iters") else ""
+    if field and field not in taken:
+        return field
+    return word if re.fullmatch(r"[a-z]\w+", word) and word not in {*FIELDS, *_FIELDS, *ALIASES, *taken} else ""
+
+
+def _leading(row: Sequence[_Token], time: int) -> list[tuple[int, int]]:
+    """What the name is where no text differs: the first words, with the number behind them if there is one."""
+    first = next((at for at, token in enumerate(row[:time]) if token.text[0].isalpha()), None)
+    if first is None:
+        return []
+    last = first + 1
+    while last < time and (row[last].key == "0" or _touch(row, last)) and row[last].text not in _SIGNS:
+        last += 1
+    return [(first, last)]
+
+
+def _written(text: str, row: Sequence[_Token], slots: dict[tuple[int, int], str]) -> str:
+    """The pattern: the text of a line with its fields in braces."""
+    parts: list[str] = []
+    at = 0
+    for (first, last), what in sorted(slots.items()):
+        between = text[at : row[first].start]
+        if not what and parts and parts[-1] == "{}" and not any(map(str.isspace, between)):
+            at = row[last - 1].end  # parts of a date, of a version
+            continue
+        parts += [between, f"{{{what}}}"]
+        at = row[last - 1].end
+    return " ".join("".join(chain(parts, [text[at:]])).split())

@@ -1,0 +1,145 @@
+"""Lines that are no table, by patterns of the user: what they state, what is guessed, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import ktrace
+from ktrace.cli import cli
+from ktrace.errors import InputError, UsageError
+from ktrace.input.mapping import mapping_of
+from ktrace.pipeline.propose import propose
+
+LOG = "starting\ngemm took 3.25 ms on gpu:0\nsoftmax took 0.50 ms on gpu:1\n\ngemm  took 1,003.5 ms on gpu:0\n"
+TOOK = "line='{name} took {dur} ms on {device}'"
+
+
+def log(folder: Path, text: str = LOG) -> str:
+    path = folder / "run.log"
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def summaries(path: str, mapping: str) -> list[dict[str, Any]]:
+    found = ktrace.read(path, map=mapping).to_arrow()["summaries"].to_pylist()
+    return [{name: value for name, value in row.items() if value is not None} for row in found]
+
+
+def test_a_duration_without_a_start_is_the_total_of_one_occurrence(tmp_path: Path) -> None:
+    found = summaries(log(tmp_path), TOOK)
+    assert [(row["name"], row["total"], row["count"], row["device"], row["kind"]) for row in found] == [
+        ("gemm", 3_250_000, 1, 0, "kernel"),
+        ("softmax", 500_000, 1, 1, "kernel"),
+        ("gemm", 1_003_500_000, 1, 0, "kernel"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "row"),
+    [
+        ("{name}: {avg} us x {count}", "a b: 2.5 us x 4", {"name": "a b", "avg": 2500, "count": 4}),
+        ("{}] {name} = {dur}", "[x] k<a, 2> = 2.5us", {"name": "k<a, 2>", "total": 2500}),
+        ("{name} {dur:ms} {bytes} KiB", "k 2 3 KiB", {"name": "k", "total": 2_000_000, "bytes": 3072}),
+        ("{name}|{dur} seconds|", "k|2e-6 seconds|", {"name": "k", "total": 2000}),
+    ],
+)
+def test_what_patterns_state(tmp_path: Path, pattern: str, line: str, row: dict[str, Any]) -> None:
+    (found,) = summaries(log(tmp_path, line + "\n"), f"line='{pattern}'")
+    assert row.items() <= found.items()
+
+
+def test_lines_with_starts_are_events(tmp_path: Path) -> None:
+    path = log(tmp_path, "t=1.5 s: gemm ran 20 us (m=8)\nt=1.6 s: gemm ran 0.0005 us (m=9)\n")
+    found = ktrace.read(path, map="line='t={start} s: {name} ran {dur} us (m={m})',stream=7").to_arrow()["events"]
+    assert found["ts"].to_pylist() == [1_500_000_000, 1_600_000_000]
+    assert found["dur"].to_pylist() == [20_000, 0]  # digits below 1 ns stay in args
+    assert json.loads(found["args"][1].as_py())["m"] == 9
+
+
+def test_several_patterns_and_the_account(tmp_path: Path) -> None:
+    path = log(tmp_path, LOG + "copy of 4 KiB: 7 us\n")
+    found = summaries(path, TOOK + ",line='{name} of {bytes} KiB: {dur} us'")
+    assert [row["name"] for row in found] == ["gemm", "softmax", "gemm", "copy"]
+    report = ktrace.convert(path, tmp_path / "o.jsonl", map=TOOK)
+    assert (report.read, report.written) == (5, 3)
+    assert list(report.issues) == ["unrecognised"] and report.issues["unrecognised"].rows == 2
+
+
+@pytest.mark.parametrize(
+    ("mapping", "says"),
+    [
+        ("line='{name took {dur} ms'", "a brace isn't closed"),
+        ("line='{dur} ms'", "has no name"),
+        ("line='{name}{dur} ms'", "nothing separates two placeholders"),
+        ("line='{name} {name} {dur} ms'", "name occurs twice"),
+        ("line='{name:us} {dur} ms'", "name has a unit"),
+        ("line='{name} is here'", "neither a start nor a figure"),
+        ("line='{name} {dur} ms',line='at {start} s {name} {dur} ms'", "some lines have a start"),
+    ],
+)
+def test_patterns_that_are_refused(mapping: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        mapping_of(mapping)
+
+
+def test_no_line_of_the_form(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no line of a form in --map"):
+        summaries(log(tmp_path), "line='{name} needs {dur} ms'")
+
+
+@pytest.mark.parametrize(
+    ("lines", "pattern"),
+    [
+        (["gemm took 3.25 ms on gpu:0", "softmax took 0.5 ms on gpu:1"], "{name} took {dur} ms on gpu:{device}"),
+        (
+            ["[2025-01-01 10:00:00,123] INFO Layer conv: 1.25ms", "[2025-02-01 10:00:01,4] INFO Layer fc: 5ms"],
+            "[{} {}] INFO Layer {name}: {dur}ms",
+        ),
+        (
+            ["void gemm<float, 4>(int)  avg: 12.5 us calls: 30", "void relu<float>(int)  avg: 2 us calls: 9"],
+            "{name} avg: {avg} us calls: {count}",
+        ),
+        (["Layer 1: 0.5 ms", "Layer 2: 0.7 ms"], "{name}: {dur} ms"),
+        (["rank 0 | DEBUG | k=a t=12us", "rank 1 | INFO | k=b t=2us"], "rank {rank} | {} | k={name} t={dur}us"),
+    ],
+)
+def test_the_pattern_of_lines_that_are_pointed_at(tmp_path: Path, lines: list[str], pattern: str) -> None:
+    proposal = propose(log(tmp_path, "\n".join(["begin", *lines, "end"])), ["2,3"])
+    assert proposal.lines == (pattern,)
+    assert "2 of 4 lines have the form" in proposal.layout
+
+
+def test_the_command_keeps_a_pattern_and_reads_by_it(tmp_path: Path) -> None:
+    path = log(tmp_path)
+    result = CliRunner().invoke(cli, ["map", path, "--line", "2,3,5", "--write"])
+    assert result.exit_code == 0, result.output
+    assert 'lines = [\n    "{name} took {dur} ms on gpu:{device}",\n]' in Path(path + ".ktrace.toml").read_text()
+    assert [row["total"] for row in summaries(path, path + ".ktrace.toml")] == [3_250_000, 500_000, 1_003_500_000]
+    assert "gemm takes the most time" in CliRunner().invoke(cli, ["summary", path]).output
+
+
+@pytest.mark.parametrize("reader", [ktrace.read, propose])
+def test_a_log_with_times_is_refused_with_the_command_that_reads_it(tmp_path: Path, reader: Any) -> None:
+    with pytest.raises(InputError) as refused:
+        reader(log(tmp_path))
+    assert "--line 2,3,5 shows how lines such as these could be read" in str(refused.value)
+    with pytest.raises(InputError) as refused:
+        reader(log(tmp_path, "one\ntwo took 3 ms\nthree\n"))
+    assert "--line" not in str(refused.value)
+
+
+def test_lines_that_share_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="share no form with a name and a time"):
+        propose(log(tmp_path), ["1,2"])
+    with pytest.raises(InputError, match="has no line 9"):
+        propose(log(tmp_path), ["2,9"])
+
+
+def test_a_hostile_line_takes_no_time(tmp_path: Path) -> None:
+    path = log(tmp_path, "a " * 8000 + "\n" + " " * 16000 + "x\n" + "1" * 16000 + "\nk took 3 ms on gpu:1\n")
+    assert len(summaries(path, TOOK + ",line='{} {name} {} {dur} ms {} end'")) == 1
