@@ -14,7 +14,8 @@ import click
 
 from ktrace.cli import COMMANDS, command_of
 from ktrace.input.options import options_of
-from ktrace.model.batch import RECORDS, WORD, fields, is_required, json_schema
+from ktrace.model.batch import is_required
+from ktrace.model.schema import RECORDS, WORD, fields, json_schema
 from ktrace.pipeline.selection import Selection
 from ktrace.stages.select.wanted import Crop, Filter
 

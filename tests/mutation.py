@@ -26,8 +26,9 @@ import pytest
 
 import ktrace.pipeline.convert  # noqa: F401
 from ktrace.input.format import Format, builtin_formats
-from ktrace.model.batch import RECORDS, Batch
+from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
+from ktrace.model.schema import RECORDS
 
 TESTS = Path(__file__).parent
 TIMEOUT = 600  # seconds: what makes a test hang is noticed, too

@@ -12,10 +12,22 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from ktrace.input.mapping import FIGURES, ISO, PLACES, SIZE_UNITS, Cell, Guess, Proposal
+from ktrace.input.mapping import (
+    FIGURES,
+    ISO,
+    NUMBERS,
+    PLACES,
+    SIZE_UNITS,
+    SIZES,
+    WHOLE,
+    Cell,
+    Guess,
+    Proposal,
+)
 from ktrace.input.source import Sample
 from ktrace.kit.text.headings import STATISTICS, Heading, are_units, cell_quantity, heading, is_time
 from ktrace.kit.text.numbers import TIME_NS, Evidence, is_missing, with_point
+from ktrace.model.schema import columns_in
 
 from .cells import kind_of
 from .guess_lines import command_for_lines, guess_lines
@@ -69,10 +81,12 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "value": ("value", "reading"),
 }
 
+#: Other numbers of a launch are found by the name of their column.
+for _name in (it for it in columns_in("grid", "launch") if it in WHOLE or it in SIZES):
+    SPELLINGS.setdefault(_name, (_name.replace("_", " "),))
+
 #: Fields whose cells are numbers; those whose cells may be anything are left out.
-_NUMBERS = frozenset(("dur", *STATISTICS, *FIGURES, "context", "correlation", "registers", "bytes")) | {
-    f"{part}_{axis}" for part in ("grid", "block") for axis in "xyz"
-}
+_NUMBERS = frozenset(("dur", *STATISTICS, *FIGURES, *WHOLE, *SIZES, *NUMBERS))
 _TIMED = ("start", "end", "dur", *FIGURES)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?")
 _EXTENT = re.compile(r"\D?\d+(?:\D{1,2}\d+){0,2}\D?")
@@ -287,8 +301,9 @@ class _Guesses:
         found = {name: unit for name, unit in units.items() if unit is not None}
         for name in [name for name, unit in units.items() if unit is None]:
             found[name] = self._assumed(name, found)
-        if "bytes" in self._found and (unit := self._found["bytes"][0].head.unit) in SIZE_UNITS:
-            found["bytes"] = ("", f"{unit} by its heading", True)
+        for name in (it for it in SIZES if it in self._found):
+            if (unit := self._found[name][0].head.unit) in SIZE_UNITS:
+                found[name] = ("", f"{unit} by its heading", True)
         return found
 
     def _stated(self, name: str) -> tuple[str, str, bool] | None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
-from ktrace.input.mapping import EXTENTS, FIGURES, ISO, PLACES, SIZES, TEXTS, TIMES, WHOLE, ColumnMap
+from ktrace.input.mapping import EXTENTS, FIGURES, ISO, NUMBERS, PLACES, SIZES, TEXTS, TIMES, WHOLE, ColumnMap
 from ktrace.kit.columnar.blocks import Batches, Block, timed
 from ktrace.kit.columnar.dictionaries import combinations
 from ktrace.kit.columnar.text_cells import argument, by_distinct, floats, has_text, only, stripped
@@ -246,7 +246,7 @@ class MappedRows:
     def _common(self, typed: Block, fields: Fields) -> dict[str, Any]:
         """The columns that events and summaries share."""
         columns: dict[str, Any] = {}
-        for name in (*PLACES, *WHOLE, *SIZES, "occupancy", "percent", *TEXTS):
+        for name in (*PLACES, *WHOLE, *SIZES, *NUMBERS, *TEXTS):
             if (column := typed.take(f"<{name}>")) is not None:
                 columns[_MODEL.get(name, name)] = column
             elif (constant := fields.constants.get(name)) is not None:

@@ -139,7 +139,7 @@ def kernels(reading: ExportReader, table: str) -> Iterator[Batch]:
         block.drop("shortName")  # without its template arguments, which tell kernels apart
         for what in ("grid", "block"):
             columns.update({f"{what}_{axis}": block.take(f"{what}{axis.upper()}") for axis in "xyz"})
-        columns.update(_resources(block))
+        columns.update(_resources(block) | {"cluster_size": _cluster_size(block)})
         yield reading.batches.events(block, ids, kind="kernel", **columns, **reading.args(block, table))
 
 
@@ -159,6 +159,19 @@ def _resources(block: Block) -> dict[str, pa.Array | None]:
         if total.null_count == static.null_count:
             block.drop("staticSharedMemory")
     return columns
+
+
+def _cluster_size(block: Block) -> pa.Array | None:
+    """The blocks of a cluster, from three columns, which stay arguments; a dimension that isn't stated is 1."""
+    size = block.get("clusterX")
+    if size is None:
+        return None
+    size = _below(size, 1 << 20)
+    for axis in "YZ":
+        extent = block.get(f"cluster{axis}")
+        if extent is not None:
+            size = pc.multiply(size, _below(pc.fill_null(extent, 1), 1 << 20))
+    return size
 
 
 def _below(column: pa.Array, limit: int) -> pa.Array:

@@ -37,6 +37,7 @@ NUMBERS = frozenset(
         *("eventclass", "eventtype", "domainid", "category", "typeid", "metricid", "metricslistid", "metricsidx"),
         *("registersperthread", "staticsharedmemory", "dynamicsharedmemory", "bytes", "size", "packedsize"),
         *("gridx", "gridy", "gridz", "blockx", "blocky", "blockz", "commhandle"),
+        *("clusterx", "clustery", "clusterz"),
         *("copykind", "srckind", "dstkind", "memkind", "launchtype", "cacheconfig", "sharedmemorylimitconfig"),
         *("migrationcause", "faultaccesstype", "synctype", "overheadtype", "memoryoperationtype", "operationtype"),
         *("pooltype", "threadstate", "flag", "priority", "severity", "source", "timestamptype"),

@@ -27,7 +27,8 @@ from ktrace.input.dataset_manifest import MARK, Manifest, Shard, is_dataset, man
 from ktrace.input.files import open_file
 from ktrace.input.source import Source, file_in
 from ktrace.input.stores import Local, Store, is_remote, open_store
-from ktrace.model.batch import VERSION, WORD, arrow_schema
+from ktrace.model.batch import VERSION, arrow_schema
+from ktrace.model.schema import WORD
 
 
 @dataclass(frozen=True)

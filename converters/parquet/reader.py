@@ -28,8 +28,9 @@ from ktrace.kit.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.kit.canonical.record_batches import RecordBatches
 from ktrace.kit.canonical.unique_ids import with_unique_ids
 from ktrace.model.arrays import Int64
-from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema, union_schema
+from ktrace.model.batch import VERSION, Batch, arrow_schema, union_schema
 from ktrace.model.json_text import NOT_JSON, Fault, RecordRun, json_decoder
+from ktrace.model.schema import RECORDS
 from ktrace.parallel.threads import prefetch
 from ktrace.store.joins import isin_sorted
 

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 from ktrace.conversion import Conversion
 from ktrace.kit.canonical import json_rows
 from ktrace.kit.canonical.flat_table import FlatTable
-from ktrace.model.batch import RECORDS, VERSION, Batch
+from ktrace.model.batch import VERSION, Batch
 from ktrace.model.catalog import Catalog
+from ktrace.model.schema import RECORDS
 from ktrace.output import Sink
 from ktrace.report import Report
 

@@ -26,6 +26,7 @@ from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.input.files import open_file
 from ktrace.input.line_pattern import DATE, LinePattern, line_pattern
 from ktrace.input.source import MAPPING_SUFFIX
+from ktrace.model.schema import columns_in, fields
 
 #: The format that reads tables by a mapping.
 FORMAT = "mapped"
@@ -34,16 +35,19 @@ TIMES = ("start", "end", "dur")
 FIGURES = ("value", "total", "avg", "median", "min", "max", "stddev", "p95", "p99")
 EXTENTS = ("grid", "block")
 PLACES = ("device", "stream", "process", "thread")
-SIZES = ("bytes", "shared_memory", "shared_dynamic")
-WHOLE = (
-    *("correlation", "external_id", "context", "comm_seq", "registers", "count"),
-    *(f"{part}_{axis}" for part in EXTENTS for axis in "xyz"),
-)
-NUMBERS = ("occupancy", "percent")
-TEXTS = (
-    *("name", "short_name", "cat", "track", "host", "copy_kind"),
-    *("operation", "library", "precision", "layer", "comm"),
-)
+
+
+def _columns(*types: str) -> tuple[str, ...]:
+    """The columns of the model that are fields under their own name, by the types of their values."""
+    specs = fields("summaries") | fields("events")
+    names = ("context", "percent", "count", *columns_in("link", "grid", "launch", "transfer", "label"))
+    return tuple(name for name in names if specs[name]["x-arrow"] in types)
+
+
+SIZES = tuple(name for name in _columns("int64") if fields("events").get(name, {}).get("x-unit") == "B")
+WHOLE = tuple(name for name in _columns("int64", "int32") if name not in SIZES)
+NUMBERS = _columns("float64")
+TEXTS = ("name", "cat", "track", "host", *_columns("string", "dictionary"))
 
 #: Every field of a mapping.
 FIELDS = ("name", *TIMES, "kind", *PLACES, *EXTENTS, *WHOLE, *SIZES, *FIGURES, *NUMBERS, *TEXTS[1:])

@@ -36,6 +36,7 @@ _COLUMNS = {
     "launch__registers_per_thread": "registers",
     "launch__shared_mem_per_block_dynamic": "shared_dynamic",
     "launch__shared_mem_per_block_static": "static",
+    "launch__cluster_size": "cluster_size",
     "launch__context_id": "context",
     "launch__stream_id": "stream",
     "launch__device_id": "device",

@@ -15,15 +15,12 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch, EventRows
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import present, slice_rows, words_in
+from ktrace.model.schema import columns_in
 from ktrace.model.tracks import Node, arrange
 from ktrace.stages.order import Timeline
 
 #: The columns that become arguments under their own name, in display order.
-PLAIN = (
-    *("device", "context", "stream", "parent", "clock", "correlation", "external_id"),
-    *("short_name", "operation", "library", "precision", "layer"),
-    *("registers", "shared_memory", "shared_dynamic", "occupancy", "bytes", "copy_kind", "comm", "comm_seq"),
-)
+PLAIN = ("device", "context", "stream", "parent", "clock", *columns_in("link", "label", "launch", "transfer"))
 
 #: Names of arguments that come from columns. A key of the source's `args` with such a name is shown as `args.<key>`.
 RESERVED = frozenset({"id", "kind", "timing", "unfinished", "grid", "block", *PLAIN})

@@ -1,5 +1,6 @@
 """The canonical model: batches of Arrow columns, and what describes them.
 
+schema         the JSON Schema, and the names of columns by what they are about
 batch          a batch of one record, its columns and its kinds
 row_builder    builds batches row by row
 fitting        rows with values that don't fit their columns, and integers that fit 64 bits

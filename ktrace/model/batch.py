@@ -10,12 +10,10 @@ The columns come from `schema/ktrace-1.schema.json`, the one source of truth:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Container
 from functools import cache
-from importlib import resources
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 import pyarrow as pa
@@ -23,14 +21,9 @@ import pyarrow.compute as pc
 
 from ktrace.model.json_rows import fold_args
 from ktrace.model.json_text import decoded
+from ktrace.model.schema import RECORDS, WORD, fields, json_schema
 
 VERSION = "1.0"
-
-#: The records, in the order of the files of a canonical folder.
-RECORDS = ("events", "summaries", "links", "catalog")
-
-#: The word for a record in the `record` column of one-file forms.
-WORD = {"events": "event", "summaries": "summary", "links": "link", "catalog": "catalog"}
 
 DEVICE_KINDS = ("kernel", "memcpy", "memset", "graph")
 HOST_KINDS = ("api", "op")
@@ -64,21 +57,6 @@ _ARROW = {
     "list<string>": pa.list_(pa.string()),
     "json": pa.string(),
 }
-
-
-@cache
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the model, parsed."""
-    text = resources.files("ktrace.schema").joinpath("ktrace-1.schema.json").read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
-
-
-@cache
-def fields(record: str) -> dict[str, dict[str, Any]]:
-    """The JSON Schema of each column of `record`, in order, without `record` itself."""
-    properties = json_schema()["$defs"][WORD[record]]["properties"]
-    return {name: spec for name, spec in properties.items() if name != "record"}
 
 
 @cache

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.batch import INTERNAL, RECORDS, Batch, arrow_schema
+from ktrace.model.batch import INTERNAL, Batch, arrow_schema
 from ktrace.model.fitting import MISFITS, fitted
 from ktrace.model.json_text import decoded, dump_json, encoded, load_json
 from ktrace.model.masks import each_source
+from ktrace.model.schema import RECORDS
 from ktrace.model.text_sizes import MOST, row_texts
 
 if TYPE_CHECKING:

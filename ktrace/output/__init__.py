@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from ktrace.errors import OutputError
-from ktrace.model.batch import RECORDS
+from ktrace.model.schema import RECORDS
 from ktrace.output.swap import is_ours, recover, swap_files
 from ktrace.parallel.interruption import INTERRUPTION
 from ktrace.parallel.threads import WriteBehind

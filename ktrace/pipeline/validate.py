@@ -27,8 +27,9 @@ from ktrace.input.expand import expanded
 from ktrace.input.format import Format
 from ktrace.input.limits import limited
 from ktrace.input.source import Source
-from ktrace.model.batch import VERSION, json_schema
+from ktrace.model.batch import VERSION
 from ktrace.model.json_text import Fault, RecordRun, refuse_deep
+from ktrace.model.schema import json_schema
 from ktrace.parallel.threads import prefetch
 from ktrace.report import Report
 

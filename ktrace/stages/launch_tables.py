@@ -24,6 +24,7 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded, dump_json, load_object
 from ktrace.model.masks import present
+from ktrace.model.schema import columns_in
 from ktrace.naming.alike import unique_name
 from ktrace.report import Ledger
 from ktrace.store.joins import distinct_rows, positions
@@ -41,12 +42,8 @@ _EXTENT = 1000
 _LONGEST = 2.0**53
 
 #: Columns that a kernel copies from its row, and those that its metrics copy from the kernel.
-_KERNEL = (
-    *("host", "pid", "tid", "device", "context", "stream", "clock", "cat", "short_name"),
-    *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "shared_dynamic"),
-    *("occupancy", "bytes", "copy_kind", "operation", "library", "precision", "layer", "args"),
-)
-_PLACE = ("host", "pid", "tid", "device", "context", "stream", "clock")
+_PLACE = (*(name for name in columns_in("place") if name != "track"), "clock")
+_KERNEL = (*_PLACE, "cat", *columns_in("label", "grid", "launch", "transfer"), "args")
 
 #: The columns that are kept until all rows of a launch have come.
 _COLUMNS = ("source", "id", "parent", "kind", "name", "metric", "unit", "value", "total", "count", "avg", "scope")

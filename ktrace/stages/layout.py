@@ -23,6 +23,7 @@ import msgspec
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json, load_object
 from ktrace.model.row_builder import to_batch, to_rows
+from ktrace.model.schema import columns_in
 from ktrace.naming.alike import FreeNames
 from ktrace.report import Ledger, Report
 from ktrace.stages.launch_tables import Launches, is_sampled
@@ -59,11 +60,7 @@ REMARKS = ("metric", "note")
 STACKED = ("sample", "alloc")
 
 #: Columns that a slice copies from its row.
-_KEPT = (
-    *("source", "id", "parent", "host", "pid", "tid", "clock", "cat", "short_name"),
-    *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "shared_dynamic"),
-    *("occupancy", "bytes", "copy_kind", "comm", "comm_seq", "operation", "library", "precision", "layer"),
-)
+_KEPT = (*columns_in("origin"), "host", "pid", "tid", "cat", *columns_in("label", "grid", "launch", "transfer"))
 
 
 def layout(batches: Iterable[Batch], report: Report) -> Iterator[Batch]:

@@ -15,7 +15,7 @@ from ktrace.errors import KtraceError
 from ktrace.input.detection import choose
 from ktrace.input.format import Format
 from ktrace.input.source import MAPPING_SUFFIX, Sample, Source
-from ktrace.model.batch import RECORDS
+from ktrace.model.schema import RECORDS
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.read import read_batches
 from ktrace.pipeline.validate import validate

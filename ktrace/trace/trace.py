@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.model.batch import RECORDS, Batch
+from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
+from ktrace.model.schema import RECORDS
 from ktrace.report import Report
 from ktrace.trace.arrow_tables import all_columns, data_frame, device_time_of, joined_table, span_of, values
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ktrace.model.batch import RECORDS, Batch, fields, is_required
+from ktrace.model.batch import Batch, is_required
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
+from ktrace.model.schema import RECORDS, fields
 from ktrace.trace.trace import Trace
 
 TEXTS = st.one_of(

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 from jsonschema import Draft202012Validator
 
-from ktrace.model.batch import RECORDS, VERSION, arrow_schema, fields, is_required, json_schema, union_schema
+from ktrace.model.batch import VERSION, arrow_schema, is_required, union_schema
+from ktrace.model.schema import RECORDS, fields, json_schema
 
 
 def test_the_schema_is_valid_2020_12() -> None:

@@ -12,8 +12,9 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.model.batch import RECORDS, arrow_schema
+from ktrace.model.batch import arrow_schema
 from ktrace.model.row_builder import RowBuilder
+from ktrace.model.schema import RECORDS
 from ktrace.report import Report
 from ktrace.trace.trace import Trace
 

@@ -49,6 +49,7 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import decoded, encoded, load_object
 from ktrace.model.masks import NameTest, rows_where, truth, words_in
 from ktrace.model.row_builder import to_rows
+from ktrace.model.schema import columns_in
 from ktrace.store import Spill
 from ktrace.store.events import values
 from ktrace.tables import Cell, Column, Table, percent
@@ -67,8 +68,12 @@ def questions(names: Sequence[str], spill: Spill) -> Question:
     return Launches(names)
 
 
-#: What makes a configuration, with the kernel: columns of the model.
-_SIZES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "occupancy")
+#: Columns about a launch that make no configuration: `shared_memory` contains the dynamic part, and a cluster is blocks
+#: of the same grid.
+_NO_CONFIGURATION = frozenset({"shared_dynamic", "cluster_size"})
+
+#: What makes a configuration, with the kernel: columns of the model, in the order of `LaunchUse`.
+_SIZES = tuple(name for name in columns_in("grid", "launch") if name not in _NO_CONFIGURATION)
 
 #: Rows that wait until they are added up.
 _WAITING = 1 << 18

@@ -41,8 +41,9 @@ from ktrace.analysis.work.gather import kinds_in
 from ktrace.analysis.work.stored_columns import by_source
 from ktrace.input.expand import paths_of
 from ktrace.input.limits import limited
-from ktrace.model.batch import DEVICE_KINDS, RECORDS, Batch
+from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.catalog import Catalog
+from ktrace.model.schema import RECORDS
 from ktrace.report import Report
 from ktrace.scratch import scratch_folder
 from ktrace.store import SPILL_BYTES, Spill

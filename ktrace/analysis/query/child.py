@@ -43,7 +43,7 @@ from ktrace.analysis.query.engine import (
     table_schema,
 )
 from ktrace.errors import InternalError, KtraceError, error_text
-from ktrace.model.batch import RECORDS
+from ktrace.model.schema import RECORDS
 from ktrace.store import serialized
 
 _FRAME = struct.Struct("<cQ")

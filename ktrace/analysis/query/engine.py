@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from ktrace.errors import KtraceError, UsageError, error_text, import_extra
-from ktrace.model.batch import DEVICE_KINDS, RECORDS, arrow_schema, fields
+from ktrace.model.batch import DEVICE_KINDS, arrow_schema
+from ktrace.model.schema import RECORDS, columns_in, fields
 from ktrace.naming.taxonomy import COLUMNS as LABELS
 
 #: The table of launches, and its columns that identify a piece of work.
@@ -53,13 +54,6 @@ CALL_COLUMNS = {
     "call_tid": ("", "Thread of the call."),
     "queue": ("ns", "From the end of the call to the start of the work; 0 if the work started before."),
 }
-
-_NAMES = ("source", "id", "kind", "name", "short_name", "operation", "library", "precision", "layer")
-_PLACE = ("host", "pid", "device", "context", "stream", "track")
-_SHAPE = (
-    *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
-    *("registers", "shared_memory", "shared_dynamic", "occupancy", "bytes", "copy_kind", "comm", "comm_seq"),
-)
 
 
 @dataclass(frozen=True)
@@ -97,10 +91,14 @@ _ABOUT = {
     "catalog": "facts about sources, processes, devices, ...",
 }
 
-_OF_WORK = (*_NAMES, *_PLACE, "ts", "dur", "correlation", *_SHAPE, "cat", "args")
+_NAMES = ("kind", "name", *columns_in("label"))
+_PLACE = ("host", "pid", "device", "context", "stream", "track")
+_OF_WORK = (
+    *("source", "id", *_NAMES, *_PLACE, "ts", "dur", "correlation"),
+    *(*columns_in("grid", "launch", "transfer"), "cat", "args"),
+)
 _OF_LAUNCH = (
-    *("source", "call_id", "call", "call_ts", "call_dur", "call_pid", "call_tid", "queue"),
-    *("id", "kind", "name", "short_name", "operation", "library", "precision", "layer"),
+    *("source", *CALL_COLUMNS, "id", *_NAMES),
     *("host", "device", "context", "stream", "ts", "dur", "correlation"),
 )
 

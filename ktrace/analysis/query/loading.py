@@ -30,9 +30,10 @@ from ktrace.input.detection import by_name, choose
 from ktrace.input.expand import expanded
 from ktrace.input.source import Source
 from ktrace.model.arrays import Int32, Int64
-from ktrace.model.batch import HOST_KINDS, RECORDS, TRACK_COLUMNS, Batch
+from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import encoded
+from ktrace.model.schema import RECORDS
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.report import Report
 from ktrace.stages.order.pairing import pair_halves

@@ -33,9 +33,10 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, VersionError
-from ktrace.model.batch import RECORDS, VERSION, WORD, Batch, arrow_schema, fields, is_required
+from ktrace.model.batch import VERSION, Batch, arrow_schema, is_required
 from ktrace.model.json_rows import Cells, Part, as_text, join_rows
 from ktrace.model.json_text import SPECIAL, decoded, dump_json, load_json, refuse_deep
+from ktrace.model.schema import RECORDS, WORD, fields
 from ktrace.report import Report
 
 Row = Any

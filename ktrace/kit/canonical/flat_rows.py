@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.kit.canonical import RECORD, is_json, kinds
 from ktrace.model.arrays import Int64, is_number
-from ktrace.model.batch import RECORDS, Batch, arrow_schema, fields, is_required
+from ktrace.model.batch import Batch, arrow_schema, is_required
 from ktrace.model.json_text import MOST_LEVELS, NOT_JSON, decoded, dump_json, load_json, refuse_deep
+from ktrace.model.schema import RECORDS, fields
 
 Faults = dict[int, str]
 

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.kit.canonical import extra_columns
-from ktrace.model.batch import WORD, Batch, arrow_schema, union_schema
+from ktrace.model.batch import Batch, arrow_schema, union_schema
 from ktrace.model.json_text import decoded
+from ktrace.model.schema import WORD
 from ktrace.output import Sink
 from ktrace.report import Report
 

@@ -16,8 +16,9 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.kit.canonical import ABSENT, RECORD, RecordDecoder, Row, is_json, record_decoder
 from ktrace.kit.columnar.dictionaries import is_utf8, no_gc
-from ktrace.model.batch import RECORDS, Batch, arrow_schema, is_required
+from ktrace.model.batch import Batch, arrow_schema, is_required
 from ktrace.model.json_text import NOT_JSON, SPECIAL, refuse_deep
+from ktrace.model.schema import RECORDS
 
 
 class RecordBatches:

@@ -22,8 +22,9 @@ from ktrace.kit.canonical import BadRecord, check_version, encode
 from ktrace.kit.trace_json.grammar import find_key, object_end
 from ktrace.kit.trace_json.repair import Repair
 from ktrace.kit.trace_json.salvage import is_json, mended_object
-from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema
+from ktrace.model.batch import VERSION, Batch, arrow_schema
 from ktrace.model.json_text import NOT_JSON, Fault, RecordRun, refuse_deep
+from ktrace.model.schema import RECORDS
 from ktrace.output import Sink
 from ktrace.report import Report
 

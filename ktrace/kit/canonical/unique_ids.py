@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.model.arrays import Bools, Int64
-from ktrace.model.batch import WORD, Batch
+from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
+from ktrace.model.schema import WORD
 from ktrace.report import Report
 
 #: Ranges of ids up to which they are compared, as a bound of memory: each takes 16 bytes.

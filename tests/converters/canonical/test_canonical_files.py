@@ -23,7 +23,8 @@ from ktrace.input.capabilities import Pushdown
 from ktrace.input.detection import by_name
 from ktrace.input.format import Score
 from ktrace.input.source import Sample, Source
-from ktrace.model.batch import RECORDS, WORD, arrow_schema, union_schema
+from ktrace.model.batch import arrow_schema, union_schema
+from ktrace.model.schema import RECORDS, WORD
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report

@@ -22,7 +22,7 @@ from ktrace.errors import ClosedFormat, DamagedInput, StrictFailure
 from ktrace.input.detection import detect
 from ktrace.input.format import Score
 from ktrace.kit.ncu_cells import metric_id, unit_of
-from ktrace.model.batch import json_schema
+from ktrace.model.schema import json_schema
 from ktrace.pipeline.convert import convert
 
 NCU = SAMPLES / "ncu"
