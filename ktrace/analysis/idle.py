@@ -38,7 +38,7 @@ from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.tracks import natural
 from ktrace.store import Spill
 from ktrace.store.joins import each_group, group_start_mask
-from ktrace.tables import Cell, Column, Table, percent
+from ktrace.tables import Cell, Column, Table, cut, percent
 from ktrace.tables import brief as short
 
 #: The columns of the model that it looks at: those of any summary.
@@ -148,7 +148,7 @@ class IdleAnswer:
             )
             for one, cause in causes
         ]
-        tables = [self._table("idle", title, names, rows, brief, notes)]
+        tables = [cut(self._table("idle", title, names, rows, brief, notes), top)]
         names = ("device", "cause", "the host was in", "kind", "time", "of idle", "gaps", "longest")
         rows = [
             (

@@ -106,6 +106,12 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 
+def beyond_screen(tables: Sequence[Table]) -> bool:
+    """Returns whether the tables have more lines than the terminal on stdout; False if that isn't a terminal."""
+    lines = sum(len(table.rows) + len(table.notes) + 3 for table in tables)
+    return is_terminal() and lines > shutil.get_terminal_size().lines
+
+
 def colour() -> bool:
     """Returns whether output may have colours: stdout is a terminal and NO_COLOR isn't set."""
     return is_terminal() and "NO_COLOR" not in os.environ
@@ -351,7 +357,11 @@ _RULES = {
 
 
 def tell_alignment(account: Report) -> None:
-    """Prints a line for each source: by how much its times moved, by which rule, and the residual."""
+    """Prints by how much the times of each source moved, by which rule, and the residual.
+
+    Many sources of which the same is said share a line.
+    """
+    alike: dict[str, list[tuple[str, int]]] = {}
     for entry in account.alignment:
         words = [_RULES.get(entry["rule"], entry["rule"])]
         if "matched" in entry:
@@ -370,8 +380,24 @@ def tell_alignment(account: Report) -> None:
             words.append(f"undoing the shift of {_signed(entry['shift_undone_ns'])} made at export")
         if "extra_ns" in entry:
             words.append(f"plus {_signed(entry['extra_ns'])} from --offset")
-        moved = f"{_signed(entry['offset_ns'])}, " if entry["offset_ns"] else ""
-        tell(f"{entry['source']}: {moved}{', '.join(words)}", err=True)
+        alike.setdefault(", ".join(words), []).append((entry["source"], entry["offset_ns"]))
+    for said, sources in alike.items():
+        for line in _moved(sources):
+            tell(f"{line}{said}", err=True)
+
+
+#: So many sources of which the same is said have a line each.
+_ALIKE = 3
+
+
+def _moved(sources: Sequence[tuple[str, int]]) -> Iterator[str]:
+    """Yields the beginnings of the lines about sources: their names, and by how much their times moved."""
+    if len(sources) <= _ALIKE:
+        yield from (f"{name}: {f'{_signed(by)}, ' if by else ''}" for name, by in sources)
+        return
+    least, most = (of(by for _, by in sources) for of in (min, max))
+    moved = f"{_signed(least)} to {_signed(most)}" if least != most else _signed(least) if least else ""
+    yield f"{sources[0][0]} to {sources[-1][0]}, {len(sources):,} sources: {f'{moved}, ' if moved else ''}"
 
 
 def _signed(ns: int) -> str:
