@@ -137,8 +137,8 @@ class IdleAnswer:
             )
         there = {cause.cause for _, cause in causes}
         notes += [note for cause, note in NOTES.items() if list(CAUSES)[cause] in there]
-        if any(cause.cause in ("dependency", "launch overhead") for _, cause in causes):
-            notes.append(self._latency())
+        if any(cause.cause in ("dependency", "launch overhead") for _, cause in causes) and (says := self._latency()):
+            notes.append(says)
         title = "why devices are idle" if len(self.devices) > 1 else f"why {self.devices[0].label} is idle"
         names: tuple[str, ...] = ("device", "cause", "time", "of idle", "of span", "gaps", "average", "longest")
         rows: list[tuple[Cell, ...]] = [
@@ -177,10 +177,12 @@ class IdleAnswer:
         return [table for table in tables if table.rows or table.name == "idle"]
 
     def _latency(self) -> str:
-        """What the launch of work is taken to need, and where from."""
+        """What the launch of work is taken to need, and where from; "" where clocks are too coarse to tell."""
         known = sorted(one.latency for one in self.devices if one.latency is not None)
         if len(known) < len(self.devices):
             return "Launch latency: 10 us, assumed; too few launches on an idle device."
+        if not known[-1]:
+            return ""
         times = " to ".join(short(time) for time in dict.fromkeys((known[0], known[-1])))
         return (
             f"Launch latency: {times}, the median of {sum(one.launches for one in self.devices):,} on an idle device."

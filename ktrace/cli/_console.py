@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,7 +26,7 @@ import click
 from ktrace.cli._programs import note_line, told_as_json
 from ktrace.errors import OutputError, UsageError
 from ktrace.page.render import WRITTEN, rendered
-from ktrace.tables import Limits, escape_controls, fitted, time_text
+from ktrace.tables import Limits, escape_controls, fitted, size, time_text
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
@@ -311,6 +312,39 @@ def tell_account(account: Report, output: str) -> None:
     _tell_parts(account)
     tell_alignment(account)
     tell(f"{output}: {account.line()}", err=True)
+    if not told_as_json() and (outcome := _outcome(account, output)):
+        tell(outcome, err=True)
+
+
+#: Formats of metrics of kernels, without a timeline of their own.
+_METRICS = ("ncu", "ncu-rep")
+
+
+def tell_metrics(account: Report, output: str) -> None:
+    """Prints how metrics get onto the kernels of a timeline, if an input has metrics and another one has a timeline."""
+    metrics = [one["path"] for one in account.inputs if one["format"] in _METRICS]
+    others = [one["path"] for one in account.inputs if one["format"] not in _METRICS]
+    if metrics and others and not told_as_json():
+        given = " ".join([*map(quote, others), *(f"--metrics {quote(path)}" for path in metrics), "-o", quote(output)])
+        tell(f"hint: did you mean --metrics? Kernels get their metrics by ktrace convert {given}", err=True)
+
+
+#: How to go on with a file, by its last suffix.
+_NEXT = {
+    **dict.fromkeys((".perfetto", ".pftrace", ".perfetto-trace"), "Open it: ktrace view {name}"),
+    ".parquet": 'Ask it: ktrace query {name} "from kernels"',
+}
+
+
+def _outcome(account: Report, output: str) -> str:
+    """What was written and how to go on; "" for what is no file."""
+    path = Path(output)
+    if output == "-" or account.parts or not path.is_file():
+        return ""
+    what = f"{account.events_drawn:,} events" if account.events_drawn else f"{account.written:,} rows"
+    joined = f" ({account.launches_joined:,} launches joined to their work)" if account.launches_joined else ""
+    go_on = _NEXT.get(path.suffix.lower(), "").format(name=quote(output))
+    return f"{output}, {size(path.stat().st_size)}: {what}{joined}{f'. {go_on}' if go_on else ''}"
 
 
 def tell_issues(account: Report) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.analysis.work.stated import Stated
 from ktrace.input.boundary import input_faults
 from ktrace.input.capabilities import kept_exports
 from ktrace.input.detection import by_name, detect
@@ -38,7 +39,7 @@ class Info:
     It is empty for several inputs and for standard input. `kinds` counts the rows that a conversion writes by (record,
     kind). `span` is first start and last end of its events in ns. `device_work` maps the name of device work to (how
     often, ns); of tables it counts the rows of kind kernel. `about` is what the format itself says, heading ->
-    lines.
+    lines, `stated` name and text of the figures that the source states itself.
     """
 
     path: str
@@ -50,6 +51,7 @@ class Info:
     span: tuple[int, int] | None = None
     device_work: dict[str, tuple[int, float]] = field(default_factory=dict)
     about: dict[str, list[str]] = field(default_factory=dict)
+    stated: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def devices(self) -> list[Entry]:
@@ -140,6 +142,7 @@ def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> I
     info = Info(str(path), [], report, Catalog())
     work: dict[str, _Work] = {"events": _work(), "summaries": _work()}
     tables: set[Any] = set()
+    stated = Stated()
     for batch in pair_halves(read_batches([str(path)], report, format=from_, map=map), report):
         if batch.record == "catalog":
             info.catalog.add(batch)
@@ -153,12 +156,13 @@ def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> I
         if batch.record == "summaries":
             tables.update(pc.unique(batch.column("table").drop_null()).to_pylist())
             _add_work(work["summaries"], batch, "total")
+            stated.add(batch)
     if str(path) != "-" and len(report.inputs) == 1:
         [only] = report.inputs
         info.matches = report.answers.get(only["path"]) or detect(only["path"])
         with input_faults(only["path"], fmt := by_name(only["format"])):
             info.about = fmt.more_about(Source(only["path"]))
-    info.tables = len(tables)
+    info.tables, info.stated = len(tables), stated.figures()
     heaviest = work["events"] or work["summaries"]  # with both, summaries repeat the events
     info.device_work = {name: (int(times), total) for name, (times, total) in heaviest.items()}
     return info

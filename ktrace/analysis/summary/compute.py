@@ -43,6 +43,7 @@ from ktrace.model.arrays import Int32
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import natural
+from ktrace.naming.alike import near
 from ktrace.naming.phases import LOOP
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
 from ktrace.report import Report
@@ -182,7 +183,10 @@ def summary_of(
 
     for name in by or ():
         if name not in (*BY, *QUESTIONS, UNCLASSIFIED, GRID):
-            raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join((*BY, *QUESTIONS)))
+            known = (*BY, *QUESTIONS)
+            meant = near(name, known, 1)
+            remedy = f"did you mean {meant[0]}?" if meant else None
+            raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join(known), remedy=remedy)
     levels, by = split_tree(by or ()) if tree else ([], by)
     grids, by = GRID in (by or ()), by and [one for one in by if one != GRID]
     spill = Spill(SPILL_BYTES)

@@ -146,9 +146,10 @@ class _Screen:
             text, indent = in_words(one) + of, " " * (len(figures) + 2)
             first, *rest = self._wrapped(f"{indent}{text}", "", len(indent))
             lines += [f"{self._bold(figures)}  {first[len(indent) :]}", *rest]
-            tries = [f"try: {one.remedy}"] if one.remedy not in {"", *told} else []
-            for more in tries + unknown_of(one, self._findings):
-                lines += self._wrapped(f"{indent}{more}", DIM, len(indent) + 5)
+            if one.remedy not in {"", *told}:
+                lines += self._wrapped(f"{indent}try: {one.remedy}", "", len(indent) + 5)
+            for more in unknown_of(one, self._findings):
+                lines += self._wrapped(f"{indent}{more}", DIM, len(indent))
             told.add(one.remedy)
         return lines
 
@@ -165,14 +166,17 @@ class _Screen:
         return [*devices, *stated, *groups[:_TABLES], *others[:_TABLES]]
 
     def _table(self, table: Table, top: int) -> list[str]:
-        """A table with so many rows."""
+        """A table with so many rows; the heading of its first column says of how many."""
         rows = table.rows[: _own_rows(table) or top]
-        title = "" if table.columns and table.title == f"by {table.columns[0].name}" else table.title
-        shown = replace(table, title=title, rows=rows, more=0, notes=[])
-        left = table.more + len(table.rows) - len(rows)
-        width = self._width - (len(f"   ... {left:,} more") if left else 0)
-        lines = as_text([shown], width=width, colour=self._colour).splitlines()
-        return [*lines[:-1], lines[-1] + (self._dim(f"   ... {left:,} more") if left else "")] if rows else []
+        if not rows:
+            return []
+        first, *others = table.columns
+        title = "" if table.title == f"by {first.name}" else table.title
+        every = table.more + len(table.rows)
+        if len(rows) < every:
+            first = replace(first, name=f"{first.name} ({len(rows):,} of {every:,})")
+        shown = replace(table, title=title, columns=(first, *others), rows=rows, more=0, notes=[])
+        return as_text([shown], width=self._width, colour=self._colour).splitlines()
 
     def _steps(self) -> list[str]:
         """How equally long the steps take."""
@@ -254,7 +258,8 @@ def _devices(summary: Summary) -> Table:
         (name, *(float(of(column)) for column in np.array(figures, np.float64).T))
         for name, of in (("minimum", np.min), ("median", np.median), ("maximum", np.max))
     ]
-    order = sorted(range(len(rows)), key=lambda place: -figures[place][-1] if waited else figures[place][1])
+    badness = [-float(row[-1] or 0) if waited else float(row[1] or 0) for row in figures]
+    order = sorted(range(len(rows)), key=badness.__getitem__)
     worst = [rows[place] for place in order[:_WORST] if not waited or figures[place][-1]]
     named = "that the others waited for the longest" if waited else "that are the least busy"
     those = f"the {len(worst)}" if len(worst) > 1 else "the one"
