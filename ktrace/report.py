@@ -267,6 +267,7 @@ class Report:
         self.issues: dict[str, Issue] = {}
         self.unmatched: InputError | None = None  # why nothing passed the filter, or got metrics
         self.parts: list[dict[str, Any]] = []
+        self.events_drawn = self.launches_joined = 0  # of a timeline: its events, launches that an arrow joins to work
         self.at: Callable[[], str] | None = None  # where the reader is, in words, for errors that don't say it
         self._stages: list[Ledger] = []
 
@@ -336,6 +337,8 @@ class Report:
         mine = {ledger.stage: ledger for ledger in self._stages}
         for ledger in part.stages:
             (mine.get(ledger.stage) or self.stage(ledger.stage)).add(ledger)
+        self.events_drawn += part.events_drawn
+        self.launches_joined += part.launches_joined
         self.merge(part)
 
     @property

@@ -54,8 +54,8 @@ def test_convert_writes_the_output_and_a_line_on_it(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr.decode()
     assert out.stat().st_size > 100
     assert done.stdout == b""
-    last = done.stderr.decode().splitlines()[-1]
-    assert last.startswith(f"{out}: read ")
+    last, outcome = done.stderr.decode().splitlines()[-2:]
+    assert last.startswith(f"{out}: read ") and outcome.startswith(f"{out}, ")
     assert all(word in last for word in ("records", "wrote", "repaired", "skipped"))
 
 
@@ -127,7 +127,7 @@ def test_several_inputs_on_a_timeline_are_aligned_as_merge_does(tmp_path: Path) 
     by_merge = ktrace("merge", *RANKS, "-o", merged).stderr.decode().splitlines()
     for inputs in (RANKS, [SAMPLES / "kineto" / "collectives-of-two-ranks-rank*.json"]):
         by_convert = ktrace("convert", *inputs, "-o", converted, "--overwrite").stderr.decode().splitlines()
-        assert by_convert[:-1] == by_merge[:-1]
+        assert by_convert[:-2] == by_merge[:-2]
         assert any("by unix time" in line for line in by_convert)
         assert json.loads(converted.read_text())["traceEvents"] == json.loads(merged.read_text())["traceEvents"]
     one = ktrace("convert", RANKS[1], "-o", tmp_path / "one.trace.json").stderr.decode()

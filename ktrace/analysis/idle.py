@@ -38,7 +38,7 @@ from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.tracks import natural
 from ktrace.store import Spill
 from ktrace.store.joins import each_group, group_start_mask
-from ktrace.tables import Cell, Column, Table, percent
+from ktrace.tables import Cell, Column, Table, cut, percent
 from ktrace.tables import brief as short
 
 #: The columns of the model that it looks at: those of any summary.
@@ -137,8 +137,8 @@ class IdleAnswer:
             )
         there = {cause.cause for _, cause in causes}
         notes += [note for cause, note in NOTES.items() if list(CAUSES)[cause] in there]
-        if any(cause.cause in ("dependency", "launch overhead") for _, cause in causes):
-            notes.append(self._latency())
+        if any(cause.cause in ("dependency", "launch overhead") for _, cause in causes) and (says := self._latency()):
+            notes.append(says)
         title = "why devices are idle" if len(self.devices) > 1 else f"why {self.devices[0].label} is idle"
         names: tuple[str, ...] = ("device", "cause", "time", "of idle", "of span", "gaps", "average", "longest")
         rows: list[tuple[Cell, ...]] = [
@@ -148,7 +148,7 @@ class IdleAnswer:
             )
             for one, cause in causes
         ]
-        tables = [self._table("idle", title, names, rows, brief, notes)]
+        tables = [cut(self._table("idle", title, names, rows, brief, notes), top)]
         names = ("device", "cause", "the host was in", "kind", "time", "of idle", "gaps", "longest")
         rows = [
             (
@@ -177,10 +177,12 @@ class IdleAnswer:
         return [table for table in tables if table.rows or table.name == "idle"]
 
     def _latency(self) -> str:
-        """What the launch of work is taken to need, and where from."""
+        """What the launch of work is taken to need, and where from; "" where clocks are too coarse to tell."""
         known = sorted(one.latency for one in self.devices if one.latency is not None)
         if len(known) < len(self.devices):
             return "Launch latency: 10 us, assumed; too few launches on an idle device."
+        if not known[-1]:
+            return ""
         times = " to ".join(short(time) for time in dict.fromkeys((known[0], known[-1])))
         return (
             f"Launch latency: {times}, the median of {sum(one.launches for one in self.devices):,} on an idle device."

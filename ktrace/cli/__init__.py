@@ -46,6 +46,18 @@ COMMANDS = {
 }
 
 
+#: What other tools call a command -> the command.
+_CALLED = {
+    **dict.fromkeys(("open", "show", "ui", "display"), "view"),
+    **dict.fromkeys(("top", "stats", "analyze", "analyse", "report", "profile"), "summary"),
+    **dict.fromkeys(("export", "import", "to"), "convert"),
+    **dict.fromkeys(("compare", "regression"), "diff"),
+    **dict.fromkeys(("sql", "ask"), "query"),
+    **dict.fromkeys(("join", "combine"), "merge"),
+    **dict.fromkeys(("inspect", "describe", "detect"), "info"),
+    **dict.fromkeys(("lint", "verify", "doctor"), "check"),
+}
+
 #: Commands that stand in the module of another.
 _PLACES = {"schema": ("formats", "schema")}
 
@@ -96,15 +108,17 @@ def _no_command(word: str) -> str:
         )
     from difflib import get_close_matches
 
-    near = get_close_matches(word.lower(), COMMANDS, 3, 0.6)
+    called = _CALLED.get(word.lower())
+    near = [called] if called else get_close_matches(word.lower(), COMMANDS, 3, 0.6)
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"there is no command '{escape_controls(word)}'{meant}"
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="ktrace %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def cli(debug: bool) -> None:
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
     """Any GPU or accelerator profile in; a timeline, a table or an answer out.
 
     \b
@@ -115,6 +129,10 @@ def cli(debug: bool) -> None:
     Exit codes: 0 done, 1 bad input or output, 2 wrong usage, 3 slower than `ktrace diff --fail-over` allows,
     130 interrupted.
     """
+    if ctx.invoked_subcommand is None:
+        from ktrace.cli._console import put
+
+        put(ctx.get_help(), "\n")
 
 
 def main() -> NoReturn:

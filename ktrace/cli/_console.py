@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,7 +26,7 @@ import click
 from ktrace.cli._programs import note_line, told_as_json
 from ktrace.errors import OutputError, UsageError
 from ktrace.page.render import WRITTEN, rendered
-from ktrace.tables import Limits, escape_controls, fitted, time_text
+from ktrace.tables import Limits, escape_controls, fitted, size, time_text
 
 if TYPE_CHECKING:
     from ktrace.analysis.diff.comparison import Diff
@@ -104,6 +105,12 @@ def shows_progress() -> bool:
 def width() -> int | None:
     """Returns the width of the terminal on stdout in columns, None if stdout isn't a terminal."""
     return shutil.get_terminal_size().columns if is_terminal() else None
+
+
+def beyond_screen(tables: Sequence[Table]) -> bool:
+    """Returns whether the tables have more lines than the terminal on stdout; False if that isn't a terminal."""
+    lines = sum(len(table.rows) + len(table.notes) + 3 for table in tables)
+    return is_terminal() and lines > shutil.get_terminal_size().lines
 
 
 def colour() -> bool:
@@ -305,6 +312,39 @@ def tell_account(account: Report, output: str) -> None:
     _tell_parts(account)
     tell_alignment(account)
     tell(f"{output}: {account.line()}", err=True)
+    if not told_as_json() and (outcome := _outcome(account, output)):
+        tell(outcome, err=True)
+
+
+#: Formats of metrics of kernels, without a timeline of their own.
+_METRICS = ("ncu", "ncu-rep")
+
+
+def tell_metrics(account: Report, output: str) -> None:
+    """Prints how metrics get onto the kernels of a timeline, if an input has metrics and another one has a timeline."""
+    metrics = [one["path"] for one in account.inputs if one["format"] in _METRICS]
+    others = [one["path"] for one in account.inputs if one["format"] not in _METRICS]
+    if metrics and others and not told_as_json():
+        given = " ".join([*map(quote, others), *(f"--metrics {quote(path)}" for path in metrics), "-o", quote(output)])
+        tell(f"hint: did you mean --metrics? Kernels get their metrics by ktrace convert {given}", err=True)
+
+
+#: How to go on with a file, by its last suffix.
+_NEXT = {
+    **dict.fromkeys((".perfetto", ".pftrace", ".perfetto-trace"), "Open it: ktrace view {name}"),
+    ".parquet": 'Ask it: ktrace query {name} "from kernels"',
+}
+
+
+def _outcome(account: Report, output: str) -> str:
+    """What was written and how to go on; "" for what is no file."""
+    path = Path(output)
+    if output == "-" or account.parts or not path.is_file():
+        return ""
+    what = f"{account.events_drawn:,} events" if account.events_drawn else f"{account.written:,} rows"
+    joined = f" ({account.launches_joined:,} launches joined to their work)" if account.launches_joined else ""
+    go_on = _NEXT.get(path.suffix.lower(), "").format(name=quote(output))
+    return f"{output}, {size(path.stat().st_size)}: {what}{joined}{f'. {go_on}' if go_on else ''}"
 
 
 def tell_issues(account: Report) -> None:
@@ -351,7 +391,11 @@ _RULES = {
 
 
 def tell_alignment(account: Report) -> None:
-    """Prints a line for each source: by how much its times moved, by which rule, and the residual."""
+    """Prints by how much the times of each source moved, by which rule, and the residual.
+
+    Many sources of which the same is said share a line.
+    """
+    alike: dict[str, list[tuple[str, int]]] = {}
     for entry in account.alignment:
         words = [_RULES.get(entry["rule"], entry["rule"])]
         if "matched" in entry:
@@ -370,8 +414,24 @@ def tell_alignment(account: Report) -> None:
             words.append(f"undoing the shift of {_signed(entry['shift_undone_ns'])} made at export")
         if "extra_ns" in entry:
             words.append(f"plus {_signed(entry['extra_ns'])} from --offset")
-        moved = f"{_signed(entry['offset_ns'])}, " if entry["offset_ns"] else ""
-        tell(f"{entry['source']}: {moved}{', '.join(words)}", err=True)
+        alike.setdefault(", ".join(words), []).append((entry["source"], entry["offset_ns"]))
+    for said, sources in alike.items():
+        for line in _moved(sources):
+            tell(f"{line}{said}", err=True)
+
+
+#: So many sources of which the same is said have a line each.
+_ALIKE = 3
+
+
+def _moved(sources: Sequence[tuple[str, int]]) -> Iterator[str]:
+    """Yields the beginnings of the lines about sources: their names, and by how much their times moved."""
+    if len(sources) <= _ALIKE:
+        yield from (f"{name}: {f'{_signed(by)}, ' if by else ''}" for name, by in sources)
+        return
+    least, most = (of(by for _, by in sources) for of in (min, max))
+    moved = f"{_signed(least)} to {_signed(most)}" if least != most else _signed(least) if least else ""
+    yield f"{sources[0][0]} to {sources[-1][0]}, {len(sources):,} sources: {f'{moved}, ' if moved else ''}"
 
 
 def _signed(ns: int) -> str:

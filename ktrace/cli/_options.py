@@ -11,6 +11,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from ktrace.errors import UsageError
 from ktrace.input.options import Option, options_of
 from ktrace.pipeline.selection import Selection
 from ktrace.stages.select.wanted import Crop, Filter
@@ -211,9 +212,24 @@ inputs_argument = click.argument(
     "inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False)
 )
 
-output_option = click.option(
-    "-o", "--output", metavar="OUT", required=True, help="Where to write; '-' is standard output."
-)
+output_option = click.option("-o", "--output", metavar="OUT", help="Where to write; '-' is standard output.")
+
+
+def output_of(output: str | None, command: str, inputs: tuple[str, ...]) -> str:
+    """The output that was named; raises UsageError with the line to type if none was."""
+    if output:
+        return output
+    from shlex import quote
+
+    from ktrace.input.source import stem
+    from ktrace.tables import escape_controls
+
+    given = " ".join(quote(escape_controls(path)) for path in inputs)
+    several = len(inputs) > 1 or inputs[0] == "-"
+    name = "run" if several else stem(inputs[0].rstrip("/")).removesuffix(".trace").removesuffix(".pt")
+    out = f"{name}.perfetto"
+    raise UsageError("no output is named", remedy=f"ktrace {command} {given} -o {quote(escape_controls(out))}")
+
 
 #: Of commands that make no selection. The limits are in force, and no command receives them.
 limits_option = _options_of(Selection, ["limits"])[0]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from ktrace.cli._console import Progress, account_file, put_answer, tell_account, tell_labels
+from ktrace.cli._console import Progress, account_file, put_answer, tell_account, tell_labels, tell_metrics
 from ktrace.cli._options import (
     Grouped,
     gpu_option,
     inputs_argument,
+    output_of,
     output_option,
     overwrite_option,
     selection_options,
@@ -44,7 +45,7 @@ from ktrace.pipeline.selection import Selection, Unaligned
 @selection_options(Unaligned)
 def command(
     inputs: tuple[str, ...],
-    output: str,
+    output: str | None,
     to: str | None,
     table: str | None,
     formulas: bool,
@@ -71,6 +72,7 @@ def command(
     ktrace convert run.sqlite -o step.perfetto --step 3                   a step of it
     ktrace convert run.sqlite -o run.perfetto --split-by size=500MB       run.000.perfetto, run.001.perfetto, ...
     """
+    output = output_of(output, "convert", inputs)
     check_account(format_, output)
     keep_freed_memory()
     import_pyarrow()
@@ -92,5 +94,6 @@ def command(
         )
     if format_ == "json":
         put_answer("convert", account.to_dict())
+    tell_metrics(account, output)
     tell_account(account, output)
     tell_labels(account, output)

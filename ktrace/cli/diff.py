@@ -153,7 +153,7 @@ def command(
     tables = diff.tables(few if own else None, full=form in ("csv", "json", "xlsx"))
     if form == "csv" and len(by) == 1 and not within.tables:
         tables = [table for table in tables if table.name == by[0]]
-    title = f"{diff.name_a} > {diff.name_b}"
+    title = f"{diff.name_a} -> {diff.name_b}"
     write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite, limits=within)
     if diff.gate and diff.gate.failed:
         for regression in diff.gate.regressions:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,14 +12,24 @@ from ktrace.cli._console import print_table, put, put_answer, tell
 from ktrace.cli._programs import json_option
 from ktrace.tables import escape_controls
 
+if TYPE_CHECKING:
+    from ktrace.input.format import Format
+
 
 @click.command("formats")
+@click.argument("words", metavar="[WORD]...", nargs=-1)
 @json_option
-def command(format_: str) -> None:
-    """List the formats that ktrace reads and writes, their usual file names, and where they come from."""
+def command(words: tuple[str, ...], format_: str) -> None:
+    """List the formats that ktrace reads and writes, and their usual file names; with WORDs those that have all.
+
+    \b
+    ktrace formats nsys
+    ktrace formats rocm json
+    """
     from ktrace.input.format import all_formats, plugin_failures
 
-    formats = [fmt for fmt in all_formats() if fmt.via or not fmt.closed]
+    every = [fmt for fmt in all_formats() if fmt.via or not fmt.closed]
+    formats = [fmt for fmt in every if all(word.casefold() in _text(fmt) for word in words)]
     if format_ == "json":
         listed = [
             {
@@ -27,21 +39,44 @@ def command(format_: str) -> None:
             for fmt in formats
         ]
         put_answer("formats", {"formats": listed})
-    rows = [
-        (
-            escape_controls(fmt.name),
-            "read" if fmt.reads else "",
-            "write" if fmt.writes else "",
-            escape_controls(fmt.title),
-            escape_controls(" ".join(fmt.patterns)),
-            escape_controls(fmt.origin),
-        )
-        for fmt in formats
-    ]
-    if format_ == "text":
-        print_table(("format", "reads", "writes", "what it is", "file names", "from"), rows)
+    elif formats:
+        others = any(not fmt.origin.startswith("ktrace ") for fmt in formats)
+        headings = ("format", "reads", "writes", "what it is", *(("from",) if others else ()), "file names")
+        rows = [[*map(escape_controls, _cells(fmt, others=others))] for fmt in formats]
+        print_table(headings, rows)
+    else:
+        _tell_none(words, every)
     for failed in plugin_failures():
         tell(f"warning: the format {failed.format} was left out: {escape_controls(failed.reason)}", err=True)
+
+
+def _text(fmt: Format) -> str:
+    """What words are looked for in."""
+    return " ".join((fmt.name, fmt.title, *fmt.patterns, fmt.origin)).casefold()
+
+
+def _cells(fmt: Format, *, others: bool) -> tuple[str, ...]:
+    """The row of a format, with where it comes from if there are `others` than ktrace's; the longest text is last."""
+    does = "read" if fmt.reads else "", "write" if fmt.writes else ""
+    return fmt.name, *does, fmt.title, *((fmt.origin,) if others else ()), _patterns(fmt)
+
+
+#: So many file names of a format are shown.
+_PATTERNS = 4
+
+
+def _patterns(fmt: Format) -> str:
+    more = len(fmt.patterns) - _PATTERNS
+    return " ".join(fmt.patterns[:_PATTERNS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _tell_none(words: Sequence[str], formats: Sequence[Format]) -> None:
+    """Prints that no format has these words, and those that are spelled alike."""
+    from ktrace.naming.alike import near
+
+    alike = [name for word in words for name in near(word, [fmt.name for fmt in formats], 3)]
+    meant = f"; did you mean {' or '.join(dict.fromkeys(alike))}?" if alike else ""
+    tell(f"no format has the words {escape_controls(' '.join(words))}{meant}", err=True)
 
 
 @click.command("schema")

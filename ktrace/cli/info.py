@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import heading, print_table, put_answer, tell, tell_cut, tell_issues
+from ktrace.cli._console import colour, heading, print_table, put, put_answer, tell, tell_cut, tell_issues, width
 from ktrace.cli._options import selection_options
 from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow
 from ktrace.pipeline.selection import Selection
-from ktrace.tables import duration, escape_controls, shortened_apart
+from ktrace.tables import Column, Table, duration, escape_controls, size
+from ktrace.tables.text import as_text
 
 if TYPE_CHECKING:
     from ktrace.model.catalog import Entry
@@ -22,8 +24,17 @@ if TYPE_CHECKING:
 #: Facts of a source that are shown.
 _FACTS = ("tool", "version", "model", "run", "rank")
 
-#: How many sources, devices and characters of a name are shown.
-_SOURCES, _NUMBERS, _NAME = 16, 16, 100
+#: How many sources, devices and figures are shown.
+_SOURCES, _NUMBERS, _FIGURES = 16, 16, 20
+
+#: What stands for a time that the input doesn't state.
+UNKNOWN = "unknown"
+
+#: Facts that are bytes, from so many on.
+_BYTES, _FEW_BYTES = (
+    re.compile(r"(?:memory|total_?global_?mem|vram|mem_?size)(?:_bytes|_size)?", re.IGNORECASE),
+    1 << 20,
+)
 
 #: A fact with more members than this is shown as their number.
 _MEMBERS = 12
@@ -37,6 +48,7 @@ def command(path: str, format_: str, selection: Selection) -> None:
     """Show the format of IN and how it was detected, its contents, devices, time span and heaviest kernels."""
     import_pyarrow()
     from ktrace.analysis.checks import PREFIX, sentence
+    from ktrace.analysis.work.stated import stated_table
     from ktrace.pipeline.info import inspect
 
     info = inspect(path, from_=selection.from_, map=selection.map)
@@ -61,16 +73,17 @@ def command(path: str, format_: str, selection: Selection) -> None:
         heading(title)
         for line in lines:
             tell(f"  {escape_controls(line)}")
+    if info.stated:
+        put(as_text([stated_table(info.stated, _FIGURES)], width=width(), colour=colour()))
     tell_cut(info.report)
     if info.checks:
         heading("checks that fail")
         for one in info.checks:
             tell(f"  {one.code.removeprefix(PREFIX)}: {escape_controls(sentence(one))}")
     if top := info.top():
-        heading("heaviest device work")
-        names = shortened_apart([escape_controls(name) for name, _, _ in top], _NAME)
-        work = [(duration(total), f"{times:,}", name) for name, (_, times, total) in zip(names, top, strict=True)]
-        print_table(("time", "count", "name"), work, right=[0, 1])
+        columns = (Column("time", "ns"), Column("count", "count"), Column("name"))
+        rows = [(total or UNKNOWN, times, name) for name, times, total in top]
+        put(as_text([Table("heaviest", "heaviest device work", columns, rows)], width=width(), colour=colour()))
 
 
 def _tell_why(info: Info, selection: Selection) -> None:
@@ -125,7 +138,7 @@ def _device_lines(devices: list[Entry]) -> list[str]:
     """Returns a line for each group of devices with the same facts: `devices 0, 1: NVIDIA H100 (api cuda, ...)`."""
     alike: defaultdict[str, list[str]] = defaultdict(list)
     for device in devices:
-        facts = ", ".join(f"{escape_controls(name)} {_plain(value)}" for name, value in device.facts.items())
+        facts = ", ".join(f"{escape_controls(name)} {_fact(name, value)}" for name, value in device.facts.items())
         host = device.key.get("host")
         number = f"{device.key.get('device', '')}" + (f" of {escape_controls(host)}" if host else "")
         alike[escape_controls(device.name or "unnamed") + (f" ({facts})" if facts else "")].append(number)
@@ -135,6 +148,13 @@ def _device_lines(devices: list[Entry]) -> list[str]:
         + f": {what}"
         for what, numbers in list(alike.items())[:_NUMBERS]
     ]
+
+
+def _fact(name: str, value: object) -> str:
+    """Returns a fact of a device as text: bytes with their unit."""
+    if type(value) is int and value >= _FEW_BYTES and _BYTES.fullmatch(name):
+        return size(value)
+    return _plain(value)
 
 
 def _plain(value: object) -> str:

@@ -25,6 +25,7 @@ _OF_OTHERS = ("KTRACE_PLUGINS", "KTRACE_NSYS")
 
 
 @click.command("mcp")
+@click.argument("folders", metavar="[DIR]...", nargs=-1)
 @click.option(
     "--allow",
     metavar="DIR",
@@ -42,13 +43,16 @@ _OF_OTHERS = ("KTRACE_PLUGINS", "KTRACE_NSYS")
     help=f"Serve by HTTP at this port of 127.0.0.1, 0 for a free one, to who has the token in {TOKEN}.",
 )
 @limits_option
-def command(allow: tuple[str, ...], export_to: str | None, memory: int, http: int | None) -> None:
+def command(
+    folders: tuple[str, ...], allow: tuple[str, ...], export_to: str | None, memory: int, http: int | None
+) -> None:
     """Answer questions of agents about traces, by the Model Context Protocol; needs ktrace[mcp].
 
-    An agent starts it and speaks to it on standard input and output. It reads in the allowed folders alone.
+    An agent starts it and speaks to it on standard input and output. It reads in the allowed folders alone: DIR, and
+    those of --allow.
 
     \b
-    ktrace mcp --allow ~/traces
+    ktrace mcp ~/traces
     ktrace mcp --allow ~/traces --export-to ~/exports
     ktrace mcp --http 8765                     by HTTP, on this machine
     """
@@ -61,7 +65,7 @@ def command(allow: tuple[str, ...], export_to: str | None, memory: int, http: in
     from ktrace.analysis.mcp.access import Access
     from ktrace.analysis.mcp.session import Session
 
-    with closing(Session(Access(allow or (".",), export_to), memory)) as session:
+    with closing(Session(Access((*folders, *allow) or (".",), export_to), memory)) as session:
         if http is None:
             from ktrace.analysis.mcp.server import serve_stdio
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-from ktrace.cli._console import Progress, account_file, put_answer, tell_account
+from ktrace.cli._console import Progress, account_file, put_answer, tell_account, tell_metrics
 from ktrace.cli._options import (
     Grouped,
     complete_alignment,
     gpu_option,
     inputs_argument,
+    output_of,
     output_option,
     overwrite_option,
     selection_options,
@@ -65,7 +66,7 @@ class Merging(Grouped):
 @selection_options(ReadOptions, "capture", "repair_clock", "explain", "split_by", "budget")
 def command(
     inputs: tuple[str, ...],
-    output: str,
+    output: str | None,
     align: str,
     offsets: tuple[str, ...],
     keep_shift: bool,
@@ -90,6 +91,7 @@ def command(
     ktrace merge rank*.json.gz -o run.tar                 one .perfetto per rank, merged by the viewer (v58)
     ktrace merge rank*.json.gz -o step3.perfetto --step 3
     """
+    output = output_of(output, "merge", inputs)
     check_account(format_, output)
     keep_freed_memory()
     import_pyarrow()
@@ -112,6 +114,7 @@ def command(
         )
     if format_ == "json":
         put_answer("merge", account.to_dict())
+    tell_metrics(account, output)
     tell_account(account, output)
 
 

@@ -9,12 +9,16 @@ import click
 
 from ktrace.cli._console import (
     Progress,
+    beyond_screen,
     check_output,
+    colour,
     figures_option,
     format_of,
     format_option,
+    put,
     tell,
     tell_issues,
+    width,
     write_figures,
 )
 from ktrace.cli._options import (
@@ -64,6 +68,7 @@ _TOP_OF_TREE = 30
     metavar="N",
     help="At most N rows per table; the default is 10 in text and md (30 in a tree), else all.",
 )
+@click.option("--full", is_flag=True, help="All tables, instead of the answer on one screen.")
 @limit_options()
 @click.option("--unclassified", is_flag=True, help="List the kernels whose operation no rule knows.")
 @click.option(
@@ -78,6 +83,7 @@ def command(
     by: tuple[str, ...],
     tree: bool,
     top: int | None,
+    full: bool,
     unclassified: bool,
     format_: str | None,
     output: str,
@@ -106,6 +112,7 @@ def command(
     import_pyarrow()
     from ktrace.analysis.summary import TREE
     from ktrace.analysis.summary.compute import summarise
+    from ktrace.analysis.summary.screen import screen
     from ktrace.analysis.work.groups import NOT_KNOWN, UNCLASSIFIED
 
     check_output(output, inputs)
@@ -127,12 +134,18 @@ def command(
     if summary.report:
         tell_issues(summary.report)
     for_people = form in ("text", "md")
+    everything = full or bool(wanted != usual or tree or within.tables or within.after or within.bytes)
+    if form == "text" and output == "-" and not everything:
+        put(screen(summary, top, width=width(), colour=colour()))
+        return
     if tree:
         wanted = (*(name for name in wanted or () if name not in TREE), "tree")
     few = top or ((_TOP_OF_TREE if tree else _TOP) if for_people else None)
     own = tree or (for_people and within.after is None)  # answers choose their rows for people, the first ones else
     within = within if own else replace(within, rows=few)
     shown = summary.tables(wanted, few if own else None, brief=for_people)
+    if form == "text" and output == "-" and beyond_screen(shown) and shown[0].sentences:
+        shown.append(shown[0])  # the verdict, which has scrolled away
     if form == "csv" and len(by) == 1 and not within.tables:
         shown = _main_of(by[0], shown, summary)
     title = ", ".join(summary.sources)

@@ -19,6 +19,7 @@ from ktrace.analysis.work.findings import Finding
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.question import Labels
 from ktrace.analysis.work.stored_columns import by_source
+from ktrace.analysis.work.stated import Stated
 from ktrace.input.boundary import input_faults
 from ktrace.input.capabilities import kept_exports
 from ktrace.input.detection import by_name, detect
@@ -51,6 +52,7 @@ class Info:
     kind). `span` is first start and last end of its events in ns. `device_work` maps the name of device work to (how
     often, ns); of tables it counts the rows of kind kernel. `about` is what the format itself says, heading ->
     lines. `checks` are those that fail of the recording (`ktrace.analysis.checks`), but for those of NOT_MADE.
+    `stated` are name and text of the figures that the source states itself.
     """
 
     path: str
@@ -63,6 +65,7 @@ class Info:
     device_work: dict[str, tuple[int, float]] = field(default_factory=dict)
     about: dict[str, list[str]] = field(default_factory=dict)
     checks: list[Finding] = field(default_factory=list)
+    stated: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def devices(self) -> list[Entry]:
@@ -203,6 +206,7 @@ def _describe(info: Info, batches: Iterable[Batch]) -> None:
     """Counts the rows by kind, and adds up the device work."""
     work: dict[str, _Work] = {"events": _work(), "summaries": _work()}
     tables: set[Any] = set()
+    stated = Stated()
     for batch in batches:
         if batch.record == "catalog":
             info.catalog.add(batch)
@@ -216,7 +220,8 @@ def _describe(info: Info, batches: Iterable[Batch]) -> None:
         if batch.record == "summaries":
             tables.update(pc.unique(batch.column("table").drop_null()).to_pylist())
             _add_work(work["summaries"], batch, "total")
-    info.tables = len(tables)
+            stated.add(batch)
+    info.tables, info.stated = len(tables), stated.figures()
     heaviest = work["events"] or work["summaries"]  # with both, summaries repeat the events
     info.device_work = {name: (int(times), total) for name, (times, total) in heaviest.items()}
 

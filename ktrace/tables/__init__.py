@@ -110,6 +110,9 @@ UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\
 #: Digits of the number in a cursor, at most.
 _DIGITS = 18
 
+#: Factors and units of times that are no times of kernels, largest first.
+_LONG = ((86_400 * 10**9, "days"), (3_600 * 10**9, "h"))
+
 #: Factors and units of times, largest first.
 TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -152,8 +155,8 @@ def shown(cell: object, column: Column) -> str:
 
 
 def duration(ns: float) -> str:
-    """A time for people: 1.234 s, 56.789 ms, 12.345 us, 7 ns."""
-    for factor, unit in TIMES:
+    """A time for people: 2.500 days, 3.210 h, 1.234 s, 56.789 ms, 12.345 us, 7 ns."""
+    for factor, unit in (*_LONG, *TIMES):
         if abs(ns) >= factor:
             return f"{ns / factor:,.3f} {unit}"
     return f"{ns:,.0f} ns"
@@ -163,7 +166,7 @@ def brief(value: float, unit: str = "ns") -> str:
     """A figure next to a chart, with three digits: 1.23 s, 56.8 ms, 346 us; other units as in tables."""
     if unit != "ns":
         return _WRITTEN[unit](value)
-    for factor, name in TIMES:
+    for factor, name in (*_LONG, *TIMES):
         if abs(value) >= factor:
             number = value / factor
             return f"{number:,.{2 if abs(number) < 10 else 1 if abs(number) < 100 else 0}f} {name}"

@@ -45,6 +45,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from unicodedata import combining, east_asian_width
 
 from ktrace.tables import (
@@ -65,7 +66,7 @@ _GAP = "  "
 #: The narrowest that a column of text becomes on a terminal, and the widest where there is no terminal.
 _NARROW, _WIDE = 16, 100
 
-_BOLD, _DIM, _RED, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
+BOLD, DIM, _RED, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
 
 def as_text(tables: Iterable[Table], *, width: int | None = None, colour: bool = False) -> str:
@@ -78,6 +79,7 @@ def as_text(tables: Iterable[Table], *, width: int | None = None, colour: bool =
 
 
 def _table(table: Table, width: int | None, colour: bool) -> str:
+    table = _without_empty(table)
     if table.sentences:
         return "".join(f"{line}\n" for row in table.rows for line in _wrapped(escape_controls(str(row[0])), width))
     rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
@@ -86,16 +88,26 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
     widths = _column_widths(table.columns, natural, width)
     columns = (shortened_apart(cells, wide, _cut) for cells, wide in zip(zip(*rows, strict=True), widths, strict=False))
     rows = [list(row) for row in zip(*columns, strict=True)]
-    lines = [_styled(escape_controls(table.title), _BOLD, colour)] if table.title else []
+    lines = [styled(escape_controls(table.title), BOLD, colour)] if table.title else []
     for places in _blocks(widths, width, [place for place, column in enumerate(table.columns) if column.decides]):
-        lines.append(_styled(_line(heads, [""] * len(heads), table.columns, widths, places), _DIM, colour))
+        lines.append(styled(_line(heads, [""] * len(heads), table.columns, widths, places), DIM, colour))
         for row, cells in zip(table.rows, rows, strict=True):
             styles = _styles(row, table.columns) if colour else [""] * len(row)
             lines.append(_line(cells, styles, table.columns, widths, places))
     if table.more:
-        lines.append(_styled(f"... and {table.more:,} more", _DIM, colour))
+        lines.append(styled(f"... and {table.more:,} more", DIM, colour))
     lines += map(escape_controls, table.notes)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _without_empty(table: Table) -> Table:
+    """The table without the columns, other than the first, in which no row has anything."""
+    columns = list(zip(*table.rows, strict=True))
+    kept = [place for place, cells in enumerate(columns) if not place or any(cell not in (None, "") for cell in cells)]
+    if len(columns) != len(table.columns) or len(kept) == len(columns):
+        return table
+    rows = [tuple(row[place] for place in kept) for row in table.rows]
+    return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)
 
 
 def _wrapped(sentence: str, width: int | None) -> list[str]:
@@ -113,7 +125,7 @@ def _line(
     for place in places:
         text = _cut(cells[place], widths[place])
         space = " " * (widths[place] - _cells(text))
-        written = _styled(text, styles[place], bool(styles[place]))
+        written = styled(text, styles[place], bool(styles[place]))
         parts.append(space + written if columns[place].unit else written + space)
     return _GAP.join(parts).rstrip()
 
@@ -173,7 +185,7 @@ def _cut(text: str, width: int) -> str:
 def _styles(row: Sequence[Cell], columns: Sequence[Column]) -> list[str]:
     """The style of each cell: dim in a row that matters less, else the colours of changes."""
     if any(column.decides and cell == column.decides for cell, column in zip(row, columns, strict=True)):
-        return [_DIM] * len(row)
+        return [DIM] * len(row)
     return [_sign(cell, column) for cell, column in zip(row, columns, strict=True)]
 
 
@@ -184,7 +196,8 @@ def _sign(cell: Cell, column: Column) -> str:
     return _RED if cell > 0 else _GREEN
 
 
-def _styled(text: str, style: str, colour: bool) -> str:
+def styled(text: str, style: str, colour: bool) -> str:
+    """The text in a style of a terminal, if it has colours."""
     return f"{style}{text}{_PLAIN}" if colour and style else text
 
 
@@ -299,6 +312,7 @@ def as_markdown(tables: Iterable[Table]) -> str:
 
 
 def _pipes(table: Table) -> str:
+    table = _without_empty(table)
     if table.sentences:
         return " ".join(escaped(escape_controls(str(row[0]))) for row in table.rows) + "\n"
     lines = [f"### {escaped(escape_controls(table.title))}", ""] if table.title else []

@@ -306,7 +306,7 @@ def test_the_command_says_what_it_did_with_each_source(tmp_path: Path) -> None:
     done = command(*RANKS, "-o", out, "--align", "marker", "ProfilerStep#7", "--offset", f"{RANKS[1].name}=+2us",
                    "--report", account)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    first, second, last = done.stderr.splitlines()
+    first, second, last, _ = done.stderr.splitlines()
     assert first == "collectives-of-two-ranks-rank0: reference clock"
     assert second.startswith("collectives-of-two-ranks-rank1: +1.")
     assert second.endswith("by the marker, plus +2us from --offset")

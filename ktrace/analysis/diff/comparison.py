@@ -231,7 +231,7 @@ def _calls(change: Change) -> Cell:
         return None
     if a is not None and b is not None and abs(a - b) < 0.05:
         return _count(a)
-    return " > ".join("?" if count is None else f"{count:,.1f}".removesuffix(".0") for count in (a, b))
+    return " -> ".join("?" if count is None else f"{count:,.1f}".removesuffix(".0") for count in (a, b))
 
 
 def _count(count: float | None) -> Cell:

@@ -9,6 +9,7 @@ summary      the summary and its parts, as tables and in one line
 findings     the facts of the verdict, for programs, and the rows that show them
 remedies     what to do about each
 verdict      the same in sentences
+screen       the answer in 40 lines
 
 A summary answers questions besides the groups of work: `QUESTIONS` names the packages and modules that answer them.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, Summ
 from ktrace.analysis.work.grids import GridTexts, KernelGrids
 from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
 from ktrace.analysis.work.question import Key, Labels, Shape
+from ktrace.analysis.work.spans import MODULE
 from ktrace.analysis.work.stored_columns import by_source
 from ktrace.analysis.work.views import repeated
 from ktrace.analysis.work.window import windows_of
@@ -43,6 +44,8 @@ from ktrace.model.arrays import Int32
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import natural
+from ktrace.naming.alike import near
+from ktrace.naming.phases import LOOP
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
 from ktrace.report import Report
 from ktrace.stages.select.coarsen import notes_of
@@ -51,7 +54,7 @@ from ktrace.store import SPILL_BYTES, Spill
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ktrace.analysis.work.question import Question
+    from ktrace.analysis.work.question import Answer, Question
     from ktrace.pipeline.read import Progress
     from ktrace.pipeline.selection import Options, Selection
     from ktrace.stages.select.wanted import Filter
@@ -181,7 +184,10 @@ def summary_of(
 
     for name in by or ():
         if name not in (*BY, *QUESTIONS, UNCLASSIFIED, GRID):
-            raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join((*BY, *QUESTIONS)))
+            known = (*BY, *QUESTIONS)
+            meant = near(name, known, 1)
+            remedy = f"did you mean {meant[0]}?" if meant else None
+            raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join(known), remedy=remedy)
     levels, by = split_tree(by or ()) if tree else ([], by)
     grids, by = GRID in (by or ()), by and [one for one in by if one != GRID]
     spill = Spill(SPILL_BYTES)
@@ -414,7 +420,28 @@ class _Summarised:
             self._kernel_grids(),
             checks,
             Setting.of(catalog),
+            self._askable(found),
+            [] if self._work == "events" else self._gathered.stated.figures(),
         )
+
+    def _askable(self, found: Mapping[str, Answer]) -> tuple[str, ...]:
+        """The questions that the input can answer, of those about device work."""
+        if self._work != "events":
+            return ()
+        gathered, steps = self._gathered, self._marked.steps
+        names, kinds = gathered.spans.names, gathered.spans.kinds
+        known = {
+            "phase": any(one.phase is not None or one.generate == LOOP for one in gathered.meanings),
+            "collective": "collective" in found,
+            "step": len(steps) > 1,
+            "layer": bool(self._marked.layers),
+            "op": "op" in kinds,
+            "range": "range" in kinds,
+            "module": any(name.startswith(MODULE) for name in names),
+            "pass": "op" in kinds and any("Backward" in name for name in names),
+            "memory": gathered.has_allocations,
+        }
+        return tuple(name for name, is_known in known.items() if is_known)
 
     def _kernel_grids(self) -> KernelGrids | None:
         if self._grids is None or not self._grids.texts:

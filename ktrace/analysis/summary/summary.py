@@ -7,6 +7,7 @@ Summary
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,11 +19,12 @@ from ktrace.analysis.summary.findings import findings
 from ktrace.analysis.summary.verdict import advice, verdict
 from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group, heading_of
+from ktrace.analysis.work.stated import stated_table
 from ktrace.analysis.work.steadiness import Unsteady
 from ktrace.analysis.work.steadiness import of_steps as unsteady_steps
 from ktrace.model.arrays import Float64
 from ktrace.model.catalog import Catalog
-from ktrace.tables import Cell, Column, Table, duration, escape_controls, exact, percent, prose, shortened
+from ktrace.tables import Cell, Column, Table, cut, duration, escape_controls, exact, percent, prose, shortened
 from ktrace.tables.frames import Framed
 
 if TYPE_CHECKING:
@@ -63,10 +65,11 @@ class StepUse:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the sources state of how they were recorded: the number of ranks of their job, versions by name."""
+    """What the sources state of how they were recorded: the number of ranks of their job, versions by name, tools."""
 
     ranks: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    tools: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, catalog: Catalog) -> Setting:
@@ -81,7 +84,8 @@ class Setting:
         sources = [entry.facts for entry in catalog.of("source")]
         ranks = [size for facts in sources if type(size := facts.get("world_size")) is int]
         known = max(ranks, default=None)
-        return cls(known, {key: ", ".join(sorted(values)) for key, values in versions.items()})
+        tools = dict.fromkeys(str(facts["tool"]) for facts in sources if facts.get("tool"))
+        return cls(known, {key: ", ".join(sorted(values)) for key, values in versions.items()}, tuple(tools))
 
 
 @dataclass(repr=False)
@@ -101,7 +105,9 @@ class Summary(Framed):
     the first start to the last end of the events of one source, of the source where it is longest: clocks of
     several sources may differ. `shown` has the longest rows of all work, and `grids` the launches by kernel and grid,
     for a comparison, which asks for them. `checks` are the checks of the recording that fail
-    (`ktrace.analysis.checks`), `setting` is what sources state of how they were recorded.
+    (`ktrace.analysis.checks`), `setting` is what sources state of how they were recorded, `askable` the questions that
+    the input can answer, as far as they are known without asking. `stated` are name and text of the figures that a
+    source without events of work states itself.
     """
 
     schema: ClassVar[str] = "summary"
@@ -128,6 +134,18 @@ class Summary(Framed):
     grids: KernelGrids | None = field(default=None, repr=False, compare=False)
     checks: list[Finding] = field(default_factory=list, repr=False, compare=False)
     setting: Setting = field(default_factory=Setting, repr=False, compare=False)
+    askable: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    stated: list[tuple[str, str]] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools that recorded it, as sources state them, else as their formats are called."""
+        from ktrace.input.format import all_formats
+
+        if self.setting.tools or self.report is None:
+            return [*self.setting.tools]
+        read = {one["format"] for one in self.report.inputs}
+        return [re.split(r" \(|[:,]", one.title)[0] for one in all_formats() if one.name in read]
 
     @property
     def lost(self) -> bool:
@@ -234,6 +252,8 @@ def tables(
     wanted = [name for name in asked if name in summary.groups]
     facts = summary.findings if wanted != [UNCLASSIFIED] else []
     found = [*prose("verdict", [*verdict(facts), *advice(facts)]), _overview(summary)]
+    if brief and summary.stated:
+        found.append(stated_table(summary.stated, top))
     if wanted != [UNCLASSIFIED]:
         found += _uses(summary, top, brief)
     found += [
@@ -258,7 +278,7 @@ def _uses(summary: Summary, top: int | None, brief: bool) -> list[Table]:
     if brief and len(summary.devices) <= _APART:
         return [*map(_device, summary.devices), *steps]
     if summary.devices:
-        return [_devices(summary.devices, brief), _waits(summary.devices, brief), *steps]
+        return [cut(one, top) for one in (_devices(summary.devices, brief), _waits(summary.devices, brief))] + steps
     return steps
 
 

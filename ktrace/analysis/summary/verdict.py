@@ -13,6 +13,7 @@ Every sentence names the figures that it rests on: those of `ktrace.analysis.sum
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ktrace.analysis.checks import check_of, is_check, sentence
 from ktrace.analysis.collectives.hang import said
@@ -54,29 +55,56 @@ _BETWEEN = ("launch overhead", "between graph nodes")
 _SAID = 3
 
 
+class Said(NamedTuple):
+    """The verdict by what its sentences are about; "" is nothing to say.
+
+    `doubts` say what is wrong with the recording, and what keeps a run from going on. `look` are the findings that are
+    worth a look, in their order.
+    """
+
+    doubts: list[str]
+    memory: str
+    takes: str
+    waits: str
+    steps: list[str]
+    look: list[Finding]
+
+    @classmethod
+    def of(cls, findings: Sequence[Finding]) -> Said:
+        """What these findings say."""
+        failed = [one for one in findings if is_check(one) and not check_of(one).partial]
+        made = [one for one in findings if not is_check(one)]
+        by_code = {one.code: one for one in made}
+        causes = [one for one in made if one.code.startswith("idle.")]
+        order = sorted((one for one in made if one.look), key=lambda one: one.look or 0)
+        doubts = [sentence(one) for one in failed[:_SAID]]
+        if len(failed) > _SAID:
+            doubts.append(f"{len(failed) - _SAID:,} more checks fail: ktrace check lists them.")
+        doubts += [said(one) for one in findings if one.code == "hang"][:1]
+        steps = [steadiness.sentence(one) for one in made if one.code.startswith("unsteady.")]
+        return cls(doubts, _memory(by_code), _takes(by_code), _waits(by_code, causes), steps, order)
+
+
 def verdict(findings: Sequence[Finding]) -> list[str]:
     """Returns the sentences, first what is wrong with the recording; none without findings."""
-    failed = [one for one in findings if is_check(one) and not check_of(one).partial]
-    made = [one for one in findings if not is_check(one)]
-    by_code = {one.code: one for one in made}
-    causes = [one for one in made if one.code.startswith("idle.")]
-    order = sorted((one for one in made if one.look), key=lambda one: one.look or 0)
-    checks = [sentence(one) for one in failed[:_SAID]]
-    if len(failed) > _SAID:
-        checks.append(f"{len(failed) - _SAID:,} more checks fail: ktrace check lists them.")
-    steps = [steadiness.sentence(one) for one in made if one.code.startswith("unsteady.")]
-    hangs = [said(one) for one in findings if one.code == "hang"][:1]
-    sentences = (*checks, *hangs, _memory(by_code), _takes(by_code), _waits(by_code, causes), *steps, _look(order))
+    found = Said.of(findings)
+    sentences = (*found.doubts, found.memory, found.takes, found.waits, *found.steps, _look(found.look))
     return [one for one in sentences if one]
 
 
 def advice(findings: Sequence[Finding]) -> list[str]:
     """What to do about what is to be looked at first, and what a part of a run can't tell of it."""
     first = next((one for one in findings if one.look == 1), None)
-    if first is None:
-        return []
-    partial = [one for one in findings if is_check(one) and check_of(one).partial and one.code in first.doubts]
-    return [*([f"Try: {first.remedy}"] if first.remedy else []), *map(sentence, partial)]
+    return [] if first is None else [*([f"Try: {first.remedy}"] if first.remedy else []), *unknown_of(first, findings)]
+
+
+def unknown_of(one: Finding, findings: Sequence[Finding]) -> list[str]:
+    """What can't be told of a finding, since only a part of the run is here."""
+    return [
+        sentence(check)
+        for check in findings
+        if is_check(check) and check_of(check).partial and check.code in one.doubts
+    ]
 
 
 def _memory(found: dict[str, Finding]) -> str:
@@ -156,32 +184,46 @@ def _because(idle: Finding, causes: list[Finding]) -> str:
     return f", {percent(most.value, idle.value) or 0:.1f}% of it because {reason}" if most and reason else ""
 
 
+#: What is said where the work itself is what to look at.
+_LITTLE = "little is lost between the work, so look at the work"
+
+
 def _look(order: list[Finding]) -> str:
     """What to look at first, and then: where the most is lost, else what takes the most time."""
     if not order:
         return ""
     first, *others = order
     if first.code.startswith("heaviest."):
-        return f"Little is lost between the work, so look at the work, first at {_name(first)}."
+        return f"{_capital(_LITTLE)}, first at {_name(first)}."
     late = [one for one in others if one.code == "straggler"]
     then = "".join(f"; then at {_lost(one)}{_more(one) if late else ''}" for one in (late or others)[:1])
     return f"Look first at {_lost(first)} of {first.of}{_more(first)}{then}."
 
 
+def in_words(one: Finding) -> str:
+    """What a finding that is worth a look is about, beside its figures."""
+    if one.code.startswith("heaviest."):
+        return f"{_name(one)}; {_LITTLE}"
+    return f"{_place(one)}{_more(one)}"
+
+
 def _lost(one: Finding) -> str:
     """Where time is lost, and how much."""
+    return f"{_place(one)}: {brief(one.value)}, {_percent(one)}"
+
+
+def _place(one: Finding) -> str:
+    """Where time is lost."""
     if one.code == "straggler":
-        where = f"rank {one.subject['rank']}, which the others wait for"
-    elif one.code.startswith("exposed."):
+        return f"rank {one.subject['rank']}, which the others wait for"
+    if one.code.startswith("exposed."):
         late = one.details.get("without_waiting_for_rank")
         rest = f", waiting for rank {late} left out" if late is not None else ""
-        where = f"{one.code.partition('.')[2]} without compute at the same time{rest}"
-    elif one.code == "outside":
+        return f"{one.code.partition('.')[2]} without compute at the same time{rest}"
+    if one.code == "outside":
         before = float(one.details["before_ns"] or 0) >= float(one.details["after_ns"] or 0)
-        where = f"the host {'before the first' if before else 'after the last'} device work"
-    else:
-        where = _PLACES[str(one.details.get("cause", "unknown"))]
-    return f"{where}: {brief(one.value)}, {_percent(one)}"
+        return f"the host {'before the first' if before else 'after the last'} device work"
+    return _PLACES[str(one.details.get("cause", "unknown"))]
 
 
 def _more(one: Finding) -> str:

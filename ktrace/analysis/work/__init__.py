@@ -3,7 +3,8 @@
 batches ──► gather ──► device_work ──► answers
 
 gather           collects from batches what answers need; samples of CPU profiles by the function that ran
-steadiness     steps that take longer than the others, other than by noise
+stated           figures that a source states itself, such as the log of a server
+steadiness       steps that take longer than the others, other than by noise
 stored_columns   keeps numbers and rows, source by source
 device_work      device work with what it is grouped by
 views            sources whose work another tool recorded, too

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.analysis.work.spans import Spans, Waits
+from ktrace.analysis.work.stated import Stated
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
 from ktrace.analysis.work.torch_facts import TorchFacts
 from ktrace.model.arrays import Bools, Int64
@@ -216,9 +217,10 @@ class SummaryInput:
         self.waits = Waits(spill)
         self.torch = TorchFacts()
         self.host = StoredRows(spill, "host")
-        self.has_calls = self.has_counters = self.has_metrics = False
+        self.has_calls = self.has_counters = self.has_metrics = self.has_allocations = False
         self.statistics: list[pa.RecordBatch] = []
         self.samples = Samples()
+        self.stated = Stated()
         self.spans_of: dict[str, tuple[int, int]] = {}
         self.remarks: list[tuple[str, str]] = []  # what the profiler said: ERROR, WARNING or "", and the text
         self._at_zero: dict[str, tuple[int, int]] = {}  # source -> events with begin and duration 0, and all events
@@ -254,10 +256,12 @@ class SummaryInput:
             self.catalog.add(batch)
         elif batch.record == "events" and len(batch) and not is_sampled(batch):
             self._widen(batch)
+            self.has_allocations |= bool(words_in(batch.column("kind"), ("alloc",)).any())
             self.samples.add(source_of(batch), batch)
             self._events(_of_programs(batch))
         elif batch.record == "summaries" and len(batch):
             self._remarks(batch)
+            self.stated.add(batch)
             for source, rows in each_source(batch):
                 self.samples.add(source, rows)
             mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS, "total"))

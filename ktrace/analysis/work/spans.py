@@ -72,6 +72,8 @@ class Spans:
         self._by_name: dict[Callable[[str], str], tuple[Int64, list[str]]] = {}
         #: The different names, by number.
         self.names: list[str] = []
+        #: The kinds that there are.
+        self.kinds: set[str] = set()
         self._rows = StoredColumns(
             spill, "spans", ts="i8", dur="i8", id="i8", correlation="i8", thread="i4", name="i4", kind="i1"
         )
@@ -118,6 +120,7 @@ class Spans:
         rows = np.flatnonzero(kind >= 0)
         if not len(rows):
             return
+        self.kinds |= {KINDS[number] for number in np.flatnonzero(np.bincount(kind[rows]))}
         self._rows.add(
             source_of(batch),
             ts=ts[rows],

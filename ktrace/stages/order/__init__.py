@@ -220,7 +220,7 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
         ordered = swept(
             store, SliceAttacher(links, ends, len(tracks)), spill, size, None if device_lanes else on_device
         )
-        joined.result()
+        report.launches_joined += joined.result()
     find_peers(ends, spill, size)
 
     for kind, tally in (*store.removed.items(), ("end-without-begin", lone_ends), ("unbound-link", links.unbound)):
@@ -228,6 +228,7 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
     if len(pairs):
         ledger.removed["paired"] = len(pairs)
     ledger.given = len(ordered.rows) + len(links) - links.unbound.rows
+    report.events_drawn += len(ordered.rows)
     for kind, rows in (("lane", ordered.moved), ("unfinished", unfinished)):
         if rows:
             report.issue(kind, "timeline", rows=rows)

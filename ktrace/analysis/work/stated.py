@@ -1,0 +1,79 @@
+"""Figures that a source states itself, such as the log of a server: time to first token, tokens per second.
+
+    [Perf] TTFT: 76ms | Prefill: 54ms        ──►   TTFT      76.000 ms
+                                                   Prefill   54.000 ms
+
+They are the summaries of kind metric that belong to no other row, up to a number: more are a table of something else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from ktrace.model.batch import Batch
+from ktrace.model.masks import truth, words_in
+from ktrace.model.row_builder import to_rows
+from ktrace.tables import Column, Table, exact
+
+#: A source with more figures than this is a table of them.
+_MOST = 64
+
+#: The columns that hold a figure, the best first, and what is said of those that aren't the figure itself.
+_FIGURES = {"value": "", "total": "", "avg": "mean", "median": "median", "p99": "p99", "p95": "p95", "max": "max"}
+
+_NEEDED = ("source", "name", "metric", "unit", *_FIGURES)
+
+#: Units that tables write.
+_UNITS = ("ns", "%", "B", "B/s", "count")
+
+
+class Stated:
+    """Collects the figures; `rows` are None once there are too many."""
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, Any]] | None = []
+
+    def add(self, batch: Batch) -> None:
+        """Collects the figures among some summaries."""
+        if self._rows is None:
+            return
+        mine = words_in(batch.column("kind"), ("metric",))
+        for owner in ("parent", "device", "stream"):
+            if batch.has(owner):
+                mine &= ~truth(batch.column(owner).is_valid())
+        there = [name for name in _NEEDED if batch.has(name)]
+        columns = batch.columns.select(there).filter(pa.array(mine))
+        if len(columns) + len(self._rows) > _MOST:
+            self._rows = None
+        elif len(columns):
+            self._rows += to_rows(Batch("summaries", columns))
+
+    def figures(self) -> list[tuple[str, str]]:
+        """Name and figure of each, in the order of the source; none without a value."""
+        found: dict[str, str] = {}
+        for row in self._rows or ():
+            known = next((name for name in _FIGURES if row.get(name) is not None), None)
+            if known is None:
+                continue
+            name = " ".join(word for word in (row["name"], _FIGURES[known]) if word)
+            if name in found and row.get("metric"):
+                name = f"{name}, {row['metric'].replace('_', ' ')}"
+            found.setdefault(name, _text(row, known))
+        return [*found.items()]
+
+
+def _text(row: dict[str, Any], known: str) -> str:
+    unit, value = row.get("unit") or "", row[known]
+    if unit in _UNITS:
+        return exact(value, unit)
+    return f"{exact(value, 'count') if float(value).is_integer() else exact(value, '')} {unit}".rstrip()
+
+
+def stated_table(figures: list[tuple[str, str]], top: int | None = None) -> Table:
+    """The figures as a table of texts, at most `top` rows."""
+    columns = (Column("figure"), Column("value"))
+    return Table(
+        "stated", "stated by the source", columns, [*figures[:top]], more=max(len(figures) - (top or len(figures)), 0)
+    )

@@ -1,0 +1,192 @@
+"""The summary on one screen: 40 lines of 100 columns, with the verdict's claims, and only those."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import SAMPLES
+
+from ktrace.analysis.summary.compute import summarise
+from ktrace.analysis.summary.screen import LINES, WIDTH, screen
+from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.work.groups import NOT_KNOWN
+from ktrace.cli import cli
+
+STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+REAL = SAMPLES / "real"
+DEFAULT = ("idle", "limits", "operation", "kernel")
+INPUTS = sorted(
+    path
+    for name in ("corpus/pytorch_kineto", "corpus/nsys_sqlite", "corpus/rpd", "corpus/xplane", "corpus/nvprof")
+    for path in (REAL / name).glob("*")
+    if path.is_file()
+)
+SMALL = sorted(path for name in ("doppler", "table", "ncu", "torch-memory") for path in (SAMPLES / name).glob("*.*"))
+
+
+def of(path: Path) -> Summary:
+    summary = summarise(path, by=DEFAULT)
+    summary.notes = [note for note in summary.notes if not note.startswith(NOT_KNOWN)]  # as the command does
+    return summary
+
+
+def flat(text: str) -> str:
+    """The text without its line breaks and indents."""
+    return re.sub(r"\s+", " ", text)
+
+
+def kernel(ts: float, dur: float, name: str = "gemm_a", **args: Any) -> dict[str, Any]:
+    args = {"device": 0, "stream": 7} | args
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": args}
+
+
+def written(path: Path, *events: dict[str, Any], rank: int | None = None, world: int = 1) -> Path:
+    facts = {} if rank is None else {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world}}
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": list(events)} | facts))
+    return path
+
+
+@pytest.mark.parametrize("path", [*INPUTS, *SMALL], ids=lambda path: path.name)
+def test_forty_lines_of_a_hundred_columns(path: Path) -> None:
+    try:
+        text = screen(of(path))
+    except Exception as error:  # some samples are the parts of a folder, or nothing to read
+        pytest.skip(str(error).partition("\n")[0])
+    lines = text.splitlines()
+    assert len(lines) <= LINES == 40
+    assert max(map(len, lines)) <= WIDTH == 100
+    assert "--full" in flat(lines[-1]) or "--full" in flat(lines[-2])
+    assert "" not in (lines[0], lines[-1]) and "\n\n\n" not in text
+
+
+def test_what_a_training_shows() -> None:
+    lines = screen(of(STEP)).splitlines()
+    assert flat(" ".join(lines[:2])).startswith(
+        "one-step-of-training.pt.trace · PyTorch profiler · NVIDIA H100 80GB HBM3 · 1 step, 1.00 ms · 1.00 ms recorded"
+    )
+    assert "busy 86.4%   compute 73.1%   exposed communication 12.1%   exposed copies 1.2%   idle 13.6%" in lines
+    [first] = [line for line in lines if line.startswith("1  ")]
+    assert first.split()[:4] == ["1", "12.1%", "117", "us"]
+    assert any(line.startswith("gemm ") and "249.629 us" in line for line in lines)
+    assert flat(" ".join(lines[-2:])) == (
+        "also known: --by collective, op, range, pass · not recorded: memory · all tables: --full · "
+        "a page: -o page.html"
+    )
+
+
+@pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.name)
+def test_every_claim_of_the_verdict_is_on_it(path: Path) -> None:
+    """What is to be looked at stands there with share and time; every other sentence word by word."""
+    summary = of(path)
+    text = flat(screen(summary))
+    looked = sorted((one for one in summary.findings if one.look), key=lambda one: one.look or 0)
+    for place, one in enumerate(looked[:3], 1):
+        assert flat(f"{place} {one.share:5.1f}% ") in text
+        assert not one.remedy or one.remedy in text
+    for sentence in summary.verdict:
+        if "look" in sentence.lower() or (looked and " takes the most " in sentence):
+            continue  # these are the findings, and the first rows of the tables
+        assert flat(sentence) in text, sentence
+
+
+def test_shares_are_not_said_where_a_check_takes_them_away(tmp_path: Path) -> None:
+    launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "dur": 2}
+    calls = [launch | {"ts": 10 * n, "args": {"correlation": n}} for n in range(1, 101)]
+    kernels = [kernel(10 * n + 5, 4, correlation=n) for n in range(1, 101)]
+    whole = screen(of(written(tmp_path / "whole.json", *calls, *kernels)))
+    assert re.search(r"^busy .*idle ", whole, re.M)
+    lacking = screen(of(written(tmp_path / "lacking.json", *calls, *kernels[::2])))
+    assert not re.search(r"^busy .*idle ", lacking, re.M)
+    assert lacking.partition("\n\n")[2].startswith("! ")  # what is wrong comes first
+
+
+def test_steps_of_which_none_stands_out_and_one_that_does(tmp_path: Path) -> None:
+    def steps(*lengths: float) -> Path:
+        events, at = [], 0.0
+        for number, length in enumerate(lengths):
+            events += [kernel(at + 1, length - 2)]
+            events += [
+                {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{number}", "pid": 1, "tid": 1, "ts": at}
+                | {"dur": length}
+            ]
+            at += length
+        return written(tmp_path / "steps.json", *events)
+
+    assert "Steps take 1.00 ms to 1.01 ms; none stands out." in screen(of(steps(1000, 1010, 1005, 1002)))
+    slow = screen(of(steps(*[1000.0] * 10, 3000, *[1000.0] * 10)))
+    assert "stands out" not in slow and "Not steady" in slow
+
+
+def many(folder: Path, ranks: int) -> list[Path]:
+    """Ranks whose device is busy for less, the higher their number is."""
+    return [
+        written(folder / f"rank{n}.json", *(kernel(100 * k, 90 - n) for k in range(10)), rank=n, world=ranks)
+        for n in range(ranks)
+    ]
+
+
+def test_many_ranks_are_three_rows_and_the_worst_three(tmp_path: Path) -> None:
+    many(tmp_path, 64)
+    summary = summarise(str(tmp_path / "rank*.json"), by=(*DEFAULT, "collective"))
+    assert summary.sources[:3] == ["rank0", "rank1", "rank2"]
+    lines = screen(summary).splitlines()
+    assert len(lines) <= LINES
+    assert lines[0].startswith("64 inputs, rank0 to rank63 · ")
+    begin = lines.index("64 devices, and the 3 that are the least busy")
+    names = [line.split()[0] for line in lines[begin + 2 : begin + 8]]
+    assert names == ["minimum", "median", "maximum", "rank63", "rank62", "rank61"]
+
+
+def test_few_devices_have_a_row_each(tmp_path: Path) -> None:
+    lines = screen(summarise(many(tmp_path, 4), by=DEFAULT)).splitlines()
+    assert [line.split()[0] for line in lines if re.match(r"rank\d", line)][-4:] == [f"rank{n}" for n in range(4)]
+    assert not any(line.startswith("median ") for line in lines)
+
+
+def test_top_is_obeyed_by_all_tables(tmp_path: Path) -> None:
+    many(tmp_path, 12)
+    for table in summarise(str(tmp_path / "rank*.json"), by=(*DEFAULT, "collective")).tables(DEFAULT, 5, brief=True):
+        assert table.sentences or len(table.rows) <= 5, table.name
+    done = CliRunner().invoke(cli, ["summary", str(STEP), "--top", "2"])
+    lines = done.stdout.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("kernel "))
+    assert lines[place].startswith("kernel (2 of 13) ") and not lines[place + 3]
+
+
+def test_what_else_can_be_asked(tmp_path: Path) -> None:
+    names = ("execute_context_0(0)_generation_3(3)", "ProfilerStep#1", "ProfilerStep#2")
+    spans = [
+        {"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": 100 * place, "dur": 50}
+        for place, name in enumerate(names)
+    ]
+    assert "--by phase, range, step" in flat(screen(of(written(tmp_path / "a.json", kernel(0, 9), *spans))))
+    assert "also known" not in screen(of(written(tmp_path / "b.json", kernel(0, 9))))
+
+
+def test_figures_that_a_log_states_are_an_answer() -> None:
+    text = screen(of(SAMPLES / "doppler/prefill-and-three-decodes.log"))
+    assert re.search(r"^TTFT +76\.000 ms$", text, re.M)
+    assert re.search(r"^Decode tok/s +86\.4 tokens/s$", text, re.M)
+    assert "stated by the source" not in screen(of(STEP))
+
+
+def test_options_that_ask_for_tables_show_them() -> None:
+    def shows(*arguments: str) -> str:
+        return CliRunner().invoke(cli, ["summary", str(STEP), *arguments]).stdout
+
+    for more in (["--full"], ["--by", "kernel"], ["--tables", "overview"], ["--bytes", "4000"]):
+        assert "all tables: --full" not in shows(*more)
+    assert "all tables: --full" in shows()
+    assert "why device 0 is idle" in shows("--full") and "why device 0 is idle" not in shows()
+
+
+def test_colours_make_figures_bold_and_change_no_text() -> None:
+    summary = of(STEP)
+    coloured = screen(summary, colour=True)
+    assert "\x1b[1m86.4%\x1b[0m" in coloured
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == screen(summary)
