@@ -14,7 +14,7 @@ from ktrace.cli._options import selection_options
 from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow
 from ktrace.pipeline.selection import Selection
-from ktrace.tables import Column, Table, duration, escape_controls, size
+from ktrace.tables import Cell, Column, Table, duration, escape_controls, size
 from ktrace.tables.text import as_text
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def command(path: str, format_: str, selection: Selection) -> None:
             tell(f"  {one.code.removeprefix(PREFIX)}: {escape_controls(sentence(one))}")
     if top := info.top():
         columns = (Column("time", "ns"), Column("count", "count"), Column("name"))
-        rows = [(total or UNKNOWN, times, name) for name, times, total in top]
-        put(as_text([Table("heaviest", "heaviest device work", columns, rows)], width=width(), colour=colour()))
+        work: list[tuple[Cell, ...]] = [(total or UNKNOWN, times, name) for name, times, total in top]
+        put(as_text([Table("heaviest", "heaviest device work", columns, work)], width=width(), colour=colour()))
 
 
 def _tell_why(info: Info, selection: Selection) -> None:

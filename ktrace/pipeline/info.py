@@ -18,8 +18,8 @@ from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.findings import Finding
 from ktrace.analysis.work.gather import SummaryInput
 from ktrace.analysis.work.question import Labels
-from ktrace.analysis.work.stored_columns import by_source
 from ktrace.analysis.work.stated import Stated
+from ktrace.analysis.work.stored_columns import by_source
 from ktrace.input.boundary import input_faults
 from ktrace.input.capabilities import kept_exports
 from ktrace.input.detection import by_name, detect

@@ -198,8 +198,8 @@ def summary_of(
         instead = asked([*unasked], spill) if unasked else []
         spans, shapes = any(one.spans for one in questions), by is None or "shape" in by
         gathered = SummaryInput(rules, spill, is_classified=True, spans=spans, grids=grids, shapes=shapes)
-        known = _known(by_source(pair_halves(batches, report)), gathered, [*questions, *instead])
-        for batch in known if filter is None else filtered(known, filter, report):
+        collected = _known(by_source(pair_halves(batches, report)), gathered, [*questions, *instead])
+        for batch in collected if filter is None else filtered(collected, filter, report):
             gathered.count(batch)
         pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
         report.require_balance()
