@@ -440,6 +440,8 @@ class _Summarised:
             "module": any(name.startswith(MODULE) for name in names),
             "pass": "op" in kinds and any("Backward" in name for name in names),
             "memory": gathered.has_allocations,
+            "inside": gathered.has_insides,
+            "energy": gathered.has_power,
         }
         return tuple(name for name, is_known in known.items() if is_known)
 

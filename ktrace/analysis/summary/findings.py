@@ -106,6 +106,10 @@ class Figures(Protocol):
         """The summaries of the runs."""
 
     @property
+    def askable(self) -> Sequence[str]:
+        """The questions that the input can answer."""
+
+    @property
     def instead(self) -> MemoryAnswer | None:
         """What the source tells of memory, where it has nothing that can be added up."""
 
@@ -121,7 +125,7 @@ def findings(summary: Figures) -> list[Finding]:
     found = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
     taken = tuple(code for one in checks for code in check_of(one).takes)
     ranked = _ranked([one for one in found if not one.code.startswith(taken)], summary)
-    made = (replace(one, doubts=_doubts(one, checks), remedy=remedy(one)) for one in ranked)
+    made = (replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable)) for one in ranked)
     return [*checks, *_hangs(summary), *made]
 
 

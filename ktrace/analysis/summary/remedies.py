@@ -7,6 +7,7 @@ idle.host_late            in a call of the loader: More workers of the loader ..
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 from ktrace.analysis.work.findings import Finding
 from ktrace.analysis.work.gaps import NO_SPAN
@@ -47,13 +48,18 @@ _OF_LAUNCHES = 300_000
 _HEAVIEST = "--by roofline says how far its kernels are from the device's peak, where shapes or metrics are recorded."
 
 
-def remedy(one: Finding) -> str:
-    """What to do about a finding that is worth a look."""
+_INSIDE = "--by inside says how long its warps wait, and how multiprocessors share the work."
+
+
+def remedy(one: Finding, askable: Container[str] = ()) -> str:
+    """What to do about a finding that is worth a look, of an input that can answer these questions."""
     if not one.look:
         return ""
     if one.code in ("idle.host_late", "outside"):
         return _of_host(one)
-    return _HEAVIEST if one.code.startswith("heaviest.") else _REMEDIES.get(one.code, "")
+    if one.code.startswith("heaviest."):
+        return _INSIDE if "inside" in askable else _HEAVIEST
+    return _REMEDIES.get(one.code, "")
 
 
 def _of_host(one: Finding) -> str:

@@ -60,7 +60,20 @@ _SAID = ("idle", "collective")
 _LEFT_OUT = ("average", "p95")
 
 #: The questions that are named where an input can answer them, and those that are named where it can't.
-ASKABLE = ("phase", "collective", "op", "module", "range", "pass", "step", "layer", "memory", "request")
+ASKABLE = (
+    "phase",
+    "collective",
+    "op",
+    "module",
+    "range",
+    "pass",
+    "step",
+    "layer",
+    "memory",
+    "request",
+    "inside",
+    "energy",
+)
 _MISSED = ("op", "memory")
 
 

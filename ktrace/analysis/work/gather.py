@@ -32,7 +32,7 @@ from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, encoded, load_object
-from ktrace.model.masks import NameTest, each_source, truth, words_in
+from ktrace.model.masks import NameTest, each_source, present, truth, words_in
 from ktrace.model.row_builder import to_rows
 from ktrace.naming.phases import Attended, Phase, attended, part_of_generate, phase_of
 from ktrace.naming.taxonomy import Taxonomy
@@ -218,6 +218,7 @@ class SummaryInput:
         self.torch = TorchFacts()
         self.host = StoredRows(spill, "host")
         self.has_calls = self.has_counters = self.has_metrics = self.has_allocations = False
+        self.has_power = self.has_insides = False
         self.statistics: list[pa.RecordBatch] = []
         self.samples = Samples()
         self.stated = Stated()
@@ -257,6 +258,8 @@ class SummaryInput:
         elif batch.record == "events" and len(batch) and not is_sampled(batch):
             self._widen(batch)
             self.has_allocations |= bool(words_in(batch.column("kind"), ("alloc",)).any())
+            self.has_power |= batch.has("unit") and bool(words_in(batch.column("unit"), ("W", "mW")).any())
+            self.has_insides |= batch.has("parent") and _has_insides(batch)
             self.samples.add(source_of(batch), batch)
             self._events(_of_programs(batch))
         elif batch.record == "summaries" and len(batch):
@@ -400,6 +403,12 @@ def is_at_zero(ts: Int64, dur: Int64) -> Bools:
     """Which events have 0 for both begin and duration, as records do whose time was never set."""
     found: Bools = (ts == 0) & (dur == 0)
     return found
+
+
+def _has_insides(batch: Batch) -> bool:
+    """Whether ranges of a device have a parent: they are inside a kernel."""
+    inside = words_in(batch.column("kind"), ("range",)) & present(batch.column("parent"))
+    return bool((inside & present(batch.column("device"))).any())
 
 
 def _of_programs(batch: Batch) -> Batch:

@@ -70,3 +70,11 @@ def test_the_answer_is_the_same_from_our_own_forms(tmp_path: Path) -> None:
     for form in ("jsonl", "parquet"):
         ktrace.convert(SAMPLE, tmp_path / f"run.{form}")
         assert inside(tmp_path / f"run.{form}") == inside(SAMPLE)
+
+
+def test_the_verdict_names_the_question_where_it_can_be_asked(tmp_path: Path) -> None:
+    busy = nested(tmp_path / "n.json", 2)
+    remedies = [one.remedy for one in ktrace.summary(busy).findings if one.code.startswith("heaviest.")]
+    assert any("--by inside" in one for one in remedies)
+    other = ktrace.summary(SAMPLES / "kineto" / "one-step-of-training.pt.trace.json")
+    assert not any("--by inside" in one.remedy for one in other.findings)
