@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from ktrace.analysis.checks import check_of, is_check, sentence
 from ktrace.analysis.collectives.hang import said
+from ktrace.analysis.summary import figures
 from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.findings import Finding
 from ktrace.naming.short_names import spelled_alike
@@ -66,7 +67,17 @@ def verdict(findings: Sequence[Finding]) -> list[str]:
         checks.append(f"{len(failed) - _SAID:,} more checks fail: ktrace check lists them.")
     steps = [steadiness.sentence(one) for one in made if one.code.startswith("unsteady.")]
     hangs = [said(one) for one in findings if one.code == "hang"][:1]
-    sentences = (*checks, *hangs, _memory(by_code), _takes(by_code), _waits(by_code, causes), *steps, _look(order))
+    told = [figures.sentence(one) for one in made if one.code.startswith("figures.")]
+    sentences = (
+        *checks,
+        *hangs,
+        *told,
+        _memory(by_code),
+        _takes(by_code),
+        _waits(by_code, causes),
+        *steps,
+        _look(order),
+    )
     return [one for one in sentences if one]
 
 
