@@ -182,8 +182,8 @@ CHECKS: dict[str, Check] = {
         "graphs are recorded by their nodes",
         lambda one: (
             f"{_counted(one, 'launch', 'launches')} of whole graphs ({one.subject['name']}), {_time(one, 'time_ns')} "
-            f"in all, {'are' if one.value != 1 else 'is'} recorded as one piece each: how much of that the device worked "
-            "isn't known"
+            f"in all, {'are' if one.value != 1 else 'is'} recorded as one piece each: how much of that the device "
+            "worked isn't known"
         ),
         (*_ON_DEVICE, "heaviest.kernel"),
         ("heaviest",),
@@ -192,8 +192,8 @@ CHECKS: dict[str, Check] = {
     "graphs_missing": Check(
         "the kernels inside graphs are in the tables",
         lambda one: (
-            f"{_counted(one, 'launch', 'launches')} of graphs, and the host waited {_time(one, 'waited_ns')} for devices, "
-            f"where the table of kernels has {_time(one, 'kernels_ns')}: it lacks the kernels inside graphs"
+            f"{_counted(one, 'launch', 'launches')} of graphs, and the host waited {_time(one, 'waited_ns')} for "
+            f"devices, where the table of kernels has {_time(one, 'kernels_ns')}: it lacks the kernels inside graphs"
         ),
         ("heaviest", *_ON_DEVICE),
         (),
