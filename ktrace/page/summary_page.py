@@ -31,6 +31,7 @@ from markupsafe import Markup
 from ktrace.analysis.idle import IdleAnswer
 from ktrace.analysis.memory.answer import MemoryAnswer, MemoryUse
 from ktrace.analysis.roofline.answer import RooflineAnswer
+from ktrace.analysis.summary.nature import NATURES
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Lists, Plot, Section, named, share, tag
@@ -51,7 +52,7 @@ from ktrace.tables import brief, duration, escape_controls, exact, size
 #: The most that is drawn: operations, groups of other kinds, kernels, runs.
 _OPERATIONS, _GROUPS, _KERNELS, _RUNS = 14, 8, 25, 6
 
-_WORK = {"events": "device work", "statistics": "work in tables", "host": "work on the host", "samples": "samples"}
+_WORK = {"events": "device work", "statistics": "work in tables", "samples": "samples"}
 
 #: What one of the heaviest is called where it isn't the launch of a kernel, and the title above them.
 _CALLED = {"host": ("call", "Heaviest calls"), "samples": ("sample", "Heaviest functions")}
@@ -80,7 +81,8 @@ def key_figures(summary: Summary) -> list[KeyFigure]:
         figures.append(("span", brief(summary.span[1] - summary.span[0]), "first start to last end"))
     count = f"{summary.count:,} times" if summary.count is not None else ""
     if summary.unit == "ns":
-        figures.append((_WORK.get(summary.work, summary.work), brief(summary.total), count))
+        what = NATURES[summary.nature].time if summary.work == "host" else _WORK.get(summary.work, summary.work)
+        figures.append((what, brief(summary.total), count))
     figures += _of_devices(summary.devices)
     if summary.steps:
         totals = step_totals(summary)

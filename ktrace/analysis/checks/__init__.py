@@ -62,6 +62,10 @@ def _of(one: Finding) -> str:
     return f"{one.value:,.0f} of {one.whole or 0:,.0f}"
 
 
+def _counted(one: Finding, singular: str, plural: str) -> str:
+    return f"{one.value:,.0f} {singular if one.value == 1 else plural}"
+
+
 _ON_DEVICE = ("busy", "idle", "exposed", "straggler", "outside", "little")
 
 #: The checks, in the order in which failures are said.
@@ -177,8 +181,9 @@ CHECKS: dict[str, Check] = {
     "graphs_whole": Check(
         "graphs are recorded by their nodes",
         lambda one: (
-            f"{one.value:,.0f} launches of whole graphs ({one.subject['name']}), {_time(one, 'time_ns')} in all, are "
-            "recorded as one piece each: how much of that the device worked isn't known"
+            f"{_counted(one, 'launch', 'launches')} of whole graphs ({one.subject['name']}), {_time(one, 'time_ns')} "
+            f"in all, {'are' if one.value != 1 else 'is'} recorded as one piece each: how much of that the device "
+            "worked isn't known"
         ),
         (*_ON_DEVICE, "heaviest.kernel"),
         ("heaviest",),
@@ -187,8 +192,8 @@ CHECKS: dict[str, Check] = {
     "graphs_missing": Check(
         "the kernels inside graphs are in the tables",
         lambda one: (
-            f"{one.value:,.0f} launches of graphs, and the host waited {_time(one, 'waited_ns')} for devices, where "
-            f"the table of kernels has {_time(one, 'kernels_ns')}: it lacks the kernels inside graphs"
+            f"{_counted(one, 'launch', 'launches')} of graphs, and the host waited {_time(one, 'waited_ns')} for "
+            f"devices, where the table of kernels has {_time(one, 'kernels_ns')}: it lacks the kernels inside graphs"
         ),
         ("heaviest", *_ON_DEVICE),
         (),

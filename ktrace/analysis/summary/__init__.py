@@ -6,6 +6,8 @@ marked       the step and the layer of each piece of work
 statistics   groups from tables of statistics, for sources without events
 compute      makes the summary
 summary      the summary and its parts, as tables and in one line
+nature       whose time is added up without device work: the host's, of requests, of a table
+figures      what benchmarks printed, where nothing adds up
 findings     the facts of the verdict, for programs, and the rows that show them
 remedies     what to do about each
 verdict      the same in sentences

@@ -14,8 +14,10 @@ import pyarrow as pa
 from ktrace.analysis.checks.examine import Recording, examine
 from ktrace.analysis.collectives.answer import CollectivesAnswer
 from ktrace.analysis.summary import INSTEAD, QUESTIONS, RECORDING, asked, columns_of, split_tree
+from ktrace.analysis.summary.figures import figures
 from ktrace.analysis.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
 from ktrace.analysis.summary.marked import Marked
+from ktrace.analysis.summary.nature import NATURES, nature_of_events, nature_of_tables
 from ktrace.analysis.summary.statistics import (
     PLURALS,
     PRODUCTS,
@@ -244,7 +246,7 @@ class _Summarised:
         self._events = Work.of_devices(gathered)
         self._is_empty = False
         self._statistics = self._add_up()
-        self._work = "events" if len(self._events) else "statistics"
+        self._work, self._nature = "events" if len(self._events) else "statistics", "host"
         if not len(self._events) and not self._statistics:
             self._take_host()
         self._leave_out(self._events.unfinished, "without an end")
@@ -317,14 +319,27 @@ class _Summarised:
             self._state(counted)
             self._statistics = [one for own in counted for one in self._with_notes(own)]
         if len(self._events) or self._statistics:
-            self._work = "host"
+            self._work, self._nature = "host", self._nature_of_host()
             own = ", each without those inside it" if len(self._events) else ""
-            self._notes.append(f"{_NO_WORK}: these are calls, operators or ranges of the host{own}.")
+            self._notes.append(f"{_NO_WORK}: these are {NATURES[self._nature].note}{own}.")
         elif rows := self._gathered.samples.rows():
             self._work, self._statistics = "samples", [Statistic(row, row["total"], row["unit"]) for row in rows]
             self._notes.append("There is no device work and no call: these are samples, by the function that ran.")
         else:
             self._is_empty = True
+
+    def _nature_of_host(self) -> str:
+        """Whose time is counted: a key of NATURES."""
+        formats = self._formats()
+        if len(self._events):
+            return nature_of_events(self._events.shapes, formats)
+        return nature_of_tables((one.row for one in self._statistics), formats)
+
+    def _formats(self) -> set[str]:
+        """The formats of the inputs, and of those that canonical inputs were made of."""
+        facts = (entry.facts for entry in self._gathered.catalog.of("source"))
+        found = {str(one["format"]) for one in facts if "format" in one}
+        return found or {one["format"] for one in self._report.inputs}
 
     def _nothing(self, answers: Container[str]) -> str:
         """The note that nothing can be added up, unless it is another question that the source answers."""
@@ -422,6 +437,8 @@ class _Summarised:
             Setting.of(catalog),
             self._askable(found),
             [] if self._work == "events" else self._gathered.stated.figures(),
+            self._nature,
+            figures(self._gathered.figures, self._formats()) if self._is_empty else [],
         )
 
     def _askable(self, found: Mapping[str, Answer]) -> tuple[str, ...]:

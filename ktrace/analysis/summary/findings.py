@@ -18,6 +18,7 @@ from ktrace.analysis.checks import check_of
 from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
 from ktrace.analysis.idle import HostSpan, IdleAnswer
 from ktrace.analysis.memory.answer import MemoryAnswer
+from ktrace.analysis.summary.nature import NATURES
 from ktrace.analysis.summary.remedies import remedy
 from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.device_work import Events, Work
@@ -58,7 +59,6 @@ _ALWAYS = 4
 #: What is added up, in words.
 _WORK = {
     "events": "device time",
-    "host": "time of the host",
     "statistics": "time in the tables",
     "samples": "sampled time",
 }
@@ -83,6 +83,7 @@ class Figures(Protocol):
     """What the findings are about: these figures of a `Summary`."""
 
     work: str
+    nature: str
     total: float
     unit: str
     devices: list[DeviceUse]
@@ -90,6 +91,7 @@ class Figures(Protocol):
     proofs: dict[str, Answer]
     evidence: dict[str, list[Evidence]]
     checks: list[Finding]
+    figures: list[Finding]
 
     steps: list[str]
 
@@ -121,7 +123,7 @@ def findings(summary: Figures) -> list[Finding]:
     """
     checks = summary.checks
     if not summary.total:
-        return [*checks, *_hangs(summary), *(summary.instead.findings() if summary.instead else ())]
+        return [*checks, *_hangs(summary), *summary.figures, *(summary.instead.findings() if summary.instead else ())]
     found = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
     taken = tuple(code for one in checks for code in check_of(one).takes)
     ranked = _ranked([one for one in found if not one.code.startswith(taken)], summary)
@@ -176,7 +178,8 @@ def _work(summary: Figures) -> list[Finding]:
     others = max((group.total for group in groups if group.key == OTHER), default=0)
     if operation and operation.total < others:
         operation = None
-    of = {"ns": _WORK[summary.work], "cycle": "all cycles", "%": "the whole"}.get(summary.unit, "all counts")
+    time = NATURES[summary.nature].time if summary.work == "host" else _WORK[summary.work]
+    of = {"ns": time, "cycle": "all cycles", "%": "the whole"}.get(summary.unit, "all counts")
     metric = {"ns": "time", "cycle": "cycles", "%": "share"}.get(summary.unit, "count")
     found = []
     for by, group in zip(HEAVIEST, (operation, heaviest_of(summary.heaviest.get("kernel", []))), strict=True):

@@ -129,7 +129,8 @@ class _Screen:
         """How busy the devices are, in shares of their time, and in words."""
         lines = [shares] if (shares := self._shares()) else []
         takes = "" if self._said.look else self._said.takes
-        return lines + [line for one in (self._said.memory, takes, self._said.waits) for line in self._wrapped(one)]
+        sentences = (*self._said.benchmarks, self._said.memory, takes, self._said.waits)
+        return lines + [line for one in sentences for line in self._wrapped(one)]
 
     def _shares(self) -> str:
         """The shares of the devices' time; "" where they aren't known, or in doubt."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from ktrace.analysis.memory.answer import MemoryAnswer
 from ktrace.analysis.summary.findings import findings
+from ktrace.analysis.summary.nature import NATURES
 from ktrace.analysis.summary.verdict import advice, verdict
 from ktrace.analysis.work.findings import Evidence, Finding
 from ktrace.analysis.work.groups import LACKS, OTHER, UNCLASSIFIED, DeviceUse, Group, heading_of
@@ -107,7 +108,8 @@ class Summary(Framed):
     for a comparison, which asks for them. `checks` are the checks of the recording that fail
     (`ktrace.analysis.checks`), `setting` is what sources state of how they were recorded, `askable` the questions that
     the input can answer, as far as they are known without asking. `stated` are name and text of the figures that a
-    source without events of work states itself.
+    source without events of work states itself. `nature` tells whose time is counted where `work` is "host": a key of
+    `ktrace.analysis.summary.nature.NATURES`. `figures` are the findings of benchmarks, where nothing adds up.
     """
 
     schema: ClassVar[str] = "summary"
@@ -136,6 +138,8 @@ class Summary(Framed):
     setting: Setting = field(default_factory=Setting, repr=False, compare=False)
     askable: tuple[str, ...] = field(default=(), repr=False, compare=False)
     stated: list[tuple[str, str]] = field(default_factory=list, repr=False, compare=False)
+    nature: str = "host"
+    figures: list[Finding] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def tools(self) -> list[str]:
@@ -231,7 +235,6 @@ _SOURCES = 3
 _WORK = {
     "events": "events of device work",
     "statistics": "statistics",
-    "host": "what the host did",
     "samples": "samples",
 }
 
@@ -286,7 +289,8 @@ def _overview(summary: Summary) -> Table:
     columns = [Column("source"), Column("counted"), Column("rows", "count"), Column("total", summary.unit)]
     more = len(summary.sources) - _SOURCES
     sources = ", ".join(summary.sources[:_SOURCES]) + (f" and {more:,} more" if more > 0 else "")
-    counted = _WORK[summary.work] if summary.count != 0 else "memory" if summary.instead else "nothing"
+    what = NATURES[summary.nature].counted if summary.work == "host" else _WORK[summary.work]
+    counted = what if summary.count != 0 else "memory" if summary.instead else "nothing"
     total = None if summary.runs and summary.unit == "%" else summary.total  # shares of different wholes can't be added
     row: list[Cell] = [sources, counted, summary.count, total]
     if summary.span and len(summary.sources) == 1:  # the clocks of several sources may differ

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ktrace.analysis.checks import check_of, is_check, sentence
 from ktrace.analysis.collectives.hang import said
+from ktrace.analysis.summary import figures
 from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.findings import Finding
 from ktrace.naming.short_names import spelled_alike
@@ -59,10 +60,11 @@ class Said(NamedTuple):
     """The verdict by what its sentences are about; "" is nothing to say.
 
     `doubts` say what is wrong with the recording, and what keeps a run from going on. `look` are the findings that are
-    worth a look, in their order.
+    worth a look, in their order. `benchmarks` are what benchmarks measured, where nothing adds up.
     """
 
     doubts: list[str]
+    benchmarks: list[str]
     memory: str
     takes: str
     waits: str
@@ -82,13 +84,15 @@ class Said(NamedTuple):
             doubts.append(f"{len(failed) - _SAID:,} more checks fail: ktrace check lists them.")
         doubts += [said(one) for one in findings if one.code == "hang"][:1]
         steps = [steadiness.sentence(one) for one in made if one.code.startswith("unsteady.")]
-        return cls(doubts, _memory(by_code), _takes(by_code), _waits(by_code, causes), steps, order)
+        told = [figures.sentence(one) for one in made if one.code.startswith("figures.")]
+        return cls(doubts, told, _memory(by_code), _takes(by_code), _waits(by_code, causes), steps, order)
 
 
 def verdict(findings: Sequence[Finding]) -> list[str]:
     """Returns the sentences, first what is wrong with the recording; none without findings."""
     found = Said.of(findings)
-    sentences = (*found.doubts, found.memory, found.takes, found.waits, *found.steps, _look(found.look))
+    begin = (*found.doubts, *found.benchmarks, found.memory, found.takes, found.waits)
+    sentences = (*begin, *found.steps, _look(found.look))
     return [one for one in sentences if one]
 
 

@@ -136,6 +136,9 @@ _LONG_BEFORE, _TIMES_BEFORE = 1_000_000_000, 10
 #: So many remarks of a profiler are kept.
 _REMARKS = 64
 
+#: So many figures of benchmarks are kept.
+_FIGURES_KEPT = 10_000
+
 #: The duration of a slice without an end.
 UNFINISHED = -1
 
@@ -220,6 +223,7 @@ class SummaryInput:
         self.has_calls = self.has_counters = self.has_metrics = self.has_allocations = False
         self.has_power = self.has_insides = False
         self.statistics: list[pa.RecordBatch] = []
+        self.figures: list[dict[str, Any]] = []  # what benchmarks printed
         self.samples = Samples()
         self.stated = Stated()
         self.spans_of: dict[str, tuple[int, int]] = {}
@@ -271,6 +275,15 @@ class SummaryInput:
             mine |= words_in(batch.column("kind"), ("metric",)) & _is_self_time(batch)
             if mine.any():
                 self.statistics.append(_some(batch, mine, _STATISTICS))
+            if not self.statistics and len(self.figures) < _FIGURES_KEPT:
+                self._keep_figures(batch)
+
+    def _keep_figures(self, batch: Batch) -> None:
+        """Keeps the times and rates that benchmarks printed, which don't add up."""
+        mine = words_in(batch.column("kind"), ("metric",)) & ~truth(batch.column("parent").is_valid())
+        if mine.any():
+            rows = batch.columns.filter(pa.array(mine)).slice(0, _FIGURES_KEPT - len(self.figures))
+            self.figures += to_rows(Batch("summaries", rows))
 
     def _remarks(self, batch: Batch) -> None:
         """Keeps what the profiler said of its own run."""

@@ -75,7 +75,7 @@ NESTED = (
 def test_rows_within_others_are_shares_of_the_total(tmp_path: Path) -> None:
     summary = summary_of(tmp_path, NESTED.format(""))
     assert codes(summary) == [] and summary.total == 20_000_000_000
-    assert "epoch takes the most time of the host: 90.0% (18.0 s of 20.0 s)" in summary.verdict[0]
+    assert "epoch takes the most time in the table: 90.0% (18.0 s of 20.0 s)" in summary.verdict[0]
 
 
 @pytest.mark.parametrize("more", ["| whole_run | 1 | 25.0 |\n"])

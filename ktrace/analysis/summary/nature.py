@@ -1,0 +1,58 @@
+"""Whose time it is that is added up where there is no device work: the host's only where something says so.
+
+requests      requests of a server, and their parts       spans without a thread, whose track says so
+spans         asynchronous spans                          no thread, and an id of their own
+ranges        ranges of a trace of any program            threads, but no call and no operator
+table         rows of a table that anybody may write      neither calls, nor a heading about CPUs
+host          all else
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Set
+from typing import Any, NamedTuple
+
+
+class Nature(NamedTuple):
+    """How time is named: in sentences, in the list of sources, and in a note."""
+
+    time: str
+    counted: str
+    note: str
+
+
+NATURES = {
+    "host": Nature("time of the host", "what the host did", "calls, operators or ranges of the host"),
+    "requests": Nature("time of requests", "requests", "requests, and their parts where these are stated"),
+    "spans": Nature("time of asynchronous spans", "asynchronous spans", "asynchronous spans, of requests or tasks"),
+    "ranges": Nature("recorded time", "ranges", "ranges, of which nothing says whether the host did them"),
+    "table": Nature("time in the table", "rows of tables", "rows of a table that says neither host nor device"),
+}
+
+#: Formats that anybody writes: neither their rows nor their tool say whose time it is.
+_TABLES = frozenset(("table", "console", "mapped"))
+_TRACES = frozenset(("chrome", "jsonl", "json", "csv", "parquet", "arrow", "mapped", "perfetto", "perfetto-text"))
+
+_REQUEST = re.compile(r"\brequest", re.I)
+_CALL = re.compile(r"(cuda|cu|hip|hsa_|ze|cl)[A-Z]\w", re.A)
+_HOST = re.compile(r"\b(cpu|host|wall|python)\b", re.I)
+
+
+def nature_of_events(shapes: Iterable[dict[str, Any]], formats: Set[str]) -> str:
+    """The nature of events, by what they are and their formats."""
+    shapes = list(shapes)
+    if any(shape["kind"] != "range" for shape in shapes):
+        return "host"
+    if all(shape["track"] is not None and shape["tid"] is None for shape in shapes):
+        return "requests" if all(_REQUEST.search(shape["track"]) for shape in shapes) else "spans"
+    return "ranges" if formats <= _TRACES else "host"
+
+
+def nature_of_tables(rows: Iterable[dict[str, Any]], formats: Set[str]) -> str:
+    """The nature of rows of statistics, by what they are and their formats."""
+    for row in rows:
+        says = any(_HOST.search(str(word)) for word in row.get("scope") or ())
+        if row["kind"] == "api" or says or _CALL.match(row["name"]):
+            return "host"
+    return "table" if formats <= _TABLES else "host"

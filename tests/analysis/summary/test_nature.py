@@ -1,0 +1,158 @@
+"""Whose time is added up where there is no device work, and what is said of figures that don't add up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, SAMPLES
+
+import ktrace
+
+REPORTS = ROOT.parent / "shared/reports"
+
+
+def said(path: Path) -> str:
+    """All that the summary says: verdict, notes, headings of sources."""
+    summary = ktrace.summary(path)
+    return "\n".join([*summary.verdict, *summary.notes, *(repr(table.rows) for table in summary.tables()[:1])])
+
+
+def trace(path: Path, events: list[dict[str, Any]]) -> Path:
+    path.write_text(json.dumps(events), "utf-8")
+    return path
+
+
+def _span(name: str, number: int, begin: int, end: int, **more: Any) -> list[dict[str, Any]]:
+    about = {"cat": name, "name": f"{number}", "id": f"{number}", "pid": 0, **more}
+    return [{**about, "ph": "b", "ts": begin}, {**about, "ph": "e", "ts": end}]
+
+
+def test_spans_without_a_thread_are_not_of_the_host(tmp_path: Path) -> None:
+    events = [one for number in range(1, 5) for one in _span("bert", number, 100 * number, 100 * number + 40 + number)]
+    words = said(trace(tmp_path / "run.json", events))
+    assert "bert takes the most time of asynchronous spans" in words and "host" not in words
+
+
+def test_requests_of_a_server_are_not_of_the_host(tmp_path: Path) -> None:
+    lines = [{"ktrace": "1.0"}]
+    for number in range(3):
+        place = {"source": "run", "track": f"request {number}", "timing": "measured", "record": "event"}
+        lines.append({**place, "id": 2 * number, "kind": "range", "name": "bert", "ts": number * 100, "dur": 90})
+        lines.append({**place, "id": 2 * number + 1, "kind": "range", "name": "queue", "ts": number * 100, "dur": 60})
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    words = said(path)
+    assert "queue takes the most time of requests: 66.7%" in words and "host" not in words
+
+
+@pytest.mark.parametrize("kind", ["range", "api", "op"])
+def test_calls_and_operators_are_of_the_host_and_bare_ranges_may_be_of_anything(kind: str, tmp_path: Path) -> None:
+    lines = [{"ktrace": "1.0"}]
+    row = {"record": "event", "source": "run", "timing": "measured", "pid": 1, "tid": 1, "name": "step"}
+    lines += [{**row, "id": at, "kind": kind, "ts": 100 * at, "dur": 50} for at in range(3)]
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    assert ("step takes the most time of the host" in said(path)) is (kind != "range")
+    assert ("step takes the most recorded time" in said(path)) is (kind == "range")
+
+
+@pytest.mark.parametrize(
+    ("heading", "first", "of"),
+    [
+        ("Action", "fit", "time in the table"),
+        ("CPU function", "fit", "time of the host"),
+        ("Action", "cudaLaunchKernel", "time of the host"),
+    ],
+)
+def test_a_table_that_names_nobody_is_the_table(heading: str, first: str, of: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(f"{heading},calls,total_ms\n{first},2,30\nload,1,10\n", "utf-8")
+    assert f"{first} takes the most {of}" in said(path)
+
+
+NCCL = """#   size    count   type  redop  root   time  algbw  busbw #wrong   time  algbw  busbw #wrong
+#    (B) (elements)                      (us) (GB/s) (GB/s)          (us) (GB/s) (GB/s)
+        2048           512     float     sum      -1     20.0    0.10    0.18       0     19.0    0.11    0.19       0
+     4194304       1048576     float     sum      -1    150.0   27.96   48.93       0    160.0   26.21   45.87       0
+     8388608       2097152     float     sum      -1    310.0   27.06   47.35       0    320.0   26.21   45.87       0
+# Avg bus bandwidth    : 31.3983
+"""
+
+AUTOTUNE = """AUTOTUNE mm(512x64, 64x512)
+  triton_mm_7 0.0300 ms 100.0% BLOCK_K=32, num_warps=4
+  triton_mm_2 0.0450 ms 66.7% BLOCK_K=16, num_warps=4
+  mm 0.0600 ms 50.0%
+SingleProcess AUTOTUNE benchmarking takes 0.5000 seconds and 1.0000 seconds precompiling
+"""
+
+COMPARE = """[------------- norm -------------]
+                  |  B=8   |  B=16
+1 threads: -----------------------
+      eager       |  80.0  |  90.0
+      fused       |  20.0  |  30.0
+
+Times are in microseconds (us).
+"""
+
+#: What a benchmark printed -> what is said of it.
+PRINTED = {
+    "bandwidth": (
+        NCCL,
+        "The bus bandwidth is highest at 4,194,304 bytes out of place, of 3 sizes: 48.9 GB/s; "
+        "on average it is 31.4 GB/s.",
+    ),
+    "choice": (
+        AUTOTUNE,
+        "triton_mm_7 is the fastest of 3 candidates for mm(512x64, 64x512): 30.0 us, 1.50 times as fast as the next "
+        "one, triton_mm_2.",
+    ),
+    "comparison": (
+        COMPARE,
+        "norm: fused is the fastest in 2 of 2 columns; eager takes 4.00 times as long for B=8: 80.0 us for 20.0 us.",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", PRINTED)
+def test_figures_of_a_benchmark_are_one_sentence(what: str, tmp_path: Path) -> None:
+    text, sentence = PRINTED[what]
+    path = tmp_path / "run.txt"
+    path.write_text(text, "utf-8")
+    summary = ktrace.summary(path)
+    assert summary.verdict == [sentence]
+    (found,) = summary.findings
+    assert found.code == f"figures.{what}"
+    ktrace.convert(path, tmp_path / "run.jsonl")
+    assert ktrace.summary(tmp_path / "run.jsonl").verdict == [sentence]
+
+
+def test_one_candidate_is_no_choice_and_metrics_beside_work_are_not_figures(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "AUTOTUNE mm(512x64, 64x512)\n  mm 0.0600 ms 100.0%\nSingleProcess AUTOTUNE takes 0.5 seconds\n", "utf-8"
+    )
+    assert ktrace.summary(path).verdict == []
+    report = ktrace.summary(SAMPLES / "kineto/one-step-of-training.pt.trace.json")
+    assert not any(one.code.startswith("figures.") for one in report.findings)
+
+
+#: Reports in which nothing says "host", or figures are all there is -> what the first sentence says.
+REPORTED = {
+    "nv/07_requests_as_async.json": "resnet50 takes the most time of asynchronous spans",
+    "nv/08_triton_server_trace.json": "compute takes the most time of requests",
+    "nv/24_profiler_report.txt": "run_training_epoch takes the most time in the table: 90.0%",
+    "nv/24b_action_column.csv": "run takes the most time in the table",
+    "other/aie_cycles.json": "KERNEL takes the most recorded time",
+    "other/nccl_tests.txt": "The bus bandwidth is highest at 1,073,741,824 bytes in place",
+    "other/inductor_autotune.log": "triton_mm_3 is the fastest of 3 candidates",
+    "other/torch_benchmark_compare.txt": "softmax: dense is the fastest in 2 of 2 columns",
+}
+
+
+@pytest.mark.skipif(not REPORTS.exists(), reason="the reports aren't here")
+@pytest.mark.parametrize("name", REPORTED)
+def test_what_was_reported(name: str) -> None:
+    assert ktrace.summary(REPORTS / name).verdict[0].startswith(REPORTED[name])

@@ -1,0 +1,108 @@
+"""Remedies: each is given where it holds, and absent where it doesn't."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from idle_traces import Row, host, work, written
+
+import ktrace
+from ktrace.analysis.summary.remedies import remedy
+from ktrace.analysis.work.findings import Finding
+
+#: A part of a remedy -> what the host was in during long gaps where it holds.
+BY_HOST = {
+    "prefetch_factor": ["DataLoader.__next__", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"],
+    "caching or pool allocator": ["cudaMalloc", "hipFree", "cudaHostAlloc", "cuMemCreate"],
+    "CUDA_MODULE_LOADING": ["cuModuleLoadData", "cuLibraryLoadData", "hipModuleLoad"],
+    "TORCH_LOGS=recompiles": ["TorchDynamo Cache Lookup", "compile_fx.<locals>.inductor", "CompiledFxGraph _compile"],
+    "pinned memory": ["cudaMemcpy", "cudaMemcpyAsync", "hipMemcpyWithStream", "aten::copy_", "aten::_to_copy"],
+    "no .item()": ["cudaStreamSynchronize", "aten::item", "aten::_local_scalar_dense", "aten::nonzero"],
+    "fused=True": ["Optimizer.step#AdamW.step", "Optimizer.zero_grad#SGD.zero_grad"],
+    "so that the host gets ahead": [
+        "aten::mm",
+        "cudaLaunchKernel",
+        "AddmmBackward0",
+        "autograd::engine::evaluate_function",
+    ],
+    "with_stack=True": ["ProfilerStep#N", "train_step", "training step", "", "no call or range", "forward"],
+    "Shorten what the host does in": ["tokenise", "preprocess batch", "write_checkpoint", "aten_like", "copy_rows"],
+}
+
+
+def late(host_was_in: str, gaps: int = 10, value: int = 100_000_000, look: int | None = 1) -> Finding:
+    details = {"cause": "host late", "gaps": gaps, "host_was_in": host_was_in, "host_time_ns": value}
+    return Finding("idle.host_late", "time", value, "ns", 2 * value, "", look=look, details=details)
+
+
+@pytest.mark.parametrize("words", BY_HOST)
+def test_a_remedy_is_that_of_what_the_host_was_in(words: str) -> None:
+    for name in BY_HOST[words]:
+        said = remedy(late(name))
+        assert words in said, (name, said)
+        assert not any(other in said for other in BY_HOST if other != words), (name, said)
+        assert "#N" not in said and said.endswith(".")
+    assert not any(remedy(late(name, look=None)) for name in BY_HOST[words]), "nothing that needn't be looked at"
+
+
+@pytest.mark.parametrize("name", ["aten::mm", "aten::copy_", "cudaMemcpyAsync", "ProfilerStep#N", "tokenise", ""])
+def test_short_gaps_come_from_launches(name: str) -> None:
+    assert remedy(late(name, gaps=10_000)).startswith("Launch less often")
+    assert not remedy(late(name)).startswith("Launch less often")
+
+
+#: The code of a finding -> a part of its remedy.
+BY_CODE = {
+    "idle.host_synchronised": "no .item()",
+    "idle.dependency": "--by wait",
+    "idle.launch_overhead": "Launch less often",
+    "idle.between_graph_nodes": "Fuse small nodes",
+    "idle.unknown": "ProfilerActivity.CPU",
+    "idle": "ProfilerActivity.CPU",
+    "exposed.communication": "start collectives as soon as",
+    "exposed.copies": "pinned memory",
+    "straggler": "ktrace diff",
+    "outside": "Prepare the next step's input",
+    "heaviest.operation": "--by roofline",
+}
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_a_remedy_is_that_of_its_finding(code: str) -> None:
+    assert BY_CODE[code] in remedy(Finding(code, "time", 10**9, look=1))
+    others = [one for one in BY_CODE if BY_CODE[one] != BY_CODE[code]]
+    assert not any(BY_CODE[code] in remedy(Finding(one, "time", 10**9, look=1)) for one in others)
+    assert not remedy(Finding(code, "time", 10**9))
+
+
+@pytest.mark.parametrize(
+    "code", ["busy", "no_compute", "idle.queued_before_the_recording", "unsteady.shift", "memory.peak"]
+)
+def test_what_nothing_general_can_be_done_about_has_none(code: str) -> None:
+    assert not remedy(Finding(code, "time", 10**9, look=1))
+
+
+def _stepping(pause: int) -> list[Row]:
+    """Steps in which the host does something between launches, outside of all operators, for so many ns."""
+    rows: list[Row] = []
+    now = 0
+    for step in range(4):
+        begin = now
+        for at in range(5):
+            number = 10 * step + at + 1
+            rows.append(host("cudaLaunchKernel", now, now + 3_000, number))
+            rows.append(work("gemm", now + 6_000, now + 206_000, number))
+            now += 206_000 + pause
+        rows.append(host(f"ProfilerStep#{step}", begin, now, kind="range"))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("pause", "words"), [(2_000_000, "program's own code between the operators"), (60_000, "Launch less")]
+)
+def test_a_step_is_no_call_to_shorten(pause: int, words: str, tmp_path: Path) -> None:
+    summary = ktrace.summary(written(tmp_path / "run.jsonl", _stepping(pause)), by=["idle"])
+    first = next(one for one in summary.findings if one.look == 1)
+    assert first.code == "idle.host_late" and words in first.remedy
+    assert not any("ProfilerStep" in one.remedy for one in summary.findings)
