@@ -72,6 +72,9 @@ _HANGS = 10
 #: Idle time that is none: the device did what the trace lacks.
 _UNSEEN = "queued before the recording"
 
+#: Of what it must be more: a rank that waits little, and idle time of which nothing tells the cause.
+_WORTH_OF = {"straggler": WAITING, "idle.unknown": 20.0}
+
 #: Causes that can be looked at.
 _CHANGEABLE = (
     *("host late", "host synchronised", "dependency", "launch overhead", "between graph nodes"),
@@ -146,14 +149,21 @@ def _ranked(found: list[Finding], summary: Figures) -> list[Finding]:
     """The findings, with the place of those that are worth a look: where the most is lost, else the heaviest work."""
     if not _span(summary):
         return found
-    losses = sorted((one for one in found if _is_loss(one)), key=lambda one: -one.value)
-    order = [one for one in losses if (one.share or 0.0) >= (WAITING if one.code == "straggler" else _WORTH)]
-    if not order and sum(one.share or 0.0 for one in losses) >= _TOGETHER:
-        order = losses[:2]
+    losses = sorted((one for one in found if _is_loss(one)), key=lambda one: (_is_start(one), -one.value))
+    order = [one for one in losses if (one.share or 0.0) >= _WORTH_OF.get(one.code, _WORTH)]
+    known = [one for one in losses if one.code != "idle.unknown"]
+    if not order and sum(one.share or 0.0 for one in known) >= _TOGETHER:
+        order = known[:2]
     if not order and _has_compute(summary) and not _is_unknown("little", summary.checks):
         order = [one for one in found if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
     places = {id(one): place for place, one in enumerate(order, 1)}
     return [replace(one, look=places.get(id(one))) for one in found]
+
+
+def _is_start(one: Finding) -> bool:
+    """Whether it is the start and the end of a recording of which the devices' work takes a good part."""
+    whole = one.whole or 0.0
+    return one.code == "outside" and not one.details["steps"] and 4 * (whole - one.value) >= whole
 
 
 def _is_unknown(claim: str, checks: list[Finding]) -> bool:

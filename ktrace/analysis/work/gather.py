@@ -130,6 +130,9 @@ SCHEDULING = "scheduling"
 #: How many names of ranges are remembered.
 _REMEMBERED = 1 << 20
 
+#: Categories of ranges in which profilers show how long they were recording.
+_OWN_RANGES = ("Trace",)
+
 #: Events at 0 were never given a time if all others begin so many ns later, and so many times as late as they last.
 _LONG_BEFORE, _TIMES_BEFORE = 1_000_000_000, 10
 
@@ -227,6 +230,7 @@ class SummaryInput:
         self.samples = Samples()
         self.stated = Stated()
         self.spans_of: dict[str, tuple[int, int]] = {}
+        self.recorded: dict[str, tuple[int, int]] = {}  # the same without the profiler's own ranges
         self.remarks: list[tuple[str, str]] = []  # what the profiler said: ERROR, WARNING or "", and the text
         self._at_zero: dict[str, tuple[int, int]] = {}  # source -> events with begin and duration 0, and all events
 
@@ -370,13 +374,17 @@ class SummaryInput:
     def _widen(self, batch: Batch) -> None:
         source, ts, dur = source_of(batch), batch.column("ts").to_numpy(), durations(batch)
         at_zero = is_at_zero(ts, dur)
+        own = words_in(batch.column("cat"), _OWN_RANGES) if batch.has("cat") else np.zeros(len(ts), np.bool_)
         count, of = self._at_zero.get(source, (0, 0))
         self._at_zero[source] = count + int(np.count_nonzero(at_zero)), of + len(ts)
         if at_zero.any():
-            ts, dur = ts[~at_zero], dur[~at_zero]
+            ts, dur, own = ts[~at_zero], dur[~at_zero], own[~at_zero]
         if len(ts):
-            found = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
-            self.spans_of[source] = _around(self.spans_of.get(source), found)
+            ends = ts + np.maximum(dur, 0)
+            self.spans_of[source] = _around(self.spans_of.get(source), (int(ts.min()), int(ends.max())))
+            if not own.all():
+                recorded = int(ts[~own].min()), int(ends[~own].max())
+                self.recorded[source] = _around(self.recorded.get(source), recorded)
 
     @cached_property
     def unset(self) -> dict[str, tuple[int, int, int]]:

@@ -5,6 +5,7 @@ host          [ preprocess                   ]  [ launch ]
 device                                             [ softmax ][ ..]
            before: 98 ms, the host was in preprocess
 
+The time before ends with the call that launched the first work: what that waited for was queued before the recording.
 One-time set-up, such as a context or a module that is loaded, is no work of the program, and is counted apart.
 """
 
@@ -20,6 +21,9 @@ from ktrace.analysis.work.groups import Window
 from ktrace.analysis.work.spans import generic
 from ktrace.store.joins import group_start_mask
 
+#: Work that begins so many ns after its call has returned was behind other work: a launch takes some us.
+_QUEUED = 1_000_000
+
 
 def windows_of(events: Events) -> list[Window]:
     """The window of each device of a source, in the order of `Events.places`."""
@@ -34,9 +38,11 @@ def _windows(work: Work, events: Events) -> list[Window]:
     for at, span in zip(firsts.tolist(), events.spans.tolist(), strict=True):
         first = int(events.ts[order[at]])
         begin, last = min(begins, first), first + span
+        launched = _launched(events, int(order[at]))
+        queued = first - max(begin, launched)
         setup, host, host_time = _host_until(work, events, int(order[at]), begin)
-        end = max(ends, last)
-        found.append(Window(steps, end - begin - setup, first - begin - setup, end - last, setup, host, host_time))
+        before, end = max(0, first - queued - begin - setup), max(ends, last)
+        found.append(Window(steps, end - begin - setup - queued, before, end - last, setup, host, host_time))
     return found
 
 
@@ -46,14 +52,24 @@ def _bounds(work: Work, events: Events) -> tuple[tuple[int, int], int]:
     stepping = np.array([*(name is not None for name in names), False], np.bool_)
     rows = np.flatnonzero(stepping[marks["meaning"]] & (marks["dur"] > 0))
     if not len(rows):
-        return work.gathered.spans_of[events.source], 0
+        gathered = work.gathered
+        return gathered.recorded.get(events.source) or gathered.spans_of[events.source], 0
     ts, steps = marks["ts"][rows], {names[one] for one in marks["meaning"][rows].tolist()}
     return (int(ts.min()), int((ts + marks["dur"][rows]).max())), len(steps)
 
 
+def _launched(events: Events, row: int) -> int:
+    """When a piece of work could begin: it did, or its call had returned, and it was queued behind other work."""
+    call, first = int(events.call[row]), int(events.ts[row])
+    if call < 0:
+        return first
+    returned = int(events.calls["ts"][call]) + max(0, int(events.calls["dur"][call]))
+    return returned if first - returned > _QUEUED else first
+
+
 def _host_until(work: Work, events: Events, row: int, begin: int) -> tuple[int, str, int]:
     """What the launching thread did from then on until a piece of work began: set-up in ns, and the rest's heaviest."""
-    call, first = int(events.call[row]), int(events.ts[row])
+    call, first = int(events.call[row]), _launched(events, row)
     if call < 0 or first <= begin:
         return 0, "", 0
     spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names

@@ -59,6 +59,43 @@ def test_a_recording_without_steps_has_its_host_too(tmp_path: Path) -> None:
     assert found is not None and found.of == "the recording" and found.details["host_was_in"] == "read_batch"
 
 
+def test_what_the_first_work_was_queued_behind_is_not_the_hosts(tmp_path: Path) -> None:
+    """Launched at once, begun 150 ms later: the device did what the recording lacks."""
+    rows = [row | {"ts": row["ts"] + 150_000_000} if row["kind"] == "kernel" else row for row in back_to_back(0)]
+    found = {one.code: one for one in summary_of(tmp_path, rows).findings}
+    assert "outside" not in found and found["heaviest.operation"].look == 1
+    later = [row | {"ts": row["ts"] + 150_000_000} for row in back_to_back(0)]
+    found = {one.code: one for one in summary_of(tmp_path, [host("read", 0, 149_000_000), *later]).findings}
+    assert found["outside"].value == 150_010_000
+
+
+def test_the_start_of_a_recording_is_not_first_where_steady_work_follows(tmp_path: Path) -> None:
+    """Two recordings that begin with 60 and 600 ms of the host; then 10 kernels of 10 ms, 2 ms apart."""
+    for start, first in ((60_000_000, "idle.host_late"), (600_000_000, "outside")):
+        rows: list[Row] = [host("read", 0, start, kind="range")]
+        for number in range(10):
+            call = start + 12_000_000 * number
+            rows += [host("cudaLaunchKernel", call, call + 5_000, number + 1)]
+            rows += [work("gemm", call + 10_000, call + 10_010_000, number + 1)]
+        found = {one.look: one.code for one in summary_of(tmp_path, rows).findings if one.look}
+        assert found[1] == first and set(found.values()) == {"idle.host_late", "outside"}
+    rows.append(host("ProfilerStep#1", 0, start + 120_000_000, kind="range"))
+    assert next(one.code for one in summary_of(tmp_path, rows).findings if one.look == 1) == "outside"
+
+
+def test_the_profilers_own_range_is_not_the_host(tmp_path: Path) -> None:
+    rows = back_to_back(1_000_000)
+    own = host("PyTorch Profiler (0)", 0, 900_000_000, kind="range") | {"cat": "Trace", "tid": None, "pid": None}
+    assert outside(summary_of(tmp_path, [*rows, own])) is None
+    assert outside(summary_of(tmp_path, [*rows, own | {"cat": "user_annotation"}])) is not None
+
+
+@pytest.mark.parametrize(("gap", "looks"), [(100_000, "heaviest.operation"), (400_000, "idle.unknown")])
+def test_idle_time_that_nothing_explains_is_first_where_it_is_much(gap: int, looks: str, tmp_path: Path) -> None:
+    rows = [work("gemm", number * (1_000_000 + gap), number * (1_000_000 + gap) + 1_000_000, 0) for number in range(20)]
+    assert [one.code for one in summary_of(tmp_path, rows).findings if one.look] == [looks]
+
+
 def test_what_is_set_up_once_is_apart(tmp_path: Path) -> None:
     """6.5 s of cudaFree before the first kernel make a context: nothing that the program could do meanwhile."""
     rows = [host("cudaFree", 0, 6_500_000_000), *back_to_back(6_500_100_000)]
