@@ -20,17 +20,25 @@ _HEAD, _LINES, _FEWEST = 4096, 3, 3
 
 
 def probe(sample: Sample) -> Match | None:
-    """STATED with a mapping; NEAR for lines with the same number of separators, or of JSON objects."""
+    """STATED with a mapping; SHAPE for JSON lines whose keys state a name and a time.
+
+    NEAR for lines with the same number of separators, or of other JSON objects.
+    """
     if sample.mapping:
         return Match(Score.STATED, f"has a mapping of its columns next to it, {Path(sample.mapping).name}")
     if sample.listing is not None or sample.tables is not None or b"\0" in sample.head[:_HEAD]:
         return None
     lines = sample.head[:_HEAD].splitlines()[: _LINES + 1]
     lines = lines if sample.whole and len(sample.head) <= _HEAD and len(lines) <= _LINES else lines[:-1]
+    if lines and all(line.startswith(b'{"') and line.rstrip().endswith(b"}") for line in lines):
+        from .guess import stated_mapping
+
+        if mapping := stated_mapping(sample, sample.name):
+            return Match(Score.SHAPE, f"lines of JSON objects whose keys state {', '.join(mapping.cells)}")
+        near = Match(Score.NEAR, "lines of JSON objects, without a mapping of their keys")
+        return near if len(lines) > 1 else None
     if len(lines) < 2:
         return None
-    if all(line.startswith(b'{"') and line.rstrip().endswith(b"}") for line in lines):
-        return Match(Score.NEAR, "lines of JSON objects, without a mapping of their keys")
     for separator, word in ((b",", "commas"), (b"\t", "tabs"), (b";", "semicolons")):
         counts = {line.count(separator) for line in lines if b'"' not in line} or {0}
         if len(counts) == 1 and min(counts) >= _FEWEST - 1:

@@ -11,6 +11,7 @@ from ktrace.input.source import Source
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from ktrace.model.batch import Batch
 
+from .guess import stated_mapping
 from .heads import Fields, Head, head_for, no_column, resolved
 from .json_lines import JsonLines
 from .line_blocks import line_blocks
@@ -42,6 +43,10 @@ def _mapping(source: Source, conversion: Conversion) -> ColumnMap:
     if text := conversion.options.get("map"):
         return mapping_of(text)
     if source.mapping is None:
+        sample = source.sample()
+        if sample.is_json and (stated := stated_mapping(sample, source.path)):
+            conversion.report.issue("guessed", source.path, stated.text(), 0)
+            return stated
         raise InputError(
             "has no mapping of its columns",
             path=source.path,

@@ -143,3 +143,36 @@ def test_lines_that_share_nothing(tmp_path: Path) -> None:
 def test_a_hostile_line_takes_no_time(tmp_path: Path) -> None:
     path = log(tmp_path, "a " * 8000 + "\n" + " " * 16000 + "x\n" + "1" * 16000 + "\nk took 3 ms on gpu:1\n")
     assert len(summaries(path, TOOK + ",line='{} {name} {} {dur} ms {} end'")) == 1
+
+
+EVENTS = [
+    {"t": 0.001, "name": "matmul", "elapsed_ms": 1.25, "queue": 0},
+    {"t": 0.003, "name": "softmax", "elapsed_ms": 0.15, "queue": 0},
+    {"t": 0.0035, "name": "matmul", "elapsed_ms": 1.3, "queue": 1},
+]
+
+
+def test_json_lines_whose_keys_state_a_name_and_a_time_need_no_mapping(tmp_path: Path) -> None:
+    path = log(tmp_path, "".join(json.dumps(event) + "\n" for event in EVENTS))
+    found = ktrace.read(path).to_arrow()["events"].to_pylist()
+    assert [(row["name"], row["ts"], row["dur"], row["stream"]) for row in found] == [
+        ("matmul", 1_000_000, 1_250_000, 0),
+        ("softmax", 3_000_000, 150_000, 0),
+        ("matmul", 3_500_000, 1_300_000, 1),
+    ]
+    report = ktrace.convert(path, tmp_path / "o.jsonl")
+    assert list(report.issues) == ["guessed"]
+
+
+def test_a_start_whose_unit_nothing_shows_is_an_argument(tmp_path: Path) -> None:
+    path = log(tmp_path, "".join(json.dumps(event | {"t": 5 * number}) + "\n" for number, event in enumerate(EVENTS)))
+    found = ktrace.read(path).to_arrow()
+    assert not len(found["events"]) and found["summaries"]["value"].to_pylist() == [1_250_000, 150_000, 1_300_000]
+
+
+@pytest.mark.parametrize(
+    "line", ['{"name": "a", "latency": 3}', '{"gpu_ms": 3, "cpu_ms": 4}', '{"name": "a", "size_mb": 3}']
+)
+def test_json_lines_that_state_no_time_are_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(InputError, match="no format knows"):
+        ktrace.read(log(tmp_path, f"{line}\n" * 3))
