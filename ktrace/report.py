@@ -77,7 +77,7 @@ KINDS: dict[str, Kind] = {
     "not-kept": Kind(Severity.NOTE, "What was read couldn't be kept for the next time (KTRACE_CACHE)."),
     "guessed": Kind(
         Severity.NOTE,
-        "The keys state what is read, without a mapping; ktrace map FILE shows it, and --map states another one.",
+        "Keys or lines state what is read, without a mapping; ktrace map FILE shows it, and --map states another one.",
     ),
     "mapped": Kind(
         Severity.NOTE,

@@ -11,6 +11,7 @@ A row with a start is an event, any other row a summary. Columns that the mappin
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ktrace.kit import Format, Match, Sample, Score
@@ -18,11 +19,15 @@ from ktrace.kit import Format, Match, Sample, Score
 #: Bytes and lines at the beginning of a file that may show a table, and the fewest columns that one has.
 _HEAD, _LINES, _FEWEST = 4096, 3, 3
 
+#: A number with a unit of time.
+_TIME = re.compile(rb"\d\s?[\[(]?(?:[num]|\xc2\xb5|\xce\xbc|milli|micro|nano)?s(?:ec(?:ond)?s?)?\b")
+
 
 def probe(sample: Sample) -> Match | None:
     """STATED with a mapping; SHAPE for JSON lines whose keys state a name and a time.
 
-    NEAR for lines with the same number of separators, or of other JSON objects.
+    SUFFIX for lines of one form with a name and a time. NEAR for lines with the same number of separators, or of other
+    JSON objects.
     """
     if sample.mapping:
         return Match(Score.STATED, f"has a mapping of its columns next to it, {Path(sample.mapping).name}")
@@ -43,7 +48,17 @@ def probe(sample: Sample) -> Match | None:
         counts = {line.count(separator) for line in lines if b'"' not in line} or {0}
         if len(counts) == 1 and min(counts) >= _FEWEST - 1:
             return Match(Score.NEAR, f"a table with {word}, without a mapping of its columns")
-    return None
+    return _of_lines(sample)
+
+
+def _of_lines(sample: Sample) -> Match | None:
+    """SUFFIX for lines of one form with a name and a time: less sure than any table."""
+    if not sample.text or not _TIME.search(sample.head[:_HEAD]):
+        return None
+    from .guess_lines import stated_lines
+
+    mapping = stated_lines(sample, sample.name)
+    return Match(Score.SUFFIX, f"most lines are of the form {mapping.lines[0]}") if mapping else None
 
 
 FORMAT = Format(

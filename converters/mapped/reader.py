@@ -12,6 +12,7 @@ from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from ktrace.model.batch import Batch
 
 from .guess import stated_mapping
+from .guess_lines import stated_lines
 from .heads import Fields, Head, head_for, no_column, resolved
 from .json_lines import JsonLines
 from .line_blocks import line_blocks
@@ -44,7 +45,8 @@ def _mapping(source: Source, conversion: Conversion) -> ColumnMap:
         return mapping_of(text)
     if source.mapping is None:
         sample = source.sample()
-        if sample.is_json and (stated := stated_mapping(sample, source.path)):
+        stated = stated_mapping(sample, source.path) if sample.is_json else stated_lines(sample, source.path)
+        if stated:
             conversion.report.issue("guessed", source.path, stated.text(), 0)
             return stated
         raise InputError(
