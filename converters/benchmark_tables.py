@@ -187,7 +187,7 @@ def recognise(headings: Sequence[Heading], below: Below) -> dict[str, int] | Non
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT, or MAGIC, for the headings of a tool, or a time of MIOpenDriver."""
+    """DIALECT for the headings of a tool, or a time of MIOpenDriver."""
     if not may_have_tables(sample):
         return None
     for number, line in likely_lines(sample, WORDS):
@@ -195,8 +195,7 @@ def probe(sample: Sample) -> Match | None:
             return Match(Score.DIALECT, f"has a time of MIOpenDriver (line {number})")
         table = headings_at(sample.lines, number, recognise)
         if table and (tool := tool_of(table.headings)):
-            score = Score.MAGIC if tool.name == "llama-batched-bench" else Score.DIALECT  # timings are below it
-            return Match(score, f"has a table of {tool.name} (line {number})")
+            return Match(Score.DIALECT, f"has a table of {tool.name} (line {number})")
         if _PRETTY.fullmatch(line) and sample.text and "\n  Problem ID: " in sample.text:
             return Match(Score.DIALECT, f"has an operation of cutlass_profiler (line {number})")
     return None

@@ -123,6 +123,7 @@ MODULES = (
     "benchmark_tables",
     "benchmark_json",
     "triton_testing",
+    "taichi",
     "cprofile",
     "megatron",
     # Traces in other clothes: a text of Perfetto's, a page around a trace of any format.

@@ -75,6 +75,10 @@ KINDS: dict[str, Kind] = {
     ),
     "unknown-field": Kind(Severity.NOTE, "A field that no row needs, or that the format doesn't define, was left out."),
     "not-kept": Kind(Severity.NOTE, "What was read couldn't be kept for the next time (KTRACE_CACHE)."),
+    "guessed": Kind(
+        Severity.NOTE,
+        "Keys or lines state what is read, without a mapping; ktrace map FILE shows it, and --map states another one.",
+    ),
     "mapped": Kind(
         Severity.NOTE,
         "The table was read by the mapping in the file next to it; --map or --from with another format overrides it.",

@@ -299,7 +299,8 @@ SEVERAL: dict[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("torch-benchmark", "triton-server", "unreal", "xrt"), ("test_printed_lines.py",)),
     **dict.fromkeys(
-        ("benchmark-tables", "benchmark-json", "triton-testing", "cprofile", "megatron"), ("test_benchmarks.py",)
+        ("benchmark-tables", "benchmark-json", "triton-testing", "cprofile", "megatron", "taichi"),
+        ("test_benchmarks.py",),
     ),
     "kineto": ("test_trace_producers.py",),
     "chrome": ("test_trace_producers.py",),

@@ -19,6 +19,9 @@ from ktrace.kit.text.titles import first_form
 
 _FIGURE = re.compile(r"(?:print_timings?|perf_\w{0,20}print)(?:: |\] |\",)[^\n]{0,200}? time\s{1,20}=\s{1,20}[\d.]+ ms")
 
+#: A heading of llama-batched-bench.
+_BATCHED = "S_PP t/s"
+
 #: What the lines of each form contain, the rest of such a line, and what they are.
 _FORMS = (
     ("print_timing", re.compile(r"slot\s+print_timings?: id\s+\d+ \| task -?\d+ \|"), "timings of a server's slots"),
@@ -34,9 +37,14 @@ _FORMS = (
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for any of the timing lines, in the start or in the tail of a text that isn't JSON as a whole."""
+    """DIALECT for any of the timing lines, in the start or in the tail of a text that isn't JSON as a whole.
+
+    Those below a table of llama-batched-bench sum it up, and are of its format.
+    """
     start = sample.head[:64].lstrip()
     if re.match(rb"\[\s*(?:[\[{]|\Z)|\{\s*(?:\Z|\"(?!tid|timestamp|function))", start) or not sample.text:
+        return None
+    if _BATCHED in sample.text:
         return None
     what = first_form(sample, _FORMS)
     return Match(Score.DIALECT, f"has {what}") if what else None

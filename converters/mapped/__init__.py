@@ -11,6 +11,7 @@ A row with a start is an event, any other row a summary. Columns that the mappin
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ktrace.kit import Format, Match, Sample, Score
@@ -18,24 +19,46 @@ from ktrace.kit import Format, Match, Sample, Score
 #: Bytes and lines at the beginning of a file that may show a table, and the fewest columns that one has.
 _HEAD, _LINES, _FEWEST = 4096, 3, 3
 
+#: A number with a unit of time.
+_TIME = re.compile(rb"\d\s?[\[(]?(?:[num]|\xc2\xb5|\xce\xbc|milli|micro|nano)?s(?:ec(?:ond)?s?)?\b")
+
 
 def probe(sample: Sample) -> Match | None:
-    """STATED with a mapping; NEAR for lines with the same number of separators, or of JSON objects."""
+    """STATED with a mapping; SHAPE for JSON lines whose keys state a name and a time.
+
+    SUFFIX for lines of one form with a name and a time. NEAR for lines with the same number of separators, or of other
+    JSON objects.
+    """
     if sample.mapping:
         return Match(Score.STATED, f"has a mapping of its columns next to it, {Path(sample.mapping).name}")
     if sample.listing is not None or sample.tables is not None or b"\0" in sample.head[:_HEAD]:
         return None
     lines = sample.head[:_HEAD].splitlines()[: _LINES + 1]
     lines = lines if sample.whole and len(sample.head) <= _HEAD and len(lines) <= _LINES else lines[:-1]
+    if lines and all(line.startswith(b'{"') and line.rstrip().endswith(b"}") for line in lines):
+        from .guess import stated_mapping
+
+        if mapping := stated_mapping(sample, sample.name):
+            return Match(Score.SHAPE, f"lines of JSON objects whose keys state {', '.join(mapping.cells)}")
+        near = Match(Score.NEAR, "lines of JSON objects, without a mapping of their keys")
+        return near if len(lines) > 1 else None
     if len(lines) < 2:
         return None
-    if all(line.startswith(b'{"') and line.rstrip().endswith(b"}") for line in lines):
-        return Match(Score.NEAR, "lines of JSON objects, without a mapping of their keys")
     for separator, word in ((b",", "commas"), (b"\t", "tabs"), (b";", "semicolons")):
         counts = {line.count(separator) for line in lines if b'"' not in line} or {0}
         if len(counts) == 1 and min(counts) >= _FEWEST - 1:
             return Match(Score.NEAR, f"a table with {word}, without a mapping of its columns")
-    return None
+    return _of_lines(sample)
+
+
+def _of_lines(sample: Sample) -> Match | None:
+    """SUFFIX for lines of one form with a name and a time: less sure than any table."""
+    if not sample.text or not _TIME.search(sample.head[:_HEAD]):
+        return None
+    from .guess_lines import stated_lines
+
+    mapping = stated_lines(sample, sample.name)
+    return Match(Score.SUFFIX, f"most lines are of the form {mapping.lines[0]}") if mapping else None
 
 
 FORMAT = Format(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 
 import pyarrow as pa
 
+from ktrace.errors import InputError
 from ktrace.input.mapping import (
     FIGURES,
     ISO,
@@ -21,6 +22,7 @@ from ktrace.input.mapping import (
     SIZES,
     WHOLE,
     Cell,
+    ColumnMap,
     Guess,
     Proposal,
 )
@@ -94,6 +96,9 @@ _EXTENT = re.compile(r"\D?\d+(?:\D{1,2}\d+){0,2}\D?")
 #: Unix times between 2001 and 2039 -> the unit that they are in.
 _EPOCHS = ((9, "s"), (12, "ms"), (15, "us"), (18, "ns"))
 
+#: Why a unit isn't a shorter one.
+_OVERLAP = "rows overlap"
+
 #: Kernels are rarely that many us long, all of them.
 _LONG = 500
 
@@ -147,6 +152,28 @@ def guess(sample: Sample, path: str, lines: Sequence[str] = ()) -> Proposal:
         raise no_table(path, command_for_lines(sample, path))
     columns, decimal = _columns(sample, head)
     return _Guesses(columns).proposal(_layout(head), decimal)
+
+
+def stated_mapping(sample: Sample, path: str) -> ColumnMap | None:
+    """The mapping of a table whose keys state a name and a time with its unit; None for another one.
+
+    Starts count only where their unit is stated, or shown by rows that would overlap in a shorter one.
+    """
+    try:
+        proposal = guess(sample, path)
+    except InputError:
+        return None
+    found = {one.field: one for one in proposal.guesses}
+    if "start" in found and not found["start"].sure and _OVERLAP not in found["start"].because:
+        found = {name: one for name, one in found.items() if name not in ("start", "end")}
+        found |= {"value": replace(found.pop("dur"), field="value")} if "dur" in found else {}
+    times = [found[name] for name in ("dur", "end", *FIGURES) if name in found]
+    if "name" not in found or not all(one.sure for one in (found["name"], *times)) or not times:
+        return None
+    if not any(is_time(heading(one.cell.column.rpartition(".")[2]).unit) for one in times):
+        return None
+    cells = {name: one.cell for name, one in found.items() if one.sure or name == "start"}
+    return ColumnMap(cells, decimal=proposal.decimal, clock=proposal.clock).check()
 
 
 def _layout(head: Head) -> str:
@@ -354,7 +381,7 @@ class _Guesses:
             times = TIME_NS[longer] / scale
             if times >= 1 and sum(gap * times < length for gap, length in pairs) * 5 <= len(pairs):
                 as_others = times == 1
-                why = f"{longer} as the other times" if as_others else f"{longer}, since in {unit} rows overlap"
+                why = f"{longer} as the other times" if as_others else f"{longer}, since in {unit} {_OVERLAP}"
                 return longer, f"no unit is stated: {why}", False
         return None
 

@@ -19,8 +19,11 @@ from ktrace.input.line_pattern import LONGEST, UNITS
 from ktrace.input.mapping import ALIASES, FIELDS, Cell, ColumnMap, Guess, Proposal
 from ktrace.input.source import Sample
 
-_TOKEN = re.compile(r"[A-Za-z_µμ][\w.+-]*|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
-_TIME = re.compile(r"(?<![\w.])\d[\d.,]*\s?(?:ns|us|µs|μs|ms|s|sec|secs|seconds|msec|usec|nsec)\b")
+_TOKEN = re.compile(r"[A-Za-z_µμ](?:[\w.+-]*\w)?|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
+_TIME = re.compile(r"(?<![\w.])\d[\d.,]*\s?[\[(]?(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)(?![\w])")
+#: Words before a name; words that say that a time is an average.
+_BEFORE_NAMES = frozenset(("kernel", "op", "operator", "layer", "function", "shader", "pass"))
+_AVERAGE = re.compile(r"\b(?:average|avg|mean)\b", re.IGNORECASE)
 
 #: Words before a number -> the field that it fills.
 _FIELDS = {
@@ -38,9 +41,13 @@ _FIELDS = {
 _TIMES = frozenset(("dur", "avg", "total", "median", "min", "max", "p95", "p99", "stddev", "start", "end"))
 _OF_NAMES = frozenset(("void", "const", "static", "bool", "float", "int", "unsigned"))
 _SIGNS = ":=[]|,;"
+_COUNTED = frozenset(("calls", "runs", "times", "iterations", "iters", "launches", "invocations", "x"))
 
 #: The most lines that a guess looks at, and that an error names.
 _MOST, _NAMED, _FEWEST = 16, 3, 2
+
+#: Lines of a text that are examined for one form.
+_EXAMINED = 2000
 
 
 class _Token(NamedTuple):
@@ -75,6 +82,28 @@ def _with_times(sample: Sample) -> list[int]:
             behind = re.sub(r"[\d.,]+", "0", line[found.start() :])
             shapes.setdefault(behind[:16], []).append(number)
     return max(shapes.values(), key=len, default=[])[:_NAMED]
+
+
+def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
+    """The mapping of a text most of whose lines have one form, with a name and a time in its unit; None without.
+
+    A time below a line that speaks of averages is one.
+    """
+    numbers = [] if sample.is_json else _with_times(sample)
+    lines = [line for line in sample.lines[:_EXAMINED] if line.strip()]
+    if len(numbers) < _NAMED:
+        return None
+    try:
+        (pattern,) = guess_lines(sample, path, [",".join(map(str, numbers))]).lines
+        above = next((line for line in reversed(sample.lines[: numbers[0] - 1]) if line.strip()), "")
+        text = pattern.replace("{dur}", "{avg}") if _AVERAGE.search(above) and "{avg}" not in pattern else pattern
+        mapping = ColumnMap({}, lines=(text,)).check()
+    except KtraceError:
+        return None
+    (found,) = mapping.patterns()
+    times = [unit for name, unit in found.fields.items() if name in _TIMES]
+    fit = sum(found.cells(line) is not None for line in lines)
+    return mapping if times and all(times) and fit > _NAMED and fit * 2 > len(lines) else None
 
 
 def guess_lines(sample: Sample, path: str, lines: Sequence[str]) -> Proposal:
@@ -165,7 +194,24 @@ def _slots(row: Sequence[_Token], common: Sequence[int]) -> Iterator[tuple[tuple
             first -= 1
         while at < len(row) and _touch(row, at) and row[at].text not in _SIGNS:
             at += 1
-        yield (first, at), "text"
+        yield _whole_chunk(row, first, at), "text"
+        at = max(at, _whole_chunk(row, first, at)[1])
+
+
+def _whole_chunk(row: Sequence[_Token], first: int, last: int) -> tuple[int, int]:
+    """What differs with the words beside it that are one blank away, where names are two blanks apart from the rest."""
+    end = last
+    while (
+        end < len(row) and row[end].start - row[end - 1].end < 2 and row[end].key != "0" and row[end].text not in _SIGNS
+    ):
+        end += 1
+    if end == len(row) or row[end].start - row[end - 1].end < 2:
+        return first, last
+    while first and row[first].start - row[first - 1].end < 2 and row[first - 1].key != "0":
+        if row[first - 1].text in _SIGNS:
+            break
+        first -= 1
+    return first, end
 
 
 def _touch(row: Sequence[_Token], at: int) -> bool:
@@ -178,19 +224,24 @@ def _number(row: Sequence[_Token], at: int, taken: AbstractSet[str]) -> str:
     before = [token.text for token in row[max(at - 3, 0) : at] if token.text[0].isalpha()]
     word = before[-1].lower() if before else ""
     field = _FIELDS.get(word, "")
-    after = row[at + 1].text.lower() if at + 1 < len(row) else ""
+    behind = [token.text.lower() for token in row[at + 1 : at + 3]]
+    after = next(iter(behind[1:] if behind[:1] in (["["], ["("]) else behind), "")
+    if after == "%":
+        return "percent" if "percent" not in taken else ""
     if after in UNITS:
         field = field if field in _TIMES else "dur"
     elif field in ("", *_TIMES):
-        field = "count" if after in ("calls", "runs", "times", "iterations", "iters") else ""
+        field = "count" if after in _COUNTED else ""
     if field and field not in taken:
         return field
-    return word if re.fullmatch(r"[a-z]\w+", word) and word not in {*FIELDS, *_FIELDS, *ALIASES, *taken} else ""
+    return word if re.fullmatch(r"[a-z_]{2,}", word) and word not in {*FIELDS, *_FIELDS, *ALIASES, *taken} else ""
 
 
 def _leading(row: Sequence[_Token], time: int) -> list[tuple[int, int]]:
     """What the name is where no text differs: the first words, with the number behind them if there is one."""
-    first = next((at for at, token in enumerate(row[:time]) if token.text[0].isalpha()), None)
+    words = [at for at, token in enumerate(row[:time]) if token.text[0].isalpha()]
+    said = [at + 1 for at in words if row[at].text.lower() in _BEFORE_NAMES and row[at + 1].key != "0"]
+    first = next(iter(said[-1:] or words[:1]), None)
     if first is None:
         return []
     last = first + 1

@@ -11,6 +11,8 @@ from ktrace.input.source import Source
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from ktrace.model.batch import Batch
 
+from .guess import stated_mapping
+from .guess_lines import stated_lines
 from .heads import Fields, Head, head_for, no_column, resolved
 from .json_lines import JsonLines
 from .line_blocks import line_blocks
@@ -42,6 +44,11 @@ def _mapping(source: Source, conversion: Conversion) -> ColumnMap:
     if text := conversion.options.get("map"):
         return mapping_of(text)
     if source.mapping is None:
+        sample = source.sample()
+        stated = stated_mapping(sample, source.path) if sample.is_json else stated_lines(sample, source.path)
+        if stated:
+            conversion.report.issue("guessed", source.path, stated.text(), 0)
+            return stated
         raise InputError(
             "has no mapping of its columns",
             path=source.path,

@@ -88,7 +88,7 @@ def line_pattern(text: str, numbers: frozenset[str], aliases: Mapping[str, str])
         if name in numbers and found["unit"] != DATE:
             if before is not None and not pattern:
                 raise ValueError("nothing separates two placeholders")
-            behind = re.match(r"\s?([A-Za-zµμ]{1,12})(?!\w)", text[at:])
+            behind = re.match(r"\s?[\[(]?([A-Za-zµμ]{1,12})(?!\w)", text[at:])
             stated = found["unit"] or (UNITS.get(behind[1], "") if behind else "")
             pattern += f"(?P<{name}>{_NUMBER}{'' if stated else _UNIT})"
             fields[name] = stated

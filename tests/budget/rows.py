@@ -34,6 +34,7 @@ LEFT_OUT = {
             "kokkos",
             "megatron",
             "nccl-tests",
+            "taichi",
             "tau",
             "torch-benchmark",
             "triton-testing",

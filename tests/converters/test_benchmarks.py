@@ -12,7 +12,7 @@ import ktrace
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
 
-NAMES = ("benchmark-tables", "benchmark-json", "triton-testing", "cprofile", "megatron")
+NAMES = ("benchmark-tables", "benchmark-json", "triton-testing", "cprofile", "megatron", "taichi")
 FILES = [path for name in NAMES for path in sorted((SAMPLES / name).iterdir())]
 
 
@@ -120,3 +120,18 @@ def test_timers_of_megatron_enclose_one_another() -> None:
         (["forward-backward"], 1_005_500_000),
     ]
     assert [row["total"] for row in found if row["name"] == "forward"] == [400_100_000]
+
+
+def test_kernels_and_launches_of_taichi() -> None:
+    path = "taichi/count-trace-and-an-older-layout.txt"
+    assert figures(path, "kind", "name", "total", "count", "avg") == [
+        ("kernel", "advect_c4_0_kernel_3_struct_for", 1_500_000_000, 2000, 750_000),
+        ("kernel", "runtime_initialize", 500_000_000, 1, 500_000_000),
+        ("total", "kernels", 2_000_000_000, None, None),
+        ("kernel", "copy_c24_1_kernel_83_listgen", 17_000_000, 3, 5_541_000),
+    ]
+    events = ktrace.read(SAMPLES / path).to_arrow()["events"].to_pylist()
+    assert [(row["ts"], row["dur"], row["grid_x"], row["block_x"], row["shared_memory"]) for row in events] == [
+        (0, 125_000, 1, 1, 0),
+        (250_000, 2_500_000, 960, 128, 1024),
+    ]

@@ -1,6 +1,7 @@
 """Whose time it is that is added up where there is no device work: the host's only where something says so.
 
 requests      requests of a server, and their parts       spans without a thread, whose track says so
+warps         ranges inside kernels                       no thread, and tracks of warps
 spans         asynchronous spans                          no thread, and an id of their own
 ranges        ranges of a trace of any program            threads, but no call and no operator
 table         rows of a table that anybody may write      neither calls, nor a heading about CPUs
@@ -25,6 +26,7 @@ class Nature(NamedTuple):
 NATURES = {
     "host": Nature("time of the host", "what the host did", "calls, operators or ranges of the host"),
     "requests": Nature("time of requests", "requests", "requests, and their parts where these are stated"),
+    "warps": Nature("time of warps", "ranges inside kernels", "ranges inside kernels, of all warps"),
     "spans": Nature("time of asynchronous spans", "asynchronous spans", "asynchronous spans, of requests or tasks"),
     "ranges": Nature("recorded time", "ranges", "ranges, of which nothing says whether the host did them"),
     "table": Nature("time in the table", "rows of tables", "rows of a table that says neither host nor device"),
@@ -35,6 +37,7 @@ _TABLES = frozenset(("table", "console", "mapped"))
 _TRACES = frozenset(("chrome", "jsonl", "json", "csv", "parquet", "arrow", "mapped", "perfetto", "perfetto-text"))
 
 _REQUEST = re.compile(r"\brequest", re.I)
+_WARP = re.compile(r"\b(?:warp|wave)s? \d", re.I)
 _CALL = re.compile(r"(cuda|cu|hip|hsa_|ze|cl)[A-Z]\w", re.A)
 _HOST = re.compile(r"\b(cpu|host|wall|python)\b", re.I)
 
@@ -45,7 +48,10 @@ def nature_of_events(shapes: Iterable[dict[str, Any]], formats: Set[str]) -> str
     if any(shape["kind"] != "range" for shape in shapes):
         return "host"
     if all(shape["track"] is not None and shape["tid"] is None for shape in shapes):
-        return "requests" if all(_REQUEST.search(shape["track"]) for shape in shapes) else "spans"
+        for nature, of_track in (("requests", _REQUEST), ("warps", _WARP)):
+            if all(of_track.search(shape["track"]) for shape in shapes):
+                return nature
+        return "spans"
     return "ranges" if formats <= _TRACES else "host"
 
 

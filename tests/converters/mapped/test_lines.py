@@ -143,3 +143,70 @@ def test_lines_that_share_nothing(tmp_path: Path) -> None:
 def test_a_hostile_line_takes_no_time(tmp_path: Path) -> None:
     path = log(tmp_path, "a " * 8000 + "\n" + " " * 16000 + "x\n" + "1" * 16000 + "\nk took 3 ms on gpu:1\n")
     assert len(summaries(path, TOOK + ",line='{} {name} {} {dur} ms {} end'")) == 1
+
+
+EVENTS = [
+    {"t": 0.001, "name": "matmul", "elapsed_ms": 1.25, "queue": 0},
+    {"t": 0.003, "name": "softmax", "elapsed_ms": 0.15, "queue": 0},
+    {"t": 0.0035, "name": "matmul", "elapsed_ms": 1.3, "queue": 1},
+]
+
+
+def test_json_lines_whose_keys_state_a_name_and_a_time_need_no_mapping(tmp_path: Path) -> None:
+    path = log(tmp_path, "".join(json.dumps(event) + "\n" for event in EVENTS))
+    found = ktrace.read(path).to_arrow()["events"].to_pylist()
+    assert [(row["name"], row["ts"], row["dur"], row["stream"]) for row in found] == [
+        ("matmul", 1_000_000, 1_250_000, 0),
+        ("softmax", 3_000_000, 150_000, 0),
+        ("matmul", 3_500_000, 1_300_000, 1),
+    ]
+    report = ktrace.convert(path, tmp_path / "o.jsonl")
+    assert list(report.issues) == ["guessed"]
+
+
+def test_a_start_whose_unit_nothing_shows_is_an_argument(tmp_path: Path) -> None:
+    path = log(tmp_path, "".join(json.dumps(event | {"t": 5 * number}) + "\n" for number, event in enumerate(EVENTS)))
+    found = ktrace.read(path).to_arrow()
+    assert not len(found["events"]) and found["summaries"]["value"].to_pylist() == [1_250_000, 150_000, 1_300_000]
+
+
+@pytest.mark.parametrize(
+    "line", ['{"name": "a", "latency": 3}', '{"gpu_ms": 3, "cpu_ms": 4}', '{"name": "a", "size_mb": 3}']
+)
+def test_json_lines_that_state_no_time_are_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(InputError, match="no format knows"):
+        ktrace.read(log(tmp_path, f"{line}\n" * 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "figure"),
+    [
+        ("a time: 1 ms\nbb time: 2 ms\nccc time: 3 ms\nd time: 4 ms\n", ["a", "bb", "ccc", "d"], "total"),
+        ("Average time per layer:\n" + "".join(f"conv{n}  fwd: 0.{n} ms.\n" for n in range(1, 5)), None, "avg"),
+        ("".join(f"[{n}] x: kernel k{n} is: {n} (ms)\n" for n in range(1, 5)), ["k1", "k2", "k3", "k4"], "total"),
+        (
+            "".join(f"  GPU part {n}   9 launches  1.5 ms / 5%\n" for n in "abcd"),
+            [f"GPU part {n}" for n in "abcd"],
+            "total",
+        ),
+    ],
+)
+def test_lines_of_one_form_need_no_mapping(tmp_path: Path, text: str, names: list[str] | None, figure: str) -> None:
+    path = log(tmp_path, text)
+    found = ktrace.read(path).to_arrow()["summaries"]
+    assert len(found) == 4 and found[figure].null_count == 0
+    assert names is None or found["name"].to_pylist() == names
+    assert list(ktrace.convert(path, tmp_path / "o.jsonl").issues)[-1:] != ["mapped"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "one took 3 ms\ntwo took 4 ms\n",  # too few
+        "".join(f"epoch {n}\nloss 2.{n}\nstep {n} of 9 took {n} ms\n" for n in range(1, 6)),  # not most lines
+        "".join(f"layer{n} took {n}\n" for n in range(1, 6)),  # no unit
+    ],
+)
+def test_other_lines_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="no format knows"):
+        ktrace.read(log(tmp_path, text))
