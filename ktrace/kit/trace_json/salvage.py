@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 import msgspec
 
@@ -212,12 +213,21 @@ class _Salvage:
                 break
             size *= 4
         closed, following = _by_brackets(piece, following)
-        limit = len(piece[:following].rstrip(b" \t\r\n,"))
-        for end in dict.fromkeys((closed, *((limit,) if following else _ends(piece, fault)))):
+        begins = [
+            begin.start() + 1
+            for begin, _ in zip(BEGIN.finditer(piece, fault, following), range(_MOST_ENDS), strict=False)
+        ]
+        limits = [len(piece[:begin].rstrip(b" \t\r\n,")) for begin in (*begins, following)]  # broken ones, a valid one
+        for end in dict.fromkeys((closed, *(limits if following else _ends(piece, fault)))):
             if end and any(self._found.keep(start, *way) for way in mend_value(piece[:end])):
                 _waste(text, piece, end)
                 return start + end, True
-        end = closed if not following or (closed and _may_end(piece, closed)) else limit
+        if closed and (not following or _may_end(piece, closed)):
+            end = closed
+        else:
+            end = next(
+                (end for end, begin in zip(limits, begins, strict=False) if b"\n" in piece[end:begin]), limits[-1]
+            )
         _waste(text, piece, end)
         return start + end, False
 
@@ -331,8 +341,7 @@ def _is_event(text: memoryview) -> bool:
 
 def _ends(piece: bytes, fault: int) -> Iterator[int]:
     """The first braces from a fault on that may end the object at the start of a text."""
-    found = _OBJECT_END.finditer(piece, fault)
-    return (brace.end() for brace, _ in zip(found, range(_MOST_ENDS), strict=False))
+    return (brace.end() for brace in islice(_OBJECT_END.finditer(piece, fault), _MOST_ENDS))
 
 
 def may_try(text: Text, size: int) -> bool:
