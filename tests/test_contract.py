@@ -57,6 +57,9 @@ def is_tried(output: str, name: str) -> bool:
 
 
 _BLOCKS = "reads blocks of several MB and keeps one: a grown sample is smaller; benchmarks/run.py measures its peak"
+#: The formats whose FORMAT says that they are databases.
+DATABASES = [fmt.name for fmt in builtin_formats() if fmt.database]
+
 _DATABASE = "a file of tables, which SQLite keeps on disk; a grown sample is a database that its own tests make"
 _LIMITED = "a document that is decoded whole, whose size is limited; its own tests check the limit"
 _WHOLE = "a binary file with an index, which can't be written twice over; its own tests measure a big one"
@@ -77,15 +80,13 @@ NAMED = {"nsys-csv": "out_cuda_gpu_trace.csv"}
 
 #: Formats whose memory isn't tested with a grown sample, the same text many times over -> why not. All others are.
 NOT_GROWN = {
-    "ingero": _DATABASE,
-    "dlprof-db": _DATABASE,
+    **dict.fromkeys(DATABASES, _DATABASE),
     **dict.fromkeys(("jsonl", "json", "chrome", "kineto", "xprof-json", "onnxruntime", "mapped"), _BLOCKS),
     **dict.fromkeys(("rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS),
     **dict.fromkeys(("ascend-json", "ascend-csv", "unitrace-json", "onetrace-json", "clintercept-json"), _BLOCKS),
     **dict.fromkeys(
         ("torch-memory", "nccl-flight-recorder", "ascend-communication", "speedscope", "cpuprofile", "pprof"), _LIMITED
     ),
-    **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
     "proton": _TREE,
     "neuron": _LIMITED,
@@ -102,7 +103,7 @@ NOT_GROWN = {
 #: Formats whose bytes aren't divided among records, structure and what is skipped -> why not.
 _BINARY = "not a text: its records have lengths or pages, and a byte more makes another file of it"
 NO_BYTES = {
-    **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "rocprof-db", "rocprof-compute", "ascend-db"), _BINARY),
+    **dict.fromkeys(DATABASES, _BINARY),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane", "pprof"), _BINARY),
     **dict.fromkeys(("legion-prof", "chakra"), _BINARY),
     "trace2html": _PAGE,

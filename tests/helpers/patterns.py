@@ -34,9 +34,6 @@ _FUNCTIONS = {
 _KNOWN = {
     "converters/closed.py _JSON": {"match"},
     "converters/ncu/__init__.py _SUMMARISED": {"fullmatch"},
-    "ktrace/kit/trace_json/walk.py _KEY_END": {"match"},
-    "ktrace/kit/trace_json/walk.py _VALUE_END": {"match"},
-    "ktrace/kit/trace_json/walk.py _ELEMENT_END": {"match"},
     r"converters/onnxruntime.py .*_fence_(?:before|after)\Z": {"match"},
     "converters/perfetto/reading/device_work.py (?i).*(copy|memcpy)": {"match"},
 }

@@ -17,6 +17,6 @@ The data flows through these modules; memory is bounded by the batch, whatever t
     phases              `Events` -> canonical batches, by the rules of a dialect (`dialect`): `slices` and
                         `counters` make rows of a `draft`; `places` finds the track or the GPU; the rules of PyTorch's
                         categories are in `torch_categories`
-    salvage             reads a damaged list element by element: `grammar` finds the end of a valid value, `walk` that
-                        of a broken one, `repair` repairs it
+    salvage             reads a damaged list element by element: `grammar` finds the end of a valid value, `repair`
+                        mends what tools write wrong
 """

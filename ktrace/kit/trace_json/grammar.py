@@ -3,8 +3,7 @@
     {"ph": "O", "args": {"snapshot": [{"ph": "X", "ts": 1}, {"text": "},{\\"ph\\""}]}}, {"ph": ...
                                                                                     ^ here, and not earlier
 
-A strict parser finds it (msgspec's, which scans a value at some GB/s and keeps nothing). A value that it refuses is
-broken; `walk` finds the most likely end of that.
+A strict parser finds it (msgspec's, which scans a value at some GB/s and keeps nothing). What it refuses is broken.
 """
 
 from __future__ import annotations

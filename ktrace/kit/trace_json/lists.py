@@ -37,8 +37,7 @@ from .events import Events, Moves
 from .grammar import Value, own_key, place_of, value_at
 from .json_values import elements_of
 from .repair import Repair, mend_words
-from .salvage import may_try, salvage
-from .walk import EVENT
+from .salvage import EVENT, may_try, salvage
 
 #: Boundaries are tried from this many bytes before a wanted border on.
 _LOOKED_BACK = (1 << 15, 1 << 17)

@@ -3,7 +3,7 @@ r"""Repairs of damaged JSON text: invalid JSON that real tools write.
     mend            token by token: "blocks per SM": -nan(ind), "path": "C:\Work", {"a": 1,}, 007, +1, .5, 0x1f,
                     "datatype": ncclFloat32, raw control bytes in texts, bytes that aren't UTF-8
     mend_words      bare nan and inf alone, in a whole chunk, ten times as fast
-    mend_value      of a value whose end is known: as `mend`, or first quotes in texts ("f<"a">"), which `walk` finds
+    mend_value      of a value whose end is known: as `mend`, or first quotes in texts: "f<"a">"
     shallow         by brackets: [[[[...]]]] in more than 200 others
     mended_at       where a parser stops: "time": two words, "a": 1       "name": "gemm, "time": 1
     mend_document   `shallow` and `mend`; if that isn't enough, `mended_at` again and again between them
@@ -27,7 +27,6 @@ from ktrace.model.json_text import NOT_JSON, decode_document
 from ktrace.report import Report
 
 from .grammar import unescaped_quotes
-from .walk import Rule, walk
 
 
 class Repair(NamedTuple):
@@ -76,6 +75,11 @@ MOST_AGAIN, A_REPAIR = 1 << 26, 4096
 _PARSER = json.JSONDecoder(strict=False, parse_int=str, parse_float=str, parse_constant=str)
 
 _BARE_QUOTE = re.compile(rb'(\\.)|(")', re.DOTALL)
+
+#: A quote that may end a text, by what follows it; and the same with what a backslash escapes before it.
+_END = rb'"(?=\s*(?:[:}\]]|,\s*(?:[-\d\[{tfn}]|"[^"\\]*"\s*[:,\]])|\Z))'
+_ENDS = (re.compile(rb"\\.|" + _END, re.DOTALL), re.compile(_END))
+_REST = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 
 
 def mend_words(text: bytes) -> tuple[bytes, list[Repair], list[int]]:
@@ -310,12 +314,29 @@ def mend_quotes(text: bytes, bare: list[tuple[int, int]]) -> tuple[bytes, list[R
 def mend_value(text: bytes) -> Iterator[tuple[bytes, list[Repair]]]:
     """Yields the possible repairs of a value whose end is known, the likeliest first."""
     yield mend(text)
-    for rule in (Rule.PLAUSIBLE, Rule.ESCAPED):
-        walked = walk(text, rule)
-        if walked and walked.bare and walked.closed and walked.end == len(text):
-            quoted, quotes = mend_quotes(text, walked.bare)
+    for ends in _ENDS:
+        if bare := _bare_texts(text, ends):
+            quoted, quotes = mend_quotes(text, bare)
             whole, repairs = mend(quoted)
             yield whole, quotes + repairs
+
+
+def _bare_texts(text: bytes, ends: re.Pattern[bytes]) -> list[tuple[int, int]]:
+    """The texts (start and end of each) that don't end at their first quote, but where one may end."""
+    found: list[tuple[int, int]] = []
+    at = text.find(b'"')
+    while at >= 0:
+        start = at + 1
+        end = ends.search(text, start)
+        while end and end[0] != b'"':
+            end = ends.search(text, end.end())
+        if end is None:
+            break
+        plain = _REST.match(text, start)
+        if plain is None or plain.end() != end.start():
+            found.append((start, end.start()))
+        at = text.find(b'"', end.end())
+    return found
 
 
 def _text(token: bytes) -> tuple[bytes, str]:

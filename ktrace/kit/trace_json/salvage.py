@@ -1,17 +1,16 @@
-"""Reads a damaged list element by element: valid elements are kept, the others repaired or given up.
-
-{"ph": "X", "name": "f("a")", "args": {"x": nan}},   {"ph": "X", ...     and here the file ends
- refused by the parser, repaired                ^ where `walk` ends     ^ a cut
+"""Reads a damaged list element by element: valid elements are kept, faults of tools are mended, the rest is lost.
 
     an element that                            becomes
     is valid                                   itself, with `mend` if it isn't UTF-8
-    is valid, and goes on: `}, "key":`         a broken object, with a surplus brace
-    has no opening brace                       an event, if one ends there; else stray text
     is a document with a list of events        the start of that list, which continues this one
-    is an object that the parser refuses       what `mend_value` makes of it up to an end that `walk` finds; else lost
+    is an object that the parser refuses       what `mend_value` makes of it up to a likely end; else lost
+    is valid, and goes on: `}, "key":`         itself; the rest is lost
     is nested too deeply                       lost, up to its end by brackets
     doesn't end within the bytes allowed       lost, up to the next valid event
     is anything else                           lost, up to what may begin an element
+
+A likely end of a broken object is that by its brackets, or before the next valid event. What is lost ends there: a
+fault costs the event that it hits. An event that is an argument of a broken one may be taken for the next.
 
 What is examined in vain is counted, so that the time is in proportion to the text (`_within`).
 """
@@ -19,8 +18,8 @@ What is examined in vain is counted, so that the time is in proportion to the te
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import msgspec
 
@@ -31,19 +30,35 @@ from .chunks import Text
 from .grammar import Nest, Value, find_key, object_end, own_key, value_at
 from .json_values import elements_of, members_of
 from .repair import Repair, mend, mend_value
-from .walk import BEGIN, EVENT, GOES_ON, PHASE, Rule, Walked, before_event, broken_off, candidates, event_follows, walk
 
 #: Bytes of a broken element that are examined: at first, at most, and in any case.
 LOOKED_AT = 1 << 11
 MOST_LOOKED_AT = 1 << 24
 LEAST_LOOKED_AT = 1 << 14
 
-#: How often the bytes of a broken element are walked over: once by each rule, in pieces that get four times as long.
-_WALKS = 4
-
 #: Text that isn't an element, up to text that may begin one.
 _STRAY = re.compile(rb'(?:"[^"\\\r\n{}]*(?:\\.[^"\\\r\n{}]*)*"?|[^,{\[\]"])+|["\[]', re.DOTALL)
 _SEPARATORS = re.compile(rb"[\s,]*")
+
+#: The start of an event, an object whose first key is one of events; the same after what may precede it in a list.
+_MEMBER = rb'"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts)"\s*:'
+EVENT = re.compile(rb"\{\s*" + _MEMBER)
+BEGIN = re.compile(rb"[^\[:]" + EVENT.pattern)
+_HEADLESS = re.compile(_MEMBER)
+PHASE = frozenset((b"ph",))
+
+#: How an object continues after a value; the end of a list of events; a brace that may end a broken object.
+_GOES_ON = re.compile(rb'\s*,\s*"[^"\\]*"\s*:')
+_LIST_END = re.compile(rb'\s*\]\s*(?:,\s*"[^"\\]*"\s*:|\}|\Z)')
+_IN_PLACE = re.compile(rb":\s*(?=" + EVENT.pattern + rb")")
+_FOLLOWING = re.compile(rb"\s*,\s*\{")
+_MARK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|(:\s*)?[{\[]|[}\]]', re.DOTALL)
+_AFTER_TEXT = re.compile(rb"\s*[:,}\]]")
+_BRACE, _QUOTE = b'{"'
+_OBJECT_END = re.compile(rb"\}(?=\s*(?:,\s*(?:\{|\Z)|\]|\Z))")
+
+#: How many of such braces are tried.
+_MOST_ENDS = 4
 _DECISIVE = frozenset((b"ph", b"traceEvents"))
 _OPENING = re.compile(rb"\s*\[")
 
@@ -111,11 +126,9 @@ class _Salvage:
             self._resumed = False
             start, lost = text.pos, len(found.lost)
             owner: Owner = "read"
-            if first == b'"':
-                self._headless()
-            elif first == b"{":
+            if first == b"{":
                 owner = self._object()
-            elif (value := self._value()).fault:
+            elif first == b'"' or (value := self._value()).fault:
                 self._stray()
             else:
                 self._whole(value)
@@ -141,27 +154,19 @@ class _Salvage:
 
     def _object(self) -> Owner:
         """An element that begins with a brace; returns whether it was read, or is structure."""
-        text, value, whole = self._text, self._value(), None
-        if not value.fault and self._goes_on(value):
-            value, whole = value._replace(fault="broken"), value
+        text, value = self._text, self._value()
         if (inner := _list_within(text, value)) > 0:
             self._found.repaired(text.pos, "a document begins within the list")
             text.pos = inner
             self._resumed = True
             return "structure"
         if value.fault:
-            self._broken(value, whole)
+            self._broken(value)
         else:
             self._whole(value)
+            if text.match(_GOES_ON, value.end) != value.end:  # a surplus brace
+                self._lose_rest(value.end)
         return "read"
-
-    def _goes_on(self, value: Value) -> bool:
-        """Whether an object goes on after a surplus brace: a key follows, and no event that lacks its own brace."""
-        text = self._text
-        if text.match(GOES_ON, value.end) == value.end:
-            return False
-        after = text.match(_SEPARATORS, value.end)
-        return _headless_end(text, after) < 0 or own_key(text.part(value.start, value.end), PHASE) != b"ph"
 
     def _whole(self, value: Value) -> None:
         """An element that the grammar allows."""
@@ -175,76 +180,73 @@ class _Salvage:
                 return
         self._found.lose("bad-record", value.start, _shown(content))
 
-    def _headless(self) -> None:
-        """An event whose opening brace is missing; else the text is stray."""
-        text, start = self._text, self._text.pos
-        end = _headless_end(text, start)
-        if end < 0 or not self._found.keep(start, *mend(b"{" + text.part(start, end))):
-            self._stray()
-            return
-        self._found.repaired(start, "an opening brace is missing")
-        text.pos = end
-
-    def _broken(self, value: Value, whole: Value | None) -> None:
-        """An object that the parser refuses; `whole` is the valid one at its begin, if more of it seems to follow."""
-        text, start = self._text, self._text.pos
-        shown = ""
+    def _broken(self, value: Value) -> None:
+        """An object that the parser refuses."""
+        text, start, end, shown = self._text, value.start, value.start, ""
         if value.fault == "broken":
-            end = self._mended(value)
-            if end > start:
+            end, mended = self._mended(value)
+            if mended:
                 text.pos = end
                 return
-            if whole and -end > whole.end:
-                self._whole(whole)
-                text.own("read", start)
-                start = whole.end
         elif value.fault == "deep":
-            end, shown = -_end_by_brackets(text), "nested too deeply: "
+            end, shown = _end_by_brackets(text), "nested too deeply: "
         else:  # the examined part is JSON
             text.wasted += value.end - start
-            end = -start
         shown += _shown(text.part(start, min(start + 60, text.end)))
-        text.pos = start
-        if end < -start:
-            text.pos = -end
-        else:  # a further brace may begin an event
+        text.pos = end
+        if end == start:
             resume(text)
             self._resumed = True
         self._found.lose("cut" if text.ended and text.pos == text.end else "bad-record", start, shown)
 
-    def _mended(self, value: Value) -> int:
-        """Takes a broken object if it can be repaired, and returns its end; if it can't be, the end negated.
-
-        If the end isn't known either, returns its begin negated.
-        """
+    def _mended(self, value: Value) -> tuple[int, bool]:
+        """Takes a broken object if it can be mended. Returns its end, or its begin if no end is known; and whether."""
         text, start, fault = self._text, value.start, value.end - value.start
         size = LOOKED_AT + 2 * fault
         most = max(size, _allowed(text, MOST_LOOKED_AT))
         while True:
             piece = _piece(text, start, size)
-            last = text.ended and start + len(piece) == text.end
-            cut = broken_off(piece, fault)
-            if cut > 0:
-                return -(start + before_event(piece, fault, Walked(cut, False, [], False)))
-            ends, tried = [], set[int]()  # several rules may find the same end
-            for walked in candidates(piece, last=last):
-                for way in mend_value(piece[: walked.end]) if walked.closed and walked.end not in tried else ():
-                    if self._found.keep(start, *way):
-                        _waste(text, piece, walked.end)
-                        return start + walked.end
-                tried.add(walked.end)
-                ends.append(before_event(piece, fault, walked))
-                if not walked.closed or event_follows(piece, walked.end):
-                    break
-            if ends or last or size > most:
-                end = min(ends, default=0)
-                _waste(text, piece, end)
-                return -(start + end)
+            following = _next_event(piece)
+            if following or size > most or (text.ended and start + len(piece) == text.end):
+                break
             size *= 4
+        closed, following = _by_brackets(piece, following)
+        begins = [
+            begin.start() + 1
+            for begin, _ in zip(BEGIN.finditer(piece, fault, following), range(_MOST_ENDS), strict=False)
+        ]
+        limits = [len(piece[:begin].rstrip(b" \t\r\n,")) for begin in (*begins, following)]  # broken ones, a valid one
+        for end in dict.fromkeys((closed, *(limits if following else _ends(piece, fault)))):
+            if end and any(self._found.keep(start, *way) for way in mend_value(piece[:end])):
+                _waste(text, piece, end)
+                return start + end, True
+        if closed and (not following or _may_end(piece, closed)):
+            end = closed
+        else:
+            end = next(
+                (end for end, begin in zip(limits, begins, strict=False) if b"\n" in piece[end:begin]), limits[-1]
+            )
+        _waste(text, piece, end)
+        return start + end, False
+
+    def _lose_rest(self, start: int) -> None:
+        """Gives up what follows a valid element that goes on, up to the next event."""
+        text = self._text
+        text.own("read", start)
+        text.pos = text.match(_SEPARATORS, start)
+        shown = _shown(text.part(start, min(start + 60, text.end)))
+        resume(text)
+        self._resumed = True
+        self._found.lose("bad-record", start, shown)
 
     def _stray(self) -> None:
         """Text that isn't an element."""
         text, start = self._text, self._text.pos
+        if text.match(_HEADLESS, start) > start:  # an event without its opening brace
+            resume(text)
+            self._resumed = True
+            self._found.lose("bad-record", start, _shown(text.part(start, min(start + 60, text.end))))
+            return
         while text.match(_STRAY, start) == text.end and text.end - start < LEAST_LOOKED_AT and text.more():
             pass
         text.pos = max(text.match(_STRAY, start), start + 1)
@@ -280,20 +282,64 @@ def _list_within(text: Text, value: Value) -> int:
     return value.start + begin.end() if begin else 0
 
 
-def _headless_end(text: Text, start: int) -> int:
-    """Where an event ends whose first key begins at `start`, without its opening brace; -1 if this isn't one."""
-    size = LOOKED_AT
-    while True:
-        piece = b"{" + _piece(text, start, size)
-        if not EVENT.match(piece):
-            return -1
-        end = object_end(piece)
-        if end > 0:
-            return start + end - 1 if own_key(piece[:end], PHASE) == b"ph" else -1
-        text.wasted -= end
-        if -end < len(piece) or len(piece) <= size or size > _allowed(text, MOST_LOOKED_AT):
-            return -1
-        size *= 4
+def _next_event(piece: bytes) -> int:
+    """Where the next valid event begins after the object at the start of a text; 0 for none."""
+    view, left, at = memoryview(piece), 4 * len(piece), 0
+    while left > 0 and (begin := BEGIN.search(piece, at)):
+        at = begin.start() + 1
+        if _is_event(view[at:]):
+            return at
+        left -= 1 - object_end(view[at:])
+    return 0
+
+
+def _by_brackets(piece: bytes, following: int) -> tuple[int, int]:
+    """Where the object at the start of a text is closed, 0 if it isn't; and where the next event begins, if not there.
+
+    An event can't be a member of an object without a key before it. Where what follows a text is impossible, its quote
+    may begin another one: nothing is known by brackets.
+    """
+    frames = bytearray()
+    for found in _MARK.finditer(piece):
+        mark = found[0][-1]
+        if mark == _QUOTE and not _AFTER_TEXT.match(piece, found.end()):
+            break
+        if mark == _BRACE and frames[-1:] == b"{" and not found[1] and EVENT.match(piece, found.end() - 1):
+            value = _IN_PLACE.search(piece, 1, found.end() - 1)  # of an object that breaks off before it
+            return 0, value.end() if value and _is_event(memoryview(piece)[value.end() :]) else found.end() - 1
+        if mark in b"{[":
+            frames.append(mark)
+        elif mark != _QUOTE:
+            frames.pop()
+            if not frames:
+                return found.end(), following
+    return 0, following
+
+
+def _may_end(piece: bytes, end: int) -> bool:
+    """Whether a list ends after an object, or a valid event follows."""
+    found = _FOLLOWING.match(piece, end)
+    return _LIST_END.match(piece, end) is not None or (
+        found is not None and _is_event(memoryview(piece)[found.end() - 1 :])
+    )
+
+
+def _is_event(text: memoryview) -> bool:
+    """Whether a text begins with a valid object that has a phase."""
+    if own_key(text, PHASE) != b"ph":
+        return False
+    try:
+        members_of(text)
+    except msgspec.DecodeError as error:
+        return "trailing characters" in str(error)
+    except (RecursionError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _ends(piece: bytes, fault: int) -> Iterator[int]:
+    """The first braces from a fault on that may end the object at the start of a text."""
+    return (brace.end() for brace in islice(_OBJECT_END.finditer(piece, fault), _MOST_ENDS))
 
 
 def may_try(text: Text, size: int) -> bool:
@@ -316,8 +362,7 @@ def mended_object(piece: bytes) -> tuple[bytes, int, list[Repair]] | None:
 
     None if it can't be repaired, or doesn't end in the piece.
     """
-    walks = (walk(piece, rule) for rule in Rule)
-    for end in chain([Nest().end(memoryview(piece))], (one.end for one in walks if one and one.closed)):
+    for end in dict.fromkeys((Nest().end(memoryview(piece)), *_ends(piece, 0))):
         for whole, repairs in mend_value(piece[:end]) if end > 0 else ():
             if is_json(whole):
                 return whole, end, repairs
@@ -326,7 +371,7 @@ def mended_object(piece: bytes) -> tuple[bytes, int, list[Repair]] | None:
 
 def _waste(text: Text, piece: bytes, end: int) -> None:
     """Counts what was examined of a piece, of which an element takes the bytes up to `end`; the least isn't counted."""
-    text.wasted += _WALKS * max(len(piece) - LOOKED_AT - 3 * end, 0)
+    text.wasted += 4 * max(len(piece) - LOOKED_AT - 3 * end, 0)
 
 
 def resume(text: Text, other: re.Pattern[bytes] | None = None) -> None:

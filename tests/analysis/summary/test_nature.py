@@ -156,3 +156,9 @@ REPORTED = {
 @pytest.mark.parametrize("name", REPORTED)
 def test_what_was_reported(name: str) -> None:
     assert ktrace.summary(REPORTS / name).verdict[0].startswith(REPORTED[name])
+
+
+def test_ranges_of_warps_are_inside_kernels() -> None:
+    summary = ktrace.summary(SAMPLES / "proton" / "cycles-of-the-warps-of-a-kernel-named-kernel.chrome_trace")
+    assert summary.nature == "warps"
+    assert any("inside kernels" in note for note in summary.notes)
