@@ -14,7 +14,7 @@ from ktrace.cli._options import selection_options
 from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow
 from ktrace.pipeline.selection import Selection
-from ktrace.tables import Column, Table, duration, escape_controls, size
+from ktrace.tables import Cell, Column, Table, duration, escape_controls, size
 from ktrace.tables.text import as_text
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def command(path: str, format_: str, selection: Selection) -> None:
     if info.report.bytes.skipped:
         tell(f"  {escape_controls(info.report.bytes.line())}")
     heading("contents")
-    rows = [(record, kind, f"{count:,}") for (record, kind), count in sorted(info.kinds.items())]
-    print_table(("record", "kind", "rows"), rows, right=[2])
+    kinds = [(record, kind, f"{count:,}") for (record, kind), count in sorted(info.kinds.items())]
+    print_table(("record", "kind", "rows"), kinds, right=[2])
     for title, lines in info.about.items():
         heading(title)
         for line in lines:
@@ -77,7 +77,7 @@ def command(path: str, format_: str, selection: Selection) -> None:
     tell_cut(info.report)
     if top := info.top():
         columns = (Column("time", "ns"), Column("count", "count"), Column("name"))
-        rows = [(total or UNKNOWN, times, name) for name, times, total in top]
+        rows: list[tuple[Cell, ...]] = [(total or UNKNOWN, times, name) for name, times, total in top]
         put(as_text([Table("heaviest", "heaviest device work", columns, rows)], width=width(), colour=colour()))
 
 
