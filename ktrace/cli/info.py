@@ -78,7 +78,7 @@ def command(path: str, format_: str, selection: Selection) -> None:
     if top := info.top():
         columns = (Column("time", "ns"), Column("count", "count"), Column("name"))
         rows: list[tuple[Cell, ...]] = [(total or UNKNOWN, times, name) for name, times, total in top]
-        put(as_text([Table("heaviest", "heaviest device work", columns, rows)], width=width(), colour=colour()))
+        put(as_text([Table("heaviest", "top device work", columns, rows)], width=width(), colour=colour()))
 
 
 def _tell_why(info: Info, selection: Selection) -> None:
