@@ -55,7 +55,7 @@ class KtraceError(Exception):
         if self.expected:
             lines.append(f"  expected: {self.expected}")
         if self.remedy:
-            lines.append(f"  remedy: {self.remedy}")
+            lines.append(f"  hint: {self.remedy}")
         return "\n".join(lines)
 
 

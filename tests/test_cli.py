@@ -314,7 +314,7 @@ def test_info_says_what_and_why() -> None:
     assert "doppler" in text.splitlines()[0]
     assert "because it " in text
     assert "device 0" in text
-    assert "heaviest device work" in text
+    assert "top device work" in text
 
 
 def test_info_of_several_inputs_and_of_a_pipe_gives_no_reason_that_is_none(tmp_path: Path) -> None:

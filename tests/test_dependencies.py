@@ -99,7 +99,7 @@ def test_extras_that_the_code_asks_for_exist() -> None:
 def test_a_missing_extra_is_named() -> None:
     with pytest.raises(InputError) as caught:
         import_extra("no_such_package", "hdf5", "reading HDF5", path="run.h5")
-    assert str(caught.value) == 'run.h5: reading HDF5 needs no_such_package\n  remedy: pip install "ktrace[hdf5]"'
+    assert str(caught.value) == 'run.h5: reading HDF5 needs no_such_package\n  hint: pip install "ktrace[hdf5]"'
     with pytest.raises(UsageError, match="--dask needs no_such_package"):
         import_extra("no_such_package", "dask", "--dask", error=UsageError)
     assert import_extra("json", "hdf5", "reading").loads("1") == 1

@@ -64,7 +64,9 @@ def test_metrics_among_the_inputs_are_asked_about(tmp_path: Path) -> None:
     for command in ("convert", "merge"):
         said = run(command, NSYS, NCU, "-o", tmp_path / "o.perfetto", "--overwrite").stderr
         assert f"did you mean --metrics? Kernels get their metrics by ktrace convert {NSYS} --metrics {NCU}" in said
-    assert "--metrics" not in run("merge", NSYS, STEP, "-o", tmp_path / "o.perfetto", "--overwrite").stderr
+    out = tmp_path / "o.perfetto"
+    assert "--metrics" not in run("merge", NSYS, STEP, "-o", out, "--overwrite").stderr
+    assert "did you mean" not in run("convert", NSYS, "--metrics", NCU, "-o", out, "--overwrite").stderr
 
 
 def test_formats_are_searched() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 
@@ -24,6 +25,21 @@ BANNED = {
     r"in order to": "to",
     r"blazing(?:ly)?|seamless(?:ly)?|simply|just works": "the figure, or nothing",
     r"whitelist(?:s|ed)?|blacklist(?:s|ed)?": "allowed, refused",
+}
+
+#: What people read says it in the field's words: texts of the program, other than docstrings.
+SHOWN = {
+    r"the heaviest (?:kernel|operation) is": "the top kernel is",
+    r"queued no work|queues too little": "launch-bound: the CPU was late to launch",
+    r"overhead between launches": "launch latency",
+    r"what the host did meanwhile": "CPU activity during gaps",
+    r"events of device work": "device activities",
+    r"heaviest device work": "top device work",
+    r"without compute at the same time": "exposed",
+    r"use of (?:a |the )?devices?": "device utilisation",
+    r"how near to the machine": "Roofline",
+    r"what was queued, and waited": "blocked work",
+    r"remedy: ": "hint: ",
 }
 
 #: Written for a reason: of others, or in another sense.
@@ -51,6 +67,29 @@ def test_a_word_that_the_glossary_has_a_better_one_for_is_not_written(pattern: s
             if find.search(line):
                 found.append(f"{name}:{number}: {line.strip()[:100]}")
     assert not found, f"write {BANNED[pattern]}:\n" + "\n".join(found)
+
+
+def texts_of(name: str) -> list[tuple[int, str]]:
+    """The texts of a module with their lines, without docstrings and what a lone expression is."""
+    tree = ast.parse((ROOT / name).read_text("utf-8"))
+    lone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in lone]
+    return [(node.lineno, node.value) for node in found if isinstance(node.value, str)]
+
+
+@pytest.mark.parametrize("pattern", SHOWN)
+def test_what_people_read_has_the_words_of_the_field(pattern: str) -> None:
+    find = re.compile(pattern, re.IGNORECASE)
+    files = [name for name in FILES if name.startswith(("ktrace/", "converters/")) and name.endswith(".py")]
+    assert len(files) > 400
+    found = [
+        f"{name}:{line}: {text.strip()[:100]}"
+        for name in files
+        if not (ROOT / name).is_symlink()
+        for line, text in texts_of(name)
+        if find.search(text)
+    ]
+    assert not found, f"write {SHOWN[pattern]}:\n" + "\n".join(found)
 
 
 def test_the_glossary_defines_a_word_once() -> None:

@@ -165,7 +165,7 @@ class IdleAnswer:
             for span in cause.host[:top]
         ]
         more = sum(len(cause.host) for _, cause in causes) - len(rows)
-        tables.append(self._table("idle host", "what the host did meanwhile", names, rows, brief, [], more))
+        tables.append(self._table("idle host", "CPU activity during gaps", names, rows, brief, [], more))
         names = ("device", "work", "launched by", "time", "of idle", "gaps", "longest")
         rows = [
             (one.label, work.name, work.launched_by, work.time, percent(work.time, one.idle), work.gaps, work.longest)
@@ -173,7 +173,7 @@ class IdleAnswer:
             for work in cause.queued[:top]
         ]
         more = sum(len(cause.queued) for _, cause in causes) - len(rows)
-        tables.append(self._table("idle queued", "what was queued, and waited", names, rows, brief, [], more))
+        tables.append(self._table("idle queued", "blocked work", names, rows, brief, [], more))
         return [table for table in tables if table.rows or table.name == "idle"]
 
     def _latency(self) -> str:

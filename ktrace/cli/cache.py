@@ -12,7 +12,7 @@ from ktrace.cli._programs import json_option
 @json_option
 @click.option("--clear", is_flag=True, help="Remove all of it.")
 def command(format_: str, clear: bool) -> None:
-    """Show what is kept of inputs that were viewed, so that they open at once the next time.
+    """Show or clear the cache of inputs that were viewed, so that they open at once the next time.
 
     KTRACE_CACHE names another folder. What wasn't opened for 30 days goes, and what wasn't opened for longest where the
     folder has more than 8 GB.

@@ -94,6 +94,7 @@ def command(
         )
     if format_ == "json":
         put_answer("convert", account.to_dict())
-    tell_metrics(account, output)
+    if not selection.metrics:
+        tell_metrics(account, output)
     tell_account(account, output)
     tell_labels(account, output)

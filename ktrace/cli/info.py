@@ -67,8 +67,8 @@ def command(path: str, format_: str, selection: Selection) -> None:
     if info.report.bytes.skipped:
         tell(f"  {escape_controls(info.report.bytes.line())}")
     heading("contents")
-    rows = [(record, kind, f"{count:,}") for (record, kind), count in sorted(info.kinds.items())]
-    print_table(("record", "kind", "rows"), rows, right=[2])
+    kinds = [(record, kind, f"{count:,}") for (record, kind), count in sorted(info.kinds.items())]
+    print_table(("record", "kind", "rows"), kinds, right=[2])
     for title, lines in info.about.items():
         heading(title)
         for line in lines:
@@ -83,7 +83,7 @@ def command(path: str, format_: str, selection: Selection) -> None:
     if top := info.top():
         columns = (Column("time", "ns"), Column("count", "count"), Column("name"))
         work: list[tuple[Cell, ...]] = [(total or UNKNOWN, times, name) for name, times, total in top]
-        put(as_text([Table("heaviest", "heaviest device work", columns, work)], width=width(), colour=colour()))
+        put(as_text([Table("heaviest", "top device work", columns, work)], width=width(), colour=colour()))
 
 
 def _tell_why(info: Info, selection: Selection) -> None:

@@ -46,7 +46,7 @@ _OF_OTHERS = ("KTRACE_PLUGINS", "KTRACE_NSYS")
 def command(
     folders: tuple[str, ...], allow: tuple[str, ...], export_to: str | None, memory: int, http: int | None
 ) -> None:
-    """Answer questions of agents about traces, by the Model Context Protocol; needs ktrace[mcp].
+    """Serve answers about traces to AI agents, by the Model Context Protocol (MCP); needs ktrace[mcp].
 
     An agent starts it and speaks to it on standard input and output. It reads in the allowed folders alone: DIR, and
     those of --allow.

@@ -98,7 +98,7 @@ def command(
     inputs, such as the ranks of a run, become one summary.
 
     \b
-    ktrace summary run.json                        use of devices, operations, heaviest kernels
+    ktrace summary run.json                        device utilisation, what to look at first, operations, top kernels
     ktrace summary rank*.json.gz --by rank,layer
     ktrace summary run.json --by op                device time by the operator that launched it
     ktrace summary run.json --by range,op --tree   the call tree

@@ -275,7 +275,7 @@ def devices(uses: Sequence[DeviceUse]) -> Section | None:
     if len(uses) > len(drawn):
         rows.append(BarRow(named(f"{len(uses) - len(drawn):,} more"), rest=True))
     hint = "Busy time from the start of the first to the end of the last work."
-    return Section("devices", "Use of devices", hint, [Bars(rows), device_legend(drawn)])
+    return Section("devices", "Device utilisation", hint, [Bars(rows), device_legend(drawn)])
 
 
 def steps(summary: Summary, colours: dict[str, str]) -> Section | None:

@@ -105,7 +105,7 @@ def _devices(diff: Diff) -> Section | None:
         return None
     lines = [line for change in drawn for line in _device(change, longest)]
     hint = "Busy time from the start of the first to the end of the last work, before and after."
-    return Section("devices", "Use of devices", hint, [Bars(lines), device_legend(uses)])
+    return Section("devices", "Device utilisation", hint, [Bars(lines), device_legend(uses)])
 
 
 def _device(change: DeviceChange, longest: int) -> list[BarRow]:

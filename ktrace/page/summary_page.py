@@ -324,7 +324,7 @@ def idle(summary: Summary) -> Section | None:
     whole = causes.total()
     if not whole:
         return None
-    lists = [("cause", _bars(causes, whole)), ("what the host did meanwhile", _bars(spans, whole))]
+    lists = [("cause", _bars(causes, whole)), ("CPU activity during gaps", _bars(spans, whole))]
     hint = "Shares of the time in which devices had nothing to do between their first and their last work."
     return Section("idle", "Why devices are idle", hint, [Lists([(title, bars) for title, bars in lists if bars.rows])])
 
@@ -386,7 +386,7 @@ def machine(summary: Summary, colours: dict[str, str]) -> Section | None:
         ]
         plots.append(Plot(roofline(points, ceilings, peak.gb_per_s), f"{device.label}: FLOP/byte", "up: TFLOP/s"))
     hint = "Each circle is an operator with its shapes, as large as its time; the lines are what the device can do."
-    return Section("roofline", "How near to the machine", hint, plots) if plots else None
+    return Section("roofline", "Roofline", hint, plots) if plots else None
 
 
 def _bars(times: Counter[str], whole: int) -> Bars:

@@ -119,7 +119,7 @@ class Info:
         ]
 
     def top(self, count: int = 10) -> list[tuple[str, int, float]]:
-        """Returns the heaviest device work: (name, count, ns)."""
+        """Returns the top device work: (name, count, ns)."""
         heaviest = sorted(self.device_work.items(), key=lambda item: -item[1][1])[:count]
         return [(name, times, total) for name, (times, total) in heaviest]
 
@@ -148,7 +148,7 @@ def inspect(
     Returns
     -------
     Info
-        Its format and why, the kinds of rows, the devices, the time span, the heaviest device work.
+        Its format and why, the kinds of rows, the devices, the time span, the top device work.
 
     Raises
     ------

@@ -56,7 +56,7 @@ def test_what_a_reader_raises_is_told_with_file_and_line(
         ktrace.convert(LOG, out)
     assert str(caught.value).startswith(f"{LOG}: line 7: can't be read as doppler: {type(error).__name__}: ")
     assert "expected: " in str(caught.value)
-    assert "remedy: " in str(caught.value)
+    assert "hint: " in str(caught.value)
     assert caught.value.__cause__ is error
     assert list(tmp_path.iterdir()) == []
     for other in (ktrace.inspect, ktrace.read, ktrace.summary):
@@ -153,7 +153,7 @@ def test_a_disk_that_fails_below_the_input_is_not_told_as_one_of_the_output(
     assert not isinstance(caught.value, (DamagedInput, OutputError))
     assert caught.value.path == str(LOG)
     monkeypatch.setattr(doppler, "read", raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
-    with pytest.raises(InputError, match=r"temporary folder: No space left on device\n  remedy: set TMPDIR"):
+    with pytest.raises(InputError, match=r"temporary folder: No space left on device\n  hint: set TMPDIR"):
         ktrace.convert(LOG, tmp_path / "out.jsonl")
     monkeypatch.setattr(doppler, "read", raising(OSError("the footer is odd")))  # as Arrow says it: the data
     with pytest.raises(DamagedInput, match="the footer is odd"):

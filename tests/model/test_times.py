@@ -55,7 +55,7 @@ def test_intervals_may_be_open() -> None:
     for text in ("..", "1s", "", "1s-2s"):
         with pytest.raises(UsageError, match="isn't a time interval"):
             parse_interval(text)
-    with pytest.raises(UsageError, match=r"ends before it begins\n  remedy: 1s\.\.2s"):
+    with pytest.raises(UsageError, match=r"ends before it begins\n  hint: 1s\.\.2s"):
         parse_interval("2s..1s")
 
 

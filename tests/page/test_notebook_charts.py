@@ -52,7 +52,7 @@ def shown_in(html: str) -> str:
 
 def test_reprs_are_one_line_of_figures(summary: ktrace.Summary, diff: ktrace.Diff) -> None:
     assert repr(summary) == (
-        "<Summary one-step-of-training.pt.trace: 15 events of device work, 930.070 us; "
+        "<Summary one-step-of-training.pt.trace: 15 device activities, 930.070 us; "
         "busy 86.4% of 962.021 us; heaviest gemm 26.8%>"
     )
     assert repr(diff) == (
@@ -98,7 +98,7 @@ def test_an_empty_table_and_numbers_that_are_none() -> None:
 def test_the_drawing_is_a_svg_with_names_and_figures(summary: ktrace.Summary, tmp_path: Path) -> None:
     drawing = summary.plot()
     words = texts(drawing._repr_svg_())
-    assert {"Use of devices", "By operation", "gemm", "attention"} <= {*words}
+    assert {"Device utilisation", "By operation", "gemm", "attention"} <= {*words}
     assert "26.8% 250 us" in words
     drawing.save(tmp_path / "a.svg")
     assert (tmp_path / "a.svg").read_text("utf-8") == f"{drawing.svg}\n"

@@ -499,7 +499,7 @@ def test_the_ui_on_this_machine_needs_the_engine_of_its_version(tmp_path: Path, 
         code, out, err = view.ended()
     assert (code, out) == (1, "")
     assert f"{program}: is Perfetto's engine v58, which the UI on this machine, v{ui}, can't work with\n" in err
-    assert f"remedy: leave out --offline, or name an engine v{ui} in TRACE_PROCESSOR_SHELL" in err
+    assert f"hint: leave out --offline, or name an engine v{ui} in TRACE_PROCESSOR_SHELL" in err
 
 
 def test_without_an_engine_the_remedy_is_told_before_anything_is_read(tmp_path: Path, nowhere: None) -> None:
@@ -507,7 +507,7 @@ def test_without_an_engine_the_remedy_is_told_before_anything_is_read(tmp_path: 
         code, out, err = view.ended()
     assert (code, out) == (1, "")
     assert "no Perfetto engine on this machine for --engine\n  expected: trace_processor_shell in TRACE_PR" in err
-    assert "remedy: let `ktrace view --engine` fetch one" in err
+    assert "hint: let `ktrace view --engine` fetch one" in err
 
 
 def test_an_overview_needs_no_engine(tmp_path: Path, program: Path) -> None:

@@ -85,13 +85,13 @@ WRITERS: dict[str, Callable[[World, Path], Path]] = {
     "XPlane": lambda world, folder: databases.xplane(world, folder / "world.xplane.pb"),
 }
 
-HOST = "the host, which queues too little work"
+HOST = "the CPU, which launches too late (launch-bound)"
 #: What is planted to make a device idle, and what the verdict calls the place to look at; "" is none.
 IDLE: dict[str, tuple[Sequence[Plant], str]] = {
     "noise": ((), ""),
     "synchronisation": (
         (plants.synchronisation(every=2),),
-        "synchronisations, after which the device has nothing to do",
+        "sync points, after which the device has nothing to do",
     ),
     "loader": ((plants.slow_loader(20_000_000),), HOST),
     "host": ((plants.slow_host(16),), HOST),
@@ -100,7 +100,7 @@ IDLE: dict[str, tuple[Sequence[Plant], str]] = {
 }
 #: The causes of places that the verdict may name, and of time that isn't explained.
 PLACES = {HOST: "host late", IDLE["synchronisation"][1]: "host synchronised"}
-PLACES |= {"what queued work waits for": "dependency", "the overhead between launches": "launch overhead"}
+PLACES |= {"what blocks launched work": "dependency", "launch latency": "launch overhead"}
 UNEXPLAINED = ("unknown", "not recorded")
 
 

@@ -338,7 +338,7 @@ def _devices(devices: Sequence[DeviceChange]) -> Table:
         Column("share a", "%"),
         Column("share b", "%"),
     )
-    return Table("device use", "use of devices, whole trace", columns, [row for of in devices for row in _use(of)])
+    return Table("device use", "device utilisation, whole trace", columns, [row for of in devices for row in _use(of)])
 
 
 def _use(change: DeviceChange) -> list[tuple[Cell, ...]]:

@@ -198,7 +198,9 @@ class LimitsAnswer:
             for one in self.kernels[:top]
         ]
         more = len(self.kernels) - len(rows)
-        limits = Table("limits", "how near kernels are to the limits of their device", columns, rows, [], more)
+        limits = Table(
+            "limits", "Speed of Light: how near kernels are to the limits of their device", columns, rows, [], more
+        )
         found = [_with_cells(limits) if brief else limits]
         if self.advice:
             heads = (Column("kernel"), Column("speedup", "%"), Column("rule"), Column("advice"))

@@ -140,7 +140,7 @@ def overview(session: Session, handle: str, by: Sequence[str] = ("operation", "k
     return Page(**limits).of(tables, [*_notes(opened), *_lacking(opened, by)])
 
 
-@_tool("Why devices were idle: the causes of gaps between work, and what the host did meanwhile.")
+@_tool("Why devices were idle: the causes of gaps between work, and CPU activity during gaps.")
 def idle(session: Session, handle: str, **limits: Any) -> Answer:
     return _answered(session, handle, ("idle",), limits)
 

@@ -1,4 +1,4 @@
-"""How near to the machine: the answer by operation, by operator with its shapes, and by device; rates and tables."""
+"""Roofline: the answer by operation, by operator with its shapes, and by device; rates and tables."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def _operations(answer: RooflineAnswer, brief: bool) -> Table:
     for key, time in ((NOT_KNOWN, rest), (UNLAUNCHED, unlaunched)):
         if time > 0:
             rows.append((key, time, percent(time, answer.time), None, *_NONE[: len(_RATES) if brief else None]))
-    title = "how near to the machine: by operation"
+    title = "roofline: by operation"
     return Table("roofline", title, (*columns, *(() if brief else _MORE)), rows, _notes(answer))
 
 
@@ -288,7 +288,7 @@ def _operators(answer: RooflineAnswer, top: int | None, brief: bool) -> Table:
         row += [item.precision, item.shapes]
         rows.append(tuple(row))
     more = len(answer.operators) - len(rows)
-    title = "how near to the machine: by operator and shape"
+    title = "roofline: by operator and shape"
     return Table("roofline by operator", title, tuple(columns), rows, more=more)
 
 
@@ -304,7 +304,7 @@ def _devices(answer: RooflineAnswer, brief: bool) -> Table:
         row += [] if brief else [one.device.span, one.flops or None]
         row += [] if brief else [peak.about, peak.source] if peak else [None, None]
         rows.append(tuple(row))
-    return Table("roofline of devices", "how near to the machine: by device", tuple(columns), rows)
+    return Table("roofline of devices", "roofline: by device", tuple(columns), rows)
 
 
 #: The empty cells of `_figures`.

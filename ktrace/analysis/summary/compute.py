@@ -186,10 +186,9 @@ def summary_of(
 
     for name in by or ():
         if name not in (*BY, *QUESTIONS, UNCLASSIFIED, GRID):
-            known = (*BY, *QUESTIONS)
-            meant = near(name, known, 1)
+            meant = near(name, (*BY, *QUESTIONS), 1)
             remedy = f"did you mean {meant[0]}?" if meant else None
-            raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join(known), remedy=remedy)
+            raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join((*BY, *QUESTIONS)), remedy=remedy)
     levels, by = split_tree(by or ()) if tree else ([], by)
     grids, by = GRID in (by or ()), by and [one for one in by if one != GRID]
     spill = Spill(SPILL_BYTES)

@@ -1,4 +1,4 @@
-"""Makes groups from tables of statistics, for sources that have no events of device work.
+"""Makes groups from tables of statistics, for sources that have no device activities.
 
 kernel   gemm    run a   table 0   total 30 ms   ──►   gemm 30 ms, as in the source
 kernel   gemm    run a   table 1   total 30 ms         left out: repeats another table

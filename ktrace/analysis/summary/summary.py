@@ -233,7 +233,7 @@ _SOURCES = 3
 
 #: What is counted, as text.
 _WORK = {
-    "events": "events of device work",
+    "events": "device activities",
     "statistics": "statistics",
     "samples": "samples",
 }
@@ -255,8 +255,6 @@ def tables(
     wanted = [name for name in asked if name in summary.groups]
     facts = summary.findings if wanted != [UNCLASSIFIED] else []
     found = [*prose("verdict", [*verdict(facts), *advice(facts)]), _overview(summary)]
-    if brief and summary.stated:
-        found.append(stated_table(summary.stated, top))
     if wanted != [UNCLASSIFIED]:
         found += _uses(summary, top, brief)
     found += [
@@ -264,15 +262,16 @@ def tables(
     ]
     if summary.instead is not None and "memory" not in asked:
         found += summary.instead.tables(top, brief=brief)
+    stated = [stated_table(summary.stated, top)] if brief and summary.stated else []
     if not summary.runs:
-        return found + [_by(name, [("", summary)], top, brief) for name in wanted]
+        return [*found, *(_by(name, [("", summary)], top, brief) for name in wanted), *stated]
     for name in wanted:  # in brief a table for each run, else one table for all
         runs = [(run, one) for run, one in summary.runs.items() if name in one.groups]
         if name == "run":
             found.append(_by(name, [("", summary)], top, brief))
         else:
             found += [_by(name, [one], top, brief) for one in runs] if brief else [_by(name, runs, top, brief)]
-    return found
+    return found + stated
 
 
 def _uses(summary: Summary, top: int | None, brief: bool) -> list[Table]:
@@ -312,7 +311,7 @@ def _device(use: DeviceUse) -> Table:
             rows.append((name, None, None, waits.count, waits.median, waits.p95, waits.max))
     if use.occupancy is not None:
         rows.append(("occupancy", None, use.occupancy, *_NONE))
-    title = f"use of {use.label}" + (f", {use.name}" if use.name else "")
+    title = f"utilisation of {use.label}" + (f", {use.name}" if use.name else "")
     return Table(f"use of {use.label}", title, tuple(columns), rows)
 
 
@@ -335,7 +334,7 @@ def _devices(devices: list[DeviceUse], brief: bool) -> Table:
         shares = (percent(time, use.span) for time in times)
         rest: tuple[Cell, ...] = () if brief else (*times, use.idle, use.rank, use.name)
         rows.append((use.label, use.span, *shares, *rest))
-    return Table("devices", "use of devices", tuple(columns), rows)
+    return Table("devices", "device utilisation", tuple(columns), rows)
 
 
 def _waits(devices: list[DeviceUse], brief: bool) -> Table:
@@ -422,7 +421,7 @@ _NAMED, _LONGEST = 3, 60
 
 #: What was added up.
 _ADDED_UP = {
-    "events": "events of device work",
+    "events": "device activities",
     "statistics": "statistics",
     "host": "calls, operators or ranges",
     "samples": "samples",
@@ -430,7 +429,7 @@ _ADDED_UP = {
 
 
 def one_line(summary: Summary) -> str:
-    """The main figures: run.json: 15 events of device work, 930 us; busy 86.4% of 962 us; heaviest gemm 26.8%."""
+    """The main figures: run.json: 15 device activities, 930 us; busy 86.4% of 962 us; heaviest gemm 26.8%."""
     more = len(summary.sources) - _NAMED
     sources = ", ".join(map(escape_controls, summary.sources[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
     count = "" if summary.count is None else f"{summary.count:,} "

@@ -3,9 +3,9 @@
 First what is wrong with the recording, or keeps a run from going on. Steps that don't take equally long are a
 sentence more.
 
-    gemm takes the most device time: 26.8% (250 us of 930 us); the heaviest kernel is ncclDevKernel_AllReduce, 23.2%.
+    gemm takes the most device time: 26.8% (250 us of 930 us); the top kernel is ncclDevKernel_AllReduce, 23.2%.
     Device 0 is busy for 86.4% of its 962 us and idle for 131 us, in 13 gaps.
-    Look first at communication without compute at the same time: 117 us, 12.1% of the devices' time; then at ...
+    Look first at exposed communication: 117 us, 12.1% of the devices' time; then at ...
 
 Every sentence names the figures that it rests on: those of `ktrace.analysis.summary.findings`.
 """
@@ -28,20 +28,20 @@ _WIDTH = 48
 
 #: Why a device is idle, by the cause that `ktrace.analysis.idle` finds, and where to look.
 _REASONS = {
-    "host late": "the host queued no work",
-    "host synchronised": "the host waited for the device before it launched more",
-    "dependency": "queued work waited for other work",
-    "launch overhead": "of the overhead between launches",
+    "host late": "the CPU was late to launch (launch-bound)",
+    "host synchronised": "the CPU waited at sync points before it launched more",
+    "dependency": "launched work was blocked by other work",
+    "launch overhead": "of launch latency",
     "between graph nodes": "the nodes of graphs don't follow each other at once",
-    "queued before the recording": "the work queued before the recording isn't in the trace",
+    "queued before the recording": "the work launched before profiling started isn't in the trace",
     "not recorded": "work may have run that the trace lacks",
     "setup": "the host loaded modules or made contexts, once",
 }
 _PLACES = {
-    "host late": "the host, which queues too little work",
-    "host synchronised": "synchronisations, after which the device has nothing to do",
-    "dependency": "what queued work waits for: events, other streams, copies",
-    "launch overhead": "the overhead between launches",
+    "host late": "the CPU, which launches too late (launch-bound)",
+    "host synchronised": "sync points, after which the device has nothing to do",
+    "dependency": "what blocks launched work: events, other streams, copies",
+    "launch overhead": "launch latency",
     "between graph nodes": "the time between the nodes of graphs",
     "unknown": "the time in which the devices are idle",
 }
@@ -136,7 +136,7 @@ def _takes(found: dict[str, Finding]) -> str:
         return f"{_name(first)} makes up {_percent(first)} of {first.of}."
     also = ""
     if operation and kernel and _name(kernel) not in (operation.subject["operation"], *_BARE):
-        also = f"; the heaviest kernel is {_name(kernel)}, {_percent(kernel)}"
+        also = f"; the top kernel is {_name(kernel)}, {_percent(kernel)}"
     times = f"{_percent(first)} ({brief(first.value)} of {brief(first.whole or 0)})"
     return f"{_name(first)} takes the most {first.of}: {times}{also}."
 
@@ -223,10 +223,10 @@ def _place(one: Finding) -> str:
     if one.code.startswith("exposed."):
         late = one.details.get("without_waiting_for_rank")
         rest = f", waiting for rank {late} left out" if late is not None else ""
-        return f"{one.code.partition('.')[2]} without compute at the same time{rest}"
+        return f"exposed {one.code.partition('.')[2]}{rest}"
     if one.code == "outside":
         before = float(one.details["before_ns"] or 0) >= float(one.details["after_ns"] or 0)
-        return f"the host {'before the first' if before else 'after the last'} device work"
+        return f"the CPU {'before the first' if before else 'after the last'} device work"
     return _PLACES[str(one.details.get("cause", "unknown"))]
 
 
@@ -237,7 +237,7 @@ def _more(one: Finding) -> str:
         return f"; it is last in {told['last']:,} of {told['joint']:,} collectives"
     if "host_was_in" in told:
         host = shortened(str(told["host_was_in"]), _WIDTH)
-        return f"; the host was longest in {host}, {brief(float(told['host_time_ns'] or 0))}"
+        return f"; the CPU was longest in {host}, {brief(float(told['host_time_ns'] or 0))}"
     if told.get("cause") in _BETWEEN:
         gaps = int(told["gaps"] or 0)
         return f", in {gaps:,} gaps of {brief(one.value / gaps)} on average"

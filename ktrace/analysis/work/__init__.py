@@ -11,7 +11,7 @@ views            sources whose work another tool recorded, too
 torch_facts      what operators of PyTorch state of themselves, for checks
 spans            what the host did, by thread, under which names; who waits for whom; the span around a call
 occurrences      the range with a meaning (step, layer, phase) that work belongs to, and its time on a device
-gaps             the gaps of devices, the call that ends each, its cause, what the host did meanwhile
+gaps             the gaps of devices, the call that ends each, its cause, CPU activity during gaps
 window           what devices lose before their first and after their last work
 launching        the latency of launches, what may keep work waiting, what was queued before the recording
 replayed         the operators and modules of kernels that graphs replay

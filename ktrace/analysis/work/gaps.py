@@ -1,4 +1,4 @@
-"""The gaps between the work of a device, the call that ends each, its cause, and what the host did meanwhile.
+"""The gaps between the work of a device, the call that ends each, its cause, and CPU activity during gaps.
 
 call        [ cudaDeviceSynchronize ]  ...  [ cudaLaunchKernel ]
 device   [ gemm ]                                        [ norm ]

@@ -44,7 +44,7 @@ def test_the_tables_of_one_device() -> None:
         "2.400",
         "us",
     ]
-    host_rows = section(done.stdout, "what the host did meanwhile")
+    host_rows = section(done.stdout, "CPU activity during gaps")
     assert host_rows[1].split()[2:5] == ["aten::addmm", "16.882", "us"]
     assert host_rows[3] == "... and 11 more"
     assert max(map(len, causes)) < 80

@@ -210,7 +210,7 @@ def test_it_ends_with_its_input() -> None:
 def test_without_its_extra_the_error_names_it(package: str) -> None:
     done = ktrace("mcp", blocked={package})
     assert done.returncode == 1
-    assert done.stderr == f'ktrace: ktrace mcp needs {package}\n  remedy: pip install "ktrace[mcp]"\n'
+    assert done.stderr == f'ktrace: ktrace mcp needs {package}\n  hint: pip install "ktrace[mcp]"\n'
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a script stands for nsys")

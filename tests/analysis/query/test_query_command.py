@@ -196,7 +196,7 @@ def test_an_input_is_missing() -> None:
 
 def test_without_duckdb_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(KtraceError, match=r'SQL needs duckdb\n  remedy: pip install "ktrace\[sql\]"'):
+    with pytest.raises(KtraceError, match=r'SQL needs duckdb\n  hint: pip install "ktrace\[sql\]"'):
         raise query(STEP, "select 1 + 1").exception or AssertionError
 
 

@@ -1,4 +1,4 @@
-"""How near to the machine: which operator work belongs to, rates, roofs and what isn't known."""
+"""Roofline: which operator work belongs to, rates, roofs and what isn't known."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ def test_what_it_shows_first() -> None:
     assert lines[:3] == summarise(STEP).verdict and lines[3].startswith("Try: Overlap it with compute")
     assert lines[4].startswith("1 of 8 ranks is here") and not lines[5]
     lines = lines[6:]
-    assert lines[1] == "one-step-of-training.pt.trace  events of device work    15  930.070 us  1.005 ms"
-    assert lines[3] == "use of device 0, NVIDIA H100 80GB HBM3"
+    assert lines[1] == "one-step-of-training.pt.trace  device activities    15  930.070 us  1.005 ms"
+    assert lines[3] == "utilisation of device 0, NVIDIA H100 80GB HBM3"
     figures = {line[:22].strip(): line[22:].split() for line in lines[5:16]}
     assert figures["busy"] == ["831.016", "us", "86.4%"]
     assert figures["exposed communication"] == ["116.752", "us", "12.1%"]
@@ -137,7 +137,7 @@ def test_several_inputs() -> None:
     assert len(tables["devices"]) == 2
     assert "span_ns" not in tables["overview"][0]  # their clocks may differ
     text = run(STEP, ROCM, "--full").stdout
-    assert text.count("\nuse of ") == 2
+    assert text.count("\nutilisation of ") == 2
 
 
 def test_the_page_shows_what_the_command_prints() -> None:

@@ -40,7 +40,7 @@ def summary(*uses: DeviceUse, operations: list[Group] = GROUPS, kernels: list[Gr
 
 def test_each_sentence_names_its_figures() -> None:
     assert summary(USE).verdict == [
-        "gemm takes the most device time: 60.0% (600 us of 1.00 ms); the heaviest kernel is sgemm, 50.0%.",
+        "gemm takes the most device time: 60.0% (600 us of 1.00 ms); the top kernel is sgemm, 50.0%.",
         "Device 0 is busy for 98.0% of its 1.00 ms, and idle for 20.0 us.",
         "Little is lost between the work, so look at the work, first at gemm.",
     ]
@@ -49,7 +49,7 @@ def test_each_sentence_names_its_figures() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("void cutlass::Kernel2<ns::Tile<8> >(ns::Params)", "; the heaviest kernel is Kernel2<ns::Tile<8>>, 50.0%."),
+        ("void cutlass::Kernel2<ns::Tile<8> >(ns::Params)", "; the top kernel is Kernel2<ns::Tile<8>>, 50.0%."),
         ("Kernel2", "."),
         (None, "."),
     ],
@@ -62,11 +62,9 @@ def test_a_name_that_all_kernels_of_cutlass_have_is_said_with_its_template(name:
 
 def test_the_greatest_loss_is_looked_at_first() -> None:
     exposed = replace(USE, exposed_communication=90_000, exposed_copies=30_000)
-    assert summary(exposed).verdict[-1] == (
-        "Look first at communication without compute at the same time: 90.0 us, 9.0% of the devices' time."
-    )
+    assert summary(exposed).verdict[-1] == ("Look first at exposed communication: 90.0 us, 9.0% of the devices' time.")
     copies = replace(exposed, exposed_copies=120_000)
-    assert "copies without compute at the same time: 120 us, 12.0%" in summary(copies).verdict[-1]
+    assert "exposed copies: 120 us, 12.0%" in summary(copies).verdict[-1]
 
 
 def test_several_devices_from_the_least_to_the_most_busy() -> None:
@@ -89,7 +87,7 @@ def test_a_copy_is_no_kernel(tmp_path: Path) -> None:
     assert first == "copy takes the most device time: 100.0% (78.0 us of 78.0 us)."
     rows += [host("launch", 1_000, 1_500, 2), work("sgemm", 81_000, 90_000, 2)]
     (first, *_) = ktrace.summary(written(tmp_path / "both.jsonl", rows)).verdict
-    assert first.endswith("; the heaviest kernel is sgemm, 10.3%.")
+    assert first.endswith("; the top kernel is sgemm, 10.3%.")
 
 
 def test_idle_time_is_not_known_where_nothing_computes() -> None:
@@ -115,12 +113,12 @@ def test_the_host_is_where_it_was_longest(tmp_path: Path) -> None:
     rows = [host("launch", 0, 1_000, 1), work("gemm", 2_000, 10_000, 1), host("cudaMalloc", 20_000, 40_000)]
     rows += [host("launch", 105_000, 106_000, 2), work("gemm", 107_000, 110_000, 2)]
     assert (
-        "the host was longest in no call or range, 75.0 us"
+        "the CPU was longest in no call or range, 75.0 us"
         in ktrace.summary(written(tmp_path / "a.jsonl", rows)).verdict[-1]
     )
     rows[2] = host("cudaMalloc", 20_000, 100_000)
     assert (
-        "the host was longest in cudaMalloc, 80.0 us" in ktrace.summary(written(tmp_path / "b.jsonl", rows)).verdict[-1]
+        "the CPU was longest in cudaMalloc, 80.0 us" in ktrace.summary(written(tmp_path / "b.jsonl", rows)).verdict[-1]
     )
 
 
@@ -140,14 +138,14 @@ def test_why_a_device_is_idle_and_what_the_host_did() -> None:
     found = summary(replace(USE, busy=600_000))
     found.proofs = {"idle": IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 400_000, (late, overhead))])}
     assert found.verdict[1:] == [
-        "Device 0 is busy for 60.0% of its 1.00 ms, and idle for 400 us, 75.0% of it because the host queued no work.",
-        "Look first at the host, which queues too little work: 300 us, 30.0% of the devices' time;"
-        " the host was longest in aten::copy_, 250 us; then at the overhead between launches: 100 us, 10.0%.",
+        "Device 0 is busy for 60.0% of its 1.00 ms, and idle for 400 us, 75.0% of it because the CPU was late to launch "
+        "(launch-bound).",
+        "Look first at the CPU, which launches too late (launch-bound): 300 us, 30.0% of the devices' time;"
+        " the CPU was longest in aten::copy_, 250 us; then at launch latency: 100 us, 10.0%.",
     ]
     found.proofs = {"idle": IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 100_000, (overhead,))])}
     assert found.verdict[-1] == (
-        "Look first at the overhead between launches: 100 us, 10.0% of the devices' time,"
-        " in 50 gaps of 2.00 us on average."
+        "Look first at launch latency: 100 us, 10.0% of the devices' time, in 50 gaps of 2.00 us on average."
     )
 
 
@@ -156,7 +154,7 @@ RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank i
 
 def test_the_rank_that_others_wait_for() -> None:
     (*_, look) = ktrace.summary(RANKS, by=["kernel"]).verdict
-    assert "communication without compute at the same time, waiting for rank 1 left out: 942 us, 39.7%" in look
+    assert "exposed communication, waiting for rank 1 left out: 942 us, 39.7%" in look
     assert look.endswith("; then at rank 1, which the others wait for: 135 us, 5.7%; it is last in 6 of 6 collectives.")
     assert not any("rank" in sentence for sentence in ktrace.summary(RANKS[1]).verdict)
 
@@ -219,11 +217,11 @@ def test_waiting_is_no_communication() -> None:
     found.proofs = {"collective": ranks((0, 6), of=6, waited=40_000)}
     assert found.verdict[-1] == (
         "Look first at rank 1, which the others wait for: 240 us, 24.0% of the devices' time; it is last in 6 of 6"
-        " collectives; then at communication without compute at the same time, waiting for rank 1 left out: 60.0 us,"
+        " collectives; then at exposed communication, waiting for rank 1 left out: 60.0 us,"
         " 6.0%."
     )
     found.proofs = {}
-    assert found.verdict[-1].startswith("Look first at communication without compute at the same time: 300 us, 30.0%")
+    assert found.verdict[-1].startswith("Look first at exposed communication: 300 us, 30.0%")
 
 
 @pytest.mark.parametrize(

@@ -225,14 +225,14 @@ REFUSED: dict[str, tuple[str, str, type[KtraceError], str]] = {
         "name=Kernel,start=t0:us,stream=qeue",
         InputError,
         "line 1: has no column 'qeue', which --map names for stream\n"
-        "  expected: one of Kernel, t0, Δ, queue, note\n  remedy: did you mean stream=queue?",
+        "  expected: one of Kernel, t0, Δ, queue, note\n  hint: did you mean stream=queue?",
     ),
     "a key that no object has": (
         '{"op":"a","t":{"at":1}}\n',
         "name=op,start=t.att:us",
         InputError,
         "its first objects: has no column 't.att', which --map names for start\n"
-        "  expected: one of op, t, t.at\n  remedy: did you mean start=t.at?",
+        "  expected: one of op, t, t.at\n  hint: did you mean start=t.at?",
     ),
     "no unit anywhere": (
         PLAIN,
@@ -245,7 +245,7 @@ REFUSED: dict[str, tuple[str, str, type[KtraceError], str]] = {
         "op;at\na;1,5\nb;2,25\n",
         "name=op,start=at:ms",
         DamagedInput,
-        "start: 'at' is '1,5'\n  expected: a number of ms, such as 12.5\n  remedy: decimal=comma, if that is",
+        "start: 'at' is '1,5'\n  expected: a number of ms, such as 12.5\n  hint: decimal=comma, if that is",
     ),
     "a kind that isn't one": (
         PLAIN,
