@@ -24,14 +24,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.hosts.answer import SHAPE, TITLES, CallCosts, HostCost, HostCosts
+from ktrace.analysis.hosts.answer import INNERMOST, SHAPE, TITLES, CallCosts, HostCost, HostCosts
 from ktrace.analysis.hosts.forest import Forest, Outer, Paths, Spans
 from ktrace.analysis.hosts.passes import PASS, Arrows, Ends, ForwardModules, ForwardRanges, PassCosts
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.launching import graph_calls
 from ktrace.analysis.work.question import Answer, Labels
 from ktrace.analysis.work.replayed import Replayed
-from ktrace.analysis.work.spans import KINDS, MARKER, MODULE, SIZES, grouped, shaped
+from ktrace.analysis.work.spans import KINDS, LINE, MARKER, MODULE, SIZES, grouped, line_of, shaped
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.store import Spill
@@ -77,26 +77,29 @@ class Names(NamedTuple):
     frame: Bools
     arguments: Bools
     engine: Bools
+    line: Bools
 
     @classmethod
-    def of(cls, names: Sequence[str], *, shapes: bool = False) -> Names:
-        """The meanings of different names; with `shapes` operators of other shapes are other groups."""
+    def of(cls, names: Sequence[str], by: str = "") -> Names:
+        """The meanings of different names; by "shape" operators of other shapes, by "line" lines are other groups."""
         numbers: dict[str, int] = {}
         group = np.empty(len(names), np.int64)
-        module, operator, frame, arguments, engine = (np.zeros(len(names), np.bool_) for _ in range(5))
+        module, operator, frame, arguments, engine, line = (np.zeros(len(names), np.bool_) for _ in range(6))
         roots = _roots(names)
         for place, name in enumerate(names):
             word, key = grouped(name)
-            arguments[place] = bool(key) and key not in (MODULE, SIZES)
+            arguments[place] = bool(key) and key not in (MODULE, SIZES, LINE)
             module[place] = key in (MODULE, MARKER) or _is_path(word, roots)
             if module[place]:
                 word = _INSTANCE.sub("", word) if key == MODULE else _NUMBER.sub("*", word)
-            text = shaped(name) if shapes and not module[place] else word
+            text = shaped(name) if by == SHAPE and not module[place] else word
+            if by == LINE and (of_code := line_of(name)):
+                line[place], text = True, of_code
             group[place] = numbers.setdefault(text, len(numbers))
             operator[place] = bool(_OPERATOR.match(word)) and (key in _OF_OPERATORS or word.startswith("aten::"))
             engine[place] = name.startswith(_ENGINE)
             frame[place] = bool(_FRAME.match(name) or _RECORDING.match(name))
-        return cls(list(numbers), group, module, operator, frame, arguments, engine)
+        return cls(list(numbers), group, module, operator, frame, arguments, engine, line)
 
 
 def _roots(names: Sequence[str]) -> set[str]:
@@ -115,7 +118,7 @@ COLUMNS = frozenset(
 )
 
 #: What spans can be, from the outside in; the number of a level is part of the code of a name.
-LEVELS = ("range", "module", "op")
+LEVELS = ("range", "module", "line", "op")
 _OTHER = len(LEVELS)  # kernels, and work outside
 _CODES = len(LEVELS) + 1
 
@@ -123,7 +126,7 @@ _OP, _RANGE, _API = (KINDS.index(kind) for kind in ("op", "range", "api"))
 
 
 def questions(names: tuple[str, ...], spill: Spill) -> HostQuestion:
-    """Answers "op", "shape", "module", "range", "pass" and "api"."""
+    """Answers "op", "shape", "module", "range", "line", "pass" and "api"."""
     wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in names if name in LEVELS}
     wanted |= {SHAPE: ("op",)} if SHAPE in names else {}
     return HostQuestion(wanted, spill, calls="api" in names, passes=PASS in names)
@@ -158,7 +161,7 @@ class HostQuestion:
         names = Names.of(words)
         has_device = len(gathered.work) > 0
         sums = {
-            by: _Sum(by, levels, Names.of(words, shapes=True) if by == SHAPE else names, work, labels)
+            by: _Sum(by, levels, Names.of(words, by) if by in (SHAPE, LINE) else names, work, labels)
             for by, levels in self._wanted.items()
         }
         calls = CallCosts(self._spill, gathered.spans.names) if self._calls else None
@@ -206,6 +209,12 @@ class _Host:
             "op": operator,
         }
 
+    def mask(self, levels: Sequence[str], names: Names) -> Bools:
+        """Which spans are of some levels; those with a line of code are by the meanings of names."""
+        lines = names.line[self.name]
+        found: Bools = np.logical_or.reduce([lines if level == LINE else self.levels[level] for level in levels])
+        return found
+
     @cached_property
     def ends(self) -> Ends:
         """The arrows from forward to backward operators."""
@@ -236,11 +245,11 @@ class _Sum:
 
     def add(self, host: _Host, events: Events | None, replayed: Replayed) -> None:
         """Adds the spans of a source, and its device work."""
-        mine = np.logical_or.reduce([host.levels[level] for level in self._levels])
+        mine = host.mask(self._levels, self._names)
         code = np.zeros(int(np.count_nonzero(mine)), np.int64)
         for number, level in enumerate(LEVELS):
             if level in self._levels:
-                code[host.levels[level][mine]] = number
+                code[host.mask((level,), self._names)[mine]] = number
         code += self._names.group[host.name[mine]] * _CODES
         self._used[host.name[mine]] = True
         spans = host.spans.where(mine)
@@ -320,6 +329,7 @@ class _Sum:
             "range": is_range,
             "module": (kind == "module") | (is_range & self._names.module[first:]),
             "op": (kind == "op") | (is_range & self._names.operator[first:]),
+            LINE: self._names.line[first:],
         }
         found = np.full(len(kinds), -1, np.int64)
         for name in self._levels:
@@ -339,7 +349,7 @@ class _Sum:
         columns = zip(codes.tolist(), *(column.tolist() for column in figures.columns()), strict=True)
         rows = [self._cost(code, row) for code, *row in columns]
         rows = [row for row in rows if row.level or row.launched]
-        by_own = self._by in ("op", SHAPE)
+        by_own = self._by in INNERMOST
         time = ("own", "total") if by_own else ("total", "own")
         time = time if has_device else ("host_own", "host") if by_own else ("host", "host_own")
         return sorted(rows, key=lambda row: (*(-(getattr(row, name) or 0) for name in time), -(row.host or 0)))

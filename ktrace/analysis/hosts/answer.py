@@ -21,10 +21,13 @@ from ktrace.tables import Cell, Column, Table, percent
 _INSIDE = " › "
 
 #: What a name is, in titles.
-TITLES = {"op": "operator", "shape": "operator and shapes", "module": "module", "range": "range"}
+TITLES = {"op": "operator", "shape": "operator and shapes", "module": "module", "range": "range", "line": "line"}
 
 #: The question about operators by the shapes of their inputs.
 SHAPE = "shape"
+
+#: Questions whose rows are ordered by the work that was launched with them innermost.
+INNERMOST = ("op", SHAPE, "line")
 
 
 @dataclass(frozen=True)
@@ -141,11 +144,11 @@ def _order(by: str, device: bool) -> list[str]:
     if not device:
         return (
             ["host own", "own share", "host time", "calls"]
-            if by in ("op", SHAPE)
+            if by in INNERMOST
             else ["host time", "host own", "own share", "calls"]
         )
     rest = ["launched", "calls", "host time"]
-    if by in ("op", SHAPE):
+    if by in INNERMOST:
         return ["own time", "own share", "total time", *rest]
     return ["total time", "total share", "own time", *(rest[:2] if by == "tree" else rest)]  # names need the space
 

@@ -28,7 +28,7 @@ from ktrace.store import Spill
 
 #: The name of a question, as `--by` takes it -> the package that answers it.
 QUESTIONS: dict[str, str] = {
-    **dict.fromkeys(("op", "shape", "module", "range", "pass", "api"), "ktrace.analysis.hosts"),
+    **dict.fromkeys(("op", "shape", "module", "range", "line", "pass", "api"), "ktrace.analysis.hosts"),
     "idle": "ktrace.analysis.idle",
     "collective": "ktrace.analysis.collectives",
     "roofline": "ktrace.analysis.roofline",
@@ -52,6 +52,7 @@ RECORDING = {
         "Operators: torch.profiler with ProfilerActivity.CPU (shapes: record_shapes=True, modules: with_stack=True); "
         "nsys with emit_nvtx().",
     ),
+    "line": "Lines of code: torch.profiler with with_stack=True, or Inductor's kernels with their provenance.",
     "pass": "Passes of training: torch.profiler with ProfilerActivity.CPU writes the nodes of autograd.",
     "range": "Ranges: torch.profiler.record_function, or NVTX/roctx with nsys --trace=nvtx, rocprofv3 --marker-trace.",
     "idle": "Idle time needs kernels with times and the calls that launched them: nsys --trace=cuda, torch.profiler.",

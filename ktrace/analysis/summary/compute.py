@@ -35,7 +35,7 @@ from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, Summ
 from ktrace.analysis.work.grids import GridTexts, KernelGrids
 from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
 from ktrace.analysis.work.question import Key, Labels, Shape
-from ktrace.analysis.work.spans import MODULE
+from ktrace.analysis.work.spans import MODULE, line_of
 from ktrace.analysis.work.stored_columns import by_source
 from ktrace.analysis.work.views import repeated
 from ktrace.analysis.work.window import windows_of
@@ -198,7 +198,8 @@ def summary_of(
         questions = asked(wanted and [name for name in wanted if name not in unasked], spill, levels)
         instead = asked([*unasked], spill) if unasked else []
         spans, shapes = any(one.spans for one in questions), by is None or "shape" in by
-        gathered = SummaryInput(rules, spill, is_classified=True, spans=spans, grids=grids, shapes=shapes)
+        lines = by is None or "line" in by
+        gathered = SummaryInput(rules, spill, is_classified=True, spans=spans, grids=grids, shapes=shapes, lines=lines)
         collected = _known(by_source(pair_halves(batches, report)), gathered, [*questions, *instead])
         for batch in collected if filter is None else filtered(collected, filter, report):
             gathered.count(batch)
@@ -454,6 +455,7 @@ class _Summarised:
             "op": "op" in kinds,
             "range": "range" in kinds,
             "module": any(name.startswith(MODULE) for name in names),
+            "line": any(map(line_of, names)),
             "pass": "op" in kinds and any("Backward" in name for name in names),
             "memory": gathered.has_allocations,
             "inside": gathered.has_insides,

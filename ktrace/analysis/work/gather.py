@@ -199,11 +199,12 @@ class SummaryInput:
         spans: bool = False,
         grids: bool = False,
         shapes: bool = False,
+        lines: bool = False,
     ) -> None:
         """`is_classified` says that the rows have been labelled by these rules, so that they know no more.
 
         `spans` keeps what the host did and who waits for whom, for questions that need it; `grids` those of work;
-        `shapes` those of operators' inputs, in the names of spans.
+        `shapes` those of operators' inputs, and `lines` the lines of code that they state, in the names of spans.
         """
         self.spill = spill
         self.taxonomy, self.is_classified = taxonomy, is_classified
@@ -219,7 +220,7 @@ class SummaryInput:
         self.marks = StoredColumns(spill, "marks", ts="i8", dur="i8", track="i4", meaning="i4")
         self.links = StoredRows(spill, "links")
         self._keeps_spans = spans
-        self.spans = Spans(spill, self.threads, shapes=shapes)
+        self.spans = Spans(spill, self.threads, shapes=shapes, lines=lines)
         self.waits = Waits(spill)
         self.torch = TorchFacts()
         self.host = StoredRows(spill, "host")

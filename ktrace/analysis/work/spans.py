@@ -32,6 +32,7 @@ stream 7                               [ gemm, correlation 71 ]     of step 3 an
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -64,9 +65,12 @@ class Spans:
     `threads`, `name`, an index of `names`, and `kind`, an index of KINDS.
     """
 
-    def __init__(self, spill: Spill, threads: Shapes, *, shapes: bool = False) -> None:
-        """`shapes` adds those of operators' inputs to their names, as emit_nvtx does: `aten::mm, sizes = ...`."""
-        self._threads, self._has_shapes = threads, shapes
+    def __init__(self, spill: Spill, threads: Shapes, *, shapes: bool = False, lines: bool = False) -> None:
+        """`shapes` adds those of operators' inputs to their names, as emit_nvtx does: `aten::mm, sizes = ...`.
+
+        `lines` adds the line of code that an operator states: `triton_poi_fused_add_0, line = model.py:42 forward`.
+        """
+        self._threads, self._has_shapes, self._has_lines = threads, shapes, lines
         self._numbers: dict[str, int] = {}
         self._named: dict[Callable[[str], object], Bools] = {}
         self._by_name: dict[Callable[[str], str], tuple[Int64, list[str]]] = {}
@@ -137,6 +141,8 @@ class Spans:
         words = encoded(batch.column("name").take(pa.array(rows)))
         if self._has_shapes:
             words = encoded(_with_shapes(batch, words, rows))
+        if self._has_lines:
+            words = encoded(_with_lines(batch, words, rows))
         codes = words.indices.to_numpy(zero_copy_only=False)
         used = np.flatnonzero(np.bincount(codes, minlength=len(words.dictionary)))
         number = np.zeros(len(words.dictionary), np.int32)
@@ -165,6 +171,58 @@ def _with_shapes(batch: Batch, names: pa.DictionaryArray, rows: Int64) -> pa.Arr
         return names
     shaped = pc.binary_join_element_wise(decoded(names), pc.replace_substring_regex(dims, r"\s+", ""), _SIZES)
     return pc.coalesce(shaped, decoded(names))
+
+
+#: What states the line of an operator: torch.fx's and Inductor's stack, else the file of the kernel's source.
+_STACK, _FILE = "stack_trace", "kernel_file"
+
+#: What stands before a line in a name.
+LINE = "line"
+_LINE = f", {LINE} = "
+
+#: A frame in a stack, and one as the name of a range: of Kineto (file.py(12): f) and of JAX ($file.py:12 f).
+_IN_STACK = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>\S+))?')
+_AS_NAME = re.compile(r"\$?(?P<file>[^(:]*\.pyx?)(?:\((?P<line>\d+)\):|:(?P<at>\d+)) (?P<name>.+)")
+
+#: Files of libraries, by a part of their path; frames of Python's own are known by their module.
+_LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python\d|^<|^(?:torch|torchvision|jax|jaxlib|numpy|triton)/")
+
+
+def _with_lines(batch: Batch, names: pa.DictionaryArray, rows: Int64) -> pa.Array:
+    """The names of some rows, with the line of code that they state."""
+    at = pa.array(rows)
+    stated = pc.coalesce(batch.argument(_STACK, at), batch.argument(_FILE, at))
+    if stated.null_count == len(rows):
+        return names
+    different = encoded(stated)
+    lines = pa.array([_stated_line(text) for text in different.dictionary.to_pylist()], pa.string())
+    lined = pc.binary_join_element_wise(decoded(names), lines.take(different.indices), _LINE)
+    return pc.coalesce(lined, decoded(names))
+
+
+def _stated_line(text: str) -> str:
+    """The innermost frame of a stack outside of libraries; a text that isn't a stack as it is."""
+    frames = [found for found in _IN_STACK.finditer(text) if not _is_library(found["file"])]
+    if frames:
+        last = frames[-1]
+        return f"{last['file']}:{last['line']} {last['name'] or ''}".strip()
+    return " ".join(text.split())
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file is one of Python or of a framework, not of the program."""
+    return bool(_LIBRARY.search(file)) or file.split("/", maxsplit=1)[0].removesuffix(".py") in sys.stdlib_module_names
+
+
+def line_of(name: str) -> str:
+    """The line of code of the program that a span is, or states; "" where there is none."""
+    _, found, line = name.rpartition(_LINE)
+    if found:
+        return line
+    frame = _AS_NAME.fullmatch(name)
+    if frame is None or _is_library(frame["file"]):
+        return ""
+    return f"{frame['file']}:{frame['line'] or frame['at']} {frame['name']}"
 
 
 #: The argument with the shapes, and what stands before them in a name.
