@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 
 from ktrace.input.format import Format
 from ktrace.input.source import Sample
-from ktrace.input.wrapping import LONGEST, Wrapping, common_layer, is_text, outermost_layer, without_layer
+from ktrace.input.wrapping import (
+    LONGEST,
+    Wrapping,
+    common_layer,
+    is_text,
+    may_be_messages,
+    outermost_layer,
+    without_layer,
+)
 
 _OBJECT = re.compile(rb"^\s*[{\[]", re.MULTILINE)
 _FENCE = re.compile(rb"\s{0,3}(```|~~~)[ \t]*(?:[\w.+-]+[ \t]*)?\r?\n?$")
@@ -110,10 +118,16 @@ def fenced(sample: Sample) -> tuple[Bare, Sample] | None:
 
 
 def common_layers(sample: Sample) -> Iterator[Bare]:
-    """Yields a text without the layer that nearly all of its lines have, then without the next such layer, ..."""
+    """Yields a text without the layer that nearly all of its lines have, then without the next such layer, ...
+
+    What begins as JSON has JSON around its lines, or none.
+    """
     lines, wrapping = list(io.BytesIO(sample.head)), Wrapping()
     for _ in range(_LAYERS):
-        layer, margin = common_layer([line for line in lines[:LINES] if line.strip()])
+        first = [line for line in lines[:LINES] if line.strip()]
+        if sample.is_json and not wrapping.layers and not may_be_messages(first):
+            return
+        layer, margin = common_layer(first)
         if not layer:
             return
         wrapping = wrapping.within(layer, margin)

@@ -14,6 +14,7 @@ import io
 import json
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
 
 from ktrace.input.compression import text_encoding
@@ -33,7 +34,7 @@ _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\
 _REDRAWN = re.compile(rb"[^\n\"]*\r(?!\r*\n?$)")
 
 #: Layers by their names. Each pattern is what a line has before what was printed.
-_LAYERS_OF = {
+LAYERS = {
     "a quotation": rb" {0,3}> ?",
     "a comment": rb" {0,3}(?://+|#+|;+|--) ",
     "a container": rb"[\w.-]{1,80}[-_]\d{1,4} {1,40}\| ?|\[[\w.-]+/[\w./-]{1,160}\] ",
@@ -63,7 +64,6 @@ _LAYERS_OF = {
         rb"|\[ *\d{1,12}\.\d{3,9}\] "
     ),
 }
-_PATTERNS = {name: re.compile(pattern) for name, pattern in _LAYERS_OF.items()}
 
 #: Keys of a message in the lines of JSON that programs make of what others print.
 _MESSAGES = ("log", "message", "msg", "textPayload", "MESSAGE")
@@ -83,6 +83,12 @@ LONGEST = 1 << 16
 _SOME, _REACH = 0.1, 1 << 16
 
 AROUND_LINES, _COLOURS, _INDENT = "JSON around each line", "colours", "a margin"
+
+
+@cache
+def _pattern(layer: str) -> re.Pattern[bytes]:
+    """Compiled where a text is looked at: most inputs are known without."""
+    return re.compile(LAYERS[layer])
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ def without_layer(layer: str, line: bytes, margin: bytes) -> bytes:
         return line.removeprefix(margin)
     if layer == AROUND_LINES:
         return _message(line)
-    found = _PATTERNS[layer].match(line)
+    found = _pattern(layer).match(line)
     return line[found.end() :] if found else line
 
 
@@ -196,8 +202,10 @@ class Unwrapped(io.RawIOBase):
 
 def has_layer(head: bytes, layer: str) -> bool:
     """Whether a text has a layer of that name in some of its lines."""
-    pattern, lines = _PATTERNS.get(layer), [line for line in io.BytesIO(head[:_REACH]) if line.strip()]
-    return pattern is not None and sum(pattern.match(line) is not None for line in lines) >= _SOME * len(lines)
+    if layer not in LAYERS:
+        return False
+    lines = [line for line in io.BytesIO(head[:_REACH]) if line.strip()]
+    return sum(_pattern(layer).match(line) is not None for line in lines) >= _SOME * len(lines)
 
 
 def is_text(head: bytes) -> bool:
@@ -223,6 +231,11 @@ def common_layer(lines: list[bytes]) -> tuple[str, bytes]:
     return "", b""
 
 
+def may_be_messages(lines: list[bytes]) -> bool:
+    """Whether JSON may be around nearly all of these lines: hardly a line of a document begins as an object."""
+    return sum(line[:1] == b"{" for line in lines) >= max(_LEAST, _NEARLY * len(lines))
+
+
 def _margin(lines: list[bytes]) -> bytes:
     """The blanks that all lines begin with."""
     first = min(lines, key=lambda line: len(line) - len(line.lstrip(b" \t")), default=b"")
@@ -237,8 +250,8 @@ def _counted(lines: list[bytes]) -> dict[str, tuple[int, int]]:
     if _margin(lines):
         return {_INDENT: (len(lines), 1)}
     counted = {}
-    for name, pattern in _PATTERNS.items():
-        forms = [found[0] for found in map(pattern.match, lines) if found]
+    for name in LAYERS:
+        forms = [found[0] for found in map(_pattern(name).match, lines) if found]
         if forms:
             counted[name] = (len(forms), len(set(forms)))
     messages = sum(line[:1] == b"{" and _message(line) is not line for line in lines)

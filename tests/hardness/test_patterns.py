@@ -10,6 +10,7 @@ import nightly
 import pytest
 
 from ktrace.converters.nvprof.printed import trace_shape
+from ktrace.input.wrapping import LAYERS
 from tests.helpers.patterns import Used, all_patterns
 from tests.helpers.pumps import Pump, cost, pumps
 
@@ -119,6 +120,7 @@ _OPEN = {
         "the user's own lines: words, numbers and blanks, none of them twice in a row",
     ),
     "ktrace/input/unwrapping.py b'^' + found[1] + b'[ \\\\t]*\\\\r?$'": "three marks of a fence",
+    "ktrace/input/wrapping.py LAYERS[layer]": "tried below",
     "ktrace/naming/taxonomy.py text": "the user's own rules",
     "ktrace/naming/taxonomy.py self.text": "the user's own rules",
     "ktrace/naming/taxonomy.py f'(?:{text})|'": "the user's own rules",
@@ -144,6 +146,12 @@ def test_patterns_with_arguments_are_explained() -> None:
 @pytest.mark.parametrize("key", [b"", rb"\"name\"", b"id"])
 def test_borders_of_objects(key: bytes) -> None:
     found = worse_than_linear(re.compile(rb"\}\s*,\s*(?=\{\s*" + re.escape(key) + rb")"), "search")
+    assert not found, found
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers_around_lines(layer: str) -> None:
+    found = worse_than_linear(re.compile(LAYERS[layer]), "match", _STEP)
     assert not found, found
 
 
