@@ -430,6 +430,7 @@ class _Summarised:
             checks,
             Setting.of(catalog),
             self._nature,
+            self._gathered.torch.dims,
             figures(self._gathered.figures, self._formats()) if self._is_empty else [],
         )
 

@@ -103,8 +103,8 @@ class Summary(Framed):
     several sources may differ. `shown` has the longest rows of all work, and `grids` the launches by kernel and grid,
     for a comparison, which asks for them. `checks` are the checks of the recording that fail
     (`ktrace.analysis.checks`), `setting` is what sources state of how they were recorded. `nature` tells whose time
-    is counted where `work` is "host": a key of `ktrace.analysis.summary.nature.NATURES`. `figures` are
-    the findings of benchmarks, where nothing adds up.
+    is counted where `work` is "host": a key of `ktrace.analysis.summary.nature.NATURES`. `dims` is how often
+    PyTorch's products have inputs of which shapes, `figures` are the findings of benchmarks where nothing adds up.
     """
 
     schema: ClassVar[str] = "summary"
@@ -132,6 +132,7 @@ class Summary(Framed):
     checks: list[Finding] = field(default_factory=list, repr=False, compare=False)
     setting: Setting = field(default_factory=Setting, repr=False, compare=False)
     nature: str = "host"
+    dims: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False, compare=False)
     figures: list[Finding] = field(default_factory=list, repr=False, compare=False)
 
     @property
