@@ -390,11 +390,16 @@ class Report:
         """Returns the number of rows with issues of one severity."""
         return sum(issue.rows for issue in self.issues.values() if issue.severity == severity)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether an input ends too early, also where that cost no record: between two of them."""
+        return any(issue.severity == Severity.CUT for issue in self.issues.values())
+
     def line(self) -> str:
         """Returns the line printed at the end of a conversion or a reading."""
         done = "wrote" if self._stages else "gave"
         skipped = self.total(Severity.SKIP)
-        cut = ", input cut off" if any(issue.severity == Severity.CUT for issue in self.issues.values()) else ""
+        cut = ", input cut off" if self.is_cut else ""
         found = sum(ledger.added.total() for ledger in self._stages if ledger.stage == "explain")
         added = f"added {found:,} rows by --explain, " if found else ""
         return (
@@ -411,7 +416,7 @@ class Report:
             "written": self.written,
             "repaired": self.total(Severity.REPAIR),
             "skipped": self.total(Severity.SKIP),
-            "cut": bool(self.total(Severity.CUT)),
+            "cut": self.is_cut,
             "balanced": self.balanced(),
             **({"bytes": self.bytes.to_dict()} if self.bytes.size else {}),
             **({"parts": self.parts} if self.parts else {}),

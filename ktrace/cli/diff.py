@@ -157,7 +157,7 @@ def command(
     write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite, limits=within)
     if diff.gate and diff.gate.failed:
         for regression in diff.gate.regressions:
-            tell(f"slower: {regression}", err=True)
+            tell(f"{'slower' if regression.comparable else 'not known'}: {regression}", err=True)
         if unlike := alike(diff):
             tell(unlike, err=True)
         raise click.exceptions.Exit(REGRESSION)

@@ -95,7 +95,7 @@ class Info:
             "rows": self.report.written,
             "repaired": self.report.total(Severity.REPAIR),
             "skipped": self.report.total(Severity.SKIP),
-            "cut": bool(self.report.total(Severity.CUT)),
+            "cut": self.report.is_cut,
             "bytes": self.report.bytes.to_dict() if self.report.bytes.size else None,
             "contents": [{"record": of, "kind": kind, "rows": rows} for (of, kind), rows in sorted(self.kinds.items())],
             **entries,

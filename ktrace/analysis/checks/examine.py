@@ -477,8 +477,8 @@ def _of_reading(recording: Recording) -> Iterator[Finding]:
     cut = [recording.report.issues[kind] for kind in ("cut", "elided") if kind in recording.report.issues]
     if cut and not len(recording.work) and recording.tables:
         yield Finding(PREFIX + "table_cut", "tables", sum(one.rows for one in cut), "count")
-    elif recording.report.total(Severity.CUT):
-        yield Finding(PREFIX + "input_cut", "inputs", recording.report.total(Severity.CUT), "count")
+    elif recording.report.is_cut:
+        yield Finding(PREFIX + "input_cut", "records", recording.report.total(Severity.CUT), "count")
 
 
 def _is_failure(kind: str, text: str) -> bool:

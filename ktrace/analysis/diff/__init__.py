@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -147,6 +147,32 @@ class DeviceChange:
     b: DeviceUse | None
 
 
+class OtherAmount(NamedTuple):
+    """Different amounts of work without steps: the kernel whose calls changed most, and the time of the calls.
+
+    `before` is the time of the work of A, `alike` what as many calls of each kernel take in B, in ns.
+    """
+
+    name: str
+    calls_a: float
+    calls_b: float
+    before: float
+    alike: float
+
+    @property
+    def each(self) -> float:
+        """By how much a call takes longer, in percent."""
+        return 100 * (self.alike - self.before) / self.before if self.before else 0.0
+
+    def __str__(self) -> str:
+        calls = f"{_calls(self.calls_b)} calls of {self.name} instead of {_calls(self.calls_a)}"
+        return f"{calls}, and no steps tell whether these do the same"
+
+
+def _calls(count: float) -> str:
+    return f"{count:,.1f}".removesuffix(".0")
+
+
 @dataclass(frozen=True)
 class Regression:
     """What got slower by more than `limit` percent: the times `a` and `b` in ns, the change in percent of `a`.
@@ -154,7 +180,8 @@ class Regression:
     `name` is "all work", a measured time ("wall", "span", "device span", "idle"), or the row of the table `by`.
     `figure` is "average", or "median" if only the median step got slower by so much: a slow first step may hide from
     the average what all others do. `percent` is None for work that A doesn't have. `known` tells whether the change is
-    known to exceed noise; `why` says why not. `rows` show it.
+    known to exceed noise; `why` says why not. `rows` show it. Of what isn't `comparable`, `why` says why, and `percent`
+    is that of a call: whether it got slower isn't known, which fails as a change does that isn't known to be noise.
     """
 
     name: str
@@ -167,6 +194,7 @@ class Regression:
     why: str = ""
     figure: str = "average"
     rows: Sequence[Shown] = ()
+    comparable: bool = True
 
     @property
     def finding(self) -> Finding:
@@ -179,12 +207,24 @@ class Regression:
         )
 
     def __str__(self) -> str:
+        if not self.comparable:
+            return f"{self.name} isn't comparable ({self.why}): whether it got slower isn't known; {self._call()}"
         times = factor(self.a, self.b)
         grown = f"{times} times as long" if times else "new work" if self.percent is None else f"{self.percent:+.1f}%"
         known = "" if self.known else f", not known whether it exceeds noise ({self.why})"
         what = f"{self.by} {self.name}" if self.by else self.name
         median = " in the median step" if self.figure == "median" else ""
         return f"{what} got slower: {grown}{median}, more than {self.limit:g}%{known}"
+
+    def _call(self) -> str:
+        """How the time of a call changed."""
+        if abs(self.percent or 0.0) < _SAME:
+            return "a call takes as long as before"
+        return f"a call takes {abs(self.percent or 0.0):.1f}% {'longer' if (self.percent or 0.0) > 0 else 'less'}"
+
+
+#: A call takes as long as before where it changed by less, in percent.
+_SAME = 0.5
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,9 @@ _MOST = 50.0
 #: the calls within this part; the time may differ by this part from that.
 _LONGER, _KERNELS, _LIKE, _AS_LONG = 1.5, 2, 0.05, 0.25
 
+#: The calls of a mixture of work vary by chance: by so many standard deviations of as many independent ones.
+_CHANCE = 3.0
+
 #: How many versions are named.
 _VERSIONS = 3
 
@@ -45,7 +48,8 @@ def length_of(a: Summary, b: Summary) -> float:
     """Returns how many times as long the recording `b` is: by the calls of all kernels and by the time, else 1.
 
     Without steps, a loop that was recorded for longer isn't slower. Its kernels, at least two, are all called so many
-    times as often, and the time is as many times as long. Nearly equal lengths are none of this.
+    times as often (or nearly, as those of a mixture of requests are), and the time is as many times as long. Nearly
+    equal lengths are none of this.
     """
     sides = [{group.key: group.count or 0 for group in side.groups.get("kernel", [])} for side in (a, b)]
     calls_a, calls_b = sides
@@ -55,7 +59,9 @@ def length_of(a: Summary, b: Summary) -> float:
     if not a.longest or not b.longest or max(times, 1 / max(times, 1e-9)) < _LONGER:
         return 1.0
     is_same = all(
-        abs(calls_b[key] - times * calls) <= max(1, times, _LIKE * calls_b[key]) for key, calls in calls_a.items()
+        abs(calls_b[key] - times * calls)
+        <= max(1, times, _LIKE * calls_b[key], _CHANCE * math.sqrt(calls_b[key] + times**2 * calls))
+        for key, calls in calls_a.items()
     )
     return times if is_same and abs(b.longest / a.longest / times - 1) <= _AS_LONG else 1.0
 
@@ -131,6 +137,7 @@ def _of_sizes(diff: Diff) -> Iterator[Finding]:
     for key in a.keys() & b.keys():
         if a[key] != b[key]:
             yield _differs("collective", b[key], a[key], {"collective": key, "a": size(a[key]), "b": size(b[key])}, "B")
+    yield from _of_shapes(diff)
     if diff.a.grids is None or diff.b.grids is None:
         return
     of_a, of_b = diff.a.grids.by_kernel(), diff.b.grids.by_kernel()
@@ -141,6 +148,25 @@ def _of_sizes(diff: Diff) -> Iterator[Finding]:
         most = max(others, key=lambda row: row.total_a)
         grids = {name: " ".join(list(of[most.key])[:1]) for name, of in (("a", of_a), ("b", of_b))}
         yield _differs("grids", time, whole, {"kernel": most.key, **grids}, "ns")
+
+
+def _of_shapes(diff: Diff) -> Iterator[Finding]:
+    """Products of PyTorch most of whose calls have inputs of shapes that the other side lacks."""
+    both = [name for name in diff.a.dims if name in diff.b.dims]
+    others = {
+        name: sum(count for dims, count in diff.a.dims[name].items() if dims not in diff.b.dims[name]) for name in both
+    }
+    whole = sum(sum(diff.a.dims[name].values()) for name in both)
+    if both and (percent(sum(others.values()), whole) or 0.0) >= _MOST:
+        most = max(others, key=others.__getitem__)
+        shapes = {
+            name: max((dims for dims in one if dims not in other), key=one.__getitem__, default="other shapes")
+            for name, one, other in (
+                ("a", diff.a.dims[most], diff.b.dims[most]),
+                ("b", diff.b.dims[most], diff.a.dims[most]),
+            )
+        }
+        yield _differs("shapes", sum(others.values()), whole, {"operator": most, **shapes})
 
 
 def _moved(side: Summary) -> dict[str, int]:
@@ -188,7 +214,7 @@ def _clause(one: Finding, diff: Diff) -> str:
     return {
         "device": f"{a} ran on {told.get('a')}, {b} on {told.get('b')}",
         "length": (
-            f"{b} has {float(told.get('times') or 0):,.2f} times the calls of each kernel of {a} and is nearly as many"
+            f"{b} has {float(told.get('times') or 0):,.2f} times the calls of the kernels of {a} and is nearly as many"
             " times as long, so its totals are divided by that"
         ),
         "ranks": f"{a} is of {told.get('a')} ranks, {b} of {told.get('b')}{average}",
@@ -196,6 +222,7 @@ def _clause(one: Finding, diff: Diff) -> str:
         "version": f"{told.get('version')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
         "batch": f"{told.get('phase')} is of batches of {told.get('a')} in {a}, of {told.get('b')} in {b}",
         "collective": f"{told.get('collective')} moves {told.get('a')} in {a}, {told.get('b')} in {b}",
+        "shapes": f"{told.get('operator')} has inputs {told.get('a')} in {a}, {told.get('b')} in {b}",
         "grids": f"launches of {told.get('kernel')} have other grids ({told.get('a')} in {a}, {told.get('b')} in {b})",
         "work": f"{a} counts {told.get('a')}, {b} {told.get('b')}",
         "kind": f"{one.share or 0:.0f}% of the time of {b} is in kernels and operations that {a} lacks",

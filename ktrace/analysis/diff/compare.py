@@ -16,7 +16,7 @@ import numpy as np
 from ktrace.analysis.diff import CLEAR, NOISE, OPPOSITE, UNKNOWN, Change, DeviceChange, places
 from ktrace.analysis.diff.comparable import averaged_over, differences, length_of
 from ktrace.analysis.diff.comparison import Diff
-from ktrace.analysis.diff.facts import findings
+from ktrace.analysis.diff.facts import findings, other_amount
 from ktrace.analysis.diff.matching import ANSWERED, COMPARED, Match, groups_by, matched, together
 from ktrace.analysis.diff.noise import STEADY, Slow, may_differ
 from ktrace.analysis.diff.ranks import findings as of_ranks
@@ -116,6 +116,7 @@ def compared(
     if sides.by_step and (answered := [name for name in rows if name in ANSWERED]):
         diff.notes.append(f"By {' and '.join(answered)}, averages are those of the whole trace over its steps.")
     diff.differences, diff.of_ranks, diff.places = differences(diff), of_ranks(diff), places.findings(diff)
+    diff.other = other_amount(diff)
     diff.verdict, diff.facts = verdict(diff), findings(diff)
     return diff
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Gate, Regression
+from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Gate, OtherAmount, Regression
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.durations import percentiles
 from ktrace.analysis.work.findings import Evidence, Finding
@@ -53,7 +53,8 @@ class Diff(Framed):
     counts are averages over these, `averaged`. `differences` are those of what was recorded, before any time,
     `length` how many times as long the recording `b` is, by which its figures are divided,
     `of_ranks` the rank that others wait for, and the parts of collectives,
-    `places` the phase or pass that makes most of a change of work.
+    `places` the phase or pass that makes most of a change of work. `other` tells that the sides did different amounts
+    of work, without steps.
     """
 
     schema: ClassVar[str] = "diff"
@@ -82,6 +83,7 @@ class Diff(Framed):
     differences: list[Finding] = field(default_factory=list)
     of_ranks: list[Finding] = field(default_factory=list)
     places: list[Finding] = field(default_factory=list)
+    other: OtherAmount | None = None
 
     @property
     def findings(self) -> list[Finding]:
@@ -374,7 +376,8 @@ def gate(diff: Diff, over: float | None = None, each: float | None = None, *, pa
     The whole is all work, and, unless the work is only a `part` of it, the time that all took: of a step on the host
     and on the devices, else of the trace and of its devices. Where that got slower, idle time is named, too, if it grew
     by over `over` percent of the time of the devices. A change within noise doesn't count; a change not known to be
-    within noise does. Of sides with different numbers of devices, times are
+    within noise does. Of sides that did different amounts of work without steps, calls are compared; whether the time
+    got slower isn't known then, which fails, too. Of sides with different numbers of devices, times are
     compared, not all work. Rows count if they are at least `LEAST` percent of the whole.
 
     Raises UsageError if a side contains only shares of the whole, so that the whole isn't known.
@@ -389,13 +392,23 @@ def gate(diff: Diff, over: float | None = None, each: float | None = None, *, pa
             slower.append(diff.idle)
         is_alike = diff.averaged == (1, 1) or not times  # else ranks wait for more others, or for fewer
         wholes = [diff.whole] if is_alike and _slower(diff.whole, over) else []
-        found += [_regression(change, over, diff) for change in (*wholes, *slower)]
+        regressions = [_regression(change, over, diff) for change in (*wholes, *slower)]
+        found += regressions if not regressions or diff.other is None else [_call_by_call(diff.other, over, diff)]
     if each is not None and diff.rows:
         by, rows = next(iter(diff.rows.items()))
         least = LEAST / 100 * diff.whole.total_b
         shared = [change for change in rows if change.a and change.b and change.total_b >= least]
         found += [_regression(change, each, diff, by) for change in shared if _slower(change, each)]
     return Gate(over, each, found)
+
+
+def _call_by_call(other: OtherAmount, limit: float, diff: Diff) -> Regression:
+    """The regression of sides that did different amounts of work: of each call, else that they can't be compared."""
+    if other.each > limit:
+        why = diff.whole.why or "launches of different amounts of work"
+        return Regression("each call", None, other.before, other.alike, other.each, limit, False, why)
+    figures = other.before, other.alike, other.each
+    return Regression("the time", None, *figures, limit, False, str(other), comparable=False)
 
 
 def regressions(diff: Diff, over: float | None = None, each: float | None = None, *, part: bool = False) -> list[str]:

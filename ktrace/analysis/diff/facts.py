@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
+from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, OtherAmount
 from ktrace.analysis.diff.comparison import Diff, shown
 from ktrace.analysis.diff.places import idle_cause
 from ktrace.analysis.diff.ranks import is_collective, is_late
@@ -143,13 +143,24 @@ def different_work(diff: Diff) -> bool:
     Two traces of the same length then differ in their rate, and the one with less work isn't the faster one. Where the
     time of a step is known, it decides instead.
     """
-    if diff.wall is not None:
+    if diff.wall is not None or diff.length != 1:
         return False
     rows = shared(diff)
     by_count = math.fsum(change.from_count or 0.0 for change in rows)
     part, much = percent(by_count, diff.whole.delta), abs(percent(by_count, diff.whole.total_a) or 0.0)
     rest = abs(diff.time.percent or 0.0) if diff.time else 0.0  # a time that changed by much more has another reason
     return part is not None and part > _BY_COUNT and much >= SAME and rest <= 2 * much
+
+
+def other_amount(diff: Diff) -> OtherAmount | None:
+    """The amounts of work, where these differ and no steps tell whether for the same."""
+    if not different_work(diff):
+        return None
+    rows = shared(diff)
+    heaviest = max(rows, key=lambda change: abs(change.from_count or 0.0))
+    alike = math.fsum(change.total_b * (change.count_a or 0) / change.count_b for change in rows if change.count_b)
+    before = math.fsum(change.total_a for change in rows)
+    return OtherAmount(heaviest.key, heaviest.count_a or 0, heaviest.count_b or 0, before, alike)
 
 
 def shared(diff: Diff) -> list[Change]:

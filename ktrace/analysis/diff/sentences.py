@@ -174,9 +174,7 @@ def _other_amount(diff: Diff) -> str:
     rows = shared(diff)
     heaviest = max(rows, key=lambda change: abs(change.from_count or 0.0))
     calls = f"{_calls(heaviest.count_b)} calls of {_name(heaviest)} instead of {_calls(heaviest.count_a)}"
-    alike = math.fsum(change.total_b * (change.count_a or 0) / change.count_b for change in rows if change.count_b)
-    before = math.fsum(change.total_a for change in rows)
-    each = percent(alike - before, before) or 0.0
+    each = diff.other.each if diff.other else 0.0
     way = "longer" if each > 0 else "shorter"
     took = f"{abs(each):.1f}% {way}" if abs(each) >= SAME else "as long as before"
     return f"{diff.name_b} did another amount of work than {diff.name_a}: {calls}{_spans(diff)}; a call takes {took}."

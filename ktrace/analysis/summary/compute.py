@@ -438,6 +438,7 @@ class _Summarised:
             self._askable(found),
             [] if self._work == "events" else self._gathered.stated.figures(),
             self._nature,
+            self._gathered.torch.dims,
             figures(self._gathered.figures, self._formats()) if self._is_empty else [],
         )
 

@@ -45,6 +45,8 @@ _HOST = re.compile(r"\b(cpu|host|wall|python)\b", re.I)
 def nature_of_events(shapes: Iterable[dict[str, Any]], formats: Set[str]) -> str:
     """The nature of events, by what they are and their formats."""
     shapes = list(shapes)
+    if formats <= _TABLES and not any(shape["kind"] == "api" for shape in shapes):
+        return "table"
     if any(shape["kind"] != "range" for shape in shapes):
         return "host"
     if all(shape["track"] is not None and shape["tid"] is None for shape in shapes):

@@ -109,7 +109,8 @@ class Summary(Framed):
     (`ktrace.analysis.checks`), `setting` is what sources state of how they were recorded, `askable` the questions that
     the input can answer, as far as they are known without asking. `stated` are name and text of the figures that a
     source without events of work states itself. `nature` tells whose time is counted where `work` is "host": a key of
-    `ktrace.analysis.summary.nature.NATURES`. `figures` are the findings of benchmarks, where nothing adds up.
+    `ktrace.analysis.summary.nature.NATURES`. `dims` is how often PyTorch's products have inputs of which shapes,
+    `figures` are the findings of benchmarks where nothing adds up.
     """
 
     schema: ClassVar[str] = "summary"
@@ -139,6 +140,7 @@ class Summary(Framed):
     askable: tuple[str, ...] = field(default=(), repr=False, compare=False)
     stated: list[tuple[str, str]] = field(default_factory=list, repr=False, compare=False)
     nature: str = "host"
+    dims: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False, compare=False)
     figures: list[Finding] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -149,7 +151,8 @@ class Summary(Framed):
         if self.setting.tools or self.report is None:
             return [*self.setting.tools]
         read = {one["format"] for one in self.report.inputs}
-        return [re.split(r" \(|[:,]", one.title)[0] for one in all_formats() if one.name in read]
+        known = [one.title for one in all_formats() if one.name in read and not one.title.startswith("any ")]
+        return [re.split(r" \(|[:,]", title)[0] for title in known]
 
     @property
     def lost(self) -> bool:

@@ -1,12 +1,14 @@
-"""What operators of PyTorch state of themselves, for checks: of collectives what they move, of backward operators which
-forward operator they belong to.
+"""What operators of PyTorch state of themselves: of collectives what they move, of backward operators which forward
+operator they belong to, of products the shapes of their inputs.
 
     record_param_comms                                 Collective name, dtype, In msg nelems, ...
     autograd::engine::evaluate_function: MmBackward0   Sequence number 43
+    aten::mm                                           Input Dims [[64, 4096], [4096, 4096]]
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -16,6 +18,7 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.masks import NameTest, truth, words_in
+from ktrace.store.vocabulary import Shapes
 
 #: The operator around a collective, and what it states (torch/csrc/distributed/c10d/ParamCommsUtils.hpp).
 _COLLECTIVE = "record_param_comms"
@@ -25,12 +28,23 @@ _STATED = ("Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group
 _ENGINE = "autograd::engine::evaluate_function: "
 _NUMBERS = ("Sequence number", "seq_num")
 
-#: How many numbers are remembered.
-_REMEMBERED = 1 << 20
+#: How many numbers are remembered, and shapes.
+_REMEMBERED, _SHAPES = 1 << 20, 1 << 12
+
+#: Operators that multiply: what is computed shows in the shapes of their inputs.
+_PRODUCT = re.compile(
+    r"aten::(_?scaled_mm|(add|b|badd|addb)?mm|linear|addmv|_?convolution|conv[123]d|"
+    r"_?scaled_dot_product_\w*attention|_flash_attention_forward|_efficient_attention_forward)",
+    re.A,
+)
+_DIMS = ("Input Dims", "Input dims")
 
 
 class TorchFacts:
-    """`collectives` counts the operators around collectives, `undescribed` those that lack what others state."""
+    """`collectives` counts the operators around collectives, `undescribed` those that lack what others state.
+
+    `dims` has how often each product has inputs of which shapes.
+    """
 
     def __init__(self) -> None:
         self.collectives = self.undescribed = 0
@@ -39,12 +53,15 @@ class TorchFacts:
         self._shared: defaultdict[str, dict[int, set[str]]] = defaultdict(dict)
         self._is_collective = NameTest(_COLLECTIVE.__eq__)
         self._is_backward = NameTest(lambda name: name.startswith(_ENGINE))
+        self._is_product = NameTest(lambda name: _PRODUCT.fullmatch(name) is not None)
+        self.dims: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, batch: Batch, source: str) -> None:
         """Adds the operators of a batch of one source."""
         ops = words_in(batch.column("kind"), ("op",))
         if ops.any():
             self._add_collectives(batch, ops & self._is_collective(batch.column("name")))
+            self._add_dims(batch, ops & self._is_product(batch.column("name")))
             self._add_backward(batch, ops & self._is_backward(batch.column("name")), source)
 
     def _add_collectives(self, batch: Batch, which: Bools) -> None:
@@ -56,6 +73,17 @@ class TorchFacts:
             self.lacking[key] += int(np.count_nonzero(~has))
         self.collectives += len(rows)
         self.undescribed += int(np.count_nonzero(~np.logical_and.reduce([*there.values()])))
+
+    def _add_dims(self, batch: Batch, which: Bools) -> None:
+        key = next((key for key in _DIMS if batch.has(f"args.{key}")), None)
+        if key is None or not which.any() or sum(map(len, self.dims.values())) >= _SHAPES:
+            return
+        shapes = Shapes(("name", f"args.{key}"))
+        numbers = shapes.number(batch, np.flatnonzero(which))
+        for (name, dims), count in zip(shapes, np.bincount(numbers).tolist(), strict=True):
+            if dims is not None:
+                text = dims.decode() if isinstance(dims, bytes) else str(dims)
+                self.dims[str(name)]["".join(text.split())] += count
 
     def _add_backward(self, batch: Batch, which: Bools, source: str) -> None:
         known = self._names[source]

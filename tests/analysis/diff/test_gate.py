@@ -100,7 +100,7 @@ def test_another_number_of_calls_is_no_reason_for_gaps(tmp_path: Path) -> None:
     (first, *_) = ktrace.diff(a, b).verdict
     assert first.startswith("b.json takes 2.1 times as long as a.json")
     (first, *_) = ktrace.diff(a, trace(tmp_path / "long.json", count=100)).verdict
-    assert first.startswith("Not alike: long.json has 2.00 times the calls of each kernel of a.json ")
+    assert first.startswith("Not alike: long.json has 2.00 times the calls of the kernels of a.json ")
 
 
 def steps(name: str, work: list[int], walls: list[int], spans: list[int] | None = None) -> Summary:
@@ -225,7 +225,7 @@ def test_a_longer_recording_is_compared_at_the_same_length(tmp_path: Path) -> No
     a, longer = trace(tmp_path / "a.json"), trace(tmp_path / "b.json", count=150)
     found = ktrace.diff(a, longer)
     assert found.verdict[:2] == [
-        "Not alike: b.json has 3.00 times the calls of each kernel of a.json and is nearly as many times as long,"
+        "Not alike: b.json has 3.00 times the calls of the kernels of a.json and is nearly as many times as long,"
         " so its totals are divided by that.",
         "b.json takes as long as a.json: 5.00 ms.",
     ]
@@ -242,3 +242,86 @@ def test_a_longer_recording_is_compared_at_the_same_length(tmp_path: Path) -> No
 def test_another_length_without_as_many_calls_is_not_divided(tmp_path: Path, more: dict[str, Any]) -> None:
     found = ktrace.diff(trace(tmp_path / "a.json"), trace(tmp_path / "b.json", **more))
     assert found.length == 1 and not found.verdict[0].startswith("Not alike")
+
+
+def mixed(path: Path, seed: int, count: int, *, names: str = "gns", slow: float = 1.0) -> Path:
+    """Kernels drawn at random, as a server's are; one of each name takes 20, 30, 40 us."""
+    drawn, found, clock = np.random.default_rng(seed), list[dict[str, Any]](), 0.0
+    for which in drawn.integers(0, len(names), count).tolist():
+        dur = round((20 + 10 * which) * drawn.normal(1, 0.01) * slow, 3)
+        place = {
+            "cat": "kernel",
+            "name": f"{names[which]}_kernel",
+            "pid": 0,
+            "tid": 7,
+            "args": {"device": 0, "stream": 7},
+        }
+        found.append({"ph": "X", **place, "ts": clock, "dur": dur})
+        clock = round(clock + dur + 5, 3)
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": found}))
+    return path
+
+
+def test_a_longer_recording_of_a_mixture_is_compared_at_the_same_length(tmp_path: Path) -> None:
+    """Without steps, twice as long at the same rates isn't slower, in 15 pairs of runs; 20 % longer calls are."""
+    for seed in range(15):
+        a, b = mixed(tmp_path / "a.json", seed, 300), mixed(tmp_path / "b.json", seed + 100, 600)
+        found = ktrace.diff(a, b)
+        assert found.length == pytest.approx(2) and not gate(found, 10).failed, (seed, gate(found, 10).regressions)
+        slower = ktrace.diff(a, mixed(tmp_path / "c.json", seed + 100, 600, slow=1.2))
+        assert slower.length == pytest.approx(2) and gate(slower, 10).failed
+
+
+def test_work_that_is_not_comparable_is_not_called_slower(tmp_path: Path) -> None:
+    """One kernel, twice as often: for the same, or for twice as much? The gate fails, and says so."""
+    a, b = mixed(tmp_path / "a.json", 1, 300, names="g"), mixed(tmp_path / "b.json", 2, 600, names="g")
+    found = ktrace.diff(a, b)
+    (said,) = gate(found, 5).regressions
+    assert not said.comparable and not said.known
+    assert str(said) == (
+        "the time isn't comparable (600 calls of g_kernel instead of 300, and no steps tell whether these do the same)"
+        ": whether it got slower isn't known; a call takes as long as before"
+    )
+    done = run(a, b, "--fail-over", "5%")
+    assert done.exit_code == 3 and "not known: the time isn't comparable" in done.stderr
+    assert "slower: " not in done.stderr
+    (each,) = gate(ktrace.diff(a, mixed(tmp_path / "c.json", 2, 600, names="g", slow=1.2)), 5).regressions
+    assert each.comparable and str(each).startswith("each call got slower: +20.")
+    assert not gate(ktrace.diff(a, mixed(tmp_path / "d.json", 3, 300, names="g")), 5).failed
+
+
+def shaped(path: Path, rows: int, *, seed: int = 0, spread: int = 1, inputs: bool = True) -> Path:
+    """Products of so many rows, drawn from `spread` sizes, as PyTorch's profiler records them with record_shapes."""
+    drawn, events, clock = np.random.default_rng(seed), list[dict[str, Any]](), 0.0
+    for number in range(60):
+        size = rows * int(drawn.integers(1, spread + 1))
+        dims = {"Input Dims": [[size, 4096], [4096, 4096]]} if inputs else {}
+        place = {"ph": "X", "pid": 1, "tid": 1, "ts": clock}
+        events.append({**place, "cat": "cpu_op", "name": "aten::mm", "dur": 9, "args": dims | {"External id": number}})
+        launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "dur": 4, "args": {"correlation": number + 1}}
+        events.append({**place, **launch})
+        args = {"device": 0, "stream": 7, "correlation": number + 1}
+        work = {"ph": "X", "cat": "kernel", "name": "gemm_kernel", "pid": 0, "tid": 7, "args": args}
+        events.append({**work, "ts": clock + 6, "dur": round(50 * drawn.normal(1, 0.01), 3)})
+        clock = round(clock + 60, 3)
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": events}))
+    return path
+
+
+def test_inputs_of_other_shapes_are_said(tmp_path: Path) -> None:
+    """Kernels' grids aren't all that tells another batch: inputs of operators do, where they are recorded."""
+    for seed in range(15):
+        a = shaped(tmp_path / "a.json", 32, seed=seed)
+        found = ktrace.diff(a, shaped(tmp_path / "b.json", 64, seed=seed + 50))
+        assert [one.code for one in found.differences] == ["differs.shapes"]
+        assert (
+            "aten::mm has inputs [[32,4096],[4096,4096]] in a.json, [[64,4096],[4096,4096]] in b.json"
+            in found.verdict[0]
+        )
+        alike = (
+            (a, shaped(tmp_path / "c.json", 32, seed=seed + 50)),
+            (a, shaped(tmp_path / "d.json", 64, inputs=False)),
+            (shaped(tmp_path / "e.json", 8, seed=seed, spread=4), shaped(tmp_path / "f.json", 8, seed=1, spread=4)),
+        )
+        for one, other in alike:
+            assert not ktrace.diff(one, other).differences
