@@ -3,7 +3,8 @@
     {"ph": "X", "name": "hipLaunchKernel", "pid": 77, "tid": 78, "ts": 10, "dur": 5}      id 3
     {"ph": "s", "pid": 77, "tid": 78, "ts": 12, "id": 1, "cat": "api_op"}                 its end is at event 3
 
-Summaries join work with its call by the ids of rows. Arrows follow the slices in the file; one that doesn't stays as it is.
+Summaries join work with its call by the ids of rows. Arrows follow the slices in the file; one that doesn't stays as it
+is.
 """
 
 from __future__ import annotations
