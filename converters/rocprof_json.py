@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.rocm.arrow_ends import ArrowEnds
 from ktrace.kit.trace_json.dialect import Dialect, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Member
@@ -136,9 +137,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     barriers = [pid for pid, label in labels.items() if label.startswith(b"GPU Barriers")]
     marks = [pid for pid, label in labels.items() if label == b"Markers and Ranges"]
     kinds = dict.fromkeys(marks, "range") | dict.fromkeys(barriers, "sync")
-    exact = ExactTimes()  # it knows the slices of all events before: not for the processes that read parts of them
+    exact, ends = ExactTimes(), ArrowEnds()  # they know all slices before: not for processes that read parts
     for batch in read_document(source, conversion, mapper(DIALECT), _member, quoted=DIALECT.quoted):
-        yield on_devices(_with_kinds(exact.of(batch), kinds), gpus)
+        yield ends.of(on_devices(_with_kinds(exact.of(batch), kinds), gpus))
     rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": "rocprof"})
     rows.fact("clock", facts={"kind": "monotonic"})

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.rocm.arrow_ends import ArrowEnds
 from ktrace.kit.trace_json.dialect import Dialect, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events
@@ -110,7 +111,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         for batch in rows_of(events, conversion):
             yield on_devices(batch, gpus)
 
-    yield from read_document(source, conversion, placed, lambda found, conversion: (), quoted=dialect.quoted)
+    ends = ArrowEnds()
+    for batch in read_document(source, conversion, placed, lambda found, conversion: (), quoted=dialect.quoted):
+        yield ends.of(batch)
     rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": tool})
     rows.fact("clock", facts={"kind": "session" if dialect is RTL else "monotonic"})

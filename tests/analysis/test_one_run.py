@@ -158,6 +158,26 @@ def test_every_format_has_the_time_of_the_whole_trace(form: str, tmp_path: Path)
         assert found[code] == expected[code], code
 
 
+@pytest.mark.parametrize("form", FOREIGN)
+def test_what_is_converted_answers_the_same(form: str, tmp_path: Path) -> None:
+    """Device work becomes render stages, with the calls that launched it."""
+    held, write, name = FOREIGN[form]
+    path, out = write(one_run.held_by(one_run.load(STEP), held), tmp_path / name), tmp_path / "out.perfetto"
+    ktrace.convert(path, out)
+    assert answers(out) == answers(path)
+
+
+def test_samples_of_the_device_in_torch_s_stages(tmp_path: Path) -> None:
+    run = one_run.held_by(one_run.load(STEP), perfetto.in_torch_stages)
+    rows = ktrace.read(perfetto.torch_stages(run, tmp_path / "run.pftrace")).to_arrow()["events"].to_pylist()
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if row["kind"] == "counter":
+            assert row["device"] == 0
+            found.setdefault(row["name"], []).append(row["value"])
+    assert {name: tuple(values) for name, values in found.items()} == perfetto.SAMPLES
+
+
 def test_edges_of_graphs_are_the_same_links(tmp_path: Path) -> None:
     path = SAMPLES / "kineto/graph-replays-of-rocm.pt.trace.json"
     run = one_run.held_by(one_run.load(path), perfetto.in_torch_stages)

@@ -61,3 +61,10 @@ def test_devices_and_what_rocminfo_said() -> None:
     facts = {key: value for row in catalog if row["facts"] for key, value in json.loads(row["facts"]).items()}
     assert facts["otherData"] == {"HSA Agent": "gfx90a"}
     assert facts["tool"] == "rocprof"
+
+
+def test_a_launch_names_its_call_and_its_work() -> None:
+    trace = ktrace.read(SAMPLE).to_arrow()
+    names = {row["id"]: row["name"] for row in trace["events"].to_pylist()}
+    ends = [(row["link"], row["role"], names.get(row["event"])) for row in trace["links"].to_pylist()]
+    assert ends == [("launch", "out", "hipLaunchKernel"), ("launch", "step", "scale(float*, int)")]

@@ -129,3 +129,49 @@ def test_other_objects_are_not_of_rocm_trace_lite(tmp_path: Path, old: str, new:
     path = tmp_path / "a.json"
     path.write_text(text.replace(old, new))
     assert detect(path)[0].format == "chrome"
+
+
+def test_ends_of_launches_are_the_slices_around_them(tmp_path: Path) -> None:
+    """Arrows have times of their own: the innermost call, the work, or nothing."""
+    events = [
+        {"name": "process_name", "ph": "M", "pid": "2", "args": {"name": "GPU2"}},
+        *(
+            {"pid": pid, "tid": tid, "name": name, "ts": str(ts), "dur": str(dur), "ph": "X", "args": {"desc": desc}}
+            for pid, tid, name, ts, dur, desc in (
+                ("77", "78", "UserMarker", 0, 900, "step"),
+                ("77", "78", "hipLaunchKernel", 10, 5, ""),
+                ("2", "0", "add", 20, 30, "KernelExecution"),
+                ("77", "78", "hipLaunchKernel", 500, 5, ""),
+                ("2", "0", "add", 520, 30, "KernelExecution"),
+            )
+        ),
+    ]
+    for number, (out, into) in enumerate(((12, 20), (500, 520), (400, 990)), 1):
+        flow = {"cat": "api_op", "name": "api_op", "id": str(number)}
+        events += [{"pid": "77", "tid": "78", "ts": str(out), "ph": "s", **flow}]
+        events += [{"pid": "2", "tid": "0", "ts": str(into), "ph": "f", "bp": "e", **flow}]
+    path = tmp_path / "run.json"
+    path.write_text("[ {}\n," + "\n,".join(map(json.dumps, events)) + "]\n")
+    trace = ktrace.read(path, "rpd2tracing").to_arrow()
+    rows = {row["id"]: (row["name"], row["ts"]) for row in trace["events"].to_pylist()}
+    found = [(row["role"], rows.get(row["event"]), row["bind"]) for row in trace["links"].to_pylist()]
+    assert found == [
+        ("out", ("hipLaunchKernel", 10_000), None),
+        ("in", ("add", 20_000), None),
+        ("out", ("hipLaunchKernel", 500_000), None),
+        ("in", ("add", 520_000), None),
+        ("out", ("UserMarker", 0), None),
+        ("in", None, "enclosing"),
+    ]
+    codes = {one.code: one.value for one in ktrace.summary(path, by=["idle"]).findings}
+    assert codes["idle.host_late"] == 470_000 and "idle.unknown" not in codes
+
+
+def test_the_database_and_the_json_of_one_run_say_the_same_first() -> None:
+    folder = SHARED / "corpus/rpd"
+    if not folder.is_dir():
+        pytest.skip("the real traces are not at hand (../shared/corpus)")
+    of = [ktrace.summary(folder / f"matmul_result.{ending}").findings for ending in ("rpd", "json")]
+    first = [next(one for one in findings if one.look == 1) for findings in of]
+    assert [one.code for one in first] == ["idle.host_late"] * 2
+    assert abs(first[0].value - first[1].value) < 100_000  # the JSON has whole us

@@ -191,7 +191,8 @@ def torch_stages(run: Run, path: Path) -> Path:
         waits = int_field(18, awaited[id(one)]) if id(one) in awaited else b""
         trace.packet(run.base + one.begin, 53, _stage(trace, one, number, lane, kernels) + waits)
     pid = next((one.pid for one in run.of(*OPS, *CALLS)), 0)
-    interned = bytes_field(23, int_field(1, 1) + int_field(2, pid))
+    descriptors = _samples(trace, run, sorted({device for device, _ in lanes}))
+    interned = descriptors + bytes_field(23, int_field(1, 1) + int_field(2, pid))
     for iid, title, category in _STAGES.values():
         interned += bytes_field(24, int_field(1, iid) + text_field(2, title) + int_field(4, category))
     for iid, (_, stream) in enumerate(lanes, 100):
@@ -204,6 +205,26 @@ def torch_stages(run: Run, path: Path) -> Path:
     first = int_field(8, run.base) + int_field(10, 1) + bytes_field(6, clocks)
     path.write_bytes(gzip.compress(trace.written(interned, first), 1))
     return path
+
+
+#: Counters of the device by their numbers, one sample of each when the first and the last work begins.
+SAMPLES = {"Power (W)": (310.5, 402.25), "SM Clock (MHz)": (1980.0, 1755.0), "Cycles (Current Kernel)": (12.0, 7.0)}
+
+
+def _samples(trace: Trace, run: Run, devices: list[int]) -> bytes:
+    """Adds samples of counters, and returns their descriptors: cycles are whole, and in the group of kernels."""
+    specs = b"".join(bytes_field(1, int_field(1, at) + text_field(2, name)) for at, name in enumerate(SAMPLES))
+    described = specs + bytes_field(6, int_field(1, 6) + int_field(4, len(SAMPLES) - 1))
+    times = (run.base + min(one.begin for one in run.work), run.base + max(one.begin for one in run.work))
+    for iid in range(1, len(devices) + 1):
+        for at, values in enumerate(SAMPLES.values()):
+            for ts, value in zip(times, values, strict=True):
+                figure = int_field(2, int(value)) if at == len(SAMPLES) - 1 else double_tag(3) + double(value)
+                trace.packet(ts, 52, int_field(4, iid) + bytes_field(2, int_field(1, at) + figure))
+    return b"".join(
+        bytes_field(47, int_field(1, iid) + int_field(3, device) + bytes_field(2, described))
+        for iid, device in enumerate(devices, 1)
+    )
 
 
 def _device(one: Event) -> int:

@@ -7,4 +7,5 @@ columns             the columns of dispatches, and how accurate their times are
 dispatches          dispatches as kernels, with their counters
 known_dispatches    dispatches of earlier rows and files, for counters in later ones
 rows                all other tables: calls, copies, allocations, samples, statistics, agents
+arrow_ends          the slices at the ends of launches that JSON states by place and time
 """
