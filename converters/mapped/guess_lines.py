@@ -21,8 +21,9 @@ from ktrace.input.source import Sample
 
 _TOKEN = re.compile(r"[A-Za-z_µμ](?:[\w.+-]*\w)?|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
 _TIME = re.compile(r"(?<![\w.])\d[\d.,]*\s?[\[(]?(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)(?![\w])")
-#: Words before a name; words that say that a time is an average.
+#: Words before a name; words that say that a time is a figure of several, or an average.
 _BEFORE_NAMES = frozenset(("kernel", "op", "operator", "layer", "function", "shader", "pass"))
+_FIGURES = re.compile(r"\b(?:mean|average|avg|median|min(?:imum)?|max(?:imum)?|std|p\d\d)\b", re.IGNORECASE)
 _AVERAGE = re.compile(r"\b(?:average|avg|mean)\b", re.IGNORECASE)
 
 #: Words before a number -> the field that it fills.
@@ -102,8 +103,10 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
         return None
     (found,) = mapping.patterns()
     times = [unit for name, unit in found.fields.items() if name in _TIMES]
-    fit = sum(found.cells(line) is not None for line in lines)
-    return mapping if times and all(times) and fit > _NAMED and fit * 2 > len(lines) else None
+    fit = [cells["name"] for line in lines if (cells := found.cells(line)) is not None]
+    if any(_FIGURES.search(name) for name in fit) or not times or not all(times):
+        return None
+    return mapping if len(fit) > _NAMED and len(fit) * 2 > len(lines) else None
 
 
 def guess_lines(sample: Sample, path: str, lines: Sequence[str]) -> Proposal:

@@ -205,6 +205,7 @@ def test_lines_of_one_form_need_no_mapping(tmp_path: Path, text: str, names: lis
         "one took 3 ms\ntwo took 4 ms\n",  # too few
         "".join(f"epoch {n}\nloss 2.{n}\nstep {n} of 9 took {n} ms\n" for n in range(1, 6)),  # not most lines
         "".join(f"layer{n} took {n}\n" for n in range(1, 6)),  # no unit
+        "".join(f"  {word} time:  {n} us\n" for n, word in enumerate(("minimum", "median", "mean", "maximum"), 2)),
     ],
 )
 def test_other_lines_are_refused(tmp_path: Path, text: str) -> None:
