@@ -118,7 +118,7 @@ def _shared(command: click.Command) -> str:
 
 
 def readme(text: str) -> str:
-    """The text of README.md with its table of formats renewed: those that ktrace writes with the names of their files."""
+    """The text of README.md with its table of formats renewed; those that ktrace writes have their endings."""
     rows = ["| format | reads | writes | what it is |", "|---|---|---|---|"]
     for fmt in builtin_formats():
         if not fmt.closed:

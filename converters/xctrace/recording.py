@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.columnar.text_cells import by_distinct
 from ktrace.model.arrays import Bools, Int64, UInt64
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
@@ -70,9 +71,7 @@ def mapped(column: pa.Array | None, rows: int, value: Callable[[str], object], k
     """A column with a value for each text; the function is called once for each distinct text."""
     if column is None:
         return pa.nulls(rows, kind)
-    coded = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
-    results = [None if text is None else value(text) for text in coded.dictionary.to_pylist()]
-    return pa.array(results, kind).take(coded.indices)
+    return by_distinct(column if pa.types.is_dictionary(column.type) else column.cast(pa.string()), value, kind)
 
 
 def process(text: str) -> tuple[str | None, int | None]:
