@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from ktrace.kit import Format, Match, Sample, Score
+from ktrace.kit.varint import varint
 
 _BEGIN = re.compile(rb"[\x05-\x7f]\x0a[\x03-\x1f]\d{1,3}\.\d{1,3}\.\d{1,3}")
 
@@ -27,19 +28,6 @@ def probe(sample: Sample) -> Match | None:
     is_node = node is not None and sample.head[at : at + 1] in (b"\x08", b"\x12")
     known = is_node or (sample.whole and size == len(sample.head))
     return Match(Score.DIALECT, "begins with the version and a node of a Chakra trace") if known else None
-
-
-def varint(data: bytes, at: int) -> tuple[int | None, int]:
-    """The number at a place, None if it breaks off, and where it ends."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            return None, at
-        value |= (data[at] & 127) << shift
-        at += 1
-        if data[at - 1] < 128:
-            return value, at
-    return None, at
 
 
 FORMAT = Format(

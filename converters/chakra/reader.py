@@ -9,10 +9,9 @@ from typing import Any, BinaryIO
 from ktrace.conversion import Conversion
 from ktrace.input.limits import current
 from ktrace.input.source import Source
+from ktrace.kit.varint import varint
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
-
-from . import varint
 
 _TYPES = (
     *("INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE", "COMM_SEND_NODE"),

@@ -30,11 +30,11 @@ def probe(sample: Sample) -> Match | None:
     """MAGIC for the anchor file; DIALECT for a folder with one, its definitions and no trace of another format."""
     if sample.listing is None:
         return Match(Score.MAGIC, "begins as the anchor file of an OTF2 trace") if _MAGIC.match(sample.head) else None
-    found = anchors(sample.listing)
-    stem = found[0].removesuffix("otf2") if len(found) == 1 else ""
+    names = anchors(sample.listing)
+    stem = names[0].removesuffix("otf2") if len(names) == 1 else ""
     if not stem or f"{stem}def" not in sample.listing or any(map(_TRACE.fullmatch, sample.listing)):
         return None
-    return Match(Score.DIALECT, f"is the folder of an OTF2 trace, with {found[0]}")
+    return Match(Score.DIALECT, f"is the folder of an OTF2 trace, with {names[0]}")
 
 
 FORMAT = Format(

@@ -117,14 +117,14 @@ def _anchor(source: Source, conversion: Conversion) -> Path:
     path = Path(source.path)
     if source.is_folder:
         listing = source.sample().listing or ()
-        found = anchors(listing)
-        if len(found) != 1:
-            raise InputError(f"has {len(found)} OTF2 traces", path=source.path, remedy="name the .otf2 file of one")
-        stem = found[0].removesuffix(".otf2")
+        names = anchors(listing)
+        if len(names) != 1:
+            raise InputError(f"has {len(names)} OTF2 traces", path=source.path, remedy="name the .otf2 file of one")
+        stem = names[0].removesuffix(".otf2")
         for other in listing:
             if not other.startswith((f"{stem}.", f"{stem}/")):
                 conversion.report.issue("no-trace", other)
-        path = Path(file_in(source, found[0]).path)
+        path = Path(file_in(source, names[0]).path)
     if source.stand_in or not path.with_suffix(".def").exists():
         raise InputError(
             "the other files of the trace aren't beside it",

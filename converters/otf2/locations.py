@@ -102,8 +102,8 @@ class Location:
         """Yields the location with each of its events, of which `size` are read at once; as far as they can be read."""
         ended = not self._reader
         while not ended:
-            found: list[Any] = []
-            self._callbacks.found = found
+            events: list[Any] = []
+            self._callbacks.found = events
             try:
                 with called():
                     ended = self._low.EvtReader_ReadEvents(self._reader, size) < size
@@ -111,8 +111,8 @@ class Location:
                 raise
             except Exception as error:
                 self.failed, ended = error_text(error), True
-            self.taken += len(found)
-            for event in found:
+            self.taken += len(events)
+            for event in events:
                 yield self._definition, event
         if not self.failed and self.taken < self.stated:
             self.failed = "the file ends too early"

@@ -86,24 +86,24 @@ class Places:
             owner = group if group in processes else group.creating_location_group
             owner = owner or (processes[0] if len(processes) == 1 else None)
             around = {"host": self.host(group), "pid": owner._ref if owner else None}
-            found = []
+            located = []
             for ordinal, location in enumerate(locations):
                 what = word(location.type)
                 if what in ("ACCELERATOR_STREAM", "GPU"):  # two names of one value
-                    found.append((location, self._stream(location, around, devices, ordinal)))
+                    located.append((location, self._stream(location, around, devices, ordinal)))
                 elif what == "METRIC":
-                    found.append((location, Place(location, around | {"track": location.name}, False)))
+                    located.append((location, Place(location, around | {"track": location.name}, False)))
                 else:
-                    found.append((location, self._thread(location, around, ordinal)))
-            devices += any(place.is_stream for _, place in found)
-            yield found
+                    located.append((location, self._thread(location, around, ordinal)))
+            devices += any(place.is_stream for _, place in located)
+            yield located
         for order, group in enumerate(processes):
             self._rows.fact("process", host=self.host(group), pid=group._ref, name=group.name, order=order)
 
     def _gpu(self, defined: Any) -> int | None:
         """The number of the only GPU of a machine: rocprofv3 has a group for each agent, a GPU's name is gfx90a."""
         gpus = [group for group in defined.location_groups if group.name.startswith("gfx")]
-        names = [known for one in defined.locations if (known := _QUEUE.fullmatch(one.name)) and known[1] == "GPU"]
+        names = [queue for one in defined.locations if (queue := _QUEUE.fullmatch(one.name)) and queue[1] == "GPU"]
         return int(names[0][2]) if len(gpus) == 1 and names else None
 
     def host(self, group: Any) -> str | None:
@@ -117,21 +117,21 @@ class Places:
         return None
 
     def _thread(self, location: Any, around: dict[str, Any], ordinal: int) -> Place:
-        known = _THREAD.fullmatch(location.name) if self._is_rocprofv3 else None
-        place = around | {"tid": int(known[1]) if known else ordinal}
+        thread = _THREAD.fullmatch(location.name) if self._is_rocprofv3 else None
+        place = around | {"tid": int(thread[1]) if thread else ordinal}
         self._rows.fact("thread", **place, name=location.name, order=ordinal)
         return Place(location, place, False)
 
     def _stream(self, location: Any, around: dict[str, Any], device: int, ordinal: int) -> Place:
         stream: int | None = ordinal
         api, name = None, location.group.name
-        if known := _STREAM.fullmatch(location.name):
-            api, device, stream = known[1].lower(), int(known[2]), int(known[3])
-        elif self._is_rocprofv3 and (known := _QUEUE.fullmatch(location.name)):
-            gpu = int(known[2]) if known[1] == "GPU" else self._only_gpu
+        if match := _STREAM.fullmatch(location.name):
+            api, device, stream = match[1].lower(), int(match[2]), int(match[3])
+        elif self._is_rocprofv3 and (match := _QUEUE.fullmatch(location.name)):
+            gpu = int(match[2]) if match[1] == "GPU" else self._only_gpu
             if gpu is None:  # a copy to the host, from a device that isn't stated
                 return Place(location, around | {"track": location.name}, True)
-            api, device, stream = "hip", gpu, int(known[3]) if known[3] else None
+            api, device, stream = "hip", gpu, int(match[3]) if match[3] else None
         place = around | {"device": device}
         node = location.group.system_tree_parent
         facts = {key: plain(one.value) for key, one in (node._properties if node else {}).items()}

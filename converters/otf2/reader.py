@@ -240,8 +240,8 @@ class _Reading:
 
     def _message(self, place: Place, event: Any, other: int, *, is_send: bool) -> tuple[bool, Any, dict[str, Any]]:
         """Whether it is sent, what identifies its ends but for its number, and the columns of this end."""
-        own = self._rank(event.communicator, place)
-        ends = (event.communicator._ref, *((own, other) if is_send else (other, own)), event.msg_tag)
+        rank = self._rank(event.communicator, place)
+        ends = (event.communicator._ref, *((rank, other) if is_send else (other, rank)), event.msg_tag)
         name = getattr(event.communicator, "name", None)
         args = {"communicator": name, "tag": event.msg_tag, "bytes": event.msg_length}
         at = {"event": place.open[-1].id} if place.open else {"bind": "enclosing"}

@@ -77,9 +77,9 @@ class Counters:
         tables, table = self._tables, self._tables.part.table("pmc_event")
         if table is None:
             return
-        wanted = ["event_id", "pmc_id", "value", "sample_id", *_MORE]
+        names = ["event_id", "pmc_id", "value", "sample_id", *_MORE]
         rest: pa.Table | None = None
-        for block in tables.database.blocks(table, tables.conversion.batch_rows, wanted, where=tables.part.where):
+        for block in tables.database.blocks(table, tables.conversion.batch_rows, names, where=tables.part.where):
             rows = self._sound(block)
             rows = pa.concat_tables([rest, rows]).combine_chunks() if rest is not None else rows
             whole = _whole_events(rows)
@@ -110,15 +110,15 @@ class Counters:
         first, count, total = _sums(rows)
         kept = rows.take(first)
         columns = self._owners_of(kept)
-        known = present(columns["ts"])
+        timed = present(columns["ts"])
         report = self._tables.conversion.report
-        for row in np.flatnonzero(~known).tolist():
+        for row in np.flatnonzero(~timed).tolist():
             place = f"{self._tables.part.tables['pmc_event']} row {kept['_rowid_'][row]}"
             report.issue("bad-record", place, f"no row has the event {kept['event_id'][row]}", int(count[row]))
-        mask = pa.array(known)
+        mask = pa.array(timed)
         columns = {name: column.filter(mask) for name, column in columns.items()}
-        report.used(int(count[known].sum()))
-        yield from self._rows(kept.filter(mask), columns, total[known], count[known])
+        report.used(int(count[timed].sum()))
+        yield from self._rows(kept.filter(mask), columns, total[timed], count[timed])
 
     def _rows(self, kept: pa.Table, columns: dict[str, Any], total: Float64, count: Int64) -> Iterator[Batch]:
         """Yields the counters, each followed by the mean that the GPU tab shows if its number of instances is known."""
@@ -151,19 +151,21 @@ class Counters:
         size = tables.conversion.batch_rows
         for start in range(0, len(ids), size):
             part = table.slice(start, size)
-            found = {name: plain(part[name]) for name in part.column_names}
-            yield tables.batches.batch("events", ids[start : start + size], kind="counter", **found)
+            cells = {name: plain(part[name]) for name in part.column_names}
+            yield tables.batches.batch("events", ids[start : start + size], kind="counter", **cells)
 
     def _expressions(self, numbers: pa.Array) -> dict[str, pa.Array]:
         """Arguments of counters that the profiler computed from others: that they are derived, and how."""
-        known = plain(self._about["id"])
+        ids_there = plain(self._about["id"])
         is_derived = pc.fill_null(pc.equal(numbers_of(self._about["is_derived"]), 1), False)
-        found = {
+        facts = {
             "args.is_derived": pc.if_else(is_derived, 1, pa.scalar(None, pa.int64())),
             "args.expression": pc.if_else(is_derived, _texts(self._about, "expression"), None),
         }
         return {
-            name: Ids(known, column).of(numbers) for name, column in found.items() if column.null_count < len(column)
+            name: Ids(ids_there, column).of(numbers)
+            for name, column in facts.items()
+            if column.null_count < len(column)
         }
 
     def _named(self, kept: pa.Table) -> pa.Array:
@@ -190,18 +192,18 @@ class Counters:
         for name in of:
             rows = pc.equal(names, name).to_numpy(zero_copy_only=False)
             for number in np.unique(devices[rows]).tolist():
-                known = mean_counter(name, *self._devices.get(number, (None, None)))
+                mean = mean_counter(name, *self._devices.get(number, (None, None)))
                 here = rows & (devices == number)
-                units[here] = np.where(count[here] > 1, count[here], known[1] if known else 0)
+                units[here] = np.where(count[here] > 1, count[here], mean[1] if mean else 0)
         return pc.binary_join_element_wise(names, "_avr", ""), units
 
     def _owners_of(self, kept: pa.Table) -> dict[str, Any]:
         """The time and the place of each value, and the row that it belongs to."""
         events = plain(kept["event_id"])
-        found = pa.concat_tables([self._found(kind, start, end, events) for kind, start, end in _OWNERS])
+        owners = pa.concat_tables([self._found(kind, start, end, events) for kind, start, end in _OWNERS])
         columns = (
-            aligned(events, found, "key", self._tables.conversion.expanded)
-            if len(found)
+            aligned(events, owners, "key", self._tables.conversion.expanded)
+            if len(owners)
             else {name: pa.nulls(len(kept), _OWNER.field(name).type) for name in _OWNER.names[1:]}
         )
         sampled = plain(kept["sample_id"])
@@ -286,19 +288,19 @@ def _sums(rows: pa.Table) -> tuple[Int64, Int64, Float64]:
 
 def units_of(tables: Tables) -> dict[int, tuple[int | None, int | None]]:
     """Returns device -> number of XCCs and of shader engines, as far as its agent records them."""
-    found: dict[int, tuple[int | None, int | None]] = {}
+    counts_of: dict[int, tuple[int | None, int | None]] = {}
     for row in tables.infos.agents.select(["id", "absolute_index", "extdata"]).to_pylist():
         facts = json_object(row["extdata"])
         number = row["id"] if row["absolute_index"] is None else row["absolute_index"]
         counts = [facts.get(key) for key in ("num_xcc", "num_shader_banks")]
-        found[number] = tuple(count if isinstance(count, int) else None for count in counts)  # type: ignore[assignment]
-    return found
+        counts_of[number] = tuple(count if isinstance(count, int) else None for count in counts)  # type: ignore[assignment]
+    return counts_of
 
 
 def numbers_of(column: pa.ChunkedArray) -> pa.Array:
     """A column of whole numbers; all null if it has another type."""
-    found = plain(column)
-    return found if pa.types.is_integer(found.type) else pa.nulls(len(found), pa.int64())
+    values = plain(column)
+    return values if pa.types.is_integer(values.type) else pa.nulls(len(values), pa.int64())
 
 
 def _texts(table: pa.Table, name: str) -> pa.Array:

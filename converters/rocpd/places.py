@@ -101,9 +101,9 @@ def process_tables(database: Database) -> list[ProcessTables]:
     """Returns the processes, in the order of the creation of their tables."""
     sets: dict[str, dict[str, str]] = {}
     for table in database.tables:
-        found = next((found for name in _NAMES if (found := name.fullmatch(table))), None)
-        if found:
-            sets.setdefault((found[2] or "").lower(), {})[found[1].lower()] = table
+        match = next((match for name in _NAMES if (match := name.fullmatch(table))), None)
+        if match:
+            sets.setdefault((match[2] or "").lower(), {})[match[1].lower()] = table
     return [part for tables in sets.values() for part in _by_guid(database, tables)]
 
 
@@ -149,14 +149,14 @@ class Ids:
     def at(self, column: pa.Array) -> pa.Array:
         """The value of each id, null for null."""
         if column.null_count == 0 and len(column) and pc.all(pc.equal(column, column[0])).as_py():
-            found = self.values.take(pc.index_in(column.slice(0, 1), value_set=self._ids))
-            value = column[0] if found.null_count and self._else_itself else found[0]
+            values = self.values.take(pc.index_in(column.slice(0, 1), value_set=self._ids))
+            value = column[0] if values.null_count and self._else_itself else values[0]
             return pa.repeat(value, len(column)) if value.type != pa.string() else _shared(value, len(column))
         at = pc.index_in(column, value_set=self._ids)
         if self.values.type == pa.string():
             return pa.DictionaryArray.from_arrays(at, self.values)
-        found = self.values.take(at)
-        return pc.coalesce(found, column) if self._else_itself and found.null_count else found
+        values = self.values.take(at)
+        return pc.coalesce(values, column) if self._else_itself and values.null_count else values
 
     def one(self, number: int | None) -> Any:
         """The value of one id."""
@@ -188,12 +188,12 @@ class Infos:
         table = self._part.table(kind)
         if table is None:
             return pa.table({name: pa.array([], pa.int64()) for name in ("id", *columns)})
-        found = self._database.part(table, ["id", *columns], self._part.where)
-        own = {name.casefold(): plain(found[name]) for name in found.column_names}
-        if "id" not in own:
+        part = self._database.part(table, ["id", *columns], self._part.where)
+        columns_there = {name.casefold(): plain(part[name]) for name in part.column_names}
+        if "id" not in columns_there:
             return self.table("", *columns)
-        nothing = pa.nulls(len(found), pa.int64())
-        return pa.table({name: own.get(name, nothing) for name in ("id", *columns)})
+        nothing = pa.nulls(len(part), pa.int64())
+        return pa.table({name: columns_there.get(name, nothing) for name in ("id", *columns)})
 
     @staticmethod
     def _ids(table: pa.Table, values: pa.Array | pa.ChunkedArray, *, else_itself: bool = False) -> Ids:
@@ -272,37 +272,37 @@ class RocpdTracks:
     def take(self, block: Block) -> Columns:
         """Takes the columns of the place: host, pid, tid; agent, queue, stream and track are ids."""
         track = block.take("track_id")
-        own = {name: block.take(name) for name in _PLACE}
+        ids = {name: block.take(name) for name in _PLACE}
         if track is not None:
-            own |= {name: self._tracks[name].of(track) for name in _PLACE if own[name] is None}
+            ids |= {name: self._tracks[name].of(track) for name in _PLACE if ids[name] is None}
         infos = self._infos
         return {
-            "host": infos.host.of(own["nid"]),
-            "pid": infos.pid.of(own["pid"]),
-            "tid": infos.tid.of(own["tid"]),
-            "agent": own["agent_id"],
-            "queue": own["queue_id"],
-            "stream": own["stream_id"],
+            "host": infos.host.of(ids["nid"]),
+            "pid": infos.pid.of(ids["pid"]),
+            "tid": infos.tid.of(ids["tid"]),
+            "agent": ids["agent_id"],
+            "queue": ids["queue_id"],
+            "stream": ids["stream_id"],
             "track": None if track is None else self._tracks["name_id"].of(track),
         }
 
     def events(self, block: Block) -> Columns:
         """Takes `event_id`; returns category, stack_id, parent_stack_id, correlation_id and extra data of the event."""
-        found: Columns = dict(self._events.get(block.take("event_id"))) if self._events else {}
-        found["cat"] = self._categories.column(block, found.pop("category_id", None))
-        return found
+        columns: Columns = dict(self._events.get(block.take("event_id"))) if self._events else {}
+        columns["cat"] = self._categories.column(block, columns.pop("category_id", None))
+        return columns
 
     def stream(self, place: Columns, device: pa.Array | None) -> Columns:
         """Returns columns `stream` and `args.queue_id`; remembers the streams for the catalog."""
         queue, stream = place["queue"], place["stream"]
         if self._by_queue and queue is not None:
-            found = {"stream": queue if stream is None else pc.coalesce(queue, stream)}
+            columns = {"stream": queue if stream is None else pc.coalesce(queue, stream)}
         else:
-            found = {"stream": stream, "args.queue_id": queue}
-        if found["stream"] is not None and device is not None and place["pid"] is not None:
-            self._remember(place, device, found["stream"])
+            columns = {"stream": stream, "args.queue_id": queue}
+        if columns["stream"] is not None and device is not None and place["pid"] is not None:
+            self._remember(place, device, columns["stream"])
         return {
-            name: column for name, column in found.items() if column is not None and column.null_count < len(column)
+            name: column for name, column in columns.items() if column is not None and column.null_count < len(column)
         }
 
     def _remember(self, place: Columns, device: pa.Array, stream: pa.Array) -> None:
@@ -320,16 +320,17 @@ class RocpdTracks:
 
 def filled_columns(database: Database, table: str, columns: Sequence[str], part: ProcessTables) -> list[str]:
     """Returns the columns of JSON that aren't empty in all rows."""
-    own = [column for column in columns if database.has(table, column)]
-    is_filled = {column: f"({column} IS NOT NULL AND {column} NOT IN ('{{}}', '', x''))" for column in own}
+    names = [column for column in columns if database.has(table, column)]
+    is_filled = {column: f"({column} IS NOT NULL AND {column} NOT IN ('{{}}', '', x''))" for column in names}
 
     def any_row(condition: str) -> bool:
         sql = f"SELECT 1 FROM {quoted_name(table)} WHERE {both(f'({condition})', part.where)} LIMIT 1"
         return bool(database.query(table, sql))
 
-    if not own or not any_row(" OR ".join(f"{column} <> '{{}}'" for column in own)):  # a quick check for all columns
+    any_text = " OR ".join(f"{column} <> '{{}}'" for column in names)
+    if not names or not any_row(any_text):  # a quick check for all columns
         return []
-    return [column for column in own if any_row(is_filled[column])]
+    return [column for column in names if any_row(is_filled[column])]
 
 
 def linked(event: Columns) -> Columns:
@@ -340,7 +341,7 @@ def linked(event: Columns) -> Columns:
     stack, parent, outer = (nonzero(event.get(name)) for name in ("stack_id", "parent_stack_id", "correlation_id"))
     if stack is not None and parent is not None:
         parent = pc.if_else(pc.fill_null(pc.equal(stack, parent), False), None, parent)
-    found = {"cat": event.get("cat"), "correlation": stack, "args.parent_stack_id": parent}
+    columns = {"cat": event.get("cat"), "correlation": stack, "args.parent_stack_id": parent}
     is_id = outer is not None and pa.types.is_integer(outer.type)  # one beyond 2^63 is stored as a float
-    found["external_id" if is_id else "args.correlation_id"] = outer
-    return {name: column for name, column in found.items() if column is not None and column.null_count < len(column)}
+    columns["external_id" if is_id else "args.correlation_id"] = outer
+    return {name: column for name, column in columns.items() if column is not None and column.null_count < len(column)}

@@ -62,19 +62,19 @@ class Regions(TableReader):
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
-        found = tables.take_common(block)
+        common = tables.take_common(block)
         start, end = block.take("start"), block.take("end")
         names = tables.strings.column(block, block.take("name_id"), required=True)
-        kinds = kinds_of(found["event"].get("cat"), len(block))
-        named = with_messages(names, found["event"].get("extdata"))
+        kinds = kinds_of(common["event"].get("cat"), len(block))
+        named = with_messages(names, common["event"].get("extdata"))
         return tables.batches.events(
             block,
             tables.ids_of("region", block.numbers),
             kind=kinds,
             ts=start,
             dur=pc.subtract(end, start),
-            tid=found["place"]["tid"],
-            **with_values(found["columns"] | named),
+            tid=common["place"]["tid"],
+            **with_values(common["columns"] | named),
         )
 
 
@@ -109,19 +109,19 @@ class Samples:
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
-        found = tables.take_common(block)
-        stacks = "args.call_stack" in found["columns"]
+        common = tables.take_common(block)
+        stacks = "args.call_stack" in common["columns"]
         ids = block.take("name_id")
-        names = tables.strings.column(block, found["place"]["track"] if ids is None else ids, required=True)
+        names = tables.strings.column(block, common["place"]["track"] if ids is None else ids, required=True)
         return tables.batches.events(
             block,
             tables.ids_of("sample", block.numbers),
-            kind=pc.if_else(found["columns"]["args.call_stack"].is_valid(), "sample", "instant")
+            kind=pc.if_else(common["columns"]["args.call_stack"].is_valid(), "sample", "instant")
             if stacks
             else "instant",
             ts=block.take("timestamp"),
-            tid=found["place"]["tid"],
-            **with_values(found["columns"] | with_messages(names, found["event"].get("extdata"))),
+            tid=common["place"]["tid"],
+            **with_values(common["columns"] | with_messages(names, common["event"].get("extdata"))),
         )
 
 
@@ -132,8 +132,8 @@ def read_others(tables: Tables, kind: str) -> Iterator[Batch]:
     tables may contain the work inside them.
     """
     for block in tables.blocks(kind):
-        found = tables.take_common(block)
-        device = tables.infos.device.of(found["place"]["agent"])
+        common = tables.take_common(block)
+        device = tables.infos.device.of(common["place"]["agent"])
         start, end = block.take("start"), block.take("end")
         names = tables.strings.column(block, block.take("name_id"))
         yield tables.batches.events(
@@ -143,9 +143,9 @@ def read_others(tables: Tables, kind: str) -> Iterator[Batch]:
             name=kind if names is None else names,
             ts=start,
             dur=pc.subtract(end, start),
-            tid=None if device is not None else found["place"]["tid"],
+            tid=None if device is not None else common["place"]["tid"],
             device=device,
-            **with_values(found["columns"] | tables.places.stream(found["place"], device)),
+            **with_values(common["columns"] | tables.places.stream(common["place"], device)),
         )
 
 
@@ -232,8 +232,8 @@ def add_facts(tables: Tables, rows: RowBuilder) -> None:
 
 def _metadata(tables: Tables, rows: RowBuilder) -> None:
     table = tables.part.table("metadata")
-    found = tables.database.rows(table, "tag", "value") if table else []
-    facts = {str(tag): value for tag, value in found if tag and value}
+    tags = tables.database.rows(table, "tag", "value") if table else []
+    facts = {str(tag): value for tag, value in tags if tag and value}
     if not facts:
         return
     rows.fact("source", facts={"tool": "rocprofiler-sdk", **facts})
@@ -268,8 +268,8 @@ def _environment(tables: Tables, conversion: Conversion) -> None:
     """Reports that the environment of a process is left out, if there is one."""
     table = tables.part.table("info_process")
     if table and tables.database.has(table, "environment"):
-        found = tables.database.part(table, ["environment"], tables.part.where).column("environment").to_pylist()
-        if count := sum(text not in (None, "", "{}", b"") for text in found):
+        environments = tables.database.part(table, ["environment"], tables.part.where).column("environment").to_pylist()
+        if count := sum(text not in (None, "", "{}", b"") for text in environments):
             conversion.report.issue("environment", table, rows=count)
 
 

@@ -106,12 +106,12 @@ class Tables:
             return
         filled = filled_columns(self.database, table, ["extdata"], self.part)
         unwanted = {"guid", "id", "extdata"} - set(filled)
-        wanted = [name for name in self.database.tables[table] if name.casefold() not in unwanted]
+        names = [name for name in self.database.tables[table] if name.casefold() not in unwanted]
         start, end = timed_by
-        for given in self.database.blocks(table, self.conversion.batch_rows, wanted, where=self.part.where):
+        for given in self.database.blocks(table, self.conversion.batch_rows, names, where=self.part.where):
             times = {name: self.times(given.get(f"{name}_id")) for name in timed_by if name and given.get(name) is None}
-            found = {name: column for name, column in times.items() if column is not None}
-            block = given.without(*(f"{name}_id" for name in found)).replaced(found) if found else given
+            replacing = {name: column for name, column in times.items() if column is not None}
+            block = given.without(*(f"{name}_id" for name in replacing)).replaced(replacing) if replacing else given
             ran = executed(block, self.conversion, start, end) if end else block
             sound = timed(ran, self.conversion, start, end)
             if len(sound):

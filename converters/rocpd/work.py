@@ -40,10 +40,12 @@ class Kernels(TableReader):
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
-        found = tables.take_common(block)
-        device = tables.infos.device.of(found["place"]["agent"])
+        common = tables.take_common(block)
+        device = tables.infos.device.of(common["place"]["agent"])
         start, end = block.take("start"), block.take("end")
-        columns = found["columns"] | self._symbol(block) | launch(block) | tables.places.stream(found["place"], device)
+        columns = (
+            common["columns"] | self._symbol(block) | launch(block) | tables.places.stream(common["place"], device)
+        )
         region = tables.strings.column(block, block.take("region_name_id"))
         if region is not None:
             columns["args.region"] = _not_empty(region)
@@ -51,8 +53,8 @@ class Kernels(TableReader):
             column = block.take(name)
             if column is not None:
                 columns[f"args.{name}"] = nonzero(column)
-        if found["place"]["tid"] is not None:
-            columns["args.thread_id"] = found["place"]["tid"]
+        if common["place"]["tid"] is not None:
+            columns["args.thread_id"] = common["place"]["tid"]
         return tables.batches.events(
             block,
             tables.ids_of("kernel_dispatch", block.numbers),
@@ -90,9 +92,9 @@ class Kernels(TableReader):
     def _words(self, block: Block, coded: pa.DictionaryArray, symbol: dict[str, pa.Array]) -> list[str]:
         """Returns the names of the kernels of a block; reports a kernel without a name."""
         words = []
-        shown, own = symbol["display_name"].to_pylist(), symbol["kernel_name"].to_pylist()
+        shown, mangled = symbol["display_name"].to_pylist(), symbol["kernel_name"].to_pylist()
         for code, number in enumerate(coded.dictionary.to_pylist()):
-            word = shown[code] or own[code]
+            word = shown[code] or mangled[code]
             if not word:
                 word = f"[kernel {number}]"
                 lost = pc.equal(coded.indices, code)
@@ -104,8 +106,8 @@ class Kernels(TableReader):
 
 def _short(name: str, extdata: object) -> str | None:
     """The short name: the one that rocprofiler truncated, else the name without its descriptor's suffix."""
-    found = json_object(extdata).get("truncated_kernel_name")
-    return found if isinstance(found, str) and found and found != name else short_name(name)
+    truncated = json_object(extdata).get("truncated_kernel_name")
+    return truncated if isinstance(truncated, str) and truncated and truncated != name else short_name(name)
 
 
 def small(column: pa.Array) -> pa.Array:
@@ -123,12 +125,12 @@ class Copies(TableReader):
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
-        found = tables.take_common(block)
+        common = tables.take_common(block)
         start, end = block.take("start"), block.take("end")
         names = tables.strings.column(block, block.take("name_id"), required=True)
         device, way, agents = self._ends(block)
         ways = copy_kinds(names)
-        columns = found["columns"] | tables.places.stream(found["place"], device) | agents
+        columns = common["columns"] | tables.places.stream(common["place"], device) | agents
         for name in ("src_address", "dst_address"):
             column = block.take(name)
             if column is not None and pa.types.is_integer(column.type):
@@ -136,8 +138,8 @@ class Copies(TableReader):
         region = tables.strings.column(block, block.take("region_name_id"))
         if region is not None:
             columns["args.region"] = _not_empty(region)
-        if found["place"]["tid"] is not None:
-            columns["args.thread_id"] = found["place"]["tid"]
+        if common["place"]["tid"] is not None:
+            columns["args.thread_id"] = common["place"]["tid"]
         return tables.batches.events(
             block,
             tables.ids_of("memory_copy", block.numbers),
@@ -156,8 +158,8 @@ class Copies(TableReader):
         infos = self._tables.infos
         to, of = block.take("dst_agent_id"), block.take("src_agent_id")
         if to is None or of is None:
-            known = of if to is None else to
-            return infos.device.of(known), None, {}
+            agent = of if to is None else to
+            return infos.device.of(agent), None, {}
         kinds = [pc.fill_null(pc.equal(infos.agent_type.at(end).cast(pa.string()), "GPU"), False) for end in (of, to)]
         both_known = pc.and_(infos.agent_type.at(of).is_valid(), infos.agent_type.at(to).is_valid())
         letters = [pc.if_else(gpu, "D", "H") for gpu in kinds]
@@ -177,18 +179,18 @@ class Allocations(TableReader):
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
-        found = tables.take_common(block)
-        device = tables.infos.device.of(found["place"]["agent"])
+        common = tables.take_common(block)
+        device = tables.infos.device.of(common["place"]["agent"])
         start, end = block.take("start"), block.take("end")
         types = block.take("type")
         names = tables.strings.column(block, block.take("name_id"))
         if names is None:
             names = constant("[no name]", len(block)) if types is None else pc.fill_null(types, "[no name]")
         elif types is not None:
-            found["columns"]["args.type"] = types
-        columns = found["columns"]
+            common["columns"]["args.type"] = types
+        columns = common["columns"]
         for name in ("queue", "stream"):
-            column = found["place"][name]
+            column = common["place"][name]
             if column is not None:
                 columns[f"args.{name}_id"] = nonzero(column)
         return tables.batches.events(
@@ -198,7 +200,7 @@ class Allocations(TableReader):
             name=names,
             ts=start,
             dur=pc.subtract(end, start),
-            tid=found["place"]["tid"],
+            tid=common["place"]["tid"],
             device=device,
             bytes=self._bytes(types, block.get("address"), block.take("size")),
             **with_values(columns),

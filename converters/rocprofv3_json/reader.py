@@ -20,6 +20,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.kit.columnar.dictionaries import constant
+from ktrace.kit.columnar.text_cells import by_distinct
 from ktrace.kit.rocm.common import copy_kind, executed, launch, short_name
 from ktrace.kit.trace_json.chunks import Text
 from ktrace.model.arrays import Int64
@@ -291,6 +292,5 @@ def whole(block: Block, *names: str) -> pa.Array | None:
 
 
 def mapped(column: pa.Array, value: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
-    """Maps a column, computing the value once for each distinct cell."""
-    coded = column.dictionary_encode()
-    return pa.array([whole_text(value(cell)) for cell in coded.dictionary.to_pylist()], kind).take(coded.indices)
+    """The value of each cell, texts without halves of surrogate pairs."""
+    return by_distinct(column, lambda cell: whole_text(value(cell)), kind)

@@ -38,8 +38,8 @@ def probe(sample: Sample) -> Match | None:
         return _folder(sample.listing)
     if sample.head[:1] not in (b"<", b"\xef", b" ", b"\n", b"\r", b"\t"):
         return None
-    found = _ROOT.match(sample.head[:8192])
-    return Match(Score.MAGIC, f"has the root element <{found[1].decode()}>") if found else None
+    root = _ROOT.match(sample.head[:8192])
+    return Match(Score.MAGIC, f"has the root element <{root[1].decode()}>") if root else None
 
 
 def _folder(listing: tuple[str, ...]) -> Match | None:

@@ -86,8 +86,8 @@ class Document:
                 if not self._aside(tag):
                     break
                 continue
-            known = tag.startswith(_TAGS)
-            text = self._to(b"</schema>" if tag.startswith(b"<schema") else b">", "structure" if known else "skipped")
+            is_read = tag.startswith(_TAGS)
+            text = self._to(b"</schema>" if tag.startswith(b"<schema") else b">", "structure" if is_read else "skipped")
             if not text:
                 break
             if tag.startswith(b"<schema"):
@@ -104,7 +104,7 @@ class Document:
                 self.is_contents = True
                 self._pass_rest("structure")
                 return
-            elif not known:
+            elif not is_read:
                 self._report.issue("unrecognised", self._place(), f"the tag {text[:40].decode(errors='replace')}", 0)
         where = self._place()
         if self._pass_rest("skipped") or self._cut or inside:
@@ -151,27 +151,27 @@ class Document:
     def _skip_to_tag(self) -> bool:
         """Moves to the next tag; returns whether there is one, with enough text to see its name."""
         while True:
-            found = self._text.find(b"<", self._pos)
-            stray = self._text[self._pos : found if found >= 0 else len(self._text)].strip()
+            place = self._text.find(b"<", self._pos)
+            stray = self._text[self._pos : place if place >= 0 else len(self._text)].strip()
             if stray:
                 self._report.issue("unrecognised", self._place(), f"{stray[:40].decode(errors='replace')!r}", 0)
-            self._pass((found if found >= 0 else len(self._text)) - self._pos, "skipped" if stray else "structure")
-            if found >= 0 and (len(self._text) - found >= 24 or not self._more()):
+            self._pass((place if place >= 0 else len(self._text)) - self._pos, "skipped" if stray else "structure")
+            if place >= 0 and (len(self._text) - place >= 24 or not self._more()):
                 return True
-            if found < 0 and not self._more():
+            if place < 0 and not self._more():
                 return False
 
     def _to(self, end: bytes, owner: Owner = "structure") -> bytes:
         """Takes the text up to an end; returns nothing if the document ends before."""
         start = 0
         while True:
-            found = self._text.find(end, self._pos + start)
+            place = self._text.find(end, self._pos + start)
             if end == b"</schema>":  # a schema without columns may be an empty tag
                 close = self._text.find(b">", self._pos)
                 if close > 0 and self._text[close - 1 : close] == b"/":
-                    found, end = close, b">"
-            if found >= 0:
-                text = self._text[self._pos : found + len(end)]
+                    place, end = close, b">"
+            if place >= 0:
+                text = self._text[self._pos : place + len(end)]
                 self._pass(len(text), owner)
                 return text
             start = max(0, len(self._text) - self._pos - len(end))
@@ -210,7 +210,7 @@ class Document:
         rows = self._text[self._pos : last + 6]
         codes = self._reader.scan(rows)
         if codes is None:  # other tags between rows, or rows of another form
-            stops = [found for stop in _STOPS if (found := rows.find(stop)) >= 0]
+            stops = [place for stop in _STOPS if (place := rows.find(stop)) >= 0]
             if stops:
                 rows = rows[: rows.rfind(b"</row>", 0, min(stops)) + 6] if b"</row>" in rows[: min(stops)] else b""
                 codes = self._reader.scan(rows) if rows else None

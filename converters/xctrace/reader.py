@@ -61,15 +61,15 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 def _files(source: Source, conversion: Conversion) -> list[tuple[Source, str]]:
     if not source.is_folder:
         return [(source, "")]
-    found = []
+    paths = []
     for path in source.sample().listing or ():
         if path.endswith((".xml", ".xml.gz", ".xml.zst")):
-            found.append(path)
+            paths.append(path)
         else:
             conversion.report.record()
             conversion.report.issue("unrecognised", path, "not an export of xctrace")
-    found.sort(key=_rank)
-    return [(file_in(source, path), f"{path}: ") for path in found]
+    paths.sort(key=_rank)
+    return [(file_in(source, path), f"{path}: ") for path in paths]
 
 
 def _rank(path: str) -> tuple[int, str]:
@@ -105,8 +105,8 @@ class _File:
         begun = False
         with self._source.open() as stream:
             document = Document(stream, self._source.path, report, Reader(self._scan, self._owner, self._place))
-            for found in document:
-                part = self._tables.known(found) if isinstance(found, Schema) else found
+            for item in document:
+                part = self._tables.known(item) if isinstance(item, Schema) else item
                 begun = True
                 self._values.read_bytes = document.read_bytes
                 if isinstance(part, Rows):

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.kit.columnar.blocks import Block
+from ktrace.kit.columnar.text_cells import by_distinct
 from ktrace.model.arrays import Bools, Int64, UInt64
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
@@ -48,9 +49,9 @@ def _column(codes: Int64, values: Values, *, number: bool) -> pa.Array:
         numbers, absent = values.numbers(codes)
         return pa.array(numbers, mask=absent)
     is_text: Bools = np.not_equal(codes, 0)
-    found, first, indices = np.unique(codes[is_text], return_index=True, return_inverse=True)
+    distinct_codes, first, indices = np.unique(codes[is_text], return_index=True, return_inverse=True)
     order = np.argsort(first)
-    texts = [values.text(code) for code in found[order].tolist()]
+    texts = [values.text(code) for code in distinct_codes[order].tolist()]
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order))
     words = np.zeros(len(codes), np.int32)
@@ -62,35 +63,33 @@ def texts(column: pa.Array | None, rows: int) -> list[str | None]:
     """The texts of a column, None for null."""
     if column is None:
         return [None] * rows
-    found: list[str | None] = column.cast(pa.string()).to_pylist()
-    return found
+    strings: list[str | None] = column.cast(pa.string()).to_pylist()
+    return strings
 
 
 def mapped(column: pa.Array | None, rows: int, value: Callable[[str], object], kind: pa.DataType) -> pa.Array:
     """A column with a value for each text; the function is called once for each distinct text."""
     if column is None:
         return pa.nulls(rows, kind)
-    coded = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
-    results = [None if text is None else value(text) for text in coded.dictionary.to_pylist()]
-    return pa.array(results, kind).take(coded.indices)
+    return by_distinct(column if pa.types.is_dictionary(column.type) else column.cast(pa.string()), value, kind)
 
 
 def process(text: str) -> tuple[str | None, int | None]:
     """Returns the name and the number of a process: 'python (99926)'."""
-    found = _PROCESS.fullmatch(text)
-    return (found[1], int(found[2])) if found else (text, None)
+    match = _PROCESS.fullmatch(text)
+    return (match[1], int(match[2])) if match else (text, None)
 
 
 def thread(text: str) -> int | None:
     """Returns the number of a thread: 'Main Thread (0x11ab5b7) (python, pid: 99926)', 'Main Thread 0x1 (...)'."""
-    found = _THREAD.search(text)
-    return int(found[1], 16) if found else None
+    match = _THREAD.search(text)
+    return int(match[1], 16) if match else None
 
 
 def process_of_thread(text: str) -> int | None:
     """Returns the number of the process in the name of a thread."""
-    found = _OF_THREAD.search(text)
-    return int(found[1]) if found else None
+    match = _OF_THREAD.search(text)
+    return int(match[1]) if match else None
 
 
 def process_number(text: str) -> int | None:
@@ -140,10 +139,10 @@ class Gpu:
 
     def devices(self, column: pa.Array | None, rows: int) -> pa.Array:
         """The ordinals of GPUs, in the order of their first rows."""
-        found = mapped(column, rows, lambda name: self._devices.setdefault(name, len(self._devices)), pa.int64())
-        if found.null_count:
+        numbers = mapped(column, rows, lambda name: self._devices.setdefault(name, len(self._devices)), pa.int64())
+        if numbers.null_count:
             self._devices.setdefault("", 0)
-        return found.fill_null(0)
+        return numbers.fill_null(0)
 
     def streams(self, column: pa.Array | None, rows: int) -> pa.Array:
         """The numbers of channels, in the order of their first rows."""
@@ -253,13 +252,13 @@ class _Seen:
             )
             keys = _mixed(keys ^ values.astype(np.uint64))
         at = np.searchsorted(self._before, keys)
-        found = np.zeros(len(block), np.bool_)
+        repeated = np.zeros(len(block), np.bool_)
         if len(self._before):
-            found = self._before[np.minimum(at, len(self._before) - 1)] == keys
+            repeated = self._before[np.minimum(at, len(self._before) - 1)] == keys
         self._file.seek(0, 2)
-        self._file.write(keys[~found].tobytes())
-        self._rows += int((~found).sum())
-        return found
+        self._file.write(keys[~repeated].tobytes())
+        self._rows += int((~repeated).sum())
+        return repeated
 
 
 def _mixed(keys: UInt64) -> UInt64:

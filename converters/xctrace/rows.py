@@ -116,16 +116,16 @@ def _element_codes(
 
     next_tag = np.minimum(chosen + 1, len(begin) - 1)
     leaf = opens[chosen] & closes[next_tag]
-    wanted = (cell[chosen] | has_id) & ~is_ref
-    _require(not (wanted & opens[chosen] & ~leaf & ~has_fmt).any())
+    defining = (cell[chosen] | has_id) & ~is_ref
+    _require(not (defining & opens[chosen] & ~leaf & ~has_fmt).any())
     codes = np.zeros(len(chosen), np.int64)
     text_begin, text_end = right + 1, begin[next_tag]
-    filled = wanted & leaf & (text_end > text_begin)
+    filled = defining & leaf & (text_end > text_begin)
     read, whole = _numbers(buffer, text_begin[filled], text_end[filled])
     codes[np.flatnonzero(filled)[whole]] = read[whole] + 1
     for row in np.flatnonzero(filled)[~whole].tolist():
         codes[row] = values.code(_unescaped(chunk[text_begin[row] : text_end[row]]))
-    formatted = np.flatnonzero(wanted & ~filled & has_fmt)
+    formatted = np.flatnonzero(defining & ~filled & has_fmt)
     quote = at[formatted] + np.where(has_id[formatted], 2, 0)
     pairs = zip(formatted.tolist(), (quotes[quote] + 1).tolist(), quotes[quote + 1].tolist(), strict=True)
     for row, start, stop in pairs:
@@ -167,8 +167,8 @@ _EIGHT = np.arange(-8, 0)
 
 def _before(buffer: UInt8, place: Int64) -> UInt64:
     """The eight bytes before places, as numbers; the last byte is the highest."""
-    found: UInt64 = buffer[np.maximum(place, 8)[:, None] + _EIGHT].view("<u8")[:, 0]
-    return found
+    words: UInt64 = buffer[np.maximum(place, 8)[:, None] + _EIGHT].view("<u8")[:, 0]
+    return words
 
 
 def _ends_name(word: UInt64, shift: int) -> Bools:
@@ -325,8 +325,8 @@ def read_rows(chunk: bytes, width: int, values: Values) -> RowsRead:
 
 def _stray(chunk: bytes) -> list[tuple[int, int]]:
     """Where text is between rows, blanks aside."""
-    found = (piece.span(1) for piece in _BETWEEN.finditer(chunk))
-    return [(start, end) for start, end in found if chunk[start:end].strip()]
+    pieces = (piece.span(1) for piece in _BETWEEN.finditer(chunk))
+    return [(start, end) for start, end in pieces if chunk[start:end].strip()]
 
 
 def _one_by_one(chunk: bytes, values: Values, damage: dict[int, str]) -> list[list[int]]:

@@ -88,7 +88,7 @@ class Tables:
         length = min(lengths, key=lambda place: (columns[place] != "duration", place)) if lengths else None
         for place, name in ((time, "timestamp" if length is None else "start"), (length, "duration")):
             if place is not None and columns[place] != name:
-                columns = [f"{own} of {table.name}" if own == name else own for own in columns]
+                columns = [f"{column} of {table.name}" if column == name else column for column in columns]
                 columns[place] = name
         return table._replace(columns=tuple(columns))
 

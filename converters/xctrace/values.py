@@ -72,12 +72,12 @@ class Values:
 
     def lookup(self, ids: Int64) -> Int64:
         """Returns the codes of ids; 0 for an id that isn't defined."""
-        known = (ids >= 0) & (ids < len(self._codes))
-        if known.all():
+        inside = (ids >= 0) & (ids < len(self._codes))
+        if inside.all():
             return np.asarray(self._codes[ids])
-        found = np.zeros(len(ids), np.int64)
-        found[known] = self._codes[ids[known]]
-        return found
+        codes = np.zeros(len(ids), np.int64)
+        codes[inside] = self._codes[ids[inside]]
+        return codes
 
     def is_small(self, ids: Int64) -> bool:
         """Whether ids are small enough for the file of codes."""

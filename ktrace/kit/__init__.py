@@ -30,6 +30,7 @@ ascend_tasks            Huawei Ascend: kernel, copy, synchronisation by the type
 xla                     XLA's profiler: lines, details of device work
 torch                   PyTorch's dumps: pickles of plain values, stacks
 stacks                  stacks of samples, and their sums where no times are known
+varint                  a varint of protobuf, for probes
 v8                      V8's CPU profiles, also those within a trace
 timelines               timeline outputs: arguments of an event, names of tracks
 """

@@ -104,8 +104,8 @@ def recover(folder: Path) -> None:
                     _undo(folder, json.loads((folder / name).read_text("utf-8", "surrogateescape")))
                     (folder / name).unlink()
         for name in names:
-            found = _OLD_NAME.fullmatch(name)
-            if found and not os.path.lexists(folder / f"{found[1]}{_NOTE}"):
+            old_name = _OLD_NAME.fullmatch(name)
+            if old_name and not os.path.lexists(folder / f"{old_name[1]}{_NOTE}"):
                 with suppress(OSError), unheld(folder / name):
                     _remove_old(folder / name)
         if any(name.endswith(SUFFIX) for name in names):

@@ -319,36 +319,36 @@ def layers(summary: Summary) -> Section | None:
         mean = float(totals[part].mean())
         stacks.append([Segment(_named(names[part]), mean, "k1")])
         titles.append(f"{_named(names[part])}: {duration(mean)}, {share(mean, summary.total)} of all")
-    known = share(float(totals.sum()), summary.total)
-    hint = f"All work of each layer; {known} of the work has a layer.{_averaged(per, 'layers')}"
+    share_of_work = share(float(totals.sum()), summary.total)
+    hint = f"All work of each layer; {share_of_work} of the work has a layer.{_averaged(per, 'layers')}"
     return Section("layers", "Layer by layer", hint, [_plot(columns(stacks, titles), names)])
 
 
 def step_totals(summary: Summary) -> Float64 | None:
     """All work in each step, ns; None where it isn't known."""
-    known = [one.in_steps for one in summary.groups.get("operation", []) if one.in_steps is not None]
-    return InSteps.together(known).times() if known and summary.steps else None
+    in_steps = [one.in_steps for one in summary.groups.get("operation", []) if one.in_steps is not None]
+    return InSteps.together(in_steps).times() if in_steps and summary.steps else None
 
 
 def waits(uses: Sequence[DeviceUse]) -> Section | None:
     """Gaps between work, and the time from launch to start."""
     lists = []
     for title, of in (("gaps without work", "gaps"), ("from launch to begin", "queueing")):
-        known: list[tuple[str, Spread]] = []
+        spreads: list[tuple[str, Spread]] = []
         for use in uses[:_DEVICES]:
             spread: Spread | None = getattr(use, of)
             if spread and spread.count:
-                known.append((use.label, spread))
-        if known:
-            lists.append((title, _spreads(known)))
+                spreads.append((use.label, spread))
+        if spreads:
+            lists.append((title, _spreads(spreads)))
     hint = "A line at the median, a ring at the 95th percentile, on to the longest."
     return Section("waits", "Waits", hint, [Lists(lists)]) if lists else None
 
 
-def _spreads(known: Sequence[tuple[str, Spread]]) -> Bars:
-    axis = LogAxis(min(spread.median for _, spread in known), max(spread.max for _, spread in known))
+def _spreads(spreads: Sequence[tuple[str, Spread]]) -> Bars:
+    axis = LogAxis(min(spread.median for _, spread in spreads), max(spread.max for _, spread in spreads))
     rows = []
-    for label, spread in known:
+    for label, spread in spreads:
         title = (
             f"{spread.count:,} times, {duration(spread.total)} in all: median {duration(spread.median)}, "
             f"95th percentile {duration(spread.p95)}, longest {duration(spread.max)}"

@@ -140,9 +140,9 @@ def _style(used: set[str]) -> str:
     """The rules of these classes; they hold inside of drawings alone."""
     rules = []
     for selectors, body in _rules():
-        mine = [one for one in selectors.split(",") if one.rpartition(".")[2] in {"text", *used}]
-        if mine:
-            rules.append(f"{','.join(f'.ktrace {one}' for one in mine)}{{{body}}}")
+        used_selectors = [one for one in selectors.split(",") if one.rpartition(".")[2] in {"text", *used}]
+        if used_selectors:
+            rules.append(f"{','.join(f'.ktrace {one}' for one in used_selectors)}{{{body}}}")
     return "".join(rules)
 
 

@@ -105,9 +105,9 @@ def _of_devices(uses: Sequence[DeviceUse]) -> list[KeyFigure]:
         exposed = sum(use.exposed_communication for use in uses)
         detail = f"{brief(exposed)} of {brief(communication)}"
         figures.append(("exposed communication", share(exposed, span), detail))
-    known = [(use.occupancy, use.busy) for use in uses if use.occupancy is not None]
-    if weight := sum(time for _, time in known):
-        mean = sum(occupancy * time for occupancy, time in known) / weight
+    occupancies = [(use.occupancy, use.busy) for use in uses if use.occupancy is not None]
+    if weight := sum(time for _, time in occupancies):
+        mean = sum(occupancy * time for occupancy, time in occupancies) / weight
         figures.append(("achieved occupancy", f"{mean:.1f}%", "mean by time"))
     return figures
 
@@ -124,11 +124,11 @@ def _operations(summary: Summary, colours: dict[str, str], place: str = "", of: 
 
 def _others(summary: Summary) -> Section | None:
     """The other columns that work is grouped by, as lists next to each other."""
-    known = {by: groups for by in _OTHERS if len(groups := summary.groups.get(by, [])) > 1}
-    if not known:
+    others = {by: groups for by in _OTHERS if len(groups := summary.groups.get(by, [])) > 1}
+    if not others:
         return None
     lists = [
-        (by, _groups(summary, groups, _GROUPS, {group.key: "k1" for group in groups})) for by, groups in known.items()
+        (by, _groups(summary, groups, _GROUPS, {group.key: "k1" for group in groups})) for by, groups in others.items()
     ]
     return Section("groups", "Also by", "", [Lists(lists)])
 
@@ -258,9 +258,9 @@ class _Axis:
     """A logarithmic axis that takes in all values."""
 
     def __init__(self, values: Sequence[float]) -> None:
-        known = [value for value in values if value > 0]
-        self._low = math.floor(math.log10(min(known)) - 0.1)
-        self._high = max(math.log10(max(known)) + 0.25, self._low + 1)
+        positive = [value for value in values if value > 0]
+        self._low = math.floor(math.log10(min(positive)) - 0.1)
+        self._high = max(math.log10(max(positive)) + 0.25, self._low + 1)
         self.lowest, self.highest = 10.0**self._low, 10.0**self._high
 
     def _place(self, value: float) -> float:

@@ -239,11 +239,11 @@ class Runs:
 
     def between(self, low: int | None, high: int | None) -> Int64:
         """Indexes of the rows with low <= first field < high, in the order of that field, then of the runs."""
-        found = [np.arange(first, last) for first, last in self.spans(low, high, len(self))]
-        if not found:
+        indices = [np.arange(first, last) for first, last in self.spans(low, high, len(self))]
+        if not indices:
             return np.empty(0, np.int64)
-        index = np.concatenate(found)
-        return index if len(found) == 1 else index[np.argsort(self.rows[self._key][index], kind="stable")]
+        index = np.concatenate(indices)
+        return index if len(indices) == 1 else index[np.argsort(self.rows[self._key][index], kind="stable")]
 
     def spans(self, low: int | None, high: int | None, size: int) -> Iterator[tuple[int, int]]:
         """Yields where the rows with low <= first field < high stand, at most `size` at a time, run after run."""

@@ -70,8 +70,10 @@ class GatheredRows:
         """A column of all rows, with words for numbers."""
         if name not in self._known:
             pieces = list(self._pieces(None))
-            found = [_some(part.column(name), rows) if name in part.schema.names else None for part, rows, _ in pieces]
-            joined = _joined(name, found, [len(rows) for _, rows, _ in pieces], self._words)
+            columns = [
+                _some(part.column(name), rows) if name in part.schema.names else None for part, rows, _ in pieces
+            ]
+            joined = _joined(name, columns, [len(rows) for _, rows, _ in pieces], self._words)
             back = _back([places for _, _, places in pieces])
             self._known[name] = self._words.decode(name, joined if back is None else joined.take(back))
         return self._known[name]
@@ -165,14 +167,14 @@ def _with_text(part: pa.RecordBatch, rare: list[str], words: Vocabularies | None
     return pa.RecordBatch.from_arrays([*(part.column(name) for name in kept), text], names=[*kept, "args"])
 
 
-def _joined(name: str, found: list[pa.Array | None], rows: list[int], words: Vocabularies) -> pa.Array:
-    kinds = {column.type for column in found if column is not None}
+def _joined(name: str, columns: list[pa.Array | None], rows: list[int], words: Vocabularies) -> pa.Array:
+    kinds = {column.type for column in columns if column is not None}
     if len(kinds) > 1:
-        found = [None if column is None else _plain(name, words.decode(name, column)) for column in found]
-        kinds = {column.type for column in found if column is not None}
+        columns = [None if column is None else _plain(name, words.decode(name, column)) for column in columns]
+        kinds = {column.type for column in columns if column is not None}
     (kind,) = kinds
     return pa.concat_arrays(
-        [pa.nulls(count, kind) if column is None else column for column, count in zip(found, rows, strict=True)]
+        [pa.nulls(count, kind) if column is None else column for column, count in zip(columns, rows, strict=True)]
     )
 
 
@@ -189,9 +191,9 @@ class Tally(msgspec.Struct):
 
     def add(self, ids: Iterable[int]) -> None:
         """Counts the rows with these ids."""
-        found = list(ids)
-        self.rows += len(found)
-        self.first += found[: EXAMPLES - len(self.first)]
+        new_ids = list(ids)
+        self.rows += len(new_ids)
+        self.first += new_ids[: EXAMPLES - len(self.first)]
 
     def report(self, report: Report, kind: str, ledger: Ledger) -> None:
         """Reports the rows: the first few each with its id, all others together with the last of these."""

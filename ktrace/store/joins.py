@@ -3,7 +3,7 @@
 group_start_mask  where sorted rows begin a new group
 each_group        the rows of each group, as a slice
 greatest_so_far   for each sorted row the greatest value of its group up to it
-find              for each wanted row the first known row that is equal
+find              for each row the first of others that is equal
 positions         where values stand among sorted ones
 isin_sorted       which values are among sorted ones
 coded             a column as codes from 0, and the values that these stand for
@@ -63,40 +63,40 @@ def greatest_so_far(values: Int64, columns: Columns) -> Int64:
     least, most, last = int(values.min()), int(values.max()), int(group[-1])
     if (most - least + 1) * (last + 1) < _CODES:  # the values of each group, raised above those of all before it
         base = group * (most - least + 1)
-        found: Int64 = np.maximum.accumulate(values - least + base) - base + least
-        return found
+        greatest: Int64 = np.maximum.accumulate(values - least + base) - base + least
+        return greatest
     order = np.argsort(values, kind="stable")
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     base = group * len(order)
-    found = values[order][np.maximum.accumulate(rank + base) - base]
-    return found
+    greatest = values[order][np.maximum.accumulate(rank + base) - base]
+    return greatest
 
 
-def find(wanted: Columns, known: Columns) -> Int64:
-    """For each wanted row the position of the first known row that is equal in all columns, -1 where none is."""
-    count = len(known[0])
-    columns = [np.concatenate(pair) for pair in zip(known, wanted, strict=True)]
-    order = np.lexsort(columns[::-1])  # stable: of equal rows, the known ones come first
+def find(rows: Columns, among: Columns) -> Int64:
+    """For each row the position of the first of others that is equal in all columns, -1 where none is."""
+    count = len(among[0])
+    columns = [np.concatenate(pair) for pair in zip(among, rows, strict=True)]
+    order = np.lexsort(columns[::-1])  # stable: of equal rows, those among which it looks come first
     begins = group_start_mask([column[order] for column in columns])
     first = order[np.flatnonzero(begins)][np.cumsum(begins) - 1]
-    found = np.empty(len(order), np.int64)
-    found[order] = np.where(first < count, first, -1)
-    return found[count:]
+    position = np.empty(len(order), np.int64)
+    position[order] = np.where(first < count, first, -1)
+    return position[count:]
 
 
-def positions(wanted: Int64, known: Int64) -> Int64:
-    """The first position of each wanted value among known ones, which are sorted; -1 where it isn't among them."""
-    if not len(known):
-        return np.full(len(wanted), -1, np.int64)
-    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[at] == wanted, at, -1)
+def positions(values: Int64, rising: Int64) -> Int64:
+    """The first position of each value among rising ones, -1 where it isn't among them."""
+    if not len(rising):
+        return np.full(len(values), -1, np.int64)
+    at = np.minimum(np.searchsorted(rising, values), len(rising) - 1)
+    return np.where(rising[at] == values, at, -1)
 
 
-def isin_sorted(values: Int64, known: Int64) -> Bools:
-    """Which values are among known ones, which are sorted."""
-    found: Bools = positions(values, known) >= 0
-    return found
+def isin_sorted(values: Int64, rising: Int64) -> Bools:
+    """Which values are among rising ones."""
+    inside: Bools = positions(values, rising) >= 0
+    return inside
 
 
 def coded(column: pa.Array, rows: Int64 | None = None) -> tuple[Int64, pa.Array]:
@@ -122,13 +122,13 @@ def combined(columns: Iterable[tuple[Integers, int]], rows: int) -> tuple[Int64,
     `columns` are codes from 0, and for each column how many.
     """
     codes, size = np.zeros(rows, np.int64), 1
-    for own, count in columns:
+    for column, count in columns:
         if count < 2:
             continue
         if size * count >= _CODES:
-            known, codes = np.unique(codes, return_inverse=True)
-            size = len(known)
-        codes = codes * count + own
+            distinct_codes, codes = np.unique(codes, return_inverse=True)
+            size = len(distinct_codes)
+        codes = codes * count + column
         size *= count
     return codes, size
 
@@ -144,8 +144,8 @@ def is_among(values: Int64, members: Int64) -> Bools:
     if not len(members):
         return np.zeros(len(values), np.bool_)
     rising = members if np.all(members[1:] >= members[:-1]) else np.sort(members)
-    found: Bools = rising[np.minimum(np.searchsorted(rising, values), len(rising) - 1)] == values
-    return found
+    inside: Bools = rising[np.minimum(np.searchsorted(rising, values), len(rising) - 1)] == values
+    return inside
 
 
 def distinct(codes: Int64, size: int) -> tuple[Int64, Int64]:
@@ -163,8 +163,8 @@ def distinct(codes: Int64, size: int) -> tuple[Int64, Int64]:
 def ranges(first: Int64, count: Int64) -> Int64:
     """The numbers of some ranges, one after another: 5, 6, 7, 20, 21 where they begin at 5 and 20, and have 3 and 2."""
     ends = np.cumsum(count)
-    found: Int64 = np.repeat(first - (ends - count), count) + np.arange(ends[-1] if len(ends) else 0)
-    return found
+    numbers: Int64 = np.repeat(first - (ends - count), count) + np.arange(ends[-1] if len(ends) else 0)
+    return numbers
 
 
 def distinct_rows(columns: Sequence[pa.Array], rows: int) -> tuple[Int64, Int64]:
@@ -223,31 +223,31 @@ def find_launches(work: Correlated, calls: Correlated, order: Callable[[], Seque
     returns, the last of which is the first criterion. Work of an unknown process that finds no call there is launched
     by the call of the machine with its correlation, where only one process has one.
     """
-    found = np.full(len(work.correlation), -1, np.int64)
-    mine = np.flatnonzero(calls.correlation)
-    if not len(found) or not len(mine):
-        return found
+    call_of_work = np.full(len(work.correlation), -1, np.int64)
+    launching = np.flatnonzero(calls.correlation)
+    if not len(call_of_work) or not len(launching):
+        return call_of_work
     groups = 1 + max(int(column.max()) for rows in (work, calls) for column in (rows.process, rows.machine))
-    numbers = _Numbers(calls.correlation[mine], groups)
-    key = numbers.of(calls.correlation[mine], calls.process[mine])
+    numbers = _Numbers(calls.correlation[launching], groups)
+    key = numbers.of(calls.correlation[launching], calls.process[launching])
     if np.any(key[1:] <= key[:-1]):
-        rows = np.lexsort((*(column[mine] for column in order()), key))
+        rows = np.lexsort((*(column[launching] for column in order()), key))
         rows = rows[group_start_mask((key[rows],))]
-        key, mine = key[rows], mine[rows]
+        key, launching = key[rows], launching[rows]
     some_unknown = not work.known.all()
     if some_unknown:
-        machine = numbers.of(calls.correlation[mine], calls.machine[mine])
+        machine = numbers.of(calls.correlation[launching], calls.machine[launching])
         machine, first, often = np.unique(machine, return_index=True, return_counts=True)
-        machine, alone = machine[often == 1], mine[first[often == 1]]
-    for start in range(0, len(found), BLOCK):
+        machine, alone = machine[often == 1], launching[first[often == 1]]
+    for start in range(0, len(call_of_work), BLOCK):
         block = slice(start, start + BLOCK)
         correlation = work.correlation[block]
-        call = _look_up(numbers.of(correlation, work.process[block]), key, mine)
+        call = _look_up(numbers.of(correlation, work.process[block]), key, launching)
         if some_unknown:
             on_machine = _look_up(numbers.of(correlation, work.machine[block]), machine, alone)
             call = np.where((call < 0) & ~work.known[block], on_machine, call)
-        found[block] = np.where(correlation == 0, -1, call)
-    return found
+        call_of_work[block] = np.where(correlation == 0, -1, call)
+    return call_of_work
 
 
 _LINKS = pa.schema([("key", pa.string()), ("role", pa.string()), ("event", pa.int64())])
@@ -280,21 +280,21 @@ class _Numbers:
         """The numbers, which rise with the correlation."""
         if self._known is None:
             inside = (correlation >= self._low) & (correlation <= self._high)
-            found = np.where(inside, correlation, self._low)
-            found -= self._low
+            numbers = np.where(inside, correlation, self._low)
+            numbers -= self._low
         else:
-            found = np.searchsorted(self._known, correlation)
-            found[found == len(self._known)] = 0
-            inside = self._known[found] == correlation
-        found *= self._groups
-        found += group
-        found[~inside] = -1
-        return found
+            numbers = np.searchsorted(self._known, correlation)
+            numbers[numbers == len(self._known)] = 0
+            inside = self._known[numbers] == correlation
+        numbers *= self._groups
+        numbers += group
+        numbers[~inside] = -1
+        return numbers
 
 
-def _look_up(wanted: Int64, keys: Int64, places: Int64) -> Int64:
-    """The place of each wanted key, -1 where there is none; `keys` rise."""
+def _look_up(values: Int64, keys: Int64, places: Int64) -> Int64:
+    """The place of each value among the keys, which rise; -1 where there is none."""
     if not len(keys):
-        return np.full(len(wanted), -1, np.int64)
-    at = positions(wanted, keys)
+        return np.full(len(values), -1, np.int64)
+    at = positions(values, keys)
     return np.where(at < 0, -1, places[at])

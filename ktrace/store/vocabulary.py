@@ -58,8 +58,8 @@ class Vocabulary:
     def _numbers(self, words: pa.Array) -> Int32:
         """The numbers of the words of a batch's dictionary, followed by NULL."""
         if self._last is None or not self._last[0].equals(words):
-            known = self._number
-            numbers = [NULL if word is None else known.setdefault(word, len(known)) for word in words.to_pylist()]
+            number = self._number
+            numbers = [NULL if word is None else number.setdefault(word, len(number)) for word in words.to_pylist()]
             self._last = words, np.array([*numbers, NULL], np.int32)
         return self._last[1]
 
@@ -99,10 +99,10 @@ class Vocabularies:
         return self._vocabulary(name, TEXT)
 
     def _vocabulary(self, name: str, kind: pa.DataType) -> Vocabulary:
-        found = self._of.get((name, kind))
-        if found is None:
-            found = self._of[name, kind] = Vocabulary(pa.binary() if kind == JSON else pa.string())
-        return found
+        vocabulary = self._of.get((name, kind))
+        if vocabulary is None:
+            vocabulary = self._of[name, kind] = Vocabulary(pa.binary() if kind == JSON else pa.string())
+        return vocabulary
 
     def encode(self, name: str, column: pa.Array, kind: pa.DataType | None) -> pa.Array:
         """The column with the type `kind` of the model (None: its own type) and numbers for words."""
@@ -171,11 +171,11 @@ class TrackIndex:
         for key, number in others._number.items():
             if key[_STREAM] is not None and key[_CONTEXT] is not None:
                 streams.setdefault((*key[:_CONTEXT], None, *key[_STREAM:]), []).append(number)
-        found = []
+        numbers = []
         for key in self._number:
-            known = streams.get(key, [])
-            found.append(known[0] if len(known) == 1 else others._number.get(key, -1))
-        return np.array(found, np.int32)
+            candidates = streams.get(key, [])
+            numbers.append(candidates[0] if len(candidates) == 1 else others._number.get(key, -1))
+        return np.array(numbers, np.int32)
 
     def _value(self, name: str, value: int | None) -> str | int | None:
         return self._words[name].word(value) if name in self._words else value
@@ -219,6 +219,6 @@ class Shapes:
             else [None] * len(first)
             for name in self.names
         ]
-        known = self._number
-        numbers = [known.setdefault(key, len(known)) for key in zip(*values, strict=True)]
+        number_of = self._number
+        numbers = [number_of.setdefault(key, len(number_of)) for key in zip(*values, strict=True)]
         return np.array(numbers, np.int32)[which]

@@ -276,8 +276,8 @@ def parse_time(text: str) -> int:
 
     Raises UsageError for anything else.
     """
-    found = _TIME.fullmatch(text.strip())
-    number, unit = found.groups() if found else ("", "")
+    parts = _TIME.fullmatch(text.strip())
+    number, unit = parts.groups() if parts else ("", "")
     if not number or (unit not in _GIVEN and Decimal(number)) or (unit and unit not in _GIVEN):
         what = f"'{unit}' isn't a unit of time" if unit else f"'{text}' isn't a time with a unit"
         expected = "h, min, s, ms, us or ns, such as 1.5s or 250us"
@@ -332,15 +332,15 @@ class Limits:
     def of(self, tables: Sequence[Table]) -> list[Table]:
         """The tables that are wanted. Raises UsageError if there is no table of a name, or no such cursor."""
         keys = [table.key for table in tables]
-        wanted, (after, begin) = [name.replace(" ", "_") for name in self.tables], self.cursor()
-        wanted = [after] if after is not None else wanted
-        for name in wanted:
+        names, (after, begin) = [name.replace(" ", "_") for name in self.tables], self.cursor()
+        names = [after] if after is not None else names
+        for name in names:
             if name not in keys and name != FINDINGS:
                 raise UsageError(f"there is no table '{name}'", expected=", ".join(dict.fromkeys([*keys, FINDINGS])))
-        found = [table for table in tables if not wanted or table.key in wanted]
+        chosen = [table for table in tables if not names or table.key in names]
         if begin:
-            found = [replace(table, rows=table.rows[begin:], begin=begin) for table in found]
-        return [cut(table, self.rows) for table in found]
+            chosen = [replace(table, rows=table.rows[begin:], begin=begin) for table in chosen]
+        return [cut(table, self.rows) for table in chosen]
 
     def cursor(self) -> tuple[str | None, int]:
         """The key of the table that goes on, and the number of its rows that came before. Raises UsageError."""
@@ -377,17 +377,17 @@ def fitted(tables: Sequence[Table], render: Callable[[Sequence[Table]], str], mo
         return len(text.encode("utf-8", "backslashreplace")) <= most
 
     every = sum(len(table.rows) for table in tables if not table.sentences)
-    low, high, found = 0, 16, text(0)
-    if not fits(found):
-        least = len(found.encode("utf-8", "backslashreplace"))
+    low, high, fitting = 0, 16, text(0)
+    if not fits(fitting):
+        least = len(fitting.encode("utf-8", "backslashreplace"))
         raise UsageError(f"{most:,} bytes hold no row", expected=f"at least {least:,}", remedy="fewer --tables")
     while low < every:  # first twice as many each time, then by halves
         tried = text(min(high, every))
         if not fits(tried):
             break
-        low, high, found = min(high, every), 2 * high, tried
+        low, high, fitting = min(high, every), 2 * high, tried
     while high - low > 1 and low < every:
         middle = (low + high) // 2
         tried = text(middle)
-        low, high, found = (middle, high, tried) if fits(tried) else (low, middle, found)
-    return found
+        low, high, fitting = (middle, high, tried) if fits(tried) else (low, middle, fitting)
+    return fitting

@@ -268,13 +268,13 @@ def _head(schema: str) -> dict[str, object]:
 
 def _members(members: Mapping[str, object]) -> dict[str, str]:
     """The values as JSON; lists of objects with a line for each."""
-    found = {}
+    texts = {}
     for key, value in members.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            found[key] = "[\n  " + ",\n  ".join(json_text(one) for one in value) + "]"
+            texts[key] = "[\n  " + ",\n  ".join(json_text(one) for one in value) + "]"
         else:
-            found[key] = json_text(value)
-    return found
+            texts[key] = json_text(value)
+    return texts
 
 
 def _document(members: Mapping[str, str]) -> str:

@@ -66,12 +66,12 @@ def _sheet_name(name: str, names: set[str]) -> str:
     plain_name = _NOT_IN_NAMES.sub("_", _text(name))[:_NAME] or "table"
     if plain_name.lower() in names:
         plain_name = plain_name[: _NAME - 4]
-    number, found = 1, plain_name
-    while found.lower() in names:
+    number, sheet = 1, plain_name
+    while sheet.lower() in names:
         number += 1
-        found = f"{plain_name}#{number}"
-    names.add(found.lower())
-    return found
+        sheet = f"{plain_name}#{number}"
+    names.add(sheet.lower())
+    return sheet
 
 
 def _sheet(book: Any, table: Table, name: str) -> None:

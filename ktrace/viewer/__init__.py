@@ -186,8 +186,8 @@ def served(
     KtraceError
         The port is taken, or there is no UI or no engine.
     """
-    wanted = selected(selection, options)
-    wanted.require_unset("a view", "split_by")
+    chosen = selected(selection, options)
+    chosen.require_unset("a view", "split_by")
     if engine and overview:
         raise UsageError("an overview is for browsers without an engine: choose one of overview and engine")
     paths = paths_of(src)
@@ -199,13 +199,13 @@ def served(
     seen = Path(paths[0]).stat() if Path(paths[0]).is_file() else None
     whole, account = None, None
     with ExitStack() as stack:
-        stack.enter_context(in_force(wanted.limits))
-        form = _form_of(paths[0], wanted.from_) if wanted.reads_all() and len(paths) == 1 else None
-        large = loader is None and wanted.budget is None and form != FOREIGN and overviews.is_large(paths)
+        stack.enter_context(in_force(chosen.limits))
+        form = _form_of(paths[0], chosen.from_) if chosen.reads_all() and len(paths) == 1 else None
+        large = loader is None and chosen.budget is None and form != FOREIGN and overviews.is_large(paths)
         if overview or (overview is None and large):
             from ktrace.pipeline.overview import overviewed, window
 
-            whole, account = stack.enter_context(overviewed(paths, wanted, cached=cached, progress=progress))
+            whole, account = stack.enter_context(overviewed(paths, chosen, cached=cached, progress=progress))
             if overview or (whole.stored.rows > overviews.MOST and len(whole.stored.cells)):
                 yield _overview(stack, whole, account, ui, gpu)
                 return
@@ -218,7 +218,7 @@ def served(
         else:
             from ktrace.pipeline.convert import convert
 
-            account = convert(paths, trace, selection=wanted, progress=progress, gpu=gpu)
+            account = convert(paths, trace, selection=chosen, progress=progress, gpu=gpu)
         yield _trace(stack, trace, account, ui, loader, gpu)
 
 

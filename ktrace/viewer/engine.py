@@ -49,8 +49,8 @@ _GET_STATUS, _STATUS = bytes((0x0A, 4, 0x08, 0, 0x10, 10)), b"\x92\x0d"
 def fetched_by_perfetto() -> Path | None:
     """Returns the newest engine that the package perfetto, or Perfetto's own scripts, fetched for this user."""
     folder = Path.home() / ".local/share/perfetto/prebuilts"
-    found = [path for path in folder.glob(f"{PROGRAM}*") if path.suffix != ".tmp" and os.access(path, os.X_OK)]
-    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+    programs = [path for path in folder.glob(f"{PROGRAM}*") if path.suffix != ".tmp" and os.access(path, os.X_OK)]
+    return max(programs, key=lambda path: path.stat().st_mtime, default=None)
 
 
 def find() -> Path:
@@ -70,8 +70,8 @@ def find() -> Path:
             )
         return program
     folders = filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))
-    found = which(PROGRAM, path=os.pathsep.join(folders) or os.devnull)
-    if (there := Path(found) if found else fetched_by_perfetto()) is None:
+    path = which(PROGRAM, path=os.pathsep.join(folders) or os.devnull)
+    if (there := Path(path) if path else fetched_by_perfetto()) is None:
         raise MissingEngine()
     return there
 
@@ -113,8 +113,8 @@ class Engine:
 
     def __init__(self, program: Path) -> None:
         self.program = program
-        found = re.search(rb"\b(v([1-9]\d*)\.\d+(-[0-9a-f]+)?)", self._said("--version"))
-        self.version, self.major = (found[1].decode(), int(found[2])) if found else ("", 0)
+        version = re.search(rb"\b(v([1-9]\d*)\.\d+(-[0-9a-f]+)?)", self._said("--version"))
+        self.version, self.major = (version[1].decode(), int(version[2])) if version else ("", 0)
         if 0 < self.major < OLDEST:
             raise self._error(f"is Perfetto's engine v{self.major}, which is too old", f"v{OLDEST} or later")
         self._serves = ("--stdiod",) if 0 < self.major < _SUBCOMMANDS else ("server", "stdio")

@@ -251,10 +251,10 @@ def argument(cells: pa.StringArray, head: Heading | None = None) -> pa.Array:
     return pa.DictionaryArray.from_arrays(column.indices, texts)
 
 
-def by_distinct(cells: pa.StringArray, value: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
-    """The value of each cell, computed once for each distinct cell."""
-    column = cells.dictionary_encode()
-    values = pa.array([value(text) for text in column.dictionary.to_pylist()], kind)
+def by_distinct(cells: pa.Array, value: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
+    """The value of each cell, computed once for each distinct cell; null for null."""
+    column = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
+    values = pa.array([None if text is None else value(text) for text in column.dictionary.to_pylist()], kind)
     return values.take(column.indices)
 
 

@@ -162,3 +162,10 @@ def test_ranges_of_warps_are_inside_kernels() -> None:
     summary = ktrace.summary(SAMPLES / "proton" / "cycles-of-the-warps-of-a-kernel-named-kernel.chrome_trace")
     assert summary.nature == "warps"
     assert any("inside kernels" in note for note in summary.notes)
+
+
+def test_rows_of_a_table_with_times_are_not_of_the_host(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("Name,Start (ms),Duration (ms)\ngemm,1.0,2.0\nsoftmax,4.0,0.5\nrelu,5.0,0.25\n")
+    assert "of the host" not in said(path)
+    assert ktrace.summary(path).tools == []
