@@ -373,6 +373,10 @@ class Report:
         """Returns the number of rows with issues of one severity."""
         return sum(issue.rows for issue in self.issues.values() if issue.severity == severity)
 
+    def __repr__(self) -> str:
+        output = f" {self.output}" if self.output else ""
+        return f"<Report{output}: {self.line()}>"
+
     def line(self) -> str:
         """Returns the line printed at the end of a conversion or a reading."""
         done = "wrote" if self._stages else "gave"
