@@ -395,6 +395,10 @@ class Report:
         """Whether an input ends too early, also where that cost no record: between two of them."""
         return any(issue.severity == Severity.CUT for issue in self.issues.values())
 
+    def __repr__(self) -> str:
+        output = f" {self.output}" if self.output else ""
+        return f"<Report{output}: {self.line()}>"
+
     def line(self) -> str:
         """Returns the line printed at the end of a conversion or a reading."""
         done = "wrote" if self._stages else "gave"

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import builtins
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+from conftest import SAMPLES
 
 import ktrace
+
+STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 
 
 def test_every_public_name_is_there() -> None:
     for name in ktrace.__all__:
         assert getattr(ktrace, name) is not None
     assert set(ktrace.__all__) <= set(dir(ktrace))
+
+
+def test_dir_is_the_interface_alone() -> None:
+    assert dir(ktrace) == sorted([*ktrace.__all__, "__version__"])
+
+
+def test_reprs_are_one_line() -> None:
+    assert repr(ktrace.inspect(STEP)) == f"<Info {STEP}: kineto; 27 op, 16 api, 14 kernel, 6 range, 1.005 ms>"
+    report = ktrace.read(STEP).report
+    assert repr(report).startswith("<Report: read 113 records, gave 75 rows")
+
+
+def test_a_cell_of_a_notebook_runs_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "step.csv"
+    ktrace.convert(STEP, out)
+    with pytest.raises(ktrace.OutputError, match="overwrite=True"):
+        ktrace.convert(STEP, out)
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+    ktrace.convert(STEP, out)
+    ktrace.read(STEP).write(out)
+    with pytest.raises(ktrace.OutputError):
+        ktrace.convert(STEP, out, overwrite=False)
 
 
 def test_importing_ktrace_imports_nothing_heavy() -> None:

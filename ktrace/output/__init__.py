@@ -7,6 +7,7 @@ parts   writes numbered parts (`--split-by`), or an archive with a Perfetto trac
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import os
 import shutil
@@ -25,6 +26,11 @@ from ktrace.scratch import Held, make, name_for, remove, system_folder
 
 #: ISA-L has levels 0 to 3; this is the highest fast one.
 GZIP_LEVEL = 2
+
+
+def replaces(overwrite: bool | None) -> bool:
+    """Whether an output that exists is replaced; where `overwrite` is None in notebooks, whose cells run again."""
+    return "__IPYTHON__" in vars(builtins) if overwrite is None else overwrite
 
 
 class Sink:
@@ -86,7 +92,9 @@ class Sink:
             raise OutputError("is a folder", path=self.path, expected="a file name", remedy="name a file in it")
 
     def _exists(self, when: str = "already") -> OutputError:
-        return OutputError(f"exists {when}", path=self.path, remedy="--overwrite, or another name with -o")
+        return OutputError(
+            f"exists {when}", path=self.path, remedy="--overwrite (in Python overwrite=True), or another name"
+        )
 
     def _check_folder(self, target: Path) -> None:
         """Raises OutputError unless the folder is empty, or contains only Parquet files and may be overwritten.

@@ -78,7 +78,11 @@ class NumberedOutputs:
         if self._folder.is_dir():
             recover(self._folder.resolve())
         if (existing := self._existing()) and not overwrite:
-            raise OutputError("exists already", path=str(existing[0]), remedy="--overwrite, or another name with -o")
+            raise OutputError(
+                "exists already",
+                path=str(existing[0]),
+                remedy="--overwrite (in Python overwrite=True), or another name",
+            )
 
     def _existing(self) -> list[Path]:
         """The parts that already exist."""
@@ -128,7 +132,7 @@ class NumberedOutputs:
             raise OutputError(
                 "exists by now: it appeared during the conversion",
                 path=error.filename2 or error.filename,
-                remedy="--overwrite, or another name with -o",
+                remedy="--overwrite (in Python overwrite=True), or another name",
             ) from None
         if self._held:
             self._held.remove()

@@ -290,12 +290,12 @@ async function tell() {
   if (mine !== told) return;
   $("selected").textContent = `${brush ? "Selected" : "Shown"}: ${time(found.length)} from ${time(from)} on, ${count(found.slices)} slices begin in it`;
   $("devices").replaceChildren(...found.devices.map((one) => {
-    const text = `busy ${share(one.busy, found.length)}, idle ${time(found.length - one.busy)}`;
+    const text = `busy ${time(one.busy)}, ${share(one.busy, found.length)} of what is ${brush ? "selected" : "shown"}; idle ${time(found.length - one.busy)}`;
     const meter = element("meter", { min: 0, max: found.length, value: one.busy, title: text });
     meter.setAttribute("aria-label", `${one.name}: ${text}`);
     return element("div", { className: "device" }, element("span", { className: "name", textContent: one.name, title: one.name }), meter, element("span", { textContent: text }));
   }));
-  for (const [id, title] of [["device", "Heaviest on devices"], ["host", "Heaviest on the host"], ["ranges", "Longest ranges"]]) {
+  for (const [id, title] of [["device", "Top device work"], ["host", "Top CPU work, self time"], ["ranges", "Longest ranges"]]) {
     const all = found[id].reduce((sum, row) => sum + row[1], 0);
     const lines = found[id].slice(0, 15).map(([name, ns, n]) => {
       const [short, operation, full] = found.names[name];

@@ -23,7 +23,7 @@ from ktrace.input.format import Format, all_formats, builtin_formats
 from ktrace.input.limits import limited
 from ktrace.input.source import COMPRESSED
 from ktrace.model.batch import Batch
-from ktrace.output import Sink, writing
+from ktrace.output import Sink, replaces, writing
 from ktrace.output.write import open_sink, write_batches
 from ktrace.pipeline.read import Progress, read_selected
 from ktrace.pipeline.selection import Options, Selection, Unaligned, selected
@@ -137,7 +137,7 @@ def convert(
     formulas: bool = False,
     gpu: str = "auto",
     strict: bool = False,
-    overwrite: bool = False,
+    overwrite: bool | None = None,
     progress: Progress | None = None,
     account: Callable[[Report], None] | None = None,
     **options: Unpack[Options],
@@ -167,8 +167,8 @@ def convert(
         data, or as "slices" on a track for each stream, which any viewer shows. "auto" is stages.
     strict : bool
         Fail where anything had to be repaired, skipped or cut off.
-    overwrite : bool
-        Replace an output that exists.
+    overwrite : bool, optional
+        Replace an output that exists; by default in a notebook alone, where cells run again.
     progress : callable, optional
         Called with the number of input bytes each time some were read.
     account : callable, optional
@@ -223,7 +223,7 @@ def convert(
         from ktrace.stages.align import Align
 
         wanted = wanted.replace(align=Align("auto"))
-    with writing_to(str(dst), fmt, wanted.split_by, overwrite=overwrite) as write:
+    with writing_to(str(dst), fmt, wanted.split_by, overwrite=replaces(overwrite)) as write:
         write(read_selected(paths, report, wanted, progress=progress), conversion)
         report.require_balance()
         report.require_match()
@@ -249,7 +249,7 @@ def merge(
     to: str | None = None,
     gpu: str = "auto",
     strict: bool = False,
-    overwrite: bool = False,
+    overwrite: bool | None = None,
     progress: Progress | None = None,
     account: Callable[[Report], None] | None = None,
     **options: Unpack[Unaligned],
@@ -304,7 +304,7 @@ def merge(
         raise UsageError("--split-by doesn't work for archives, which have one file a source", remedy="another output")
     fmt = output_format("members.perfetto" if archive else str(dst), to)
     conversion = Conversion(report, options=gpu_option(gpu, fmt))
-    with _writing(str(dst), fmt, archive, chosen.split_by, overwrite) as write:
+    with _writing(str(dst), fmt, archive, chosen.split_by, replaces(overwrite)) as write:
         write(read_selected(inputs, report, chosen, progress=progress), conversion)
         report.require_balance()
         report.require_match()

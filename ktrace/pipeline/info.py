@@ -35,15 +35,19 @@ from ktrace.report import Report, Severity
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.order.pairing import pair_halves
 from ktrace.store import SPILL_BYTES, Spill
+from ktrace.tables import duration, escape_controls
 
 #: Checks that `ktrace check` makes, but not this: they compare the figures of tables.
 NOT_MADE = ("graphs_missing", "table_incomplete")
+
+#: So many kinds of rows are named in one line.
+_SHOWN = 4
 
 #: Name -> count, ns.
 _Work = defaultdict[str, list[float]]
 
 
-@dataclass
+@dataclass(repr=False)
 class Info:
     """The description of an input.
 
@@ -66,6 +70,12 @@ class Info:
     about: dict[str, list[str]] = field(default_factory=dict)
     checks: list[Finding] = field(default_factory=list)
     stated: list[tuple[str, str]] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        formats = ", ".join(dict.fromkeys(one["format"] for one in self.report.inputs))
+        kinds = ", ".join(f"{rows:,} {kind}" for (_, kind), rows in self.kinds.most_common(_SHOWN))
+        span = f", {duration(self.span[1] - self.span[0])}" if self.span else ""
+        return f"<Info {escape_controls(self.path)}: {formats}; {kinds}{span}>"
 
     @property
     def devices(self) -> list[Entry]:

@@ -110,7 +110,7 @@ class Trace:
             catalog.add(Batch("catalog", columns))
         return catalog
 
-    def write(self, path: str | Path, *, to: str | None = None, overwrite: bool = False) -> Report:
+    def write(self, path: str | Path, *, to: str | None = None, overwrite: bool | None = None) -> Report:
         """Writes the trace to one output.
 
         Parameters
@@ -119,8 +119,8 @@ class Trace:
             The output. Its name decides the format, unless `to` is given.
         to : str, optional
             Format of the output.
-        overwrite : bool
-            Replace an output that exists.
+        overwrite : bool, optional
+            Replace an output that exists; by default in a notebook alone, where cells run again.
 
         Returns
         -------
@@ -141,14 +141,14 @@ class Trace:
         >>> trace.write("events.csv").written == len(trace.events) + len(trace.links)
         True
         """
-        from ktrace.output import writing
+        from ktrace.output import replaces, writing
         from ktrace.output.write import open_sink, write_batches
         from ktrace.pipeline.convert import output_format
 
         report = self._counted()
         report.output = str(path)
         fmt = output_format(str(path), to)
-        with writing(open_sink(str(path), fmt, overwrite=overwrite)) as sink:
+        with writing(open_sink(str(path), fmt, overwrite=replaces(overwrite))) as sink:
             write_batches(self.batches(), fmt, sink, Conversion(report))
         return report
 

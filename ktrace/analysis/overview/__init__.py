@@ -51,7 +51,7 @@ from ktrace.store.events import LIMIT, values
 from ktrace.store.vocabulary import Shapes
 
 #: The version of the files; others aren't read.
-VERSION = 4
+VERSION = 5
 
 #: Part of the time: from, and before (ns).
 Span = tuple[int, int]
@@ -182,6 +182,7 @@ class _Writer:
         for part in self._runs.parts(RANGE_ROWS):
             rows = part.copy().view(ROW)
             rows["lane"] = lanes.of(part["track"], part["name"])
+            rows = rows[np.lexsort((-rows["end"], rows["ts"]))]  # of those that begin together the one around others
             rows.tofile(file)
             rest = np.concatenate([rest, rows])
             whole = len(rest) // ZONE * ZONE

@@ -15,7 +15,7 @@ import numpy as np
 
 from ktrace.analysis.overview import Span, Stored
 from ktrace.analysis.overview.checked import Damaged
-from ktrace.analysis.overview.lanes import MARK, RANGE, WORK, Cells, Pieces, by_lane, cells_of
+from ktrace.analysis.overview.lanes import MARK, RANGE, WORK, Cells, by_lane, cells_of, with_pieces
 from ktrace.analysis.work.groups import OTHER, Group
 from ktrace.model.arrays import AnyArray
 from ktrace.model.batch import DEVICE_KINDS
@@ -216,11 +216,10 @@ class Overview:
     def from_rows(self, span: Span, shift: int) -> Cells:
         """The cells of a part of the time, from its slices."""
         lanes, origin = self.stored.lanes, self.stored.span[0]
-        pieces = Pieces(len(lanes.all))
-        parts = []
-        for part in self.stored.slices(span):
-            rows = lanes.with_devices(part)
-            parts.append(cells_of(rows, pieces.of(rows.copy(), self.stored.span[1]), origin, shift, span))
+        parts = [
+            cells_of(rows, added, origin, shift, span, taken)
+            for rows, added, taken in with_pieces(self.stored.slices(span), lanes, self.stored.span[1])
+        ]
         return Cells.none(origin, shift).with_more(*parts)
 
     def cells(self, span: Span, shift: int) -> Cells:

@@ -4,14 +4,15 @@
     bucket           0         1         2         3         4
     busy             10 gemm   4 norm    0         10 gemm   4 norm      ns, and the name that takes most of it
 
-A lane is busy while at least one of its slices is open. The time belongs to the slice that was open first, and so the
+A lane is busy while at least one of its slices is open. The time of a device belongs to the slice that was open first,
+that of a thread to the one that was opened last (self time: `cudaLaunchKernel`, not the operator around it). So the
 times of the names of a bucket add up to its busy time. Device work, ranges and marks (steps, phases) of one track are
 lanes of their own, and so is the work of all streams of a device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -22,6 +23,7 @@ from ktrace.model.batch import DEVICE_KINDS
 from ktrace.model.tracks import Track
 from ktrace.naming.phases import phase_of
 from ktrace.parallel.threads import prefetch
+from ktrace.stages.order.nesting import enclosing
 from ktrace.stages.select.wanted import step_of
 from ktrace.store.joins import each_group, greatest_so_far, group_start_mask, ranges
 
@@ -74,6 +76,8 @@ class Lanes:
         self._shows = np.stack([host, device]).astype(np.int32)
         self._on_device = on_device.astype(np.int8)
         self.all = [Lane(track, shows) for track in tracks for shows in (WORK, RANGE, MARK)]
+        #: The lanes whose time belongs to what was opened last: the work of threads.
+        self.nested = np.array([one.shows == WORK and not one.track.is_on_device for one in self.all], np.bool_)
         devices: dict[Track, int] = {}
         self.whole = np.full(len(self.all), -1, np.int32)
         for number, lane in enumerate(tuple(self.all)):
@@ -84,6 +88,7 @@ class Lanes:
                     devices[whole] = len(self.all)
                     self.all.append(Lane(whole, WORK))
                 self.whole[number] = devices[whole]
+        self.nested = np.concatenate([self.nested, np.zeros(len(self.all) - len(self.nested), np.bool_)])
 
     def of(self, track: Int32, name: Int32) -> Int32:
         """The lane of slices with these tracks and names."""
@@ -117,6 +122,39 @@ class Pieces:
         self._reached[lane] = reached  # that of the last row of each lane stays
         rows["ts"], rows["end"] = np.minimum(np.maximum(ts, before), np.maximum(end, ts)), end
         return rows
+
+
+class Nested:
+    """What slices inside others take from these, found from rows in the order of time, some at a time."""
+
+    def __init__(self) -> None:
+        self._open = np.zeros(0, ROW)
+
+    def of(self, rows: Structured, last: int) -> Structured:
+        """The time of each row that isn't that of a slice around it, as rows with the lane and the name of that one.
+
+        The rows are sorted by lane, those of one lane by time. An `end` that isn't known is `last`.
+        """
+        known = len(self._open)
+        both = np.concatenate([self._open, rows])
+        order = np.argsort(both["lane"], kind="stable")
+        both = both[order]
+        both["end"] = np.where(both["end"] >= OPEN, last, both["end"])
+        ts, end = (np.ascontiguousarray(both[name]) for name in ("ts", "end"))
+        around = enclosing(np.ascontiguousarray(both["lane"]), ts, end)
+        inside = np.flatnonzero((around >= 0) & (order >= known))
+        since, outer, taken = ts[inside], around[inside], [np.zeros(0, ROW)]
+        while len(inside):  # once, but for slices that outlast the one around them
+            until = np.minimum(end[inside], end[outer])
+            piece = both[outer]
+            piece["ts"], piece["end"] = since, np.maximum(until, since)
+            taken.append(piece)
+            outer = around[outer]
+            more = (until < end[inside]) & (outer >= 0)
+            inside, outer, since = inside[more], outer[more], np.maximum(until, since)[more]
+        latest = int(rows["ts"].max(initial=0))
+        self._open = both[end > latest]
+        return np.concatenate(taken)
 
 
 @dataclass
@@ -176,12 +214,26 @@ class Cells:
         return Cells.none(self.origin, shift).with_more(same)
 
 
-def cells_of(rows: Structured, pieces: Structured, origin: int, shift: int, within: tuple[int, int]) -> Cells:
-    """The cells of rows and of what they add to the busy time, in the part of the time `within` (ns)."""
+def cells_of(
+    rows: Structured,
+    pieces: Structured,
+    origin: int,
+    shift: int,
+    within: tuple[int, int],
+    taken: Structured | None = None,
+) -> Cells:
+    """The cells of rows and of what they add to the busy time, in the part of the time `within` (ns).
+
+    `taken` is what slices inside others take from the time of these.
+    """
     start, stop = within
+    count = len(pieces)
+    pieces = pieces if taken is None else np.concatenate([pieces, taken])
+    sign = np.where(np.arange(len(pieces)) < count, 1, -1)
     since, end = np.maximum(pieces["ts"], start), np.minimum(pieces["end"], stop)
     some = end > since
     since, end, lane, name = since[some], end[some], pieces["lane"][some], pieces["name"][some]
+    sign = sign[some]
     first, last = (since - origin) >> shift, (end - 1 - origin) >> shift
     width = np.int64(1) << shift
     more = np.flatnonzero(last > first)
@@ -194,7 +246,15 @@ def cells_of(rows: Structured, pieces: Structured, origin: int, shift: int, with
     begun = rows[(rows["ts"] >= start) & (rows["ts"] < stop)]
     place, bucket, time = (np.concatenate(parts) for parts in (places, buckets, times))
     return Cells.none(origin, shift).with_more(
-        Cells(origin, shift, lane[place], bucket.astype(np.int32), name[place], time, np.zeros(len(place), np.int64)),
+        Cells(
+            origin,
+            shift,
+            lane[place],
+            bucket.astype(np.int32),
+            name[place],
+            time * sign[place],
+            np.zeros(len(place), np.int64),
+        ),
         Cells(
             origin,
             shift,
@@ -207,12 +267,16 @@ def cells_of(rows: Structured, pieces: Structured, origin: int, shift: int, with
     )
 
 
-def _with_pieces(parts: Iterator[Structured], lanes: Lanes, stop: int) -> Iterator[tuple[Structured, Structured]]:
-    """The rows of each part by lane, and what they add to the busy time."""
-    pieces = Pieces(len(lanes.all))
+def with_pieces(
+    parts: Iterable[Structured], lanes: Lanes, stop: int
+) -> Iterator[tuple[Structured, Structured, Structured]]:
+    """The rows of each part by lane, what they add to the busy time, and what slices inside others take from these."""
+    pieces, nested = Pieces(len(lanes.all)), Nested()
     for part in parts:
         rows = lanes.with_devices(part)
-        yield rows, pieces.of(rows.copy(), stop)
+        added, inside = pieces.of(rows.copy(), stop), lanes.nested[rows["lane"]]
+        added["ts"][inside] = rows["ts"][inside]
+        yield rows, added, nested.of(rows[inside], stop)
 
 
 def all_cells(parts: Iterator[Structured], lanes: Lanes, span: tuple[int, int], most: int = CELLS) -> Cells:
@@ -220,8 +284,8 @@ def all_cells(parts: Iterator[Structured], lanes: Lanes, span: tuple[int, int], 
     start, stop = span
     shift = max(0, int(stop - start - 1).bit_length() - (BUCKETS.bit_length() - 1))
     found, waiting = Cells.none(start, shift), list[Cells]()
-    for rows, added in prefetch(_with_pieces(parts, lanes, stop)):
-        waiting.append(cells_of(rows, added, start, found.shift, span))
+    for rows, added, taken in prefetch(with_pieces(parts, lanes, stop)):
+        waiting.append(cells_of(rows, added, start, found.shift, span, taken))
         if sum(map(len, waiting)) > most // 2:
             found = found.with_more(*waiting)
             waiting.clear()

@@ -17,10 +17,10 @@ from ktrace.analysis.overview.lanes import (
     WORK,
     Lanes,
     Name,
-    Pieces,
     all_cells,
     by_lane,
     cells_of,
+    with_pieces,
 )
 from ktrace.model.arrays import Structured
 from ktrace.model.tracks import Track
@@ -58,7 +58,7 @@ def swept(rows: Structured, last: int, width: int) -> dict[int, dict[int, tuple[
         owner: dict[int, int] = {}
         for ts, end, name in slices:
             for at in range(ts, end):
-                owner.setdefault(at, name)
+                owner[at] = name if LANES.nested[lane] else owner.get(at, name)
             busy, begun, names = buckets.get(ts // width, (0, 0, Counter()))
             buckets[ts // width] = busy, begun + 1, names
         for at, name in owner.items():
@@ -102,14 +102,28 @@ def test_the_buckets_are_those_of_a_sweep(slices: Slices, parts: int, most: int)
 def test_a_part_of_the_time_has_what_is_in_it(slices: Slices, start: int, length: int) -> None:
     rows = rows_of(slices)
     last = 500
-    both = LANES.with_devices(rows)
-    cells = cells_of(both, Pieces(len(LANES.all)).of(both.copy(), last), 0, 62, (start, start + length))
+    [(both, added, taken)] = with_pieces([rows], LANES, last)
+    cells = cells_of(both, added, 0, 62, (start, start + length), taken)
     busy = {lane: int(one.busy[0]) for lane, one in by_lane(cells)}
     truth = {
         lane: sum(1 for at, (ns, _, _) in buckets.items() if ns and start <= at < start + length)
         for lane, buckets in swept(rows, last, 1).items()
     }
     assert {lane: ns for lane, ns in busy.items() if ns} == {lane: ns for lane, ns in truth.items() if ns}
+
+
+def test_a_call_inside_an_operator_has_its_time() -> None:
+    """200 launches of 3 ns, each in an operator of 10 ns: 600 ns of calls and 1,400 of operators."""
+    names = [Name("aten::mm", "op"), Name("cudaLaunchKernel", "api")]
+    lanes = Lanes([Track("run", pid=1, tid=1)], names)
+    rows = np.zeros(400, ROW)
+    rows["ts"] = np.sort([*range(0, 4_000, 20), *range(4, 4_004, 20)])
+    rows["name"] = np.tile([0, 1], 200)
+    rows["end"] = rows["ts"] + np.where(rows["name"], 3, 10)
+    for parts in (1, 7, 400):
+        cells = all_cells(iter(np.array_split(rows, parts)), lanes, (0, 4_000))
+        time, count = (np.bincount(cells.name, column) for column in (cells.time, cells.count))
+        assert (time.tolist(), count.tolist()) == ([1_400, 600], [200, 200])
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,8 @@ def test_why_a_device_is_idle_and_what_the_host_did() -> None:
     found = summary(replace(USE, busy=600_000))
     found.proofs = {"idle": IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 400_000, (late, overhead))])}
     assert found.verdict[1:] == [
-        "Device 0 is busy for 60.0% of its 1.00 ms, and idle for 400 us, 75.0% of it because the CPU was late to launch "
-        "(launch-bound).",
+        "Device 0 is busy for 60.0% of its 1.00 ms, and idle for 400 us, 75.0% of it because the CPU was late to "
+        "launch (launch-bound).",
         "Look first at the CPU, which launches too late (launch-bound): 300 us, 30.0% of the devices' time;"
         " the CPU was longest in aten::copy_, 250 us; then at launch latency: 100 us, 10.0%.",
     ]
