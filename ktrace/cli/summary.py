@@ -119,6 +119,7 @@ def command(
     form = format_ or format_of(output)
     usual = None if form == "html" and not tree else _BY_OF_SEVERAL if _may_be_several(inputs) else _BY
     wanted = (*by, UNCLASSIFIED) if unclassified else by or usual
+    everything = full or bool(wanted != usual or tree or within.tables or within.after or within.bytes)
     with Progress(inputs) as progress:
         summary = summarise(
             list(inputs),
@@ -134,7 +135,6 @@ def command(
     if summary.report:
         tell_issues(summary.report)
     for_people = form in ("text", "md")
-    everything = full or bool(wanted != usual or tree or within.tables or within.after or within.bytes)
     if form == "text" and output == "-" and not everything:
         put(screen(summary, top, width=width(), colour=colour()))
         return

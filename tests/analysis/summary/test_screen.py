@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,11 @@ def test_colours_make_figures_bold_and_change_no_text() -> None:
     coloured = screen(summary, colour=True)
     assert "\x1b[1m86.4%\x1b[0m" in coloured
     assert re.sub(r"\x1b\[\d+m", "", coloured) == screen(summary)
+
+
+def test_a_folder_with_one_source_has_the_screen_too(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    shutil.copy(SAMPLES / "kineto" / "one-step-of-training.pt.trace.json", tmp_path / "run")
+    printed = CliRunner().invoke(cli, ["summary", str(tmp_path / "run")]).output
+    assert "all tables: --full" in printed
+    assert len(printed.splitlines()) <= 40
