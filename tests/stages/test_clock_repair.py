@@ -172,6 +172,7 @@ def _rows(early: int) -> list[dict[str, Any]]:
     place = {"pid": 1, "device": 0, "stream": 7}
     rows.append({"kind": "range", "name": "step", "ts": 1_005_000 - early, "dur": 960_000, **place})
     rows.append({"kind": "counter", "name": "power", "ts": 1_010_000 - early, "value": 300.0, "pid": 1, "device": 0})
+    rows.append({"kind": "alloc", "name": "allocate", "ts": 1_000_500, "bytes": 4096, "pid": 1, "device": 0})
     return rows
 
 
@@ -181,7 +182,7 @@ def test_all_rows_on_the_device_move(tmp_path: Path) -> None:
     after, report = rows_of(path, repair_clock=True)
     (clock,) = report.clocks
     assert (clock["offset_ns"], clock["early"], clock["of"], clock["slack_ns"]) == (15_000, 10, 10, 20_000)
-    by = {"api": 0, "kernel": 15_000, "range": 15_000, "counter": 15_000}
+    by = {"api": 0, "alloc": 0, "kernel": 15_000, "range": 15_000, "counter": 15_000}
     assert all(new["ts"] - old["ts"] == by[old["kind"]] for old, new in zip(before, after, strict=True))
     assert report.to_dict()["clocks"] == report.clocks and report.balanced()
 
@@ -202,7 +203,7 @@ def test_the_report_says_by_how_much_and_how_sure_that_is(tmp_path: Path) -> Non
 
 def test_work_that_then_outlasts_its_waits_has_wrong_durations(tmp_path: Path) -> None:
     rows = _rows(20_000)
-    rows[-3] = host("cudaDeviceSynchronize", 1_910_000, 1_920_000)
+    rows[-4] = host("cudaDeviceSynchronize", 1_910_000, 1_920_000)
     summary = ktrace.summary(written(tmp_path / "run.jsonl", rows), by=["idle"], repair_clock=True)
     said = " ".join(map(sentence, summary.checks))
     assert "now work ends up to 40.0 us after a call that waited for it: durations are wrong, too" in said
@@ -254,6 +255,18 @@ def test_rows_are_the_same_in_batches_of_any_size(tmp_path: Path) -> None:
         rows = [row for batch in batches if batch.record == "events" for row in batch.columns.to_pylist()]
         seen.append((sorted((row["id"], row["ts"]) for row in rows), report.clocks))
     assert seen[0] == seen[1]
+
+
+def test_times_beyond_the_model_and_single_records_decide_nothing(tmp_path: Path) -> None:
+    """One kernel of 200 a second early is a wrong record; a time of 2^62 is none at all."""
+    rows: list[dict[str, Any]] = []
+    for at in range(200):
+        rows.append(host("cudaLaunchKernel", 10**10 + 10_000 * at, 10**10 + 10_000 * at + 3_000, at + 1))
+        rows.append(work("gemm", 10**10 + 10_000 * at + 5_000, 10**10 + 10_000 * at + 9_000, at + 1))
+    rows[101]["ts"] -= 10**9
+    rows[103]["ts"] = 1 << 62
+    _, report = rows_of(written(tmp_path / "run.jsonl", rows), repair_clock=True)
+    assert [(clock["moved"], clock["early"], clock["of"]) for clock in report.clocks] == [(False, 1, 199)]
 
 
 REPORT = ROOT.parent / "shared/reports/foreign/causality.pt.trace.json"

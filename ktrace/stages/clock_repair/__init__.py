@@ -4,8 +4,8 @@
     kernel gemm              ts  85 us, correlation 71         device 0 moves by 15 us at least
 
 All rows on the timeline of a device move: work, annotations, counters, ends of arrows; durations stay as they are.
-Calls, and synchronisations, which the host measures, stay. Nothing moves where the check `cause_after_effect` of
-`ktrace.analysis.checks` doesn't fail.
+What the host measures stays: calls, synchronisations, allocations. Nothing moves where the check
+`cause_after_effect` of `ktrace.analysis.checks` doesn't fail.
 
 The shift is the least one by which no work begins before its call. More would do, too, as long as no work ends after a
 call that waited for it returned: both bounds are in `Report.clocks`. They are known when all rows have come; until
@@ -31,7 +31,7 @@ from ktrace.stages.align.moves import PART, TOLERANCE, Move
 from ktrace.stages.clock_repair.shift import Steps, move_of, steps_of
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.store import SPILL_BYTES, Batches, Runs, Spill
-from ktrace.store.events import values
+from ktrace.store.events import LIMIT, values
 from ktrace.store.joins import Correlated, find_launches, linked
 from ktrace.store.vocabulary import Shapes
 from ktrace.tables import time_text
@@ -115,7 +115,8 @@ class _Stage:
         api, host = (words_in(kind, kinds) for kinds in (("api",), HOST_KINDS))
         work = words_in(kind, DEVICE_KINDS) & lasts & (dur >= 0) & ((ts != 0) | (dur != 0))
         work &= ~words_in(batch.column("timing"), ("synthetic",))
-        calls = api | (host & (correlation != 0))
+        near = (np.abs(ts) < LIMIT) & (dur < LIMIT)  # later stages leave out the others
+        work, calls = work & near, (api | (host & (correlation != 0))) & near
         ids = batch.column("id").to_numpy()
         for runs, rows in ((self._work, np.flatnonzero(work)), (self._calls, np.flatnonzero(calls))):
             if len(rows):
@@ -124,7 +125,7 @@ class _Stage:
                 runs.append(ts=ts[rows], end=end, id=ids[rows], correlation=correlation[rows], place=place)
         if not api.any():
             return
-        waits = np.flatnonzero(api & (dur > 0) & self._waiting(batch.column("name")))
+        waits = np.flatnonzero(api & near & (dur > 0) & self._waiting(batch.column("name")))
         if len(waits):
             stream = self._of_stream(batch.column("name"))[waits]
             place = self._places.number(batch, waits)
@@ -249,7 +250,7 @@ def _on_device(batch: Batch) -> Bools:
     placed = truth(batch.column("device").is_valid()) & ~truth(batch.column("tid").is_valid())
     if batch.record == "links":
         return placed
-    host = words_in(batch.column("kind"), (*HOST_KINDS, "sync"))
+    host = words_in(batch.column("kind"), (*HOST_KINDS, "sync", "alloc"))
     return words_in(batch.column("kind"), DEVICE_KINDS) | (placed & ~host)
 
 
