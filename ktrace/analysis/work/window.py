@@ -5,12 +5,14 @@ host          [ preprocess                   ]  [ launch ]
 device                                             [ softmax ][ ..]
            before: 98 ms, the host was in preprocess
 
-The time before ends with the call that launched the first work: what that waited for was queued before the recording.
+The time before ends with the call that launched the first work: what that waited for was queued before the recording,
+and so was what the host waited for before.
 One-time set-up, such as a context or a module that is loaded, is no work of the program, and is counted apart.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -23,6 +25,9 @@ from ktrace.store.joins import group_start_mask
 
 #: Work that begins so many ns after its call has returned was behind other work: a launch takes some us.
 _QUEUED = 1_000_000
+
+#: Calls that return when all work is done.
+_SYNCHRONISES = re.compile(r"[a-z]\w*Synchronize|clFinish|clWaitForEvents|urEventWait|urQueueFinish", re.ASCII)
 
 
 def windows_of(events: Events) -> list[Window]:
@@ -40,7 +45,8 @@ def _windows(work: Work, events: Events) -> list[Window]:
         begin, last = min(begins, first), first + span
         launched = _launched(events, int(order[at]))
         queued = first - max(begin, launched)
-        setup, host, host_time = _host_until(work, events, int(order[at]), begin)
+        setup, waited, host, host_time = _host_until(work, events, int(order[at]), begin)
+        queued += waited
         before, end = max(0, first - queued - begin - setup), max(ends, last)
         found.append(Window(steps, end - begin - setup - queued, before, end - last, setup, host, host_time))
     return found
@@ -67,11 +73,14 @@ def _launched(events: Events, row: int) -> int:
     return returned if first - returned > _QUEUED else first
 
 
-def _host_until(work: Work, events: Events, row: int, begin: int) -> tuple[int, str, int]:
-    """What the launching thread did from then on until a piece of work began: set-up in ns, and the rest's heaviest."""
+def _host_until(work: Work, events: Events, row: int, begin: int) -> tuple[int, int, str, int]:
+    """What the launching thread did from then on until a piece of work began.
+
+    Set-up and synchronisations in ns, which waited for work that the recording lacks, and the rest's heaviest.
+    """
     call, first = int(events.call[row]), _launched(events, row)
     if call < 0 or first <= begin:
-        return 0, "", 0
+        return 0, 0, "", 0
     spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
     _, span, time = divided(spans, events.calls["thread"][[call]], np.array([begin]), np.array([first]))
     times: Counter[str] = Counter()
@@ -79,5 +88,6 @@ def _host_until(work: Work, events: Events, row: int, begin: int) -> tuple[int, 
         if one >= 0:
             times[generic(names[spans["name"][one]])] += spent
     setup = sum(times.pop(name) for name in [*times] if SETUP_CALL.search(name))
+    waited = sum(times.pop(name) for name in [*times] if _SYNCHRONISES.match(name))
     host = max(times, key=times.__getitem__, default="")
-    return setup, host, times[host]
+    return setup, waited, host, times[host]

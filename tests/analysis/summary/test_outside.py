@@ -69,6 +69,18 @@ def test_what_the_first_work_was_queued_behind_is_not_the_hosts(tmp_path: Path) 
     assert found["outside"].value == 150_010_000
 
 
+def test_what_the_host_waited_for_before_the_first_work_is_not_its_own(tmp_path: Path) -> None:
+    """100 ms in a synchronisation, and 20 ms elsewhere: a device that isn't seen to work worked for the 100."""
+    rows = [host("hipDeviceSynchronize", 0, 100_000_000), host("read", 100_000_000, 120_000_000, kind="range")]
+    rows += back_to_back(120_000_000)
+    found = outside(summary_of(tmp_path, rows))
+    assert found is not None
+    assert (found.value, found.details["host_was_in"]) == (20_010_000, "read")
+    rows[0]["name"] = "hipGetDevice"
+    found = outside(summary_of(tmp_path, rows))
+    assert found is not None and found.value == 120_010_000
+
+
 def test_the_start_of_a_recording_is_not_first_where_steady_work_follows(tmp_path: Path) -> None:
     """Two recordings that begin with 60 and 600 ms of the host; then 10 kernels of 10 ms, 2 ms apart."""
     for start, first in ((60_000_000, "idle.host_late"), (600_000_000, "outside")):
