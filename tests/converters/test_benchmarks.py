@@ -91,6 +91,13 @@ def test_batches_of_llama() -> None:
     ]
 
 
+def test_frames_of_presentmon_are_the_work_of_the_gpu() -> None:
+    assert figures("benchmark-tables/presentmon-two-frames-and-none.csv", "kind", "name", "total", "count", "pid") == [
+        ("kernel", "frame of game.exe", 12_250_000, 1, 1234),
+        ("kernel", "frame of game.exe", 13_250_000, 1, 1234),
+    ]
+
+
 def test_columns_of_triton_are_providers() -> None:
     found = rows("triton-testing/with-and-without-units.txt")
     assert [(row["name"], row["avg"]) for row in found if row["metric"] == "duration"][:2] == [
