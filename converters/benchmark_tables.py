@@ -10,7 +10,8 @@ A tool below is the headings that tell it, and what its rows say. Candidates for
 a benchmark of the host aren't work of a device: such measurements are metrics, which nothing adds up.
 
 Facts: clients/bench of hipBLASLt and rocBLAS; driver/conv_driver.hpp of MIOpen; performance_report.cpp of CUTLASS;
-markdown_printer.cu and csv_printer.cu of nvbench; pytest_benchmark/table.py; tools/batched-bench of llama.cpp.
+markdown_printer.cu and csv_printer.cu of nvbench; pytest_benchmark/table.py; tools/batched-bench of llama.cpp;
+README-ConsoleApplication.md of PresentMon.
 """
 
 from __future__ import annotations
@@ -134,6 +135,16 @@ def _batched(cells: _Cells) -> Iterator[Measured]:
     cells.time("t")
 
 
+def _frames(word: str) -> Callable[[_Cells], Iterator[Measured]]:
+    """Rows of PresentMon: the GPU was busy for so many ms with a frame of an application."""
+
+    def rows(cells: _Cells) -> Iterator[Measured]:
+        name, pid = cells.name("application"), cells.count("processid")
+        yield "kernel", f"frame of {name}", {"total": cells.time(word, "ms"), "count": 1, "pid": pid}
+
+    return rows
+
+
 class Tool(NamedTuple):
     """A tool: the headings, in lower case, that it has, that of a time, and what a row of its table says."""
 
@@ -151,10 +162,24 @@ TOOLS = (
     Tool("nvbench", ("samples", "gpu time", "noise"), "gpu time", _nvbench),
     Tool("pytest-benchmark", ("name", "min", "mean", "rounds", "iterations"), "mean", _pytest),
     Tool("llama-batched-bench", ("pp", "tg", "b", "n_kv", "t_pp", "t_tg"), "t_tg", _batched),
+    *(
+        Tool("PresentMon", ("application", "processid", word), word, _frames(word))
+        for word in ("msgpubusy", "gpubusy", "msgpuactive")
+    ),
 )
 
 #: Words, of which each table has one in its headings, and some lines.
-WORDS = ("-gflops", "timems", "operationkind", "gpu time", "name (time in ", "t_pp s", "gpu kernel time", "operation: ")
+WORDS = (
+    "-gflops",
+    "timems",
+    "operationkind",
+    "gpu time",
+    "name (time in ",
+    "t_pp s",
+    "gpu kernel time",
+    "operation: ",
+    "processid,",
+)
 
 #: Figures of which a measurement has one.
 FIGURES = frozenset(("avg", "total"))
@@ -303,7 +328,8 @@ class _Reading:
 
 FORMAT = Format(
     "benchmark-tables",
-    "nvbench, hipblaslt-bench, rocblas-bench, MIOpenDriver, cutlass_profiler, pytest-benchmark, llama-batched-bench",
+    "nvbench, hipblaslt-bench, rocblas-bench, MIOpenDriver, cutlass_profiler, pytest-benchmark, llama-batched-bench,"
+    " PresentMon",
     patterns=("*.txt", "*.log", "*.md", "*.csv"),
     probe=probe,
     read=read,

@@ -78,6 +78,11 @@ UNREAD = (
         re.compile(rb"\n[\x05-\x08]\d\.\d\.\d{1,4}\x10"),
     ),
     Unread(
+        "an execution trace of Go",
+        "have Go make a profile of it: go tool trace -pprof=sync run.trace > run.pprof (or net, syscall, sched)",
+        re.compile(rb"go 1\.\d{1,3} trace\0"),
+    ),
+    Unread(
         "a recording of Linux perf",
         "fold its stacks with FlameGraph's script: perf script -i perf.data | stackcollapse-perf.pl > run.folded",
         re.compile(rb"PERFILE2"),

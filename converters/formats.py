@@ -76,7 +76,7 @@ MODULES = (
     # Intel, Apple, Huawei, Tenstorrent, AWS.
     *("unitrace", "unitrace_json", "onetrace_json", "clintercept", "clintercept_json", "openvino", "xctrace"),
     *("ascend_json", "ascend_csv", "ascend_db", "ascend_communication"),
-    *("tenstorrent", "neuron", "xrt"),
+    *("tenstorrent", "neuron", "xrt", "mlir_aie"),
     # Inference engines, on servers and in browsers.
     *(
         "onnxruntime",

@@ -75,6 +75,11 @@ KINDS: dict[str, Kind] = {
     ),
     "unknown-field": Kind(Severity.NOTE, "A field that no row needs, or that the format doesn't define, was left out."),
     "not-kept": Kind(Severity.NOTE, "What was read couldn't be kept for the next time (KTRACE_CACHE)."),
+    "cycles": Kind(
+        Severity.NOTE,
+        "Times are cycles of a clock whose frequency isn't stated. If you know it: ktrace query IN "
+        "'select name, total / HZ as seconds from summaries'.",
+    ),
     "guessed": Kind(
         Severity.NOTE,
         "Keys or lines state what is read, without a mapping; ktrace map FILE shows it, and --map states another one.",

@@ -299,7 +299,7 @@ SEVERAL: dict[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("torch-benchmark", "triton-server", "unreal", "xrt"), ("test_printed_lines.py",)),
     **dict.fromkeys(
-        ("benchmark-tables", "benchmark-json", "triton-testing", "cprofile", "megatron", "taichi"),
+        ("benchmark-tables", "benchmark-json", "triton-testing", "cprofile", "megatron", "taichi", "mlir-aie"),
         ("test_benchmarks.py",),
     ),
     "kineto": ("test_trace_producers.py",),

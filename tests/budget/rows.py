@@ -47,6 +47,7 @@ LEFT_OUT = {
     "iket": "a launch has the ranges of all its warps; it is decoded whole up to a limit",
     "triton-server": "a request has a few time stamps in lists of their own; it is decoded whole up to a limit",
     "benchmark-json": "a benchmark is a member of a list, decoded with its settings; a file has some dozen",
+    "mlir-aie": "its events become sums of a few rows",
     "chakra": "a node is a message of protobuf; its own tests measure none",
     "ascend-communication": "its rows are members of one object, which is decoded whole up to a limit",
 }

@@ -12,7 +12,7 @@ import ktrace
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
 
-NAMES = ("benchmark-tables", "benchmark-json", "triton-testing", "cprofile", "megatron", "taichi")
+NAMES = ("benchmark-tables", "benchmark-json", "triton-testing", "cprofile", "megatron", "taichi", "mlir-aie")
 FILES = [path for name in NAMES for path in sorted((SAMPLES / name).iterdir())]
 
 
@@ -29,7 +29,7 @@ def figures(path: str | Path, *names: str) -> list[tuple[Any, ...]]:
 def test_each_sample_is_known_by_its_content_also_behind_a_log(path: Path, tmp_path: Path) -> None:
     name = path.parent.name
     assert choose(Source(str(path))).name == name
-    if name != "benchmark-json":
+    if path.suffix != ".json":
         behind = tmp_path / "x.out"
         behind.write_text("[2025-01-01 10:00:00,123] [INFO] begins\n\n" + path.read_text())
         assert choose(Source(str(behind))).name == name
@@ -91,6 +91,13 @@ def test_batches_of_llama() -> None:
     ]
 
 
+def test_frames_of_presentmon_are_the_work_of_the_gpu() -> None:
+    assert figures("benchmark-tables/presentmon-two-frames-and-none.csv", "kind", "name", "total", "count", "pid") == [
+        ("kernel", "frame of game.exe", 12_250_000, 1, 1234),
+        ("kernel", "frame of game.exe", 13_250_000, 1, 1234),
+    ]
+
+
 def test_columns_of_triton_are_providers() -> None:
     found = rows("triton-testing/with-and-without-units.txt")
     assert [(row["name"], row["avg"]) for row in found if row["metric"] == "duration"][:2] == [
@@ -135,3 +142,16 @@ def test_kernels_and_launches_of_taichi() -> None:
         (0, 125_000, 1, 1, 0),
         (250_000, 2_500_000, 960, 128, 1024),
     ]
+
+
+def test_cycles_of_ai_engines_are_no_microseconds() -> None:
+    path = "mlir-aie/two-units-an-orphan-and-a-cut.json"
+    assert figures(path, "kind", "name", "metric", "unit", "count", "total", "min", "max") == [
+        ("range", "LOCK_STALL", "cycles", "cycle", 1, 50, 50, 50),
+        ("kernel", "KERNEL", "cycles", "cycle", 2, 17_000, 8000, 9000),
+        ("range", "DMA_S2MM_0_STALLED_LOCK", "cycles", "cycle", 1, 50, 50, 50),
+    ]
+    trace = ktrace.read(SAMPLES / path)
+    assert not len(trace.events)
+    plain = SAMPLES / "chrome/async-nestable-ids-of-every-type.json"
+    assert choose(Source(str(plain))).name == "chrome"

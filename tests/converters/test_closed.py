@@ -89,6 +89,7 @@ def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
         ("\x80\x04\x95abcdefgh}", "a pickle of Python"),
         ("B00P\0\0", "Radeon"),
         ("PERFILE2\0", "perf"),
+        ("go 1.22 trace\0\0\0", "Go"),
         ("\n\x051.0.2\x10\0", "Paddle"),
     ],
 )
