@@ -31,8 +31,8 @@ def probe(sample: Sample) -> Match | None:
         return None
     tables = {table.casefold(): columns for table, columns in sample.tables.items()}
     events = sorted(table.upper() for table in tables if _EVENTS.fullmatch(table))
-    if found := _EXPORT & tables.keys():
-        return Match(Score.MAGIC, f"has the table {found.pop().upper()} of an export of Nsight Systems")
+    if stated := _EXPORT & tables.keys():
+        return Match(Score.MAGIC, f"has the table {stated.pop().upper()} of an export of Nsight Systems")
     if "stringids" in tables and events:
         return Match(Score.DIALECT, f"has the tables StringIds and {events[0]} of Nsight Systems")
     for table in events:

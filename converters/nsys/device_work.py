@@ -42,13 +42,13 @@ class Waits:
             correlations.append(filled_part(part, "correlationId", -1))
             records.append(filled_part(part, "eventSyncId", -1))
         pid, correlation, record = map(np.concatenate, (pids, correlations, records))
-        known = correlation > 0
-        calls = _key(pid[known], correlation[known])
+        correlated = correlation > 0
+        calls = _key(pid[correlated], correlation[correlated])
         self._wanted = np.unique(calls)
         self._calls = np.full(len(self._wanted), -1, np.int64)
-        synced = (record[known] >= 0) & (record[known] != NOTHING)
+        synced = (record[correlated] >= 0) & (record[correlated] != NOTHING)
         # If a number was recorded several times, the last record counts.
-        records_of, last = np.unique(_key(pid[known], record[known])[synced][::-1], return_index=True)
+        records_of, last = np.unique(_key(pid[correlated], record[correlated])[synced][::-1], return_index=True)
         self._records, self._call_of = records_of, calls[synced][::-1][last]
 
     def add_calls(self, ids: Int64, pid: pa.Array | None, correlation: pa.Array | None) -> None:
@@ -68,8 +68,8 @@ class Waits:
     def arrivals(self, ids: Int64, pids: Int64, records: Int64) -> Iterator[Batch]:
         """Yields both ends of the arrows to synchronisations; their ids are the two after the synchronisation's."""
         place = positions(_key(pids, records), self._records)
-        known, calls = place >= 0, np.full(len(ids), -1, np.int64)
-        calls[known] = self._calls_by_key(self._call_of[place[known]])
+        called, calls = place >= 0, np.full(len(ids), -1, np.int64)
+        calls[called] = self._calls_by_key(self._call_of[place[called]])
         waits = np.flatnonzero((calls >= 0) & (records != NOTHING))
         if not len(waits):
             return
@@ -83,8 +83,8 @@ class Waits:
     def _calls_by_key(self, keys: Int64) -> Int64:
         """Returns the ids of the calls with these keys, -1 if there is none."""
         place = positions(keys, self._wanted)
-        known, calls = place >= 0, np.full(len(keys), -1, np.int64)
-        calls[known] = self._calls[place[known]]
+        called, calls = place >= 0, np.full(len(keys), -1, np.int64)
+        calls[called] = self._calls[place[called]]
         return calls
 
 
@@ -154,8 +154,8 @@ def _resources(block: Block) -> dict[str, pa.Array | None]:
     static, dynamic = block.get("staticSharedMemory"), block.take("dynamicSharedMemory")
     columns["shared_dynamic"] = columns["shared_memory"] = dynamic
     if static is not None:
-        known = [static] if dynamic is None else [static, dynamic]
-        columns["shared_memory"] = total = functools.reduce(pc.add, (_below(part, 1 << 62) for part in known))
+        parts = [static] if dynamic is None else [static, dynamic]
+        columns["shared_memory"] = total = functools.reduce(pc.add, (_below(part, 1 << 62) for part in parts))
         if total.null_count == static.null_count:
             block.drop("staticSharedMemory")
     return columns
@@ -202,8 +202,8 @@ def _copy_name(label: str) -> str:
 
 
 def _direction(label: str) -> str:
-    found = _DIRECTION.fullmatch(label)
-    return f"{found[1]}to{found[2]}".upper().replace("TO", "to") if found else label
+    match = _DIRECTION.fullmatch(label)
+    return f"{match[1]}to{match[2]}".upper().replace("TO", "to") if match else label
 
 
 def _renamed(column: pa.DictionaryArray, rename: Callable[[str], str], null: str | None = None) -> pa.Array:
@@ -252,14 +252,14 @@ def event_records(reading: ExportReader, table: str, waits: Waits) -> Iterator[B
     """
     for block in reading.blocks(table):
         times = block.get("timestamp", "start")
-        known = (
+        timed_rows = (
             pa.array(np.zeros(len(block), np.bool_)) if times is None else pc.fill_null(pc.not_equal(times, 0), False)
         )
-        if known.true_count < len(block):
-            yield _event_ends(reading, table, block.filter(pc.invert(known)), waits)
-        if known.true_count:
+        if timed_rows.true_count < len(block):
+            yield _event_ends(reading, table, block.filter(pc.invert(timed_rows)), waits)
+        if timed_rows.true_count:
             start = "timestamp" if block.get("timestamp") is not None else "start"
-            rows = timed(block.filter(known), reading.conversion, start)
+            rows = timed(block.filter(timed_rows), reading.conversion, start)
             if len(rows):
                 yield _event_instants(reading, table, rows)
 

@@ -231,8 +231,8 @@ def devices(reading: ExportReader) -> Iterator[Row]:
     for table in reading.database.like("TARGET_INFO_GPU"):
         for row in all_rows(reading, table):
             yield _device(reading, row, ordinals)
-    known = [row for table in reading.database.like("TARGET_INFO_NVTX_CUDA_DEVICE") for row in all_rows(reading, table)]
-    for row in known:
+    rows = [row for table in reading.database.like("TARGET_INFO_NVTX_CUDA_DEVICE") for row in all_rows(reading, table)]
+    for row in rows:
         if isinstance(row.get("deviceId"), int):
             yield {"entity": "device", "device": row["deviceId"], "name": str(row.get("name")), "facts": {}}
 
@@ -247,8 +247,8 @@ def _device(reading: ExportReader, row: Row, ordinals: list[Row]) -> Row:
     if major is not None and minor is not None:
         facts["compute_capability"] = f"{major}.{minor}"
     facts |= {_DEVICE_FACTS.get(key, key): value for key, value in row.items() if value != ""}
-    if own := [{k: v for k, v in row.items() if k != "gpuId"} for row in ordinals if row.get("gpuId") == gpu]:
-        facts["cuda_devices"] = own
+    if cuda_ids := [{k: v for k, v in row.items() if k != "gpuId"} for row in ordinals if row.get("gpuId") == gpu]:
+        facts["cuda_devices"] = cuda_ids
     if number is None:
         return {
             "entity": "source",
@@ -337,7 +337,7 @@ def processes(reading: ExportReader, threads: dict[int, str]) -> Iterator[Row]:
                 facts.setdefault(pid_of(row["globalTid"]), {})["rank"] = row.get("rank")
     for pid in sorted(names.keys() | facts.keys()):
         yield {"entity": "process", "pid": pid, "name": names.get(pid), "facts": facts.get(pid, {})}
-    rank = {known.get("rank") for known in facts.values()} - {None}
+    rank = {about.get("rank") for about in facts.values()} - {None}
     if len(rank) == 1:
         yield {"entity": "source", "facts": {"rank": rank.pop()}}
 

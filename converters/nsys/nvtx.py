@@ -47,11 +47,11 @@ def parsed(text: pa.StringArray, tracks: pa.DictionaryArray | None) -> dict[str,
         return {"args.jsonText": json_column(text)}
     encoded = text.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) * 2 + nccl
-    found, keys = np.unique(codes, return_inverse=True)
+    distinct_codes, keys = np.unique(codes, return_inverse=True)
     words = encoded.dictionary
     payloads = [
         (None, None, None) if code < 0 else _payload(words[code // 2].as_py(), nccl=bool(code % 2))
-        for code in found.tolist()
+        for code in distinct_codes.tolist()
     ]
     place = pa.array(keys.astype(np.int32))
     texts, comms, sizes = (list(part) for part in zip(*payloads, strict=True))
@@ -183,13 +183,13 @@ class Nvtx:
         columns: dict[str, pa.Array] = {}
         if domain is not None or process.any():
             crossing = pa.array(process.astype(np.int64)) if process.any() else None
-            keys, found = self._distinct(pids, domain, crossing)
-            tracks = [self._track(*key) for key in found]
+            keys, distinct_keys = self._distinct(pids, domain, crossing)
+            tracks = [self._track(*key) for key in distinct_keys]
             if any(tracks):
                 columns["track"] = _named(keys, tracks)
         if category is not None and category.null_count < len(block) and self._categories:
-            keys, found = self._distinct(pids, domain, category)
-            named = [self._categories.get((pid, number or 0, kind or 0)) for pid, number, kind in found]
+            keys, distinct_keys = self._distinct(pids, domain, category)
+            named = [self._categories.get((pid, number or 0, kind or 0)) for pid, number, kind in distinct_keys]
             if any(named):
                 columns["cat"] = _named(keys, named)
                 block.take("category")
@@ -216,9 +216,9 @@ class Nvtx:
             encoded = column.dictionary_encode(null_encoding="encode")
             codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
             values.append(encoded.dictionary.to_pylist())
-        found, keys = (np.unique(codes, return_inverse=True)) if rows else (codes, codes)
+        distinct_codes, keys = (np.unique(codes, return_inverse=True)) if rows else (codes, codes)
         distinct = []
-        for code in found.tolist():
+        for code in distinct_codes.tolist():
             row, rest = [], code
             for options in reversed(values):
                 rest, place = divmod(rest, len(options))

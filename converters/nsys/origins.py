@@ -55,11 +55,11 @@ class Stacks:
         """Returns the stack of each chain, null for an unknown chain; None if all are unknown."""
         if table not in self._chains:
             return None
-        known, codes = self._chains[table]
-        if not len(known) or ids.null_count == len(ids):
+        chain_ids, codes = self._chains[table]
+        if not len(chain_ids) or ids.null_count == len(ids):
             return None
         numbers = ids.fill_null(-1).to_numpy(zero_copy_only=False)
-        place = positions(numbers, known)
+        place = positions(numbers, chain_ids)
         absent = place < 0
         if absent.all():
             return None
@@ -157,9 +157,9 @@ class GraphNodes:
         pids, node = filled(pid, len(block), -1), filled(nodes, len(block), 0)
         place = np.full(len(block), -1, np.int64)
         for process, (known, places) in self._of.items():
-            mine = np.flatnonzero((pids == process) & (node != 0))
-            at = positions(node[mine], known)
-            place[mine[at >= 0]] = places[at[at >= 0]]
+            rows = np.flatnonzero((pids == process) & (node != 0))
+            at = positions(node[rows], known)
+            place[rows[at >= 0]] = places[at[at >= 0]]
         self._count(int(np.count_nonzero(node)), int(np.count_nonzero(place >= 0)))
         if place.max(initial=-1) < 0:
             return {}
@@ -177,14 +177,14 @@ class GraphNodes:
             if column.null_count < len(column)
         }
 
-    def _count(self, replayed: int, known: int) -> None:
+    def _count(self, replayed: int, captured: int) -> None:
         """Reports for how much replayed work it is known where its nodes were created."""
         report = self._conversion.report
-        if known:
-            report.issue("captured", "CUDA_GRAPH_NODE_EVENTS", "", known)
-        if replayed > known:
+        if captured:
+            report.issue("captured", "CUDA_GRAPH_NODE_EVENTS", "", captured)
+        if replayed > captured:
             why = "their nodes were created before the recording began, or aren't in this export"
-            report.issue("uncaptured", "CUDA_GRAPH_NODE_EVENTS", why, replayed - known)
+            report.issue("uncaptured", "CUDA_GRAPH_NODE_EVENTS", why, replayed - captured)
 
     def _created(self, table: str) -> tuple[Int64, ...]:
         """The thread, the time, the node and the original of each row that creates a node; 0 for no original."""
@@ -213,36 +213,36 @@ class GraphNodes:
         threads, between = np.unique(thread).tolist(), (int(start.min()), int(start.max()))
         ranges = self._intervals("NVTXT?_EVENTS", threads, between, ("text", "textId"), f" AND {_RANGES}")
         calls = self._intervals(_CALLS, threads, between, ("nameId",), "")
-        found = [_Place((), None)] * len(start)
+        places = [_Place((), None)] * len(start)
         for number in threads:
             rows = np.flatnonzero(thread == number)
             rows = rows[np.argsort(start[rows], kind="stable")]
             times = start[rows].tolist()
             around = zip(_around(ranges[number], times), _around(calls[number], times), strict=True)
             for row, (inside, called) in zip(rows.tolist(), around, strict=True):
-                found[row] = _Place(inside, called[-1] if called else None)
-        return found
+                places[row] = _Place(inside, called[-1] if called else None)
+        return places
 
     def _intervals(
         self, pattern: str, threads: list[int], between: tuple[int, int], names: tuple[str, ...], more: str
     ) -> dict[int, list[_Interval]]:
         """The rows of some threads that run at a time between two, by thread."""
         database = self._database
-        found: defaultdict[int, list[_Interval]] = defaultdict(list)
+        intervals: defaultdict[int, list[_Interval]] = defaultdict(list)
         for table in database.like(pattern):
             if not all(database.has(table, name) for name in ("globalTid", "start", "end")):
                 continue
-            own = tuple(name for name in names if database.has(table, name))
+            columns = tuple(name for name in names if database.has(table, name))
             kinds = more if database.has(table, "eventType") else ""
             where = f"start <= {between[1]} AND (end IS NULL OR end = 0 OR end >= {between[0]}){kinds}"
-            part = database.among(table, "globalTid", threads, ("start", "end", *own), where)
+            part = database.among(table, "globalTid", threads, ("start", "end", *columns), where)
             for row in part.to_pylist():
                 start, end = row.get("start"), row.get("end")
                 name = row.get("text") or self._strings.text(row.get("textId", row.get("nameId")))
                 if isinstance(start, int) and name:
                     until = end if isinstance(end, int) and end else between[1] + 1
-                    found[row.get("globalTid", 0)].append((start, until, name))
-        return found
+                    intervals[row.get("globalTid", 0)].append((start, until, name))
+        return intervals
 
 
 def _around(intervals: Iterable[_Interval], times: list[int]) -> Iterator[tuple[str, ...]]:

@@ -216,7 +216,7 @@ _WORDS = {"eventType": "OSRT_FILE_ACCESS_EVENT_TYPE"}
 
 def accesses(reading: ExportReader, table: str) -> Iterator[Batch]:
     """Yields a call for each row, with the path of its file."""
-    known = {
+    processes = {
         row["fileAccessId"]: row
         for descriptors in reading.database.like("OSRT_FILE_ACCESS_DESCRIPTORS")
         for row in all_rows(reading, descriptors)
@@ -229,7 +229,7 @@ def accesses(reading: ExportReader, table: str) -> Iterator[Batch]:
         file = block.get("fileAccessId")
         if file is not None:
             encoded = pc.fill_null(file, -1).dictionary_encode()
-            files = [known.get(number, {}) for number in encoded.dictionary.to_pylist()]
+            files = [processes.get(number, {}) for number in encoded.dictionary.to_pylist()]
             pids = pa.array([_whole(row.get("processId")) for row in files], pa.int64())
             columns["pid"] = pids.take(encoded.indices)
             paths = pa.array([row.get("filePath") for row in files], pa.string())

@@ -53,8 +53,8 @@ class NsysTracks:
         self._number: dict[int, int | None] = {}
         if self._by_ordinal:
             self._number = dict.fromkeys(gpus_of)
-            self._number |= {gpu: next(iter(own)) for gpu, own in ordinals.items() if len(own) == 1}
-            self._number |= {gpu: gpu for gpu, own in ordinals.items() if gpu in own}
+            self._number |= {gpu: next(iter(ids)) for gpu, ids in ordinals.items() if len(ids) == 1}
+            self._number |= {gpu: gpu for gpu, ids in ordinals.items() if gpu in ids}
 
     def gpu(self, pid: int | None, ordinal: int) -> int:
         """Returns the number in the system of the GPU with that ordinal in a process."""
@@ -251,8 +251,8 @@ class Enums:
             conversion.report.record(len(rows))
             conversion.report.used(len(rows), outcome="structure")
             labels = {number: label or name for number, label, name in rows if isinstance(number, int)}
-            known = words.setdefault(table.upper().removeprefix("ENUM_"), {})
-            known |= {number: str(word) for number, word in labels.items() if word}
+            labels_of = words.setdefault(table.upper().removeprefix("ENUM_"), {})
+            labels_of |= {number: str(word) for number, word in labels.items() if word}
         self._words = words
         self._dense: dict[str, pa.StringArray] = {}
 
@@ -263,9 +263,9 @@ class Enums:
     def column(self, enum: str, numbers: pa.Array) -> pa.DictionaryArray:
         """Returns the words of a column of numbers."""
         if enum not in self._dense:
-            known = self._words.get(enum, {})
-            count = max((number for number in known if 0 <= number < _DENSE), default=-1) + 1
-            self._dense[enum] = pa.array([known.get(number, str(number)) for number in range(count)], pa.string())
+            labels = self._words.get(enum, {})
+            count = max((number for number in labels if 0 <= number < _DENSE), default=-1) + 1
+            self._dense[enum] = pa.array([labels.get(number, str(number)) for number in range(count)], pa.string())
         words = self._dense[enum]
         span = pc.min_max(numbers)
         if span["min"].as_py() is None or 0 <= span["min"].as_py() <= span["max"].as_py() < len(words):

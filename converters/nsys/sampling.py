@@ -233,8 +233,8 @@ _BRACKETS = re.compile(r"\[([^\[\]]+)\]\s*$")
 
 def unit_of(name: str) -> str | None:
     """Returns the unit at the end of a metric's name: % of "SMs Active [Throughput %]", MHz of "GPC Clock [MHz]"."""
-    found = _BRACKETS.search(name)
-    return None if found is None else "%" if "%" in found[1] else found[1]
+    unit = _BRACKETS.search(name)
+    return None if unit is None else "%" if "%" in unit[1] else unit[1]
 
 
 class Series:

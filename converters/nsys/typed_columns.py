@@ -73,8 +73,8 @@ def typed(block: Block, names: tuple[str, ...], conversion: Conversion) -> Block
             continue
         lost = _lost(column, changed[name]) & good
         for row in np.flatnonzero(lost).tolist():
-            wanted = "an integer" if key in NUMBERS else "a number"
-            detail = f"{name} is {column[row].as_py()!r:.80}, not {wanted}"
+            expected = "an integer" if key in NUMBERS else "a number"
+            detail = f"{name} is {column[row].as_py()!r:.80}, not {expected}"
             conversion.report.issue("bad-record", block.where(row), detail)
         good &= ~lost
     if not changed:
@@ -235,12 +235,12 @@ def _finder(ids: Int64) -> Callable[[Int64], Int64]:
         table = np.full(int(ids.max()) + 2, -1, np.int64)
         table[ids] = np.arange(len(ids))
         last = len(table) - 1
-        return lambda wanted: table[np.where((wanted < 0) | (wanted > last), last, wanted)]
+        return lambda numbers: table[np.where((numbers < 0) | (numbers > last), last, numbers)]
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
 
-    def search(wanted: Int64) -> Int64:
-        place = positions(wanted, ordered)
+    def search(numbers: Int64) -> Int64:
+        place = positions(numbers, ordered)
         return np.where(place < 0, -1, order[place]) if len(order) else place
 
     return search
@@ -267,8 +267,8 @@ class Words:
         lost = np.flatnonzero(codes < 0)
         if len(lost):
             null = ~present(ids)[lost]
-            wanted = np.ones(len(lost), np.bool_) if required else ~null
-            self._replace_missing(block, codes, numbers, lost[wanted], null[wanted])
+            required_rows = np.ones(len(lost), np.bool_) if required else ~null
+            self._replace_missing(block, codes, numbers, lost[required_rows], null[required_rows])
         if not required and ids.null_count:
             return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), self._all_words())
         return pa.DictionaryArray.from_arrays(pa.array(codes), self._all_words())

@@ -82,14 +82,14 @@ class Documents:
         text = self._text
         start, at = text.pos, text.pos
         shown = text.peek(60).splitlines()[0]
-        while (found := text.search(_OBJECT, at)) < 0:
+        while (place := text.search(_OBJECT, at)) < 0:
             at = max(text.end - 1, text.pos)
             if text.end - text.pos > WHOLE:
                 text.pos = at
             if not text.more():
-                found = text.end
+                place = text.end
                 break
-        text.pos = found
+        text.pos = place
         text.own("skipped", start)
         if text.peek() != b"{":
             self._report.record()
@@ -102,24 +102,24 @@ class Documents:
         if whole is None:
             yield from self._large()
             return
-        found = _decoded(whole)
-        has_spans = isinstance(found, dict) and (
-            is_console(found) or _is_span(found) or any(key in found for key in (*RESOURCES, "spans"))
+        obj = _decoded(whole)
+        has_spans = isinstance(obj, dict) and (
+            is_console(obj) or _is_span(obj) or any(key in obj for key in (*RESOURCES, "spans"))
         )
         self._text.own("read" if has_spans else "skipped", start)
-        if isinstance(found, dict) and is_console(found):
-            yield Found(as_otlp(found), scope_of(found), where)
-        elif isinstance(found, dict) and (lists := _resource_lists(found)):
+        if isinstance(obj, dict) and is_console(obj):
+            yield Found(as_otlp(obj), scope_of(obj), where)
+        elif isinstance(obj, dict) and (lists := _resource_lists(obj)):
             for resource in lists:
                 yield from _of_resource(resource, where)
-        elif isinstance(found, dict) and _is_span(found):
-            yield Found(found, Scope(), where)
-        elif isinstance(found, dict) and _list(found, "spans"):
-            yield from _of_scope(found, member(found, "resource"), where)
+        elif isinstance(obj, dict) and _is_span(obj):
+            yield Found(obj, Scope(), where)
+        elif isinstance(obj, dict) and _list(obj, "spans"):
+            yield from _of_scope(obj, member(obj, "resource"), where)
         elif not has_spans:
             self._report.record()
-            detail = "an object without spans" if isinstance(found, dict) else "can't be decoded"
-            if isinstance(found, dict) and (signal := next((key for key in found if key.startswith("resource")), "")):
+            detail = "an object without spans" if isinstance(obj, dict) else "can't be decoded"
+            if isinstance(obj, dict) and (signal := next((key for key in obj if key.startswith("resource")), "")):
                 detail = f"an object with {signal}, without spans"
             self._report.issue("unrecognised", where, detail)
 
@@ -131,10 +131,10 @@ class Documents:
         value, text = self._sound(limit), self._text
         if value is not None or self._truncated or text.peek() != b"{" or not may_try(text, _COST):
             return value
-        if (found := mended_object(text.peek(REPAIRED))) is None:
+        if (mended := mended_object(text.peek(REPAIRED))) is None:
             text.tried += _COST
             return None
-        value, end, repairs = found
+        value, end, repairs = mended
         for repair in repairs:
             self._report.issue(repair.kind, f"byte {text.pos + repair.place}", repair.detail)
         text.pos += end
@@ -256,16 +256,16 @@ class Documents:
                 text.own("skipped", start)
                 continue
             at = text.pos + 1
-            while (found := text.search(_NEXT_SPAN, at)) < 0 and text.end - text.pos <= LARGEST:
+            while (place := text.search(_NEXT_SPAN, at)) < 0 and text.end - text.pos <= LARGEST:
                 at = max(at, text.end - 32)
                 if not text.more():
                     break
-            if found < 0:
+            if place < 0:
                 text.pos = text.end
                 raise _Lost
             self._report.record()
             self._report.issue("bad-record", where, "a span that isn't valid JSON")
-            text.pos = found
+            text.pos = place
             text.own("skipped", start)
 
     def _needed(self) -> bytes:
@@ -333,37 +333,37 @@ def _decoded(text: bytes) -> Any:
         return None
 
 
-def _list(found: dict[str, Any], key: str) -> list[Any]:
+def _list(obj: dict[str, Any], key: str) -> list[Any]:
     """The list under exactly that key; empty if there is none."""
-    value = found.get(key)
+    value = obj.get(key)
     return value if isinstance(value, list) else []
 
 
-def _resource_lists(found: dict[str, Any]) -> list[Any]:
+def _resource_lists(obj: dict[str, Any]) -> list[Any]:
     """The resource spans of a document."""
-    inner = found.get("trace")
-    found = inner if isinstance(inner, dict) else found
-    if any(key in found for key in SCOPES):
-        return [found]
-    return [resource for key in RESOURCES for resource in _list(found, key)]
+    inner = obj.get("trace")
+    obj = inner if isinstance(inner, dict) else obj
+    if any(key in obj for key in SCOPES):
+        return [obj]
+    return [resource for key in RESOURCES for resource in _list(obj, key)]
 
 
-def _is_span(found: dict[str, Any]) -> bool:
+def _is_span(obj: dict[str, Any]) -> bool:
     """Whether this is a span by itself, without a resource and a scope around it."""
-    return member(found, "startTimeUnixNano") is not None
+    return member(obj, "startTimeUnixNano") is not None
 
 
-def _of_resource(found: object, where: str) -> Iterator[Found]:
-    resource = member(found, "resource") if isinstance(found, dict) else None
-    scopes = [scope for key in SCOPES for scope in _list(found, key)] if isinstance(found, dict) else [None]
+def _of_resource(obj: object, where: str) -> Iterator[Found]:
+    resource = member(obj, "resource") if isinstance(obj, dict) else None
+    scopes = [scope for key in SCOPES for scope in _list(obj, key)] if isinstance(obj, dict) else [None]
     for scope in scopes:
         yield from _of_scope(scope, resource, where)
 
 
-def _of_scope(found: object, resource: object, where: str) -> Iterator[Found]:
-    if not isinstance(found, dict):
+def _of_scope(obj: object, resource: object, where: str) -> Iterator[Found]:
+    if not isinstance(obj, dict):
         yield Found(None, Scope(), where)
         return
-    scope = make_scope(resource, next((found[key] for key in _SCOPE if key in found), None))
-    for number, span in enumerate(objects(found, "spans")):
+    scope = make_scope(resource, next((obj[key] for key in _SCOPE if key in obj), None))
+    for number, span in enumerate(objects(obj, "spans")):
         yield Found(span, scope, f"{where}, span {number}")

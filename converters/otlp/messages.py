@@ -114,7 +114,7 @@ def decode(data: bytes, message: Message, depth: int = 0) -> dict[str, Any]:
     """The members of a message, without fields that it doesn't define. Raises Damaged."""
     if depth > _DEEPEST:
         raise Damaged("values nested too deeply")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     pos, size = 0, len(data)
     while pos < size:
         tag, pos = varint(data, pos)
@@ -135,10 +135,10 @@ def decode(data: bytes, message: Message, depth: int = 0) -> dict[str, Any]:
             continue
         value = _value(data, raw, pos, wire, field, depth)
         if field.many:
-            found.setdefault(field.name, []).append(value)
+            values.setdefault(field.name, []).append(value)
         else:
-            found[field.name] = value
-    return found
+            values[field.name] = value
+    return values
 
 
 def _value(data: bytes, raw: int, end: int, wire: int, field: Field, depth: int) -> Any:

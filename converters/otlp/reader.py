@@ -192,8 +192,8 @@ def _spans(source: Source, report: Report, *, quiet: bool = False) -> Iterator[S
         head = stream.peek(4096)[:4096]  # type: ignore[attr-defined]
         frames = messages.framing(head)
         text = None if frames else Text(stream)
-        found = Documents(text, report) if text else _in_messages(messages.Bytes(stream), frames, source, report)
-        for item in found:
+        items = Documents(text, report) if text else _in_messages(messages.Bytes(stream), frames, source, report)
+        for item in items:
             try:
                 if not isinstance(item.span, dict):
                     raise BadSpan("bad-record", "a span that isn't an object")
@@ -213,16 +213,16 @@ def _spans(source: Source, report: Report, *, quiet: bool = False) -> Iterator[S
 
 def _in_messages(data: messages.Bytes, frames: str, source: Source, report: Report) -> Iterator[Found]:
     """Yields the spans of a protobuf file. Raises DamagedInput if not even its first field is OTLP."""
-    found = False
+    any_span = False
     try:
         for item in _resources(data) if frames == "message" else _frames(data, frames, report):
-            found = True
+            any_span = True
             yield item
     except messages.Damaged as damage:
         if damage.cut:
             report.record()
             report.issue("cut", f"byte {data.pos}", str(damage))
-        elif found:
+        elif any_span:
             report.record()
             report.issue("bad-record", f"byte {data.pos}", f"{damage}; the rest of the file was left out")
         else:

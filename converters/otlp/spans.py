@@ -109,10 +109,10 @@ class Span:
         return 1 + len(self.events) + len(self.links) + len(self.bad)
 
 
-def member(found: dict[str, Any], name: str) -> Any:
+def member(obj: dict[str, Any], name: str) -> Any:
     """The member of that name, or of the name that protobuf has for it; None if there is none."""
-    value = found.get(name)
-    return found.get(_field(name)) if value is None else value
+    value = obj.get(name)
+    return obj.get(_field(name)) if value is None else value
 
 
 @cache
@@ -121,56 +121,56 @@ def _field(name: str) -> str:
     return _CAPITAL.sub(lambda letter: "_" + letter[0].lower(), name)
 
 
-def objects(found: dict[str, Any], name: str) -> list[Any]:
+def objects(obj: dict[str, Any], name: str) -> list[Any]:
     """The list of that name; empty if there is none."""
-    value = member(found, name)
+    value = member(obj, name)
     return value if isinstance(value, list) else []
 
 
-def make_span(found: dict[str, Any], scope: Scope) -> Span:
+def make_span(obj: dict[str, Any], scope: Scope) -> Span:
     """The span that an object describes. Raises BadSpan."""
-    start = _time(found, "startTimeUnixNano")
-    end = _time(found, "endTimeUnixNano")
+    start = _time(obj, "startTimeUnixNano")
+    end = _time(obj, "endTimeUnixNano")
     if start is None:
         raise BadSpan("bad-record", "no start time")
     if end is not None and end < start:
         raise BadSpan("negative-duration", f"{end - start} ns")
-    trace, span = _id(found, "traceId", 16), _id(found, "spanId", 8)
+    trace, span = _id(obj, "traceId", 16), _id(obj, "spanId", 8)
     bad: list[BadSpan] = []
     events, links = [], []
-    for event in objects(found, "events"):
+    for event in objects(obj, "events"):
         try:
             events.append(_event(event))
         except BadSpan as problem:
             bad.append(problem)
-    for link in objects(found, "links"):
+    for link in objects(obj, "links"):
         try:
             links.append(_link(link))
         except BadSpan as problem:
             bad.append(problem)
-    parent = _id(found, "parentSpanId", 8)
-    args = attributes(member(found, "attributes"))
+    parent = _id(obj, "parentSpanId", 8)
+    args = attributes(member(obj, "attributes"))
     ids = {"$trace_id": trace, "$span_id": span, "$parent_span_id": parent}
     args |= {key: value for key, value in ids.items() if value}
-    args |= _status(member(found, "status")) | _others(found)
-    kind = _word(member(found, "kind"), KINDS, "SPAN_KIND_")
-    return Span(_text(found, "name"), trace, span, parent, kind, start, end, scope, args, events, links, bad)
+    args |= _status(member(obj, "status")) | _others(obj)
+    kind = _word(member(obj, "kind"), KINDS, "SPAN_KIND_")
+    return Span(_text(obj, "name"), trace, span, parent, kind, start, end, scope, args, events, links, bad)
 
 
 def make_scope(resource: object, scope: object) -> Scope:
     """The resource and the scope that objects describe."""
     about = scope if isinstance(scope, dict) else {}
-    found = attributes(member(resource, "attributes")) if isinstance(resource, dict) else {}
-    return Scope(found, _text(about, "name"), _text(about, "version"), attributes(member(about, "attributes")))
+    attributes_of = attributes(member(resource, "attributes")) if isinstance(resource, dict) else {}
+    return Scope(attributes_of, _text(about, "name"), _text(about, "version"), attributes(member(about, "attributes")))
 
 
-def attributes(found: object) -> dict[str, Any]:
+def attributes(obj: object) -> dict[str, Any]:
     """Attributes by key: of a list of `KeyValue`, or an object that has the values themselves."""
-    if isinstance(found, dict):
-        return dict(found)
-    if not isinstance(found, list):
+    if isinstance(obj, dict):
+        return dict(obj)
+    if not isinstance(obj, list):
         return {}
-    pairs = [pair for pair in found if isinstance(pair, dict) and isinstance(pair.get("key"), str)]
+    pairs = [pair for pair in obj if isinstance(pair, dict) and isinstance(pair.get("key"), str)]
     return {pair["key"]: plain(pair.get("value")) for pair in pairs}
 
 
@@ -194,34 +194,34 @@ def plain(value: object) -> Any:
     return held
 
 
-def _event(found: object) -> SpanEvent:
-    if not isinstance(found, dict):
+def _event(obj: object) -> SpanEvent:
+    if not isinstance(obj, dict):
         raise BadSpan("bad-record", "an event that isn't an object")
-    ts = _time(found, "timeUnixNano")
+    ts = _time(obj, "timeUnixNano")
     if ts is None:
-        raise BadSpan("bad-record", f"no time of the event {_text(found, 'name')}")
-    return SpanEvent(_text(found, "name"), ts, attributes(member(found, "attributes")) | _others(found))
+        raise BadSpan("bad-record", f"no time of the event {_text(obj, 'name')}")
+    return SpanEvent(_text(obj, "name"), ts, attributes(member(obj, "attributes")) | _others(obj))
 
 
-def _link(found: object) -> SpanLink:
-    if not isinstance(found, dict):
+def _link(obj: object) -> SpanLink:
+    if not isinstance(obj, dict):
         raise BadSpan("bad-record", "a link that isn't an object")
-    span = _id(found, "spanId", 8)
+    span = _id(obj, "spanId", 8)
     if not span:
         raise BadSpan("bad-record", "a link without a span id")
-    args = attributes(member(found, "attributes")) | _others(found)
-    return SpanLink(_id(found, "traceId", 16), span, args)
+    args = attributes(member(obj, "attributes")) | _others(obj)
+    return SpanLink(_id(obj, "traceId", 16), span, args)
 
 
-def _status(found: object) -> dict[str, Any]:
-    if not isinstance(found, dict):
+def _status(obj: object) -> dict[str, Any]:
+    if not isinstance(obj, dict):
         return {}
-    code, message = _word(member(found, "code"), CODES, "STATUS_CODE_"), _text(found, "message")
+    code, message = _word(member(obj, "code"), CODES, "STATUS_CODE_"), _text(obj, "message")
     return ({"$status": code} if code != "UNSET" else {}) | ({"$status_message": message} if message else {})
 
 
-def _others(found: dict[str, Any]) -> dict[str, Any]:
-    values = {name: member(found, key) for key, name in _OTHERS.items()}
+def _others(obj: dict[str, Any]) -> dict[str, Any]:
+    values = {name: member(obj, key) for key, name in _OTHERS.items()}
     return {name: value for name, value in values.items() if value and isinstance(value, (int, str))}
 
 
@@ -234,14 +234,14 @@ def _word(value: object, words: tuple[str, ...], prefix: str) -> str:
     return words[0]
 
 
-def _text(found: dict[str, Any], name: str) -> str:
-    value = member(found, name)
+def _text(obj: dict[str, Any], name: str) -> str:
+    value = member(obj, name)
     return value if isinstance(value, str) else ""
 
 
-def _time(found: dict[str, Any], name: str) -> int | None:
+def _time(obj: dict[str, Any], name: str) -> int | None:
     """A time in ns; None if it is absent or 0. Raises BadSpan."""
-    value = member(found, name)
+    value = member(obj, name)
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
     if value is None or value == 0:
@@ -253,12 +253,12 @@ def _time(found: dict[str, Any], name: str) -> int | None:
     return value
 
 
-def _id(found: dict[str, Any], name: str, size: int) -> str:
+def _id(obj: dict[str, Any], name: str, size: int) -> str:
     """An id in lower-case hexadecimal digits; empty if it is absent or all zeros. Raises BadSpan.
 
     Another text is an id, too: who publishes a trace may have replaced its ids.
     """
-    value = member(found, name)
+    value = member(obj, name)
     if value is None or value == "":
         return ""
     if not isinstance(value, str):
@@ -290,8 +290,8 @@ def own_columns(args: dict[str, Any]) -> dict[str, Any]:
     for name in COLUMNS:
         value = args.get(PREFIX + name)
         kind = schema.field(name).type
-        wanted = int if pa.types.is_integer(kind) else float if pa.types.is_floating(kind) else str
-        if type(value) is not wanted or (type(value) is int and not _in_range(value, kind)):
+        type_ = int if pa.types.is_integer(kind) else float if pa.types.is_floating(kind) else str
+        if type(value) is not type_ or (type(value) is int and not _in_range(value, kind)):
             continue
         if name != "kind" or value in _KINDS:
             columns[name] = args.pop(PREFIX + name)
@@ -327,41 +327,41 @@ _KINDS = frozenset(
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)")
 
 
-def is_console(found: dict[str, Any]) -> bool:
+def is_console(obj: dict[str, Any]) -> bool:
     """Whether the object is a span that the console exporter printed."""
-    context = found.get("context")
-    return isinstance(context, dict) and "span_id" in context and "start_time" in found
+    context = obj.get("context")
+    return isinstance(context, dict) and "span_id" in context and "start_time" in obj
 
 
-def scope_of(found: dict[str, Any]) -> Scope:
+def scope_of(obj: dict[str, Any]) -> Scope:
     """The resource of such a span."""
-    resource = found.get("resource")
+    resource = obj.get("resource")
     if not isinstance(resource, dict):
         return Scope()
     inner = resource.get("attributes")
     return Scope(dict(inner) if isinstance(inner, dict) else dict(resource))
 
 
-def as_otlp(found: dict[str, Any]) -> dict[str, Any]:
+def as_otlp(obj: dict[str, Any]) -> dict[str, Any]:
     """The span as an object of OTLP."""
-    status = found.get("status")
+    status = obj.get("status")
     status = status if isinstance(status, dict) else {}
     return {
-        **_context(found.get("context")),
-        "name": found.get("name"),
-        "kind": found.get("kind"),
-        "parentSpanId": found.get("parent_id"),
-        "startTimeUnixNano": _ns(found.get("start_time")),
-        "endTimeUnixNano": _ns(found.get("end_time")),
+        **_context(obj.get("context")),
+        "name": obj.get("name"),
+        "kind": obj.get("kind"),
+        "parentSpanId": obj.get("parent_id"),
+        "startTimeUnixNano": _ns(obj.get("start_time")),
+        "endTimeUnixNano": _ns(obj.get("end_time")),
         "status": {"code": status.get("status_code"), "message": status.get("description")},
-        "attributes": found.get("attributes"),
+        "attributes": obj.get("attributes"),
         "events": [
             {**event, "timeUnixNano": _ns(event.get("timestamp"))} if isinstance(event, dict) else event
-            for event in _list(found.get("events"))
+            for event in _list(obj.get("events"))
         ],
         "links": [
             {**_context(link.get("context")), "attributes": link.get("attributes")} if isinstance(link, dict) else link
-            for link in _list(found.get("links"))
+            for link in _list(obj.get("links"))
         ],
     }
 
@@ -370,8 +370,8 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _context(found: object) -> dict[str, Any]:
-    about = found if isinstance(found, dict) else {}
+def _context(obj: object) -> dict[str, Any]:
+    about = obj if isinstance(obj, dict) else {}
     state = about.get("trace_state")
     ids = {"traceId": about.get("trace_id"), "spanId": about.get("span_id")}
     return ids | ({"traceState": state} if state not in ("[]", "{}") else {})
@@ -379,6 +379,6 @@ def _context(found: object) -> dict[str, Any]:
 
 def _ns(value: object) -> object:
     """The ns since 1970 of a time as text; the value itself where it isn't such a text."""
-    found = _TIME.fullmatch(value) if isinstance(value, str) else None
-    time = unix_ns(*found.groups()) if found else None
+    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    time = unix_ns(*match.groups()) if match else None
     return value if time is None else time

@@ -55,9 +55,9 @@ def id_in(args: dict[str, Any], name: str) -> str:
 
 def attributes_of(row: dict[str, Any]) -> list[dict[str, Any]]:
     """The attributes of a row: its arguments, then its columns."""
-    own = {name: value for name, value in row["args"].items() if not id_in(row["args"], name)}
+    attributes = {name: value for name, value in row["args"].items() if not id_in(row["args"], name)}
     columns = {PREFIX + name: row[name] for name in COLUMNS if name in row}
-    return pairs(own | columns)
+    return pairs(attributes | columns)
 
 
 def pairs(values: dict[str, Any], depth: int = 0) -> list[dict[str, Any]]:
@@ -129,10 +129,10 @@ class Writer:
         spans: dict[int, list[dict[str, Any]]] = {}
         parents, ids = self._parents(batch)
         self._add(batch, parents, ids, spans)
-        for number, found in spans.items():
+        for number, written in spans.items():
             resource = next(about for process, about in self._resources.values() if process == number)
             scope = {"name": "ktrace", "version": ktrace.__version__}
-            entry = {"resource": resource, "scopeSpans": [{"scope": scope, "spans": found}]}
+            entry = {"resource": resource, "scopeSpans": [{"scope": scope, "spans": written}]}
             self._stream.write(self._separator + msgspec.json.encode(entry))
             self._separator = b",\n"
         counters = int(np.count_nonzero(words_in(batch.column("kind"), ("counter",))))
@@ -193,19 +193,19 @@ class Writer:
     def _links(self, batch: TimelineBatch, ids: list[Ids]) -> dict[int, list[Ids]]:
         """For each row where arrows end, the spans where they begin."""
         arrows = batch.arrows
-        own = self._own_parents(batch)
-        found: dict[int, list[Ids]] = {}
+        own_parents = self._own_parents(batch)
+        links: dict[int, list[Ids]] = {}
         numbers = zip(*(column.tolist() for column in (arrows.row, arrows.arrow, arrows.out, arrows.kind)), strict=True)
         ends = list(numbers)
         for row, arrow, out, _ in ends:
             if out:
                 self._departures[arrow] = ids[row]
         for (row, arrow, out, kind), peer in zip(ends, arrows.peer.tolist(), strict=True):
-            if out or not peer or (row in own and ARROW_KINDS[kind] == "async"):
+            if out or not peer or (row in own_parents and ARROW_KINDS[kind] == "async"):
                 continue
             departure = self._departures.get(arrow) or (ids[row][0], _number(peer))
-            found.setdefault(row, []).append(departure)
-        return found
+            links.setdefault(row, []).append(departure)
+        return links
 
     def _own_parents(self, batch: TimelineBatch) -> set[int]:
         """The rows whose span already names its parent."""
@@ -246,19 +246,19 @@ class Writer:
 
 def _points(batch: TimelineBatch) -> list[bool]:
     """Which rows have no end among the edges: points, and device work that may overlap."""
-    found: list[bool] = (~slice_rows(batch)).tolist()
-    return found
+    points: list[bool] = (~slice_rows(batch)).tolist()
+    return points
 
 
 def _resources(timeline: Timeline) -> dict[Process, tuple[int, dict[str, Any]]]:
     """The resource of each process: its name, host and process id, and what the source says about it."""
-    found: dict[Process, tuple[int, dict[str, Any]]] = {}
+    resources: dict[Process, tuple[int, dict[str, Any]]] = {}
     nodes: list[Node] = arrange(timeline.tracks, timeline.catalog)
     for number, node in enumerate(nodes):
         process = node.key
         assert isinstance(process, Process)
-        found[process] = (number, {"attributes": pairs(_about(process, node, timeline.catalog))})
-    return found
+        resources[process] = (number, {"attributes": pairs(_about(process, node, timeline.catalog))})
+    return resources
 
 
 def _about(process: Process, node: Node, catalog: Catalog) -> dict[str, Any]:

@@ -63,21 +63,21 @@ def _plane_name(head: bytes) -> bytes | None:
 
 def runs(listing: Iterable[str]) -> dict[str, list[str]]:
     """Returns the XPlane files of each run, run -> paths."""
-    found: dict[str, list[str]] = {}
+    by_run: dict[str, list[str]] = {}
     for path in listing:
         if about := FILE.fullmatch(path):
-            found.setdefault(about["run"] or "", []).append(path)
-    return found
+            by_run.setdefault(about["run"] or "", []).append(path)
+    return by_run
 
 
 def _is_ours(listing: Iterable[str]) -> bool:
     """Whether a folder is a profile of XLA: it has XPlane files, and no other traces outside their folders."""
     paths = list(listing)
-    found = runs(paths)
-    inside = tuple(f"{run}/" if run else "" for run in found)
-    if len(found) > 1 and not all(_RUN.fullmatch(run) or "/" not in run for run in found):
+    by_run = runs(paths)
+    inside = tuple(f"{run}/" if run else "" for run in by_run)
+    if len(by_run) > 1 and not all(_RUN.fullmatch(run) or "/" not in run for run in by_run):
         return False
-    return bool(found) and not any(_TRACE.fullmatch(path) for path in paths if not path.startswith(inside))
+    return bool(by_run) and not any(_TRACE.fullmatch(path) for path in paths if not path.startswith(inside))
 
 
 FORMAT = Format(

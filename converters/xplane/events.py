@@ -51,8 +51,8 @@ _ALLOCATOR = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
 _COLUMNS = {"correlation_id": "correlation", "theoretical_occupancy_pct": "occupancy"}
 
 
-class Found(NamedTuple):
-    """Some events: the index of each one's line, start and end of its message."""
+class EventBlock(NamedTuple):
+    """Events: the index of the line of each, begin and end of its message."""
 
     line: Int64
     begin: Int64
@@ -92,8 +92,8 @@ class PlaneReader:
     def plane_stats(self) -> dict[str, Any]:
         """The stats of the plane itself, name -> value."""
         begin, end = (np.array(side, np.int64) for side in self.plane.stats)
-        found = self._stats.read(np.zeros(len(begin), np.int64), begin, end)
-        return {name: self._stats.column(stats, 1)[0].as_py() for name, stats in found.items()}
+        by_name = self._stats.read(np.zeros(len(begin), np.int64), begin, end)
+        return {name: self._stats.column(stats, 1)[0].as_py() for name, stats in by_name.items()}
 
     def entry_names(self, most: int) -> list[str]:
         """The names of the plane's first entries of event_metadata."""
@@ -102,29 +102,29 @@ class PlaneReader:
     def read(self) -> Iterator[Batch]:
         """Yields events and summaries. Counts events, reports those that can't be read."""
         self._timestamp = np.array([self._base(line) for line in self.plane.lines], np.int64)
-        for found in self._blocks():
-            yield from self._batches(found)
+        for block in self._blocks():
+            yield from self._batches(block)
         for identity, rows in self._missing.items():
             self.conversion.report.issue("missing-string", f"{self.plane.name}, event_metadata {identity}", "", rows)
 
-    def _blocks(self) -> Iterator[Found]:
+    def _blocks(self) -> Iterator[EventBlock]:
         """Yields the events of all lines, some at a time."""
-        waiting: list[Found] = []
+        waiting: list[EventBlock] = []
         count = 0
         report = self.conversion.report
         for index, line in enumerate(self.plane.lines):
             try:
                 for begin, end in events_of(self.data, line):
                     report.record(len(begin))
-                    waiting.append(Found(np.full(len(begin), index, np.int64), begin, end))
+                    waiting.append(EventBlock(np.full(len(begin), index, np.int64), begin, end))
                     count += len(begin)
                     if count > _EVENTS:
                         whole = _together(waiting)
                         # the last one stays: whether it encloses the next one isn't known yet
                         cuts = range(0, len(whole.line) - 1, _EVENTS)
                         for first in cuts[:-1]:
-                            yield Found(*(column[first : first + _EVENTS] for column in whole))
-                        waiting = [Found(*(column[cuts[-1] :] for column in whole))]
+                            yield EventBlock(*(column[first : first + _EVENTS] for column in whole))
+                        waiting = [EventBlock(*(column[cuts[-1] :] for column in whole))]
                         count -= cuts[-1]
             except Broken as broken:
                 report.record()
@@ -133,87 +133,87 @@ class PlaneReader:
         if count:
             yield _together(waiting)
 
-    def _batches(self, found: Found) -> Iterator[Batch]:
-        rows = len(found.line)
-        fields = parse(self.array, found.begin, found.end)
+    def _batches(self, block: EventBlock) -> Iterator[Batch]:
+        rows = len(block.line)
+        fields = parse(self.array, block.begin, block.end)
         ids = self.batches.ids(rows)
         offset = signed(fields.get(2, VARINT).last(rows))
         dur = signed(fields.get(3, VARINT).last(rows))
         stats = fields.get(4, LENGTH)
         read = self._stats.read(stats.owner, stats.start, stats.start + signed(stats.value))
-        ts = self._timestamp[found.line] + _rounded(offset)
-        good = self._good(fields, found, ts, dur)
+        ts = self._timestamp[block.line] + _rounded(offset)
+        good = self._good(fields, block, ts, dur)
         summed = fields.get(5, VARINT).has(rows)
-        columns = self._columns(fields, found, read, offset, dur, summed)
-        for record, mine in (("events", good & ~summed), ("summaries", good & summed)):
-            count = int(np.count_nonzero(mine))
+        columns = self._columns(fields, block, read, offset, dur, summed)
+        for record, chosen in (("events", good & ~summed), ("summaries", good & summed)):
+            count = int(np.count_nonzero(chosen))
             if not count:
                 continue
             self.conversion.report.used(count)
-            own = (
-                self._event_columns(found, ts, offset, dur, columns["kind"])
+            others = (
+                self._event_columns(block, ts, offset, dur, columns["kind"])
                 if record == "events"
-                else self._sums(fields, found, dur)
+                else self._sums(fields, block, dur)
             )
-            batch = self.batches.batch(record, ids, **(columns | own))
-            yield batch if count == rows else Batch(record, batch.columns.filter(pa.array(mine)))
+            batch = self.batches.batch(record, ids, **(columns | others))
+            yield batch if count == rows else Batch(record, batch.columns.filter(pa.array(chosen)))
 
-    def _good(self, fields: Fields, found: Found, ts: Int64, dur: Int64) -> Bools:
+    def _good(self, fields: Fields, block: EventBlock, ts: Int64, dur: Int64) -> Bools:
         """Which events can be read; reports the others."""
-        good = np.ones(len(found.line), np.bool_)
+        good = np.ones(len(block.line), np.bool_)
         broken = np.zeros(len(good), np.bool_)
         broken[fields.bad] = True
         checks = (
             ("bad-record", "isn't an event", broken),
             ("negative-duration", "duration_ps is negative", dur < 0),
-            ("time-range", "offset_ps", (np.abs(ts) >= _GREATEST) | (self._timestamp[found.line] <= -_GREATEST)),
+            ("time-range", "offset_ps", (np.abs(ts) >= _GREATEST) | (self._timestamp[block.line] <= -_GREATEST)),
         )
         for kind, detail, bad in checks:
             for row in np.flatnonzero(bad & good).tolist():
-                self.conversion.report.issue(kind, f"byte {found.begin[row]}", detail)
+                self.conversion.report.issue(kind, f"byte {block.begin[row]}", detail)
             good &= ~bad
         return good
 
     def _columns(
-        self, fields: Fields, found: Found, read: dict[str, Stats], offset: Int64, dur: Int64, summed: Bools
+        self, fields: Fields, block: EventBlock, read: dict[str, Stats], offset: Int64, dur: Int64, summed: Bools
     ) -> dict[str, Any]:
         """The columns that events and summaries have in common."""
-        rows = len(found.line)
+        rows = len(block.line)
         distinct, code = distinct_of(signed(fields.get(1, VARINT).last(rows)))
         entries = self._names.fields(self._names.find(distinct))
         names = self._named(distinct, np.bincount(code, minlength=len(distinct)), entries)
         columns = {name: self._stats.column(stats, rows) for name, stats in read.items()}
         columns = _joined(columns, self._shared(entries, len(distinct)), code)
-        kind = self._kinds(found, names, code, columns, read, offset, dur)
+        kind = self._kinds(block, names, code, columns, read, offset, dur)
         made: dict[str, Any] = {"name": text_column(names, code), "kind": words(KINDS, kind)}
         shown = self._names.texts(entries, 4)
         if any(text and text != name for text, name in zip(shown, names, strict=True)):
             made["short_name"] = text_column(shown, code)
-        made |= self._places(found) | _placed_stats(columns, kind, names, code)
+        made |= self._places(block) | _placed_stats(columns, kind, names, code)
         if (kind == COUNTER).any():
             made["value"] = _values(read, kind)
         return made | {f"args.{name}": column for name, column in columns.items() if column.null_count < rows}
 
     def _named(self, ids: Int64, rows: Int64, entries: Fields) -> list[str | None]:
         """The name of each id; its display name or number where it has none."""
-        found: list[str | None] = []
+        texts: list[str | None] = []
         names, shown = self._names.texts(entries, 2), self._names.texts(entries, 4)
-        known = self._names.find(ids) >= 0
+        named = self._names.find(ids) >= 0
         for index, identity in enumerate(ids.tolist()):
-            found.append(names[index] or shown[index] or f"[event {identity}]")
-            if not known[index]:
+            texts.append(names[index] or shown[index] or f"[event {identity}]")
+            if not named[index]:
                 self._missing[identity] = self._missing.get(identity, 0) + int(rows[index])
-        return found
+        return texts
 
     def _shared(self, entries: Fields, count: int) -> dict[str, pa.Array]:
         """The stats that all events of a name have, a row for each name."""
         stats = entries.get(5, LENGTH)
-        found = self._stats.read(stats.owner, stats.start, stats.start + signed(stats.value))
-        return {name: self._stats.column(part, count) for name, part in found.items()}
+        by_name = self._stats.read(stats.owner, stats.start, stats.start + signed(stats.value))
+        return {name: self._stats.column(part, count) for name, part in by_name.items()}
 
     def _kinds(
         self,
-        found: Found,
+        block: EventBlock,
         names: list[str | None],
         code: Int64,
         columns: dict[str, pa.Array],
@@ -222,13 +222,13 @@ class PlaneReader:
         dur: Int64,
     ) -> Int8:
         """The kind of each event."""
-        what = self._what[found.line]
+        what = self._what[block.line]
         kind = _OF_LINE[what].copy()
         on_stream, on_host = what == What.STREAM, what == What.THREAD
         if on_stream.any():
             of_name = np.array([_WORK.get(name or "", -1) for name in names], np.int8)[code]
             alone = np.array([KINDS.index(place.only) if place.only else -1 for place in self.placed], np.int8)[
-                found.line
+                block.line
             ]
             kind = np.where(on_stream, np.where(of_name >= 0, of_name, np.where(alone >= 0, alone, kind)), kind)
             for name, sign in reversed(_SIGNS.items()):
@@ -240,30 +240,30 @@ class PlaneReader:
             kind = np.where(on_host & _has(columns, "correlation_id"), API, kind)
             allocator = np.array([name in _ALLOCATOR for name in names], np.bool_)[code]
             kind = np.where(on_host & allocator, ALLOC, kind)
-        kind[_enclosing(found.line, offset, dur) & (what == What.CORE)] = RANGE
+        kind[_enclosing(block.line, offset, dur) & (what == What.CORE)] = RANGE
         counted = kind == COUNTER
         if counted.any():
             kind[counted & np.isnan(_values(read, kind).to_numpy(zero_copy_only=False))] = INSTANT
         return kind.astype(np.int8)
 
-    def _places(self, found: Found) -> dict[str, Any]:
+    def _places(self, block: EventBlock) -> dict[str, Any]:
         """Host, process, and the track of each event's line."""
         made: dict[str, Any] = {"host": self.host}
         threads = self._what == What.THREAD
         if self.pid is not None and threads.any():
-            made["pid"] = pa.array([self.pid if one else None for one in threads], pa.int64()).take(found.line)
+            made["pid"] = pa.array([self.pid if one else None for one in threads], pa.int64()).take(block.line)
         for name in ("tid", "device", "stream"):
-            made[name] = pa.array([getattr(place, name) for place in self.placed], pa.int64()).take(found.line)
+            made[name] = pa.array([getattr(place, name) for place in self.placed], pa.int64()).take(block.line)
         tracks = [place.track for place in self.placed]
         if any(tracks):
-            made["track"] = pa.array(tracks, pa.string()).dictionary_encode().take(found.line)
+            made["track"] = pa.array(tracks, pa.string()).dictionary_encode().take(block.line)
         return {name: column for name, column in made.items() if isinstance(column, (str, pa.Array))}
 
     def _event_columns(
-        self, found: Found, ts: Int64, offset: Int64, dur: Int64, kind: pa.DictionaryArray
+        self, block: EventBlock, ts: Int64, offset: Int64, dur: Int64, kind: pa.DictionaryArray
     ) -> dict[str, Any]:
         columns: dict[str, Any] = {"ts": ts, "timing": "measured"}
-        points = (self._what[found.line] == What.COUNTERS) | words_in(kind, ("instant",))
+        points = (self._what[block.line] == What.COUNTERS) | words_in(kind, ("instant",))
         columns["dur"] = pa.array(_rounded(dur), mask=points)
         for name, value in (("offset_ps", offset), ("duration_ps", dur)):
             rest = value % 1000 != 0
@@ -273,34 +273,34 @@ class PlaneReader:
             self.conversion.report.issue("rounded", self.plane.name, "", rounded)
         return columns
 
-    def _sums(self, fields: Fields, found: Found, dur: Int64) -> dict[str, Any]:
+    def _sums(self, fields: Fields, block: EventBlock, dur: Int64) -> dict[str, Any]:
         lines = [[self.plane.name, line.name] for line in self.plane.lines]
         return {
             "metric": "duration",
             "unit": "ns",
             "count": signed(fields.get(5, VARINT).last(len(dur))),
             "total": dur / 1000,
-            "scope": pa.array(lines, pa.list_(pa.string())).take(found.line),
+            "scope": pa.array(lines, pa.list_(pa.string())).take(block.line),
         }
 
 
-def _together(parts: list[Found]) -> Found:
-    return Found(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+def _together(parts: list[EventBlock]) -> EventBlock:
+    return EventBlock(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _rounded(ps: Int64) -> Int64:
     """Picoseconds as nanoseconds, rounded half to even."""
     whole, rest = np.divmod(ps, 1000)
-    found: Int64 = whole + ((rest > 500) | ((rest == 500) & (whole & 1 == 1)))
-    return found
+    ns: Int64 = whole + ((rest > 500) | ((rest == 500) & (whole & 1 == 1)))
+    return ns
 
 
 def _enclosing(line: Int64, offset: Int64, dur: Int64) -> Bools:
     """Which events enclose the next one of their line, such as a loop its body."""
-    found = np.zeros(len(line), np.bool_)
+    encloses = np.zeros(len(line), np.bool_)
     end = offset + dur
-    found[:-1] = (line[1:] == line[:-1]) & (dur[1:] > 0) & (offset[1:] < end[:-1]) & (end[1:] <= end[:-1])
-    return found
+    encloses[:-1] = (line[1:] == line[:-1]) & (dur[1:] > 0) & (offset[1:] < end[:-1]) & (end[1:] <= end[:-1])
+    return encloses
 
 
 def _has(columns: dict[str, pa.Array], name: str) -> Bools | bool:
@@ -312,11 +312,11 @@ def _joined(columns: dict[str, pa.Array], shared: dict[str, pa.Array], code: Int
     """Adds the stats of names to those of events; the event's own value counts."""
     for name, column in shared.items():
         taken = column.take(pa.array(code))
-        own = columns.get(name)
-        if own is None:
+        stated = columns.get(name)
+        if stated is None:
             columns[name] = taken
-        elif own.null_count:
-            left, right = (_plain(part) for part in (own, taken))
+        elif stated.null_count:
+            left, right = (_plain(part) for part in (stated, taken))
             columns[name] = pc.coalesce(left, right if right.type == left.type else right.cast(left.type, safe=False))
     return columns
 
@@ -356,9 +356,9 @@ def _values(read: dict[str, Stats], kind: Int8) -> pa.Array:
     cells = np.full(len(kind), np.nan)
     for stats in read.values():
         for which in (DOUBLE, INT, UINT):
-            mine = stats.kind == which
-            numbers = stats.number[mine]
-            cells[stats.row[mine]] = (
+            chosen = stats.kind == which
+            numbers = stats.number[chosen]
+            cells[stats.row[chosen]] = (
                 numbers.view(np.float64) if which == DOUBLE else numbers if which == UINT else signed(numbers)
             )
     missing = np.isnan(cells) | (kind != COUNTER)

@@ -186,7 +186,7 @@ class _File:
         readers = [self._reader(data, array, plane) for plane in layout.planes]
         stats = [reader.plane_stats() for reader in readers]
         start = self._start(layout, stats)
-        pids = {plane.name: found.get("process_id") for plane, found in zip(layout.planes, stats, strict=True)}
+        pids = {plane.name: stated.get("process_id") for plane, stated in zip(layout.planes, stats, strict=True)}
         for plane, reader, about in zip(layout.planes, readers, stats, strict=True):
             pid = pids[plane.name] or pids.get(HOST)
             reader.pid = pid if type(pid) is int else None
@@ -200,8 +200,8 @@ class _File:
 
     def _start(self, layout: Layout, stats: list[dict[str, Any]]) -> int | None:
         """Returns the unix time of the start of the profile. That of the first file is the origin of the main clock."""
-        found = next((about["profile_start_time"] for about in stats if "profile_start_time" in about), None)
-        start = found if type(found) is int else None
+        stated = next((about["profile_start_time"] for about in stats if "profile_start_time" in about), None)
+        start = stated if type(stated) is int else None
         self._clock.files += 1
         if self._clock.files == 1:
             first = next((line.timestamp_ns for plane in layout.planes for line in plane.lines), 0)
@@ -251,18 +251,18 @@ def _files_of(source: Source, conversion: Conversion) -> list[_HostFile]:
     if not source.is_folder:
         return [_HostFile(None, source)]
     listing = source.sample().listing or ()
-    found = runs(listing)
-    if not found:
+    by_run = runs(listing)
+    if not by_run:
         raise InputError("contains no XPlane file", path=source.path, expected="<host>.xplane.pb", remedy="name a file")
-    if len(found) > 1:
-        names = ", ".join(list(found)[:5]) + (", ..." if len(found) > 5 else "")
+    if len(by_run) > 1:
+        names = ", ".join(list(by_run)[:5]) + (", ..." if len(by_run) > 5 else "")
         raise InputError(
-            f"contains the profiles of {len(found)} runs: {names}",
+            f"contains the profiles of {len(by_run)} runs: {names}",
             path=source.path,
             expected="the files of one run",
-            remedy=f"name the folder of a run: {PurePath(source.path) / next(iter(found))}",
+            remedy=f"name the folder of a run: {PurePath(source.path) / next(iter(by_run))}",
         )
-    (paths,) = found.values()
+    (paths,) = by_run.values()
     hosts = {about["host"] for path in paths if (about := FILE.fullmatch(path))}
     for path in listing:
         if not FILE.fullmatch(path):

@@ -63,8 +63,8 @@ class Metadata:
         if not len(self._key):
             return np.full(len(ids), -1, np.int64)
         at = np.searchsorted(self._key, ids, side="right") - 1
-        found: Int64 = np.where((at >= 0) & (self._key[at] == ids), at, -1)
-        return found
+        position: Int64 = np.where((at >= 0) & (self._key[at] == ids), at, -1)
+        return position
 
     def fields(self, index: Int64) -> Fields:
         """The fields of these entries; an index of -1 has none."""
@@ -88,38 +88,38 @@ class Metadata:
 
 def field_texts(data: UInt8, fields: Fields, number: int) -> list[str | None]:
     """A text field of each message, None where it is absent or empty. Invalid UTF-8 becomes U+FFFD."""
-    found: list[str | None] = [None] * fields.count
+    decoded_texts: list[str | None] = [None] * fields.count
     column = fields.get(number, LENGTH)
     texts = texts_at(data, column.start, signed(column.value)).to_pylist()
     for owner, text in zip(column.owner.tolist(), texts, strict=True):
         if text:
-            found[owner] = text.decode("utf-8", "replace")
-    return found
+            decoded_texts[owner] = text.decode("utf-8", "replace")
+    return decoded_texts
 
 
 def _entries(data: UInt8, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
     """Returns key, start and end of the message of each entry."""
-    found = parse(data, begin, end)
-    key = signed(found.get(1, VARINT).last(len(begin)))
-    value = found.get(2, LENGTH)
+    fields = parse(data, begin, end)
+    key = signed(fields.get(1, VARINT).last(len(begin)))
+    value = fields.get(2, LENGTH)
     size = signed(value.last(len(begin)))
     start = np.zeros(len(begin), np.int64)
     start[value.owner] = value.start
     good = np.ones(len(begin), np.bool_)
-    good[found.bad] = False
+    good[fields.bad] = False
     good &= (start + size <= end) & (size >= 0)
     return key[good], start[good], (start + size)[good]
 
 
 def text_column(texts: Sequence[str | None], indices: Int64) -> pa.DictionaryArray:
     """A column of texts by their indices; -1 and the index of None are null."""
-    known = [text for text in texts if text is not None]
-    if len(known) < len(texts):
+    words = [text for text in texts if text is not None]
+    if len(words) < len(texts):
         here = np.cumsum([text is not None for text in texts]) - 1
         here[[index for index, text in enumerate(texts) if text is None]] = -1
         indices = np.where(indices < 0, -1, here[indices])
     codes = pa.array(indices.astype(np.int32), mask=indices < 0)
-    return pa.DictionaryArray.from_arrays(codes, pa.array(known, pa.string()))
+    return pa.DictionaryArray.from_arrays(codes, pa.array(words, pa.string()))
 
 
 #: Kinds of values: the field of XStat with the value. COMPRESSED is a text in gzip, of which this many bytes are read.
@@ -146,23 +146,23 @@ class StatReader:
 
     def read(self, row: Int64, begin: Int64, end: Int64) -> dict[str, Stats]:
         """Returns the stats at data[begin:end] by name; `row` is the row of each. The last one of a row counts."""
-        found = parse(self._data, begin, end)
+        fields = parse(self._data, begin, end)
         count = len(begin)
         kind, number, start = np.zeros(count, np.uint8), np.zeros(count, np.uint64), np.zeros(count, np.int64)
         for which, wire in _WIRE.items():
-            column = found.get(which, wire)
+            column = fields.get(which, wire)
             kind[column.owner], number[column.owner], start[column.owner] = which, column.value, column.start
-        kind[found.bad] = 0
-        key = signed(found.get(1, VARINT).last(count))
+        kind[fields.bad] = 0
+        key = signed(fields.get(1, VARINT).last(count))
         distinct, code = distinct_of(key)
         order = np.argsort(code.astype(np.int32), kind="stable")
         cuts = np.searchsorted(code[order], np.arange(len(distinct) + 1))
         stats: dict[str, Stats] = {}
         for index, identity in enumerate(distinct.tolist()):
-            mine = order[cuts[index] : cuts[index + 1]]
-            mine = mine[kind[mine] > 0]
-            if len(mine):
-                part = Stats(row[mine], kind[mine], number[mine], start[mine])
+            rows = order[cuts[index] : cuts[index + 1]]
+            rows = rows[kind[rows] > 0]
+            if len(rows):
+                part = Stats(row[rows], kind[rows], number[rows], start[rows])
                 name = self._name(identity)
                 stats[name] = _joined(stats[name], part) if name in stats else part
         return stats
@@ -189,9 +189,9 @@ class StatReader:
         texts: list[str] = []
         for kind in np.unique(stats.kind).tolist():
             part = _of_kind(stats, kind)
-            found, code = self._texts(kind, part)
+            values, code = self._texts(kind, part)
             indices[part.row] = code + len(texts)
-            texts += found
+            texts += values
         return text_column(texts, indices)
 
     def _texts(self, kind: int, stats: Stats) -> tuple[list[str], Int64]:
@@ -199,9 +199,9 @@ class StatReader:
         if kind == REF:
             distinct, code = distinct_of(stats.number.view(np.int64))
             return [name or "" for name in self._metadata.names(distinct)], code
-        found = texts_at(self._data, stats.start, signed(stats.number)).dictionary_encode()
+        coded = texts_at(self._data, stats.start, signed(stats.number)).dictionary_encode()
         read: Callable[[bytes], str] = {BYTES: _base64, COMPRESSED: _inflated}.get(kind, _decoded)
-        return [read(text) for text in found.dictionary.to_pylist()], found.indices.to_numpy().astype(np.int64)
+        return [read(text) for text in coded.dictionary.to_pylist()], coded.indices.to_numpy().astype(np.int64)
 
     def _mixed(self, stats: Stats, rows: int) -> pa.Array:
         """Values of several types as JSON text."""
@@ -226,8 +226,8 @@ def _joined(first: Stats, second: Stats) -> Stats:
 
 
 def _of_kind(stats: Stats, kind: int) -> Stats:
-    mine = stats.kind == kind
-    return Stats(*(column[mine] for column in stats))
+    chosen = stats.kind == kind
+    return Stats(*(column[chosen] for column in stats))
 
 
 def _numbers(row: Int64, values: AnyArray, rows: int) -> pa.Array:
@@ -253,5 +253,5 @@ def _inflated(value: bytes) -> str:
 
 
 def _double(value: int) -> float:
-    found: float = struct.unpack("<d", struct.pack("<Q", value))[0]
-    return found
+    real: float = struct.unpack("<d", struct.pack("<Q", value))[0]
+    return real

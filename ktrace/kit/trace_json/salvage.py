@@ -165,6 +165,7 @@ class _Salvage:
         else:
             self._whole(value)
             if text.match(_GOES_ON, value.end) != value.end:  # a surplus brace
+                text.own("read", max(value.start, text.owned))
                 self._lose_rest(value.end)
         return "read"
 
@@ -232,7 +233,6 @@ class _Salvage:
     def _lose_rest(self, start: int) -> None:
         """Gives up what follows a valid element that goes on, up to the next event."""
         text = self._text
-        text.own("read", start)
         text.pos = text.match(_SEPARATORS, start)
         shown = _shown(text.part(start, min(start + 60, text.end)))
         resume(text)
