@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -69,14 +70,17 @@ class GatheredRows:
     def column(self, name: str) -> pa.Array:
         """A column of all rows, with words for numbers."""
         if name not in self._known:
-            pieces = list(self._pieces(None))
-            columns = [
-                _some(part.column(name), rows) if name in part.schema.names else None for part, rows, _ in pieces
-            ]
-            joined = _joined(name, columns, [len(rows) for _, rows, _ in pieces], self._words)
-            back = _back([places for _, _, places in pieces])
+            pieces, back = self._whole
+            columns = [_some(part.column(name), rows) if name in part.schema.names else None for part, rows in pieces]
+            joined = _joined(name, columns, [len(rows) for _, rows in pieces], self._words)
             self._known[name] = self._words.decode(name, joined if back is None else joined.take(back))
         return self._known[name]
+
+    @cached_property
+    def _whole(self) -> tuple[list[tuple[pa.RecordBatch, Int64]], pa.Array | None]:
+        """Each part with its rows, and the indices that bring them all to their positions."""
+        pieces = list(self._pieces(None))
+        return [(part, rows) for part, rows, _ in pieces], _back([places for _, _, places in pieces])
 
     def batch(self, index: Int64 | None = None) -> Batch:
         """Some rows (None: all) as events, with the columns that any of them has, except `half`."""
