@@ -1,4 +1,4 @@
-"""The formats of ktrace, in the order in which README lists them.
+"""The formats of ktrace, in the order in which docs/formats.md lists them.
 
 Each module or package declares its own, `FORMAT`. Importing all would make each command slower, so listed.py repeats
 what they declare, with functions by their places; `python -m ktrace.converters.formats` writes it.

@@ -1,4 +1,4 @@
-"""Writes what docs repeat of the code: docs/model.md from the schema, the table of README.md from the formats, and in
+"""Writes what docs repeat of the code: docs/model.md from the schema, the table of docs/formats.md from the formats, and in
 docs/commands the lines of usage and the tables of options that commands share, from the commands.
 
 python docs/generate.py
@@ -117,15 +117,15 @@ def _shared(command: click.Command) -> str:
     return f"{', '.join(flags)}{part} are as in [convert](convert.md#options-that-commands-share)."
 
 
-def readme(text: str) -> str:
-    """The text of README.md with its table of formats renewed: those that ktrace writes name their files, too."""
+def formats(text: str) -> str:
+    """The text of docs/formats.md with its table renewed: formats that ktrace writes name their files, too."""
     rows = ["| format | reads | writes | what it is |", "|---|---|---|---|"]
     for fmt in builtin_formats():
         if not fmt.closed:
             reads, writes = (" yes" if it else "" for it in (fmt.reads, fmt.writes))
             names = " ".join(f"`{pattern.lstrip('*')}`" for pattern in fmt.patterns)
             files = f" ({names})" if fmt.writes else ""
-            rows.append(f"| [{fmt.name}](docs/formats/{fmt.name}.md) |{reads} |{writes} | {fmt.title}{files} |")
+            rows.append(f"| [{fmt.name}](formats/{fmt.name}.md) |{reads} |{writes} | {fmt.title}{files} |")
     return _FORMATS.sub(lambda _: "\n".join(rows) + "\n", text, count=1)
 
 
@@ -134,8 +134,8 @@ _FORMATS = re.compile(r"\| format \| reads .*?\n(?!\|)", re.DOTALL)
 
 def pages() -> dict[Path, str]:
     """The text that each generated page should have."""
-    readme_path = DOCS.parent / "README.md"
-    found = {DOCS / "model.md": model(), readme_path: readme(readme_path.read_text("utf-8"))}
+    table = DOCS / "formats.md"
+    found = {DOCS / "model.md": model(), table: formats(table.read_text("utf-8"))}
     for name in COMMANDS:
         path = DOCS / "commands" / f"{name}.md"
         found[path] = command_page(name, path.read_text("utf-8"))

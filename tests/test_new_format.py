@@ -69,7 +69,7 @@ def test_a_new_format_passes_the_contract_at_once(checkout: Path, like: str) -> 
         *(f"samples/{NAME}/first-run{LIKES[like].suffix}", f"tests/converters/test_{MODULE}.py"),
         *(f"docs/formats/{NAME}.md", f"tests/golden_rows/{NAME}.json"),
         *("converters/formats.py", "converters/listed.py"),
-        *("README.md", "docs/README.md", "samples/README.md"),
+        *("docs/formats.md", "docs/README.md", "samples/README.md"),
     }
     assert "{{" not in "".join((checkout / path).read_text("utf-8") for path in made if path.endswith((".md", ".toml")))
 

@@ -138,12 +138,11 @@ def in_repository(fmt: NewFormat, root: Path) -> list[Path]:
     listed = root / "converters/listed.py"
     functions = (f'{function}="ktrace.converters.{fmt.module}:{function}"' for function in ("probe", "read"))
     declared = f'name="{fmt.name}", title="{fmt.title}", patterns=("{fmt.pattern}",), {", ".join(functions)}'
-    page = f"docs/formats/{fmt.name}.md"
     changed = {
         formats: _before(formats, '    *("table",', f'    "{fmt.module}",'),
         listed: _before(listed, '    Format(name="table",', f"    Format({declared}),"),
-        root / "README.md": _before(
-            root / "README.md", "| [table](", f"| [{fmt.name}]({page}) | yes | | {fmt.title} |"
+        root / "docs/formats.md": _before(
+            root / "docs/formats.md", "| [table](", f"| [{fmt.name}](formats/{fmt.name}.md) | yes | | {fmt.title} |"
         ),
         root / "docs/README.md": _before(
             root / "docs/README.md",
