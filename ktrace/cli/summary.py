@@ -112,7 +112,7 @@ def command(
     import_pyarrow()
     from ktrace.analysis.summary import TREE
     from ktrace.analysis.summary.compute import summarise
-    from ktrace.analysis.summary.screen import screen
+    from ktrace.analysis.summary.screen import inputs_of, screen
     from ktrace.analysis.work.groups import NOT_KNOWN, UNCLASSIFIED
 
     check_output(output, inputs)
@@ -148,7 +148,7 @@ def command(
         shown.append(shown[0])  # the verdict, which has scrolled away
     if form == "csv" and len(by) == 1 and not within.tables:
         shown = _main_of(by[0], shown, summary)
-    title = ", ".join(summary.sources)
+    title = inputs_of(summary) if form == "html" else ", ".join(summary.sources)
     write_figures(shown, form, output, title=title, subject=summary, overwrite=overwrite, limits=within)
 
 

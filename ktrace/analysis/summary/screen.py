@@ -85,6 +85,12 @@ def screen(summary: Summary, top: int | None = None, *, width: int | None = None
     return _Screen(summary, width or WIDTH, colour).text(top)
 
 
+def inputs_of(summary: Summary) -> str:
+    """The inputs in a line: their names, of many the first and the last."""
+    names = sorted(summary.sources, key=natural)
+    return ", ".join(names) if len(names) <= _NAMES else f"{len(names):,} inputs, {names[0]} to {names[-1]}"
+
+
 class _Screen:
     """The parts of the screen, as lines."""
 
@@ -108,8 +114,7 @@ class _Screen:
     def _head(self) -> list[str]:
         """The line that says what this is."""
         summary = self._summary
-        names = sorted(summary.sources, key=natural)
-        parts = [", ".join(names) if len(names) <= _NAMES else f"{len(names):,} inputs, {names[0]} to {names[-1]}"]
+        parts = [inputs_of(summary)]
         parts += [", ".join(summary.tools[:_NAMES])] if summary.tools else []
         kinds = list(dict.fromkeys(use.name for use in summary.devices if use.name))
         number = f"{len(summary.devices):,} x " if len(summary.devices) > 1 else ""

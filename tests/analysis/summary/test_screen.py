@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from conftest import SAMPLES
 
 from ktrace.analysis.summary.compute import summarise
-from ktrace.analysis.summary.screen import LINES, WIDTH, screen
+from ktrace.analysis.summary.screen import LINES, WIDTH, inputs_of, screen
 from ktrace.analysis.summary.summary import Summary
 from ktrace.analysis.work.groups import NOT_KNOWN
 from ktrace.cli import cli
@@ -138,6 +138,7 @@ def test_many_ranks_are_three_rows_and_the_worst_three(tmp_path: Path) -> None:
     lines = screen(summary).splitlines()
     assert len(lines) <= LINES
     assert lines[0].startswith("64 inputs, rank0 to rank63 · ")
+    assert inputs_of(summary) == "64 inputs, rank0 to rank63"
     begin = lines.index("64 devices, and the 3 that are the least busy")
     names = [line.split()[0] for line in lines[begin + 2 : begin + 8]]
     assert names == ["minimum", "median", "maximum", "rank63", "rank62", "rank61"]
