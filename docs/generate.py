@@ -1,5 +1,5 @@
-"""Writes what docs repeat of the code: docs/model.md from the schema, the table of docs/formats.md from the formats, and
-in docs/commands the lines of usage and the tables of options that commands share, from the commands.
+"""Writes what docs repeat of the code: docs/model.md from the schema, the table of docs/formats.md from the formats
+and in docs/commands the lines of usage and the tables of options that commands share, from the commands.
 
 python docs/generate.py
 """
