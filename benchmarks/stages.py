@@ -52,9 +52,9 @@ class Stages:
 def measure(source: str, output: str, jobs: str) -> dict[str, Clocks]:
     """Converts in this process, and returns stage -> CPU seconds of all threads, of the main thread."""
     stages = Stages()
-    from ktrace.cli._start import keep_freed_memory
+    from ktrace.cli._start import tune_allocator
 
-    keep_freed_memory()  # as the command does
+    tune_allocator()  # as the command does
     from ktrace.output import write
     from ktrace.pipeline.convert import convert
 

@@ -170,7 +170,7 @@ def _metrics(operator: _Operator, rows: RowBuilder, report: Report) -> str | Non
     """Adds a row for each figure of a link; returns why it can't. The first row has the rest of the link's members."""
     if not isinstance(operator.info, dict):
         return "isn't an object"
-    stated = {name: _number(operator.info.get(name)) for name in _FIGURES}
+    stated = {name: _parse_decimal(operator.info.get(name)) for name in _FIGURES}
     figures = {name: number for name, number in stated.items() if number is not None and abs(number) < _LIMIT}
     if not figures:
         return f"has none of {', '.join(_FIGURES)}"
@@ -194,7 +194,7 @@ def _kernel(operator: _Operator, rows: RowBuilder, conversion: Conversion) -> st
     times = operator.info.get(_TIMES) if isinstance(operator.info, dict) else None
     if not isinstance(times, dict):
         return f"has no {_TIMES}"
-    start, elapse = _number(times.get(_START)), _number(times.get(_ELAPSE))
+    start, elapse = _parse_decimal(times.get(_START)), _parse_decimal(times.get(_ELAPSE))
     if start is None or elapse is None or elapse < 0:
         return f"has no {_START} or {_ELAPSE}"
     if abs(start) >= _LIMIT // 1_000 or elapse >= _LIMIT // 1_000_000:
@@ -225,7 +225,7 @@ def _kernel(operator: _Operator, rows: RowBuilder, conversion: Conversion) -> st
     return None
 
 
-def _number(value: object) -> Decimal | None:
+def _parse_decimal(value: object) -> Decimal | None:
     """A finite number; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         return None

@@ -19,7 +19,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.intel import Work, intercepted
+from ktrace.kit.intel import ParsedName, intercepted
 from ktrace.kit.text.lines import Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -102,7 +102,7 @@ class _Report:
         return True
 
     def _row(self, found: re.Match[str]) -> None:
-        parts = Work("api", found["name"]) if self._host else intercepted(found["name"])
+        parts = ParsedName("api", found["name"]) if self._host else intercepted(found["name"])
         share = found["percent"]
         self._rows.summary(
             parts.kind,

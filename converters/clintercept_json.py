@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.intel import Place, Work, device_work, intercepted
+from ktrace.kit.intel import ParsedName, Place, device_work, intercepted
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events
@@ -93,7 +93,7 @@ def place(name: str, tid: int | None, track: str | None) -> Place:
     dot = _DOT.fullmatch(track or "")
     stream = -tid if tid is not None and tid < 0 else int(dot[2 if stage else 1]) if dot else None
     if stage and stage[1] != "Execution":
-        return Place(Work("range", name), stream, waits=True)
+        return Place(ParsedName("range", name), stream, waits=True)
     return Place(intercepted(name[: stage.start()] if stage else name), stream, waits=False)
 
 

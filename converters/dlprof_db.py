@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.dictionaries import mapped_words
 from ktrace.kit.sqlite import Database, opened
 from ktrace.kit.sqlite.lookup import FirstId, Lookup, Texts, first_ids
@@ -122,7 +122,7 @@ class _Reading:
     def __init__(self, database: Database, conversion: Conversion) -> None:
         self._database = database
         self._conversion = conversion
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         named = {name: next(iter(database.like(name)), None) for name in _REFERRED[:3]}
         self._texts = Texts(database, named["dictionary"], "id", "string", conversion)
         columns = ["op_id", "op_name", "op_type_id", "direction_id", "data_type_id", "stack_trace"]

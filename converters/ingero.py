@@ -30,7 +30,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.ingero import BYTES, CALLS, COPIES, WAYS, frames
 from ktrace.kit.sqlite import Database, opened
 from ktrace.kit.sqlite.lookup import FirstId, Lookup, first_ids
@@ -206,7 +206,7 @@ def _events(block: Block, ids: FirstId, names: _Names, conversion: Conversion) -
     }
     block.drop("id", "stack_ips", "timestamp", "duration", "arg0", "arg1")
     conversion.report.used(len(block))
-    yield Batches(conversion).batch(
+    yield BatchBuilder(conversion).batch(
         "events",
         ids.of(block.numbers),
         kind=kind,
@@ -240,7 +240,7 @@ def _aggregates(block: Block, ids: FirstId, names: _Names, conversion: Conversio
     }
     figures["args.sum_arg0"] = _other_than(0, block.take("sum_arg0"))
     block.drop("count", *own.values())
-    yield Batches(conversion).summaries(
+    yield BatchBuilder(conversion).summaries(
         block,
         ids.of(block.numbers),
         kind=pc.if_else(calls, "api", pc.if_else(has_times, "range", "instant")),
@@ -276,14 +276,14 @@ def _snapshots(block: Block, ids: FirstId, _: _Names, conversion: Conversion) ->
     if len(rows):
         columns = {name: rows[name].chunk(0) for name in ("ts", "name", "unit", "value")}
         found = rows["id"].to_numpy()
-        yield Batches(conversion).batch("events", found, kind="counter", timing="measured", **columns)
+        yield BatchBuilder(conversion).batch("events", found, kind="counter", timing="measured", **columns)
 
 
 def _chains(block: Block, ids: FirstId, _: _Names, conversion: Conversion) -> Iterator[Batch]:
     """The rows of `causal_chains`: what Ingero found, as messages."""
     block = timed(block, conversion, "detected_at")
     if len(block):
-        yield Batches(conversion).events(
+        yield BatchBuilder(conversion).events(
             block,
             ids.of(block.numbers),
             kind="log",
@@ -303,7 +303,7 @@ def _annotations(block: Block, ids: FirstId, _: _Names, conversion: Conversion) 
     start, end = (pc.fill_null(block.or_nulls(name), 0) for name in ("span_start", "span_end"))
     spans = pc.and_(pc.greater(start, 0), pc.greater_equal(end, start))
     block.drop("id", "span_start", "span_end")
-    yield Batches(conversion).events(
+    yield BatchBuilder(conversion).events(
         block,
         ids.of(block.numbers),
         kind=pc.if_else(spans, "range", "instant"),
@@ -319,7 +319,7 @@ def _waits(block: Block, ids: FirstId, names: _Names, conversion: Conversion) ->
     """The rows of `cgroup_schedstat`: how long the threads of a cgroup were off the CPU."""
     columns = {"total": "total_off_cpu", "p99": "p99_off_cpu", "count": "event_count"}
     cgroups = block.get("cgroup_id")
-    yield Batches(conversion).summaries(
+    yield BatchBuilder(conversion).summaries(
         block,
         ids.of(block.numbers),
         kind="metric",

@@ -133,7 +133,7 @@ class Results:
 
     def add(self, test: dict[str, Any]) -> str | None:
         """Adds a test with the fields of CSV, JSON or SQL; returns what is wrong with another record."""
-        prompt, gen, depth = (_whole(test.get(field, 0)) for field in ("n_prompt", "n_gen", "n_depth"))
+        prompt, gen, depth = (_to_int_or_none(test.get(field, 0)) for field in ("n_prompt", "n_gen", "n_depth"))
         if prompt is None or gen is None or depth is None or not (prompt or gen):
             return "no n_prompt and n_gen"
         rate = {column: _finite(test.get(field)) for column, field in (("avg", "avg_ts"), ("stddev", "stddev_ts"))}
@@ -208,18 +208,18 @@ def _settings(test: dict[str, Any]) -> list[str]:
 
 def _durations(test: dict[str, Any]) -> dict[str, Any]:
     """The columns of the time of a repetition in ns: mean and deviation, with JSON also count, total, least, most."""
-    avg, stddev = _whole(test.get("avg_ns")), _whole(test.get("stddev_ns"))
+    avg, stddev = _to_int_or_none(test.get("avg_ns")), _to_int_or_none(test.get("stddev_ns"))
     if avg is None:
         return {}
     took: dict[str, Any] = {"avg": float(avg), "stddev": None if stddev is None else float(stddev)}
     samples = test.get("samples_ns")
-    if isinstance(samples, list) and samples and None not in (known := [_whole(one) for one in samples]):
+    if isinstance(samples, list) and samples and None not in (known := [_to_int_or_none(one) for one in samples]):
         whole = [one for one in known if one is not None]
         took |= {"count": len(whole), "total": float(sum(whole)), "min": float(min(whole)), "max": float(max(whole))}
     return took
 
 
-def _whole(value: Any) -> int | None:
+def _to_int_or_none(value: Any) -> int | None:
     return as_int64(value, 0, _LIMIT - 1)
 
 

@@ -89,10 +89,10 @@ def _add(record: Any, rows: RowBuilder, versions: dict[str, None]) -> str | None
     group, host = header.get("id"), metadata.get("hostname")
     columns: dict[str, Any] = {
         "host": host if type(host) is str and host else None,
-        "pid": _whole(metadata.get("pid")),
+        "pid": _to_int_or_none(metadata.get("pid")),
         "comm": group if type(group) is str else None,
-        "comm_seq": _whole(figures.get("coll_sn")),
-        "bytes": _whole(figures.get(f"{prefix}_msg_size_bytes")),
+        "comm_seq": _to_int_or_none(figures.get("coll_sn")),
+        "bytes": _to_int_or_none(figures.get(f"{prefix}_msg_size_bytes")),
         "operation": "collective",
         "args": args,
     }
@@ -123,9 +123,9 @@ def _start(figures: dict[str, Any], prefix: str, *, is_call: bool) -> int | None
     """
     times = _member(figures, "event_trace_ts")
     channels = [*_list(times, "kernel_events"), *(_member(one, "event_trace_ts") for one in _list(figures, "events"))]
-    begins = [_whole(one.get("kernel_start_ts")) for one in channels if isinstance(one, dict) and not is_call]
+    begins = [_to_int_or_none(one.get("kernel_start_ts")) for one in channels if isinstance(one, dict) and not is_call]
     known = [begin for begin in begins if begin]
-    return min(known) if known else _whole(times.get(f"{prefix}_start_ts")) or None
+    return min(known) if known else _to_int_or_none(times.get(f"{prefix}_start_ts")) or None
 
 
 def _list(holder: dict[str, Any], key: str) -> list[Any]:
@@ -138,7 +138,7 @@ def _member(record: Any, key: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _whole(value: Any) -> int | None:
+def _to_int_or_none(value: Any) -> int | None:
     """A whole number that can be used, also one written as 17.0; None for another value."""
     return as_int64(int(value) if isinstance(value, float) and value.is_integer() else value, 0, _LIMIT - 1)
 

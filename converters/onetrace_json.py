@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.intel import Place, Work, device_work, work
+from ktrace.kit.intel import ParsedName, Place, device_work, work
 from ktrace.kit.trace_json.dialect import Dialect, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events
@@ -62,7 +62,7 @@ class Queues:
         stream = self.streams.get(found[1]) if found else None
         stage = _STAGE.search(name)
         if stage and stage[1] != "Executed":
-            return Place(Work("range", name), stream, waits=True)
+            return Place(ParsedName("range", name), stream, waits=True)
         return Place(work(name[: stage.start()] if stage else name, self.opencl), stream, waits=False)
 
 

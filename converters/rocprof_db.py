@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows, CsvTable
 from ktrace.kit.rocm.common import copy_kinds, executed, short_names, work_kind
 from ktrace.kit.rocm.dispatches import IDS, DispatchRows
@@ -86,7 +86,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 def _traced(database: Database, name: str, table: str, ids: FirstId, conversion: Conversion) -> Iterator[Batch]:
     """Yields the events of a table of the trace."""
-    batches = Batches(conversion)
+    batches = BatchBuilder(conversion)
     for block in database.blocks(table, conversion.batch_rows):
         sound = timed(executed(block, conversion, _BEGIN, _END), conversion, _BEGIN, _END)
         if not len(sound):
@@ -115,7 +115,7 @@ def _traced(database: Database, name: str, table: str, ids: FirstId, conversion:
             )
 
 
-def _work(batches: Batches, block: Block, ids: FirstId, times: dict[str, Any], *, is_copies: bool) -> Batch:
+def _work(batches: BatchBuilder, block: Block, ids: FirstId, times: dict[str, Any], *, is_copies: bool) -> Batch:
     """The work of queues: kernels, copies, fills, barriers, by their names."""
     names = block.take("Name")
     names = pa.nulls(len(block), pa.string()) if names is None else pc.utf8_trim(names, '"')

@@ -68,7 +68,11 @@ class ExactTimes:
 
     def _slices(self, batch: Batch) -> Batch:
         """Sets the times of slices whose arguments agree with the µs."""
-        begin, end, ts = _whole(batch.column("args.BeginNs")), _whole(batch.column("args.EndNs")), batch.column("ts")
+        begin, end, ts = (
+            _to_integers(batch.column("args.BeginNs")),
+            _to_integers(batch.column("args.EndNs")),
+            batch.column("ts"),
+        )
         same = pc.equal(pc.divide(begin, _US), pc.divide(ts, _US))
         good = pc.fill_null(pc.and_(same, pc.greater_equal(end, begin)), False)
         columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
@@ -93,7 +97,7 @@ class ExactTimes:
         return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
 
 
-def _whole(column: pa.Array) -> pa.Int64Array:
+def _to_integers(column: pa.Array) -> pa.Int64Array:
     """Texts and numbers as whole numbers; others are null."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

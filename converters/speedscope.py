@@ -45,7 +45,7 @@ from ktrace.model.row_builder import RowBuilder
 from ktrace.naming.alike import unique_name
 from ktrace.output import Sink
 from ktrace.stages.order import Timeline, TimelineBatch
-from ktrace.store import SPILL_BYTES, Batches, Spill
+from ktrace.store import SPILL_BYTES, BatchSpool, Spill
 
 _MARK = b"speedscope.app/file-format-schema"
 _MEMBERS = (b'"profiles"', b'"shared"', b'"frames"')
@@ -232,7 +232,7 @@ class _Reading:
         opened: Counter[int] = Counter()
         for number, event in enumerate(profile["events"]):
             found = event if isinstance(event, dict) else {}
-            kind, frame, at = found.get("type"), found.get("frame"), _number(found.get("at"))
+            kind, frame, at = found.get("type"), found.get("frame"), _parse_decimal(found.get("at"))
             place = f"{where}, event {number}"
             if kind not in ("O", "C") or at is None or not self._is_frame(frame):
                 self._report.issue("bad-record", place, f"no event with a frame and a time: {shown(event)}")
@@ -244,11 +244,11 @@ class _Reading:
 
     def _weighed(self, profile: dict[str, Any], where: str) -> Iterator[tuple[tuple[int, ...], Decimal, Decimal]]:
         """Yields stack, begin and weight of the sound samples: each begins where the weights of those before it end."""
-        at = _number(profile.get("startValue")) or Decimal(0)
+        at = _parse_decimal(profile.get("startValue")) or Decimal(0)
         weights = profile.get("weights")
         weights = weights if isinstance(weights, list) else []
         for number, stack in enumerate(profile["samples"]):
-            weight = _number(weights[number]) if number < len(weights) else None
+            weight = _parse_decimal(weights[number]) if number < len(weights) else None
             if weight is None or weight < 0:
                 self._report.issue("bad-record", f"{where}, sample {number}", "it has no weight")
                 continue
@@ -283,7 +283,7 @@ def _frame(frame: Any) -> _Frame:
     return _Frame(name, frame_text(name, found.get("file"), found.get("line")), args)
 
 
-def _number(value: Any) -> Decimal | None:
+def _parse_decimal(value: Any) -> Decimal | None:
     """A number exactly as its digits say; None for anything else."""
     return Decimal(repr(value)) if type(value) in (int, float) and abs(value) < _LIMIT else None
 
@@ -305,7 +305,7 @@ class Writer:
         self._name = stem(sink.path)
         self._report = conversion.report
         self._spill = Spill(SPILL_BYTES)
-        self._kept = Batches(self._spill, "events")
+        self._kept = BatchSpool(self._spill, "events")
         self._count = 0
         self._frames: dict[str, int] = {}
         self._names: set[str] = set()

@@ -512,7 +512,7 @@ def add_event(row: Row, kind: str, copy_kind: str | None, rows: RowBuilder, repo
         elif not exact:
             report.issue("rounded", f"line {row.line}")
     for field in PLACES:
-        number = _number(row.text(field)) if field in table.fields else None
+        number = _parse_int(row.text(field)) if field in table.fields else None
         if number is not None:
             shown.add(table.fields[field])
             columns[field] = number if number not in _NONE else None
@@ -537,7 +537,7 @@ def _time(row: Row, field: str) -> tuple[int, bool] | None:
     return to_ns(figure.number, unit)
 
 
-def _number(text: str) -> int | None:
+def _parse_int(text: str) -> int | None:
     figure = cell_quantity(text)
     return as_int64(figure.number) if figure and not figure.unit else None
 

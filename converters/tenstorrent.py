@@ -40,7 +40,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows
 from ktrace.kit.columnar.dictionaries import mapped_words
 from ktrace.kit.columnar.typed_cells import Field, Text, Time, Whole, Word, typed
@@ -158,7 +158,7 @@ class Operations:
 
     def __init__(self, conversion: Conversion, rate: Rate | None) -> None:
         self._conversion = conversion
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         self._rate = rate
         self._end: int | None = None  # of the kernel before
         self.chips: dict[int, str] = {}
@@ -296,7 +296,7 @@ class Zones:
 
     def __init__(self, conversion: Conversion, arch: str, mhz: int) -> None:
         self._conversion = conversion
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         self._arch = arch
         self._mhz = mhz
         self.chips: dict[int, str] = {}

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from ktrace.kit.columnar.text_cells import floats
 from ktrace.kit.columnar.typed_cells import Field, Number, Text, Time, Whole, typed
@@ -161,7 +161,7 @@ class _Rows:
 
     def __init__(self, conversion: Conversion) -> None:
         self._conversion = conversion
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         self.has_gpu = False
 
     def batches(self, rows: CsvRows) -> Iterator[Batch]:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.intel import Work, work
+from ktrace.kit.intel import ParsedName, work
 from ktrace.kit.trace_json.dialect import Dialect, Rule
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events
@@ -115,7 +115,7 @@ def marked(batch: Batch) -> Batch:
     return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
 
 
-def _json(part: Work, key: str) -> bytes | None:
+def _json(part: ParsedName, key: str) -> bytes | None:
     return dump_json(part.args[key]).encode() if key in part.args else None
 
 

@@ -16,7 +16,7 @@ from test_cli import ktrace
 from ktrace.analysis.summary import QUESTIONS
 from ktrace.analysis.work.groups import BY
 from ktrace.cli import cli
-from ktrace.cli._programs import told_as_json
+from ktrace.cli._programs import json_errors_enabled
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "schema/answers-1.schema.json").read_text("utf-8"))
 VALID = Draft202012Validator(SCHEMA)
@@ -147,7 +147,7 @@ def test_only_the_option_itself_asks_for_json(monkeypatch: pytest.MonkeyPatch) -
         (["summary", "json", "--format", "csv"], False),
     ):
         monkeypatch.setattr("sys.argv", ["ktrace", *words])
-        assert told_as_json() is wanted, words
+        assert json_errors_enabled() is wanted, words
 
 
 def test_some_tables_some_rows_and_what_follows() -> None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.kit.ascend_tasks import COMMUNICATION, TaskIndex, task_kind
-from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, nonzero, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
 from ktrace.kit.columnar.text_cells import by_distinct, only
 from ktrace.kit.columnar.typed_cells import Field, Number, Text, Time, Whole, Word, joined, typed
@@ -146,7 +146,7 @@ class EventRows:
     def __init__(self, conversion: Conversion, first_id: int, listed: Listed, *, with_tasks: bool = False) -> None:
         self._conversion = conversion
         self._listed = listed
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         self._first = first_id
         self._columns = _COLUMNS | {TASKS: partial(_tasks, with_tasks=with_tasks)}
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
 from ktrace.kit.columnar.text_cells import only
 from ktrace.kit.columnar.typed_cells import Field, Number, Time, Whole, Word, typed
@@ -104,7 +104,7 @@ def counters(item: CsvRows, conversion: Conversion, first_id: int) -> Iterator[B
     names = _each(found, (measure.name for measure in measures))
     rest = block.rest() | ({} if kind is None else {"args.Device Type": kind})
     if len(found.row):
-        yield Batches(conversion).batch(
+        yield BatchBuilder(conversion).batch(
             "events",
             _ids(block, found, first_id, IDS),
             kind="counter",
@@ -142,7 +142,7 @@ def metrics(item: CsvRows, kernel: Kernel, conversion: Conversion, first_id: int
     found = _found(block, measures, conversion.report)
     if not len(found.row):
         return
-    yield Batches(conversion).batch(
+    yield BatchBuilder(conversion).batch(
         "summaries",
         _ids(block, found, first_id, _IDS_OF_CORES),
         kind="kernel",

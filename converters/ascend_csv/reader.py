@@ -138,7 +138,7 @@ def _add_row(
     args = dict(figures.args)
     ids: dict[str, Any] = {}
     for field in fields.keys() & {"device", "grid_x", "pid"}:
-        ids[field] = _whole(cell := _cell(cells, fields, field))
+        ids[field] = _to_int_or_none(cell := _cell(cells, fields, field))
         if ids[field] is None and cell not in _NONE:
             args[item.table.headings[fields[field]]] = cell
     if ids.get("device") is None and what not in _OF_NO_DEVICE:
@@ -156,7 +156,7 @@ def _add_row(
     return None
 
 
-def _whole(cell: str) -> int | None:
+def _to_int_or_none(cell: str) -> int | None:
     return int(cell) if cell.isascii() and cell.isdecimal() and len(cell) < 19 else None
 
 
@@ -184,7 +184,7 @@ def _add_step(
         rows.summary(
             "metric",
             name,
-            device=_whole(device),
+            device=_to_int_or_none(device),
             scope=[f"step {step}"] if step else None,
             value=float(value * 1000),
             unit="ns",
@@ -280,7 +280,7 @@ def _kernel(item: CsvRows, first_id: int, run: str | None) -> Kernel:
     fields = _COLUMNS[OPERATOR].match([heading(name) for name in item.table.headings]) or {}
     own = {field: item.block.get(item.table.headings[index]) for field, index in fields.items()}
     texts = {field: cells[0].as_py() or "" for field, cells in own.items() if cells is not None}
-    device = _whole(texts.get("device", "").strip())
+    device = _to_int_or_none(texts.get("device", "").strip())
     return Kernel(first_id + item.block.numbers[0].as_py() * IDS, texts["name"].strip(), device or 0, run)
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.blocks import Batches, Block
+from ktrace.kit.columnar.blocks import BatchBuilder, Block
 from ktrace.kit.columnar.csv_blocks import CsvRows
 from ktrace.kit.columnar.text_cells import only
 from ktrace.kit.columnar.typed_cells import Field, Text, Whole, typed
@@ -82,7 +82,7 @@ def steps(item: CsvRows, conversion: Conversion, first_id: int) -> Iterator[Batc
     names = pa.array([one.name for one in spans]).take(pa.array(span))
     first = np.diff(row, prepend=-1) != 0
     block.drop(*(f"<{name}>" for name in fields))
-    yield Batches(conversion).batch(
+    yield BatchBuilder(conversion).batch(
         "events",
         first_id + block.numbers.to_numpy()[row] * _IDS + span,
         kind=pa.array([one.kind for one in spans]).take(pa.array(span)),

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.input.sqlite_file import quoted_name
-from ktrace.kit.columnar.blocks import Batches, Block
+from ktrace.kit.columnar.blocks import BatchBuilder, Block
 from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import Children, FirstId, Texts
 from ktrace.model.arrays import Int64
@@ -40,8 +40,8 @@ class Arrows:
     """The rows of CONNECTION_IDS whose connection a task has. The others join rows of the host."""
 
     def __init__(self, database: Database, tasks: str | None, table: str | None, conversion: Conversion) -> None:
-        self._batches = Batches(conversion)
-        self._outgoing = Batches(conversion, _AT_OPERATORS)
+        self._batches = BatchBuilder(conversion)
+        self._outgoing = BatchBuilder(conversion, _AT_OPERATORS)
         self._of = self._connections = np.empty(0, np.int64)
         if table is None or tasks is None:
             return
@@ -99,7 +99,7 @@ class AscendReader:
     def __init__(self, database: Database, ids: dict[str, FirstId], conversion: Conversion) -> None:
         self.database = database
         self.conversion = conversion
-        self.batches = Batches(conversion)
+        self.batches = BatchBuilder(conversion)
         self.ids = ids
         self.arrows = Arrows(database, self.table("TASK"), self.table("CONNECTION_IDS"), conversion)
         strings = self.table("STRING_IDS")

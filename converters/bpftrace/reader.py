@@ -129,11 +129,11 @@ class _Messages:
             self._maps.histogram(name, key, [_json_bucket(bucket) for bucket in value])
         elif kind == "tseries":
             for point in value:
-                self._maps.point(name, key, _stamp(point["interval_start"]), _whole(point["value"]))
+                self._maps.point(name, key, _stamp(point["interval_start"]), _to_int(point["value"]))
         elif kind == "stats" and isinstance(value, dict):
-            self._maps.stats(name, key, *(_whole(value.get(one)) for one in ("count", "average", "total")))
+            self._maps.stats(name, key, *(_to_int(value.get(one)) for one in ("count", "average", "total")))
         elif _is_whole(value):
-            self._maps.number(name, key, _whole(value), "avg" if kind == "stats" else "value")
+            self._maps.number(name, key, _to_int(value), "avg" if kind == "stats" else "value")
         else:
             self._maps.note(name, key, value)
 
@@ -143,7 +143,7 @@ def _json_bucket(bucket: Any) -> Bucket:
     if not isinstance(bucket, dict):
         raise ValueError("a bucket isn't an object")
     upper = bucket.get("max")
-    return Bucket(bucket.get("min"), upper + 1 if type(upper) is int else upper, _whole(bucket.get("count")))
+    return Bucket(bucket.get("min"), upper + 1 if type(upper) is int else upper, _to_int(bucket.get("count")))
 
 
 def _is_whole(value: Any) -> bool:
@@ -153,7 +153,7 @@ def _is_whole(value: Any) -> bool:
     return type(value) is int and abs(value) <= _LIMIT
 
 
-def _whole(value: Any) -> int:
+def _to_int(value: Any) -> int:
     """A whole number. Raises ValueError for another value."""
     if not _is_whole(value):
         raise ValueError(f"not a whole number: {str(value)[:40]}")

@@ -148,7 +148,7 @@ def rows_back(head: Head, events: Events, conversion: Conversion) -> Iterator[Ba
 
 
 def _events(events: Events, head: Head, task: Task) -> Iterator[Batch]:
-    draft = task.timed(Draft.of(events))
+    draft = task.timed(Draft.from_events(events))
     if not len(draft):
         return
     task.report.used(len(draft))
@@ -162,12 +162,12 @@ def _events(events: Events, head: Head, task: Task) -> Iterator[Batch]:
     for key in ("value", "unit"):
         draft.move(key, Into(key, "float" if key == "value" else "text"))
     for member in ("id", "bp", "s"):
-        draft.keep(member)
+        draft.keep_as_argument(member)
     yield _with_ids(draft)
 
 
 def _counters(events: Events, head: Head, task: Task) -> Iterator[Batch]:
-    draft = task.timed(Draft.of(events))
+    draft = task.timed(Draft.from_events(events))
     if not len(draft):
         return
     task.report.used(len(draft))
@@ -233,7 +233,7 @@ def _flows(events: Events, head: Head, task: Task) -> Iterator[Batch]:
     if not whole.any():
         return
     events = events_at(events, whole)
-    draft = Draft.of(events)
+    draft = Draft.from_events(events)
     rows = len(draft)
     task.report.used(rows)
     track = _row_numbers(draft, head)

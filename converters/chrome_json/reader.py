@@ -174,14 +174,14 @@ def _samples(found: Member, conversion: Conversion, names: dict[str, str]) -> It
     listed = found.value(Decimal)
     for sample in listed if isinstance(listed, list) else ():
         report.record()
-        ts = _number(sample.pop("ts", None)) if isinstance(sample, dict) else None
+        ts = _parse_decimal(sample.pop("ts", None)) if isinstance(sample, dict) else None
         if ts is None or abs(ts) >= _LATEST_US:
             report.issue("bad-record", where, "a sample without a time")
             continue
         exact: dict[str, Any] = {}
         name = str(sample.pop("name", "")) or names.get(str(sample.get("sf")), NO_STACK)
         for column in ("pid", "tid"):
-            number = _number(sample.get(column))
+            number = _parse_decimal(sample.get(column))
             if number is not None and abs(number) < 1 << 62 and number == int(number):
                 exact[column] = int(number)
                 del sample[column]
@@ -192,7 +192,7 @@ def _samples(found: Member, conversion: Conversion, names: dict[str, str]) -> It
     yield from rows.rest()
 
 
-def _number(value: Any) -> Decimal | None:
+def _parse_decimal(value: Any) -> Decimal | None:
     """A number, or that of a text of digits; None for anything else."""
     if type(value) in (int, Decimal):
         return Decimal(value)

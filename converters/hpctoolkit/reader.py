@@ -22,7 +22,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source, file_in
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.dictionaries import words
 from ktrace.kit.stacks import innermost_args
 from ktrace.model.arrays import AnyArray, Int64, Structured
@@ -115,7 +115,7 @@ class _Reading:
 
     def __init__(self, meta: Meta, conversion: Conversion) -> None:
         self._meta, self._conversion, self._report = meta, conversion, conversion.report
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         self._measures = Measures(meta)
         self._stacks: dict[int, Stack] = {}
         self._seen, self._held = set[int](), 0

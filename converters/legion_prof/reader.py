@@ -143,7 +143,7 @@ class _Reading:
         return self._moved("memcpy", "copy", values)
 
     def fill(self, values: Values) -> str | None:
-        """A memory that is filled."""
+        """Record of a memory and its fill level."""
         return self._moved("memset", "fill", values)
 
     def _moved(self, kind: str, name: str, values: Values) -> str | None:

@@ -44,7 +44,7 @@ _GREATEST = Decimal(10) ** 27
 
 
 @dataclass(frozen=True)
-class Work:
+class OperationRuns:
     """Some runs of an operation: times in ns, rates under the source's own unit."""
 
     name: str
@@ -60,7 +60,7 @@ def _ns(us: str) -> float | None:
     return float(exact) if exact < _GREATEST else None
 
 
-def vulkan_row(text: str) -> Work | None:
+def vulkan_row(text: str) -> OperationRuns | None:
     """Returns a row of the Vulkan backend's timings; None for anything else."""
     found = _KERNEL.fullmatch(text)
     avg = _ns(found["avg"]) if found else None
@@ -69,7 +69,7 @@ def vulkan_row(text: str) -> Work | None:
     total = _ns(found["total"]) if found["total"] else None
     rate = found["rate"]
     args = {"GFLOPS/s": float(rate)} if rate and rate[-1].isdigit() else {}
-    return Work(found["name"], int(found["count"]), avg, total, args, found["unit"] == "ms")
+    return OperationRuns(found["name"], int(found["count"]), avg, total, args, found["unit"] == "ms")
 
 
 def vulkan_total(text: str) -> float | None:
@@ -78,14 +78,14 @@ def vulkan_total(text: str) -> float | None:
     return _ns(found["total"]) if found else None
 
 
-def tested(text: str) -> Work | None:
+def tested(text: str) -> OperationRuns | None:
     """Returns a line of `test-backend-ops perf`; None for anything else."""
     found = _TEST.fullmatch(_COLOUR.sub("", text)) if "us/run" in text else None
     avg = _ns(found["avg"]) if found else None
     if not found or avg is None:
         return None
     args = {f"{found['of']}/run": float(found["size"]), found["unit"]: float(found["rate"])}
-    return Work(found["name"], int(found["count"]), avg, args=args)
+    return OperationRuns(found["name"], int(found["count"]), avg, args=args)
 
 
 PROMPT, GENERATION, TOTAL = "prompt eval", "eval", "total"
@@ -247,7 +247,7 @@ class _Log:
             return False
         return True
 
-    def _work(self, kind: str, work: Work, **place: Any) -> None:
+    def _work(self, kind: str, work: OperationRuns, **place: Any) -> None:
         figures: dict[str, Any] = {"count": work.count, "avg": work.avg, "total": work.total}
         self._rows.summary(kind, work.name, short_name=work.name, unit="ns", args=work.args, **figures, **place)
 

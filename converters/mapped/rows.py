@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.mapping import EXTENTS, FIGURES, ISO, NUMBERS, PLACES, SIZES, TEXTS, TIMES, WHOLE, ColumnMap
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.dictionaries import combinations
 from ktrace.kit.columnar.text_cells import argument, by_distinct, floats, has_text, only, stripped
 from ktrace.kit.text.device_names import device_work
@@ -115,7 +115,7 @@ class MappedRows:
         self._report = conversion.report
         self._path = path
         self._read = Reader(comma=mapping.decimal == "comma")
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         self._kinds = Kinds(mapping, conversion.report)
         self._numbers = {place: Numbers() for place in PLACES}
         self._named: dict[str, dict[tuple[int | None, int], str]] = {child: {} for child in _PARENTS}

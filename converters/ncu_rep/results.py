@@ -255,7 +255,7 @@ class Results:
     ) -> dict[str, Any]:
         """Returns the columns of the head, with its `args`."""
         args: dict[str, Any] = {"ID": self.count}
-        capability = [_whole(metrics, name) for name in _CAPABILITY]
+        capability = [_to_int_or_none(metrics, name) for name in _CAPABILITY]
         if None not in capability:
             args["CC"] = ".".join(map(str, capability))
         if result.get("created"):
@@ -273,7 +273,11 @@ class Results:
         head: dict[str, Any] = {"kind": kind.kind, "table": 0, "name": name or f"{kind.name} {self.count}"}
         if result.get("short") and result["short"] != name:
             head["short_name"] = result["short"]
-        head |= {"pid": process.get("pid"), "host": process.get("host") or None, "device": _whole(metrics, _DEVICE)}
+        head |= {
+            "pid": process.get("pid"),
+            "host": process.get("host") or None,
+            "device": _to_int_or_none(metrics, _DEVICE),
+        }
         head |= {column: _signed(result.get(column)) for column in ("context", "stream")}
         for size in ("grid", "block"):
             head |= {f"{size}_{axis}": result[size].get(axis, 0) for axis in "xyz" if size in result}
@@ -358,7 +362,7 @@ def _needs_text(value: Value) -> bool:
     return isinstance(value, str) or (isinstance(value, int) and int(float(value)) != value)
 
 
-def _whole(metrics: dict[str, Metric], name: str) -> int | None:
+def _to_int_or_none(metrics: dict[str, Metric], name: str) -> int | None:
     value = metrics[name].value if name in metrics else None
     return value if isinstance(value, int) else None
 

@@ -26,7 +26,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.boundary import BadFiles
 from ktrace.input.source import Source, file_in
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.model.arrays import is_number
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present
@@ -64,7 +64,7 @@ class _Reading:
 
     def __init__(self, conversion: Conversion, source: Source) -> None:
         self._conversion = conversion
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         self._metrics: list[dict[str, Any]] = []
         self._metadata: dict[str, Any] = {}
         self._cores: set[int] = set()

@@ -284,7 +284,7 @@ def _fold(reading: ExportReader, block: Block, folded: Bools) -> None:
 
 
 def calls(reading: ExportReader, table: str, rule: _NsysRule | None = None) -> Iterator[Batch]:
-    """Yields the rows of a table by its rule, or by the rule UNKNOWN."""
+    """Yields the rows of a table by its rule; UNKNOWN is that of tables without one."""
     if rule is None:
         reading.conversion.report.issue(
             "unknown-kind", table, "its rows were read as ranges", reading.database.count(table)

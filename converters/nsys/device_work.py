@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.dictionaries import constant
 from ktrace.kit.sqlite import Database
 from ktrace.model.arrays import Int64
@@ -33,7 +33,7 @@ from .typed_columns import NOTHING, distinct_words, filled, filled_part, without
 class Waits:
     """The recorded events, and the ids of the calls that recorded them."""
 
-    def __init__(self, database: Database, batches: Batches) -> None:
+    def __init__(self, database: Database, batches: BatchBuilder) -> None:
         self._batches = batches
         pids, correlations, records = ([np.zeros(0, np.int64)] for _ in range(3))
         for table in database.like("CUPTI_ACTIVITY_KIND_CUDA_EVENT"):

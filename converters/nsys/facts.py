@@ -211,17 +211,17 @@ def _clock(rows: list[Row], export: Row) -> Row:
     normal = str(export.get("EXPORT_PARAM_TIME_NORMALIZE")).lower() == "true"
     facts: Row = {"kind": "unix" if normal else "session"}
     start = next((row["utcEpochNs"] for row in rows if isinstance(row.get("utcEpochNs"), int)), None)
-    shift = _whole(export.get("EXPORT_PARAM_TIME_SHIFT"))
+    shift = _to_int(export.get("EXPORT_PARAM_TIME_SHIFT"))
     if start is not None:
         moved = export.get("EXPORT_CONFIG_TIME_SHIFT")  # both together, since 2023
-        at = (start if normal else 0) + shift if moved is None else _whole(moved)
+        at = (start if normal else 0) + shift if moved is None else _to_int(moved)
         facts |= {"at_ns": at, "unix_ns": start}
     if shift:
         facts["shift_ns"] = shift
     return {"entity": "clock", "facts": facts}
 
 
-def _whole(text: Any) -> int:
+def _to_int(text: Any) -> int:
     return whole_of(str(text)) or 0
 
 
@@ -320,7 +320,7 @@ def processes(reading: ExportReader, threads: dict[int, str]) -> Iterator[Row]:
     for table in reading.database.like("PROCESSES"):
         for row in all_rows(reading, table):
             number, name = row.get("globalPid"), row.get("name")
-            pid = pid_of(number) if isinstance(number, int) else _whole(row.get("pid"))
+            pid = pid_of(number) if isinstance(number, int) else _to_int(row.get("pid"))
             if pid in seen and isinstance(name, str):
                 names[pid] = PurePosixPath(name).name or name
                 if names[pid] != name:

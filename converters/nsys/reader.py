@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.kit.columnar.blocks import Batches
+from ktrace.kit.columnar.blocks import BatchBuilder
 from ktrace.kit.columnar.dictionaries import constant, mapped_words
 from ktrace.kit.sqlite import Database, opened
 from ktrace.model.arrays import Int64
@@ -83,7 +83,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             strings,
             Enums(database, conversion),
             NsysTracks(database),
-            Batches(conversion),
+            BatchBuilder(conversion),
             Stacks(database, conversion, strings),
             GraphNodes(database, conversion, strings),
         )
@@ -230,7 +230,7 @@ def accesses(reading: ExportReader, table: str) -> Iterator[Batch]:
         if file is not None:
             encoded = pc.fill_null(file, -1).dictionary_encode()
             files = [processes.get(number, {}) for number in encoded.dictionary.to_pylist()]
-            pids = pa.array([_whole(row.get("processId")) for row in files], pa.int64())
+            pids = pa.array([_to_int_or_none(row.get("processId")) for row in files], pa.int64())
             columns["pid"] = pids.take(encoded.indices)
             paths = pa.array([row.get("filePath") for row in files], pa.string())
             columns["args.filePath"] = pa.DictionaryArray.from_arrays(encoded.indices, paths)
@@ -239,7 +239,7 @@ def accesses(reading: ExportReader, table: str) -> Iterator[Batch]:
         yield reading.batches.events(block, ids, **columns, **reading.args(block, table, _WORDS))
 
 
-def _whole(value: Any) -> int | None:
+def _to_int_or_none(value: Any) -> int | None:
     return value if isinstance(value, int) else None
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.dictionaries import combinations, mapped_words
 from ktrace.kit.sqlite import Database
 from ktrace.model.arrays import Int64
@@ -300,7 +300,7 @@ class ExportReader:
     strings: Strings
     enums: Enums
     places: NsysTracks
-    batches: Batches
+    batches: BatchBuilder
     stacks: Stacks
     nodes: GraphNodes
     _words: dict[tuple[str, str, bool], Words] = field(default_factory=dict)

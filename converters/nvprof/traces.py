@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Sample
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
 from ktrace.kit.columnar.dictionaries import words
 from ktrace.kit.columnar.text_cells import BINARY_BYTES, has_text, only, sizes
@@ -231,7 +231,7 @@ class Traces:
     def __init__(self, conversion: Conversion, factors: Mapping[str, int] = BINARY_BYTES) -> None:
         self._conversion = conversion
         self._fields = FIELDS if factors is not _DECIMAL_BYTES else FIELDS | _DECIMAL
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         self.devices: dict[int, str] = {}
         self.pid: int | None = None
 

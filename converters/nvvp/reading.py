@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, nonzero, timed
 from ktrace.kit.columnar.text_cells import integers
 from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import Texts, first_ids
@@ -26,7 +26,7 @@ class NvvpReader:
     def __init__(self, database: Database, conversion: Conversion, tables: list[str]) -> None:
         self.database = database
         self.conversion = conversion
-        self.batches = Batches(conversion)
+        self.batches = BatchBuilder(conversion)
         self._ids = first_ids(database, [(table, 1) for table in tables])
         strings = next((table for table in database.tables if table.casefold() == "stringtable"), None)
         self._texts = Texts(database, strings, "_id_", "value", conversion)

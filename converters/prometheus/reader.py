@@ -144,13 +144,13 @@ def _pair(found: _Samples, series: Series, pair: Any) -> str | None:
     """Adds a time in s with a value in text; returns why it can't."""
     if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], (int, float)):
         return "not a time and a value"
-    at, value = _number(pair[0]), _number(pair[1])
+    at, value = _parse_float(pair[0]), _parse_float(pair[1])
     if value is None or at is None or not math.isfinite(at):
         return "not a number"
     return found.add(series, round(pair[0] * 1000) * 10**6, value)  # the server's times are in ms
 
 
-def _number(text: Any) -> float | None:
+def _parse_float(text: Any) -> float | None:
     try:
         return float(text) if isinstance(text, (str, int, float)) else None
     except (ValueError, OverflowError):
@@ -195,7 +195,7 @@ def _lines_of_json(source: Source, conversion: Conversion, found: _Samples) -> I
 def _dumped(found: _Samples, series: Series, ts: Any, value: Any) -> str | None:
     if value is None:
         return _NO_VALUE
-    number = _number(value)
+    number = _parse_float(value)
     if number is None or not isinstance(ts, int):
         return "not a number" if ts is not None else "no time"
     return found.add(series, ts * 10**6, number)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.rocm.common import executed
 from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import Children, FirstId, Lookup, Texts
@@ -91,7 +91,7 @@ class Tables:
         self.part = part
         self.ids = ids
         self.conversion = conversion
-        self.batches = Batches(conversion)
+        self.batches = BatchBuilder(conversion)
         self.infos = Infos(database, part)
         self.places = RocpdTracks(database, part, self.infos, conversion)
         self.strings = Texts(database, part.table("string"), "id", "string", conversion, part.where)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.blocks import Batches, Block
+from ktrace.kit.columnar.blocks import BatchBuilder, Block
 from ktrace.kit.rocm.common import MEANS, mean_counter
 from ktrace.model.arrays import Float64, Int64
 from ktrace.model.batch import Batch
@@ -41,7 +41,7 @@ _OF_KERNEL = ("ts", "dur", "device", "stream")
 class Counters:
     """The values of counters of an entry. `first`: they precede the kernels, so that few kernels need to be kept."""
 
-    def __init__(self, tool: Tool, batches: Batches, conversion: Conversion, *, first: bool) -> None:
+    def __init__(self, tool: Tool, batches: BatchBuilder, conversion: Conversion, *, first: bool) -> None:
         self._tool = tool
         self._batches = batches
         self._conversion = conversion

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, nonzero, timed
 from ktrace.kit.columnar.dictionaries import constant
 from ktrace.kit.columnar.text_cells import by_distinct
 from ktrace.kit.rocm.common import copy_kind, executed, launch, short_name
@@ -37,7 +37,7 @@ from .walk import Member, Walk
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the rows of all records. Raises DamagedInput for another document."""
-    batches, rows = Batches(conversion), RowBuilder(conversion, first_id=0)
+    batches, rows = BatchBuilder(conversion), RowBuilder(conversion, first_id=0)
     rows.fact("clock", facts={"kind": "boottime"})
     tools: dict[int, Tool] = {}
     readers: dict[int, _Reader] = {}
@@ -84,7 +84,7 @@ _APIS = ("api", "kfd", "ompt", "hip_graph", "rccl")
 class _Reader:
     """Makes rows from the records of one entry."""
 
-    def __init__(self, tool: Tool, batches: Batches, conversion: Conversion, *, counters_first: bool) -> None:
+    def __init__(self, tool: Tool, batches: BatchBuilder, conversion: Conversion, *, counters_first: bool) -> None:
         self._tool = tool
         self._batches = batches
         self._conversion = conversion

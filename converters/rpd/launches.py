@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.input.sqlite_file import quoted_name
-from ktrace.kit.columnar.blocks import Batches, Block
+from ktrace.kit.columnar.blocks import BatchBuilder, Block
 from ktrace.kit.rocm.common import GRIDS_OF_WORK_ITEMS, blocks_of, copy_kinds
 from ktrace.kit.sqlite import Database
 from ktrace.kit.sqlite.lookup import FirstId, Lookup, Texts
@@ -98,7 +98,7 @@ def links(conversion: Conversion, ids: Int64, ends: tuple[Int64, Int64], word: s
     events = np.stack(ends, 1).ravel()
     roles = np.tile(["out", "in"], len(ids))
     keys = pa.array(np.repeat(ids, 2)).cast(pa.string())
-    return Batches(conversion).batch("links", both, link=word, key=keys, role=pa.array(roles), event=events)
+    return BatchBuilder(conversion).batch("links", both, link=word, key=keys, role=pa.array(roles), event=events)
 
 
 class Details:

@@ -31,7 +31,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.input.sqlite_file import quoted_name
-from ktrace.kit.columnar.blocks import Batches, Block, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, timed
 from ktrace.kit.columnar.dictionaries import mapped_words
 from ktrace.kit.rocm.common import copy_kind, copy_kinds, executed, short_names, work_kind
 from ktrace.kit.sqlite import Database, opened
@@ -73,13 +73,13 @@ class Ops(_Table):
 
     def read(self) -> Iterator[Batch]:
         """Yields all work, in the order of the table."""
-        batches = Batches(self._conversion)
+        batches = BatchBuilder(self._conversion)
         for block in self._database.blocks(self._table, self._conversion.batch_rows):
             sound = timed(executed(block, self._conversion, "start", "end"), self._conversion, "start", "end")
             if len(sound):
                 yield self._batch(batches, sound)
 
-    def _batch(self, batches: Batches, block: Block) -> Batch:
+    def _batch(self, batches: BatchBuilder, block: Block) -> Batch:
         start, end = block.take("start"), block.take("end")
         op = numbered(block)
         call = self._launches.of(op)
@@ -187,13 +187,13 @@ class Calls(_Table):
 
     def read(self) -> Iterator[Batch]:
         """Yields all calls, in the order of the table."""
-        batches = Batches(self._conversion)
+        batches = BatchBuilder(self._conversion)
         for block in self._database.blocks(self._table, self._conversion.batch_rows):
             sound = timed(block, self._conversion, "start", "end")
             if len(sound):
                 yield self._batch(batches, sound)
 
-    def _batch(self, batches: Batches, block: Block) -> Batch:
+    def _batch(self, batches: BatchBuilder, block: Block) -> Batch:
         start, end = block.take("start"), block.take("end")
         api = numbered(block)
         called = block.take("apiName_id")
@@ -269,14 +269,14 @@ _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 def read_monitors(database: Database, table: str, ids: FirstId, conversion: Conversion) -> Iterator[Batch]:
     """Yields counters with a duration. A value that isn't a number becomes an argument."""
-    batches = Batches(conversion)
+    batches = BatchBuilder(conversion)
     for block in database.blocks(table, conversion.batch_rows):
         sound = timed(block, conversion, "start", "end", open_end=True)
         if len(sound):
             yield _batch(batches, sound, ids)
 
 
-def _batch(batches: Batches, block: Block, ids: FirstId) -> Batch:
+def _batch(batches: BatchBuilder, block: Block, ids: FirstId) -> Batch:
     start, end = block.take("start"), block.take("end")
     columns = _values(block.take("value")) | _place(block)
     named = block.take("monitorType")

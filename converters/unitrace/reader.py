@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
-from ktrace.kit.intel import Work, work
+from ktrace.kit.intel import ParsedName, work
 from ktrace.kit.text.lines import Line, Lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -21,7 +21,7 @@ from ktrace.model.row_builder import RowBuilder
 #: Calls that wait for their end; more aren't nested in one another.
 _MOST_OPEN = 4096
 
-#: Times beyond this are refused (MODEL 3).
+#: Times beyond this are refused: they would overflow in ns.
 _GREATEST = 1 << 62
 
 
@@ -60,7 +60,7 @@ def _other(line: Line, text: str, tables: _Tables, timeline: _Timeline, lines: L
 class _Row:
     """A row of a table of device work, until its properties are known."""
 
-    work: Work
+    work: ParsedName
     columns: dict[str, Any]
     properties: Properties | None = None
 
@@ -228,7 +228,7 @@ class _Timeline:
         lines.used()
 
     @staticmethod
-    def _work(found: re.Match[str]) -> Work:
+    def _work(found: re.Match[str]) -> ParsedName:
         """The work; unitrace quotes the names of Level Zero alone, onetrace calls the first time of OpenCL queued."""
         name = found["name"]
         opencl = found["first"] == "queued" or ("device" in found.groupdict() and not name.startswith('"'))

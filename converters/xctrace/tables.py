@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, nonzero, timed
 from ktrace.kit.columnar.dictionaries import constant
 from ktrace.kit.stacks import Stacks
 from ktrace.model.batch import Batch
@@ -49,7 +49,7 @@ class Tables:
     def __init__(self, conversion: Conversion, gpu: Gpu, stacks: Stacks) -> None:
         self._conversion = conversion
         self._stacks = stacks
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         self._gpu = gpu
         self._readers: dict[str, Callable[[Block], Batch | None]] = {
             "metal-gpu-intervals": self._intervals,

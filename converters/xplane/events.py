@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.blocks import Batches, nonzero
+from ktrace.kit.columnar.blocks import BatchBuilder, nonzero
 from ktrace.kit.columnar.dictionaries import words
 from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, parse, signed
 from ktrace.kit.xla import COPIES, SIGNS, WORK, Placed, What, is_op, spread_details
@@ -70,7 +70,7 @@ class PlaneReader:
     array: UInt8
     plane: Plane
     placed: list[Placed]
-    batches: Batches
+    batches: BatchBuilder
     conversion: Conversion
     host: str | None
     pid: int | None = None

@@ -20,7 +20,7 @@ from ktrace.errors import DamagedInput, InputError
 from ktrace.input.boundary import BadFiles
 from ktrace.input.snapshot import snapshot_bytes
 from ktrace.input.source import Source, file_in
-from ktrace.kit.columnar.blocks import Batches
+from ktrace.kit.columnar.blocks import BatchBuilder
 from ktrace.kit.xla import HOST, Device, Placed, What, device_of, placed
 from ktrace.model.arrays import UInt8
 from ktrace.model.batch import Batch
@@ -108,7 +108,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     A file of a folder that can't be read is reported. Raises DamagedInput if no file can be read, InputError for a
     folder with several runs.
     """
-    batches, rows, clock = Batches(conversion), RowBuilder(conversion, first_id=0), _Clock()
+    batches, rows, clock = BatchBuilder(conversion), RowBuilder(conversion, first_id=0), _Clock()
     bad = BadFiles(conversion.report)
     for one in _files_of(source, conversion):
         reading = _File(one.source, conversion, batches, rows, clock, one.host).read()
@@ -144,7 +144,7 @@ class _File:
         self,
         source: Source,
         conversion: Conversion,
-        batches: Batches,
+        batches: BatchBuilder,
         rows: RowBuilder,
         clock: _Clock,
         host: str | None,

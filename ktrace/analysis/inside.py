@@ -206,7 +206,7 @@ class Inside:
         launches: dict[str, list[_Launch]] = {}
         for source in self._rows.sources:
             kernels = _kernels(work, source)
-            rows = self._rows.of(source)
+            rows = self._rows.for_source(source)
             order = np.argsort(rows["parent"], kind="stable")
             parents, begins = np.unique(rows["parent"][order], return_index=True)
             for parent, part in zip(parents.tolist(), np.split(order, begins[1:]), strict=True):
@@ -352,7 +352,7 @@ def _kernels(work: Work, source: str) -> dict[int, str]:
     """The names of kernels by their ids."""
     if source not in work.rows.sources or not work.is_on_devices:
         return {}
-    events = work.of(source)
+    events = work.for_source(source)
     names = [kernel_of(shape) for shape in work.shapes]
     return {identity: names[shape] for identity, shape in zip(events.ids.tolist(), events.shape.tolist(), strict=True)}
 

@@ -214,7 +214,7 @@ def answer_of_waits(work: Work) -> WaitsAnswer | None:
         idle += int(gaps.length.sum())
         cause, meanwhile = causes_of(events)
         ended = np.flatnonzero(cause == SYNCHRONISED)
-        spans = work.gathered.spans.of(events.source)
+        spans = work.gathered.spans.for_source(events.source)
         waits = waits_among(spans, work.gathered)
         first = meanwhile.first[ended]  # in its own call, else after that of another thread
         caused = np.where(meanwhile.kind[first] == _API, meanwhile.row[first], latest(waits, spans, gaps.begin[ended]))
@@ -233,7 +233,7 @@ def answer_of_waits(work: Work) -> WaitsAnswer | None:
 
 def _keys(work: Work, events: Events, rows: Int64) -> list[tuple[str, str | None]]:
     """The names of some spans, and of the innermost operator or range around each."""
-    spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
+    spans, names = work.gathered.spans.for_source(events.source), work.gathered.spans.names
     outer = innermost(spans["thread"], spans["ts"], spans["ts"] + np.maximum(spans["dur"], 0))
     beyond = np.append(np.where(spans["kind"] == _API, outer, np.arange(len(outer))), -1)  # what isn't a call stays
     while np.any((further := beyond[beyond]) != beyond):  # twice as far each time

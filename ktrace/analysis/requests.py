@@ -223,7 +223,7 @@ def _with_busy(one: Request, busy: list[Intervals], offset: int) -> Request:
 
 def _within(busy: list[Intervals], begin: int, end: int) -> int:
     """The time in an interval in which a device worked, the mean over the devices."""
-    part = Intervals.of([(begin, end)])
+    part = Intervals.from_pairs([(begin, end)])
     times = [sum(b - a for a, b in one.intersection(part).pairs()) for one in busy]
     return round(sum(times) / len(times))
 

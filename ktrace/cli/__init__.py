@@ -130,9 +130,9 @@ def cli(ctx: click.Context, debug: bool) -> None:
     130 interrupted.
     """
     if ctx.invoked_subcommand is None:
-        from ktrace.cli._console import put
+        from ktrace.cli._console import write_stdout
 
-        put(ctx.get_help(), "\n")
+        write_stdout(ctx.get_help(), "\n")
 
 
 def main() -> NoReturn:
@@ -210,12 +210,12 @@ def _explain(error: BaseException) -> int:
     """Prints what went wrong, as JSON for programs, and returns the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    from ktrace.cli._console import tell, tell_json
-    from ktrace.cli._programs import as_ours, error_line, told_as_json
+    from ktrace.cli._console import print_line, tell_json
+    from ktrace.cli._programs import error_line, json_errors_enabled, to_ktrace_error
 
     interrupted = isinstance(error, (KeyboardInterrupt, click.Abort))
     code = INTERRUPTION.code if interrupted else 2 if isinstance(error, (UsageError, click.UsageError)) else 1
-    if told_as_json():
+    if json_errors_enabled():
         tell_json(error_line(error, code))
         return code
     if isinstance(error, click.UsageError):
@@ -227,7 +227,7 @@ def _explain(error: BaseException) -> int:
         lines = [escape_controls(line) for line in text.split("\n")]  # `map` may be the module of a command by now
         click.UsageError("\n".join(lines), error.ctx).show()
         return code
-    _, ours = as_ours(error)
+    _, ours = to_ktrace_error(error)
     for number, line in enumerate(str(ours).split("\n")):
-        tell(f"{'  ' if line[:1].strip() else ''}{line}" if number else f"ktrace: {line}", err=True)
+        print_line(f"{'  ' if line[:1].strip() else ''}{line}" if number else f"ktrace: {line}", err=True)
     return code

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ktrace.cli._programs import note_line, told_as_json
+from ktrace.cli._programs import json_errors_enabled, note_line
 from ktrace.errors import OutputError, UsageError
 from ktrace.page.render import WRITTEN, rendered
 from ktrace.tables import Limits, escape_controls, fitted, size, time_text
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from ktrace.tables import Table
 
 
-def tell(line: str = "", *, err: bool = False, **facts: object) -> None:
+def print_line(line: str = "", *, err: bool = False, **facts: object) -> None:
     """Prints a line; to standard error as JSON with these facts, if programs read it.
 
     Names in it come from other people's files: they neither steer the terminal nor begin a line. In a GitHub workflow
     they give no commands to the runner, either, which finds those in every printed line.
     """
-    if err and told_as_json():
+    if err and json_errors_enabled():
         tell_json(note_line(line, facts))
         return
     line = escape_controls(line)
@@ -61,10 +61,10 @@ def put_answer(schema: str, members: Mapping[str, object]) -> None:
     """Prints the answer of a command as JSON."""
     from ktrace.tables.text import answer
 
-    put(answer(schema, members))
+    write_stdout(answer(schema, members))
 
 
-def put(text: str | bytes, end: str = "") -> None:
+def write_stdout(text: str | bytes, end: str = "") -> None:
     """Prints text that is ready: tables, CSV, JSON."""
     click.echo(text if isinstance(text, bytes) else text + end, nl=False)
 
@@ -99,7 +99,7 @@ def has_rich() -> bool:
 
 def shows_progress() -> bool:
     """Returns whether stderr is a terminal that shows a progress bar."""
-    return is_terminal(sys.stderr) and has_rich() and not told_as_json()
+    return is_terminal(sys.stderr) and has_rich() and not json_errors_enabled()
 
 
 def width() -> int | None:
@@ -140,7 +140,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
             cell.rjust(width) if column in right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        tell("  ".join(cells).rstrip())
+        print_line("  ".join(cells).rstrip())
 
 
 def heading(text: str) -> None:
@@ -148,7 +148,7 @@ def heading(text: str) -> None:
     if colour():
         click.echo(click.style(escape_controls(text), bold=True))
     else:
-        tell(text)
+        print_line(text)
 
 
 class Progress:
@@ -267,7 +267,7 @@ def write_figures(
         whole = text(tables) if limits.bytes is None else fitted(tables, text, limits.bytes)
         content = whole.encode("utf-8", "backslashreplace")
     if output == "-":
-        put(content if form == "xlsx" else whole)
+        write_stdout(content if form == "xlsx" else whole)
     else:
         with writing(Sink(output, overwrite=overwrite)) as sink:
             sink.open().write(content)
@@ -306,14 +306,14 @@ def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[
         yield write
 
 
-def tell_account(account: Report, output: str) -> None:
+def print_report(account: Report, output: str) -> None:
     """Prints the issues of an output, its parts, how its sources were aligned, and the totals."""
     tell_issues(account)
     _tell_parts(account)
     tell_alignment(account)
-    tell(f"{output}: {account.line()}", err=True)
-    if not told_as_json() and (outcome := _outcome(account, output)):
-        tell(outcome, err=True)
+    print_line(f"{output}: {account.line()}", err=True)
+    if not json_errors_enabled() and (outcome := _outcome(account, output)):
+        print_line(outcome, err=True)
 
 
 #: Formats of metrics of kernels, without a timeline of their own.
@@ -324,9 +324,9 @@ def tell_metrics(account: Report, output: str) -> None:
     """Prints how metrics get onto the kernels of a timeline, if an input has metrics and another one has a timeline."""
     metrics = [one["path"] for one in account.inputs if one["format"] in _METRICS]
     others = [one["path"] for one in account.inputs if one["format"] not in _METRICS]
-    if metrics and others and not told_as_json():
+    if metrics and others and not json_errors_enabled():
         given = " ".join([*map(quote, others), *(f"--metrics {quote(path)}" for path in metrics), "-o", quote(output)])
-        tell(f"hint: did you mean --metrics? Kernels get their metrics by ktrace convert {given}", err=True)
+        print_line(f"hint: did you mean --metrics? Kernels get their metrics by ktrace convert {given}", err=True)
 
 
 #: How to go on with a file, by its last suffix.
@@ -359,14 +359,16 @@ def tell_issues(account: Report) -> None:
         facts = {"kind": issue.kind, "severity": issue.severity.name.lower(), "message": issue.sentence}
         found = [{"place": where, "detail": detail} for where, detail in issue.places]
         line = f"{label}: {what} ({places}{more}): {issue.sentence}{first}"
-        tell(line, err=True, **facts, rows=issue.rows, places=found)
+        print_line(line, err=True, **facts, rows=issue.rows, places=found)
 
 
 def tell_cut(account: Report) -> None:
     """Prints a warning if an input is cut off, for commands that print no other issues."""
     if issue := account.issues.get("cut"):
         where, detail = issue.places[0]
-        tell(f"warning: {issue.sentence} ({escape_controls(where)}: {escape_controls(detail[:_DETAIL])})", err=True)
+        print_line(
+            f"warning: {issue.sentence} ({escape_controls(where)}: {escape_controls(detail[:_DETAIL])})", err=True
+        )
 
 
 def _tell_parts(account: Report) -> None:
@@ -375,7 +377,7 @@ def _tell_parts(account: Report) -> None:
     for part in account.parts:
         times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]
         when = f", {'..'.join(times)}" if times else ""
-        tell(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
+        print_line(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
 
 
 #: Rule of a source -> the words of its line.
@@ -417,7 +419,7 @@ def tell_alignment(account: Report) -> None:
         alike.setdefault(", ".join(words), []).append((entry["source"], entry["offset_ns"]))
     for said, sources in alike.items():
         for line in _moved(sources):
-            tell(f"{line}{said}", err=True)
+            print_line(f"{line}{said}", err=True)
 
 
 #: So many sources of which the same is said have a line each.
@@ -458,4 +460,4 @@ def tell_labels(account: Report, output: str) -> None:
     rows = file.read_row_group(0, columns=["kind", "operation"])
     kernels = rows.filter(pc.equal(rows["kind"], "kernel"))
     if kernels.num_rows and kernels["operation"].null_count == kernels.num_rows:
-        tell(f"{output}: kernels have no operation, library and precision; --classify adds them", err=True)
+        print_line(f"{output}: kernels have no operation, library and precision; --classify adds them", err=True)

@@ -30,7 +30,7 @@ json_option = click.option(
 )
 
 
-def told_as_json() -> bool:
+def json_errors_enabled() -> bool:
     """Whether errors and notes are JSON: as KTRACE_ERRORS says, else if the command line asks for --format json."""
     if stated := os.environ.get(ERRORS):
         return stated == "json"
@@ -55,7 +55,7 @@ def note_line(line: str, facts: Mapping[str, object]) -> str:
 _SCARCE = ("can't start new thread", "error return without exception set", "failed to map segment", "allocate memory")
 
 
-def as_ours(error: BaseException) -> tuple[str, KtraceError]:
+def to_ktrace_error(error: BaseException) -> tuple[str, KtraceError]:
     """What went wrong as an error of ktrace, and its kind; the messages for what others raise."""
     if isinstance(error, KtraceError):
         return error.kind, error
@@ -78,7 +78,7 @@ def as_ours(error: BaseException) -> tuple[str, KtraceError]:
 
 def error_line(error: BaseException, code: int) -> str:
     """The error as a line of JSON."""
-    kind, ours = as_ours(error)
+    kind, ours = to_ktrace_error(error)
     found: dict[str, Any] = ours.document() | {"kind": kind, "exit_code": code}
     return _as_line({"error": found})
 

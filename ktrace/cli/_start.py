@@ -1,6 +1,6 @@
 """What commands do first: set the allocator, and import pyarrow without what no command needs.
 
-`keep_freed_memory` makes the C library's allocator keep freed memory for reuse. Every batch frees arrays of about
+`tune_allocator` makes the C library's allocator keep freed memory for reuse. Every batch frees arrays of about
 100 kB and allocates new ones. By default glibc returns the memory to the system and requests it again, page by page,
 each page zeroed: on 600,000 events `order` then took 2.9 µs per event, and 1.6 µs with these settings.
 
@@ -30,7 +30,7 @@ from typing import Any
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 
 
-def keep_freed_memory() -> None:
+def tune_allocator() -> None:
     """Configures glibc, and Arrow to use it; does nothing with other C libraries. Call it before Arrow is imported."""
     if sys.platform != "linux":
         return

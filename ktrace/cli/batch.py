@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._console import account_file, put_answer, shows_progress, tell, tell_issues
+from ktrace.cli._console import account_file, print_line, put_answer, shows_progress, tell_issues
 from ktrace.cli._options import (
     Grouped,
     complete_folders,
@@ -83,7 +83,7 @@ def command(
             )
             write_account(account)
     except KeyboardInterrupt:
-        tell(
+        print_line(
             f"ktrace: interrupted; run the same command again to convert the inputs that aren't in {output} yet",
             err=True,
         )
@@ -94,12 +94,12 @@ def command(
     tell_issues(account.finding)
     for reason in account.failed.values():
         first, *rest = reason.split("\n")
-        tell(f"failed: {first}", err=True)
+        print_line(f"failed: {first}", err=True)
         for line in [] if telling.told else rest:
-            tell(line, err=True)
-    tell(f"{output}: {account.line()}", err=True)
+            print_line(line, err=True)
+    print_line(f"{output}: {account.line()}", err=True)
     if cut := sum("cut" in manifest.issues for manifest in (*account.done, *account.kept)):
-        tell(f"warning: {cut:,} inputs are cut off; everything before the cut was converted", err=True)
+        print_line(f"warning: {cut:,} inputs are cut off; everything before the cut was converted", err=True)
     if account.failed:
         ctx.exit(1)
     if selection.filter and (account.done or account.kept) and not account.rows:
@@ -153,10 +153,10 @@ def _tell(outcome: Outcome, account: BatchReport) -> None:
     number = _number(account)
     if outcome.manifest is None:
         for line in f"[{number}/{account.found}] failed: {outcome.reason}".split("\n"):
-            tell(line, err=True)
+            print_line(line, err=True)
         return
     rows, issues = outcome.manifest.rows, ", ".join(outcome.manifest.issues)
     notes = f" ({issues})" if issues else ""
     if why := account.as_whole.get(outcome.path):
         notes += f" (read as a whole: {why})"
-    tell(f"[{number}/{account.found}] {outcome.path}: {rows:,} rows, {outcome.seconds:.1f} s{notes}", err=True)
+    print_line(f"[{number}/{account.found}] {outcome.path}: {rows:,} rows, {outcome.seconds:.1f} s{notes}", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ktrace.cli._console import print_table, put_answer, tell
+from ktrace.cli._console import print_line, print_table, put_answer
 from ktrace.cli._programs import json_option
 
 
@@ -37,7 +37,7 @@ def command(format_: str, clear: bool) -> None:
         put_answer("cache", {"folder": str(folder) if folder else None, "cleared": clear, "traces": traces})
         return
     if folder is None:
-        tell(f"nothing is kept: {cache.FOLDER} is {cache.OFF}")
+        print_line(f"nothing is kept: {cache.FOLDER} is {cache.OFF}")
         return
     if found:
         names = [escape_controls(", ".join(one.inputs)) or "(damaged, or of another version)" for one in found]
@@ -45,4 +45,4 @@ def command(format_: str, clear: bool) -> None:
         sizes = [size(one.size) for one in found]
         print_table(("input", "size", "opened last"), list(zip(names, sizes, times, strict=True)))
     total, word = size(sum(one.size for one in found)), "trace" if len(found) == 1 else "traces"
-    tell(f"{len(found):,} {word}, {total}, {'removed from' if clear else 'in'} {escape_controls(str(folder))}")
+    print_line(f"{len(found):,} {word}, {total}, {'removed from' if clear else 'in'} {escape_controls(str(folder))}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ktrace.cli._console import Progress, heading, put_answer, tell, tell_issues
+from ktrace.cli._console import Progress, heading, print_line, put_answer, tell_issues
 from ktrace.cli._options import inputs_argument, selection_options
 from ktrace.cli._programs import json_option
-from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import AskOptions, Selection
 from ktrace.tables import escape_controls
 
@@ -24,7 +24,7 @@ def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection
     of which a part is missing, errors of the profiler itself, several runs in one input. The exit code is 3 if a
     check fails.
     """
-    keep_freed_memory()
+    tune_allocator()
     import_pyarrow()
     from ktrace.analysis.checks import CHECKS, PREFIX, check_of, sentence
     from ktrace.analysis.summary.compute import summarise
@@ -40,9 +40,9 @@ def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection
     else:
         heading(f"{', '.join(summary.sources)}: {_result(len(broken), len(summary.checks) - len(broken))}")
         for one in summary.checks:
-            tell(f"  {one.code.removeprefix(PREFIX)}: {escape_controls(sentence(one))}")
+            print_line(f"  {one.code.removeprefix(PREFIX)}: {escape_controls(sentence(one))}")
             for row in one.evidence:
-                tell(f"    {escape_controls(row.name)} of {escape_controls(row.source)} at {row.begin_ns:,} ns")
+                print_line(f"    {escape_controls(row.name)} of {escape_controls(row.source)} at {row.begin_ns:,} ns")
     if summary.report:
         tell_issues(summary.report)
     if broken:

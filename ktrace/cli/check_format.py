@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import put
+from ktrace.cli._console import write_stdout
 from ktrace.cli._start import import_pyarrow
 from ktrace.errors import UsageError
 from ktrace.tables import escape_controls
@@ -36,9 +36,9 @@ def command(ctx: click.Context, what: str, samples: tuple[Path, ...]) -> None:
 
     broken = 0
     for fmt, found in _chosen(what, list(samples)):
-        put(f"{fmt.name}, {len(found)} {'sample' if len(found) == 1 else 'samples'}\n")
+        write_stdout(f"{fmt.name}, {len(found)} {'sample' if len(found) == 1 else 'samples'}\n")
         for promise, seen in promises(fmt, found):
-            put(f"  {'BROKEN' if seen else 'ok':8}{promise}{': ' + escape_controls(seen) if seen else ''}\n")
+            write_stdout(f"  {'BROKEN' if seen else 'ok':8}{promise}{': ' + escape_controls(seen) if seen else ''}\n")
             broken += bool(seen)
     ctx.exit(1 if broken else 0)
 

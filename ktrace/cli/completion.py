@@ -13,7 +13,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from ktrace.cli._console import put
+from ktrace.cli._console import write_stdout
 
 #: Both names of the command: `ktrace` is another program on macOS.
 NAMES = ("ktrace", "kt")
@@ -72,4 +72,4 @@ def command(ctx: click.Context, /, shell: str) -> None:
     if completer is None:
         raise click.UsageError(f"no completion for {shell}")
     for name in NAMES:
-        put(completer(cli, {}, name, "_KTRACE_COMPLETE").source(), "\n")
+        write_stdout(completer(cli, {}, name, "_KTRACE_COMPLETE").source(), "\n")

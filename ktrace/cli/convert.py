@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ktrace.cli._console import Progress, account_file, put_answer, tell_account, tell_labels, tell_metrics
+from ktrace.cli._console import Progress, account_file, print_report, put_answer, tell_labels, tell_metrics
 from ktrace.cli._options import (
     Grouped,
     gpu_option,
@@ -17,7 +17,7 @@ from ktrace.cli._options import (
     to_option,
 )
 from ktrace.cli._programs import check_account, json_option
-from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import Selection, Unaligned
 
 
@@ -74,7 +74,7 @@ def command(
     """
     output = output_of(output, "convert", inputs)
     check_account(format_, output)
-    keep_freed_memory()
+    tune_allocator()
     import_pyarrow()
     from ktrace.pipeline.convert import convert
 
@@ -96,5 +96,5 @@ def command(
         put_answer("convert", account.to_dict())
     if not selection.metrics:
         tell_metrics(account, output)
-    tell_account(account, output)
+    print_report(account, output)
     tell_labels(account, output)

@@ -13,7 +13,7 @@ from ktrace.cli._console import (
     figures_option,
     format_of,
     format_option,
-    tell,
+    print_line,
     tell_issues,
     write_figures,
 )
@@ -25,7 +25,7 @@ from ktrace.cli._options import (
     overwrite_option,
     selection_options,
 )
-from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import AskOptions, Selection
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def command(
     ktrace diff base.parquet new.parquet --fail-over 5%   for pipelines: exit code 3 if it got slower
     ktrace diff a.json b.json -o diff.html                a page with charts
     """
-    keep_freed_memory()
+    tune_allocator()
     import_pyarrow()
     from ktrace.analysis.diff.comparable import alike
     from ktrace.analysis.diff.comparison import gate
@@ -157,7 +157,7 @@ def command(
     write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite, limits=within)
     if diff.gate and diff.gate.failed:
         for regression in diff.gate.regressions:
-            tell(f"{'slower' if regression.comparable else 'not known'}: {regression}", err=True)
+            print_line(f"{'slower' if regression.comparable else 'not known'}: {regression}", err=True)
         if unlike := alike(diff):
-            tell(unlike, err=True)
+            print_line(unlike, err=True)
         raise click.exceptions.Exit(REGRESSION)

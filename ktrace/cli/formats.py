@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import print_table, put, put_answer, tell
+from ktrace.cli._console import print_line, print_table, put_answer, write_stdout
 from ktrace.cli._programs import json_option
 from ktrace.tables import escape_controls
 
@@ -47,7 +47,7 @@ def command(words: tuple[str, ...], format_: str) -> None:
     else:
         _tell_none(words, every)
     for failed in plugin_failures():
-        tell(f"warning: the format {failed.format} was left out: {escape_controls(failed.reason)}", err=True)
+        print_line(f"warning: the format {failed.format} was left out: {escape_controls(failed.reason)}", err=True)
 
 
 def _text(fmt: Format) -> str:
@@ -76,7 +76,7 @@ def _tell_none(words: Sequence[str], formats: Sequence[Format]) -> None:
 
     alike = [name for word in words for name in near(word, [fmt.name for fmt in formats], 3)]
     meant = f"; did you mean {' or '.join(dict.fromkeys(alike))}?" if alike else ""
-    tell(f"no format has the words {escape_controls(' '.join(words))}{meant}", err=True)
+    print_line(f"no format has the words {escape_controls(' '.join(words))}{meant}", err=True)
 
 
 @click.command("schema")
@@ -84,4 +84,4 @@ def _tell_none(words: Sequence[str], formats: Sequence[Format]) -> None:
 def schema(answers: bool) -> None:
     """Print the JSON Schema (2020-12) of the canonical model."""
     name = "answers-1.schema.json" if answers else "ktrace-1.schema.json"
-    put(resources.files("ktrace.schema").joinpath(name).read_text("utf-8"))
+    write_stdout(resources.files("ktrace.schema").joinpath(name).read_text("utf-8"))

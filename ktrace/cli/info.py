@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import colour, heading, print_table, put, put_answer, tell, tell_cut, tell_issues, width
+from ktrace.cli._console import (
+    colour,
+    heading,
+    print_line,
+    print_table,
+    put_answer,
+    tell_cut,
+    tell_issues,
+    width,
+    write_stdout,
+)
 from ktrace.cli._options import selection_options
 from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow
@@ -60,30 +70,30 @@ def command(path: str, format_: str, selection: Selection) -> None:
     _tell_why(info, selection)
     _tell_sources(info)
     if info.span:
-        tell(f"  span: {duration(info.span[1] - info.span[0])}")
+        print_line(f"  span: {duration(info.span[1] - info.span[0])}")
     if info.tables:
-        tell(f"  tables: {info.tables:,}")
-    tell(f"  {info.report.line()}")
+        print_line(f"  tables: {info.tables:,}")
+    print_line(f"  {info.report.line()}")
     if info.report.bytes.skipped:
-        tell(f"  {escape_controls(info.report.bytes.line())}")
+        print_line(f"  {escape_controls(info.report.bytes.line())}")
     heading("contents")
     kinds = [(record, kind, f"{count:,}") for (record, kind), count in sorted(info.kinds.items())]
     print_table(("record", "kind", "rows"), kinds, right=[2])
     for title, lines in info.about.items():
         heading(title)
         for line in lines:
-            tell(f"  {escape_controls(line)}")
+            print_line(f"  {escape_controls(line)}")
     if info.stated:
-        put(as_text([stated_table(info.stated, _FIGURES)], width=width(), colour=colour()))
+        write_stdout(as_text([stated_table(info.stated, _FIGURES)], width=width(), colour=colour()))
     tell_cut(info.report)
     if info.checks:
         heading("checks that fail")
         for one in info.checks:
-            tell(f"  {one.code.removeprefix(PREFIX)}: {escape_controls(sentence(one))}")
+            print_line(f"  {one.code.removeprefix(PREFIX)}: {escape_controls(sentence(one))}")
     if top := info.top():
         columns = (Column("time", "ns"), Column("count", "count"), Column("name"))
         work: list[tuple[Cell, ...]] = [(total or UNKNOWN, times, name) for name, times, total in top]
-        put(as_text([Table("heaviest", "top device work", columns, work)], width=width(), colour=colour()))
+        write_stdout(as_text([Table("heaviest", "top device work", columns, work)], width=width(), colour=colour()))
 
 
 def _tell_why(info: Info, selection: Selection) -> None:
@@ -92,22 +102,22 @@ def _tell_why(info: Info, selection: Selection) -> None:
     chosen = inputs[0]["format"]
     reasons = {match.format: match.reason for match in info.matches}
     if selection.map:
-        tell("  because --map maps its columns")
+        print_line("  because --map maps its columns")
     elif chosen in reasons:
-        tell(f"  because it {reasons[chosen]}")
+        print_line(f"  because it {reasons[chosen]}")
     elif selection.from_:
-        tell("  because --from names it")
+        print_line("  because --from names it")
     if len(inputs) > 1:
         shown = ", ".join(one["source"] for one in inputs[:5])
-        tell(f"  {len(inputs):,} traces: {shown}{', ...' if len(inputs) > 5 else ''}")
+        print_line(f"  {len(inputs):,} traces: {shown}{', ...' if len(inputs) > 5 else ''}")
     for match in info.matches:
         if match.format != chosen and match.score > 0:
-            tell(f"  could also be {match.format}: it {match.reason}")
+            print_line(f"  could also be {match.format}: it {match.reason}")
     noted = info.report.issues.get("broken-format")
     failures = dict(noted.places) if noted else {}
     failures |= {match.format: match.reason for match in info.matches if match.failed}
     for name, reason in failures.items():
-        tell(f"warning: the format {name} couldn't be asked: {escape_controls(reason)}", err=True)
+        print_line(f"warning: the format {name} couldn't be asked: {escape_controls(reason)}", err=True)
 
 
 def _tell_sources(info: Info) -> None:
@@ -126,12 +136,12 @@ def _tell_sources(info: Info) -> None:
         else:
             shown |= {"host": escape_controls(hosts[source])} if source in hosts else {}
             words = ", ".join(f"{fact} {value}" for fact, value in shown.items())
-            tell(f"  {escape_controls(source)}" + (f": {words}" if words else ""))
+            print_line(f"  {escape_controls(source)}" + (f": {words}" if words else ""))
             lines = [f"  {line}" for line in lines]
         for line in lines:
-            tell(f"  {line}")
+            print_line(f"  {line}")
     if len(sources) > _SOURCES:
-        tell(f"  ... and {len(sources) - _SOURCES:,} more sources")
+        print_line(f"  ... and {len(sources) - _SOURCES:,} more sources")
 
 
 def _device_lines(devices: list[Entry]) -> list[str]:

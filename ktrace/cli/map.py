@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ktrace.cli._console import heading, print_table, put_answer, tell, tell_issues
+from ktrace.cli._console import heading, print_line, print_table, put_answer, tell_issues
 from ktrace.cli._options import overwrite_option, selection_options
 from ktrace.cli._programs import json_option
 from ktrace.cli._start import import_pyarrow
@@ -74,10 +74,10 @@ def command(
 
     proposal, for_people = propose(path, lines), format_ == "text"
     if for_people:
-        tell(f"{escape_controls(path)}: {proposal.layout}")
+        print_line(f"{escape_controls(path)}: {proposal.layout}")
     if known := known_as(path):
         reason = f"it {known.reason}"
-        tell(f"note: ktrace reads it as {known.format} without a mapping: {escape_controls(reason)}", err=True)
+        print_line(f"note: ktrace reads it as {known.format} without a mapping: {escape_controls(reason)}", err=True)
     guesses = _guessed(proposal, map_)
     if for_people:
         _show_guesses(proposal, guesses)
@@ -90,14 +90,14 @@ def command(
     if not for_people:
         put_answer("map", _document(path, proposal, guesses, trial, mapping.text(), place))
     elif place:
-        tell(err=True)
-        tell(f"{place}: written", err=True)
+        print_line(err=True)
+        print_line(f"{place}: written", err=True)
     else:
-        tell()
-        tell("nothing is written. To keep it next to the file, or to use it once:")
+        print_line()
+        print_line("nothing is written. To keep it next to the file, or to use it once:")
         given = "".join(f" --line {_shell(line)}" for line in lines) + (f" --map {_shell(map_)}" if map_ else "")
-        tell(f"  ktrace map {shlex.quote(path)}{given} --write")
-        tell(f"  ktrace convert {shlex.quote(path)} -o OUT --map {_shell(mapping.text())}")
+        print_line(f"  ktrace map {shlex.quote(path)}{given} --write")
+        print_line(f"  ktrace convert {shlex.quote(path)} -o OUT --map {_shell(mapping.text())}")
 
 
 def _document(
@@ -176,15 +176,15 @@ def _show_guesses(proposal: Proposal, guesses: list[_Guessed]) -> None:
     rows = [(one.field, escape_controls(one.value), "" if one.sure else "?", one.because) for one in guesses]
     print_table(("field", "column", "", "why"), rows)
     if rest := _arguments(proposal, guesses):
-        tell(f"arguments: {shortened(escape_controls(', '.join(rest)), 200)}")
+        print_line(f"arguments: {shortened(escape_controls(', '.join(rest)), 200)}")
     if not all(guess.sure for guess in guesses):
-        tell("'?' marks guesses that the table doesn't confirm: compare the times below with what you know.")
+        print_line("'?' marks guesses that the table doesn't confirm: compare the times below with what you know.")
 
 
 def _show_rows(trial: Trial) -> None:
     """Prints the first rows, with times as people read them."""
     shown = trial.rows[:_ROWS]
-    tell()
+    print_line()
     heading("the first rows, read so")
     names = list(
         dict.fromkeys(name for row in shown for name in row if name not in _HIDDEN and not name.startswith("args"))
@@ -194,11 +194,11 @@ def _show_rows(trial: Trial) -> None:
     cells = [[_cell(name, row.get(name), trial) for name in names] for row in shown]
     print_table(["line" if name == "id" else name for name in names], cells)
     report = trial.report
-    tell(f"{len(trial.rows):,} rows read from the first {report.read:,} records")
+    print_line(f"{len(trial.rows):,} rows read from the first {report.read:,} records")
     if span := trial.span:
         first, last, busy = span
         share = f", {busy / (last - first):.1%} of that in these rows together" if last > first else ""
-        tell(f"they extend over {duration(last - first)}{share}")
+        print_line(f"they extend over {duration(last - first)}{share}")
 
 
 def _cell(name: str, value: Any, trial: Trial) -> str:

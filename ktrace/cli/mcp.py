@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import tell
+from ktrace.cli._console import print_line
 from ktrace.cli._options import as_size, limits_option
-from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.errors import KtraceError, import_extra
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def command(
     """
     for name in _OF_OTHERS:
         os.environ.setdefault(name, "")
-    keep_freed_memory()
+    tune_allocator()
     import_pyarrow()
     import_extra("mcp", "mcp", "ktrace mcp", error=KtraceError)
     import_extra("duckdb", "mcp", "ktrace mcp", error=KtraceError)
@@ -82,8 +82,8 @@ def _serve_http(session: Session, port: int) -> None:
     token = given or secrets.token_urlsafe()
 
     def ready(address: str) -> None:
-        tell(address, err=True)
+        print_line(address, err=True)
         if not given:
-            tell(f"token: {token}", err=True)
+            print_line(f"token: {token}", err=True)
 
     serve_http(session, port, token, ready)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ktrace.cli._console import Progress, account_file, put_answer, tell_account, tell_metrics
+from ktrace.cli._console import Progress, account_file, print_report, put_answer, tell_metrics
 from ktrace.cli._options import (
     Grouped,
     complete_alignment,
@@ -18,7 +18,7 @@ from ktrace.cli._options import (
     to_option,
 )
 from ktrace.cli._programs import check_account, json_option
-from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.errors import UsageError
 from ktrace.pipeline.selection import ReadOptions, Selection
 
@@ -93,7 +93,7 @@ def command(
     """
     output = output_of(output, "merge", inputs)
     check_account(format_, output)
-    keep_freed_memory()
+    tune_allocator()
     import_pyarrow()
     from ktrace.pipeline.convert import merge
 
@@ -115,7 +115,7 @@ def command(
     if format_ == "json":
         put_answer("merge", account.to_dict())
     tell_metrics(account, output)
-    tell_account(account, output)
+    print_report(account, output)
 
 
 def _offsets(given: tuple[str, ...]) -> dict[str, int | str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from ktrace.cli._console import tell
+from ktrace.cli._console import print_line
 from ktrace.errors import UsageError
 
 TEMPLATES = Path(__file__).parent / "_templates"
@@ -222,9 +222,9 @@ def command(name: str, like: str, package: Path | None) -> None:
     """
     fmt = new_format(name, like)
     for path in in_package(fmt, package) if package else in_repository(fmt, Path()):
-        tell(str(path))
+        print_line(str(path))
     if package:
-        tell(f"next: cd {package} && pip install -e . && python -m pytest", err=True)
+        print_line(f"next: cd {package} && pip install -e . && python -m pytest", err=True)
     else:
         tests = f"tests/test_contract.py -k '[{name}' tests/converters/test_{fmt.module}.py"
-        tell(f"next: python -m pytest {tests}", err=True)
+        print_line(f"next: python -m pytest {tests}", err=True)

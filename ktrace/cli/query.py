@@ -18,10 +18,10 @@ from ktrace.cli._console import (
     colour,
     figures_option,
     is_terminal,
-    put,
-    tell,
+    print_line,
     tell_issues,
     width,
+    write_stdout,
 )
 from ktrace.cli._options import (
     Grouped,
@@ -30,7 +30,7 @@ from ktrace.cli._options import (
     overwrite_option,
     selection_options,
 )
-from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.errors import UsageError
 from ktrace.pipeline.selection import AskOptions, Selection
 from ktrace.tables import escape_controls
@@ -112,9 +112,9 @@ def command(
         raise click.UsageError("Missing argument 'IN...'.")
     check_output(output, inputs)
     form = _form(format_, output)
-    keep_freed_memory()
+    tune_allocator()
     import_pyarrow()
-    from ktrace.analysis.query import asked, overview
+    from ktrace.analysis.query import overview, stream_query
     from ktrace.analysis.query import schema as all_columns
     from ktrace.analysis.query.output import Part
     from ktrace.report import Report
@@ -135,7 +135,9 @@ def command(
                         "holder": "parquet" if form == "parquet" else "python",
                     }
                     rows = stack.enter_context(
-                        asked(inputs, sql, own, report=report, selection=selection, progress=progress.callback, **how)
+                        stream_query(
+                            inputs, sql, own, report=report, selection=selection, progress=progress.callback, **how
+                        )
                     )
             tell_issues(report)
             if sql is None and form == "table" and output == "-":
@@ -147,7 +149,7 @@ def command(
         part = Part(rows, within)
         _write(part, form, output, headers=not no_headers, raw=raw, overwrite=overwrite)
         if part.left and form in ("csv", "tsv", "jsonl", "parquet") and not raw:
-            tell(f"left out: {part.left:,} rows; they begin with --after {part.next}", err=True)
+            print_line(f"left out: {part.left:,} rows; they begin with --after {part.next}", err=True)
 
 
 def _bound(memory: int | None, seconds: float | None) -> Bound | None:
@@ -220,7 +222,7 @@ def _number(text: str) -> int | float | str:
 def _show_overview(rows: Any) -> None:
     from ktrace.analysis.query import as_lines
 
-    put(as_lines(rows.table, width() or _WIDTH))
+    write_stdout(as_lines(rows.table, width() or _WIDTH))
 
 
 def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, overwrite: bool) -> None:
@@ -230,7 +232,7 @@ def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, over
     if output == "-" and form != "parquet":
         pieces = texts(rows, form, headers=headers, width=width(), colour=colour())
         for piece in [f"{first_value(rows)}\n"] if raw else pieces:
-            put(_for_terminal(piece) if raw or form not in ("table", "md") else piece)
+            write_stdout(_for_terminal(piece) if raw or form not in ("table", "md") else piece)
         return
     with writing(Sink(output, overwrite=overwrite)) as sink:
         stream = sink.open()

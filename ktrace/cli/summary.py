@@ -15,11 +15,11 @@ from ktrace.cli._console import (
     figures_option,
     format_of,
     format_option,
-    put,
-    tell,
+    print_line,
     tell_issues,
     width,
     write_figures,
+    write_stdout,
 )
 from ktrace.cli._options import (
     Grouped,
@@ -30,7 +30,7 @@ from ktrace.cli._options import (
     overwrite_option,
     selection_options,
 )
-from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import AskOptions, Selection
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def command(
     ktrace summary run.json --by roofline          TFLOP/s and GB/s, against the peak of the device
     ktrace summary run.json --format csv --by kernel | head
     """
-    keep_freed_memory()
+    tune_allocator()
     import_pyarrow()
     from ktrace.analysis.summary import TREE
     from ktrace.analysis.summary.compute import summarise
@@ -136,7 +136,7 @@ def command(
         tell_issues(summary.report)
     for_people = form in ("text", "md")
     if form == "text" and output == "-" and not everything:
-        put(screen(summary, top, width=width(), colour=colour()))
+        write_stdout(screen(summary, top, width=width(), colour=colour()))
         return
     if tree:
         wanted = (*(name for name in wanted or () if name not in TREE), "tree")
@@ -158,7 +158,7 @@ def _main_of(by: str, tables: list[Table], summary: Summary) -> list[Table]:
     name = answer.tables()[0].name if answer else by
     found = [table for table in tables if table.name == name]
     for note in [] if found else summary.notes:
-        tell(note, err=True)
+        print_line(note, err=True)
     return found
 
 

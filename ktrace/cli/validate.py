@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import put, put_answer, tell, tell_issues
+from ktrace.cli._console import print_line, put_answer, tell_issues, write_stdout
 from ktrace.cli._options import limits_option
-from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.tables import escape_controls
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
     Shows the first faults of each file with record number, JSON path and reason. The exit code is 0 if there are
     no faults, else 1. `--format github` prints them as annotations of a GitHub workflow.
     """
-    keep_freed_memory()
+    tune_allocator()
     import_pyarrow()
     from ktrace.pipeline.validate import canonical_inputs, validate
     from ktrace.report import Report
@@ -60,7 +60,7 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
             _print_text(path, result)
         elif style == "github":
             for fault in result.faults:
-                put(_annotation(path, fault), "\n")
+                write_stdout(_annotation(path, fault), "\n")
     if style == "json":
         files = [{"file": path, "valid": not result.faults, **asdict(result)} for path, result in results]
         put_answer("validate", {"valid": not any(result.faults for _, result in results), "files": files})
@@ -70,11 +70,11 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
 
 def _print_text(path: str, result: Validation) -> None:
     for fault in result.faults:
-        tell(f"{path}: record {fault.record}: {fault.path}: {fault.reason}")
+        print_line(f"{path}: record {fault.record}: {fault.path}: {fault.reason}")
     if result.faults:
-        tell(f"{path}: not valid ({result.checked:,} records checked)")
+        print_line(f"{path}: not valid ({result.checked:,} records checked)")
     else:
-        tell(f"{path}: valid, {result.checked:,} records, model {result.version}")
+        print_line(f"{path}: valid, {result.checked:,} records, model {result.version}")
 
 
 def _annotation(path: str, fault: Fault) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import Progress, tell, tell_alignment, tell_issues
+from ktrace.cli._console import Progress, print_line, tell_alignment, tell_issues
 from ktrace.cli._options import (
     Grouped,
     gpu_option,
@@ -17,7 +17,7 @@ from ktrace.cli._options import (
     overwrite_option,
     selection_options,
 )
-from ktrace.cli._start import import_pyarrow, keep_freed_memory
+from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.errors import KtraceError
 from ktrace.parallel.interruption import INTERRUPTION
 from ktrace.pipeline.selection import ReadOptions, Selection
@@ -76,7 +76,7 @@ def command(
     ktrace view big.json -o run.html     the overview as a file to send
     ktrace view big.json --engine        all of it, by Perfetto's own engine
     """
-    keep_freed_memory()
+    tune_allocator()
     import_pyarrow()
     from ktrace.viewer import served
     from ktrace.viewer.ui import ANY_ADDRESS, UI
@@ -105,18 +105,20 @@ def command(
         if view.account:
             tell_issues(view.account)
             tell_alignment(view.account)
-        tell(view.link)
+        print_line(view.link)
         if view.overview is not None:
             rows = view.overview.stored.rows
-            tell(f"an overview of {rows:,} rows, from which parts open in Perfetto; --full opens all of it", err=True)
+            print_line(
+                f"an overview of {rows:,} rows, from which parts open in Perfetto; --full opens all of it", err=True
+            )
         if view.engine is not None:
-            tell(f"Perfetto's engine {view.engine.version} loads it ({view.engine.program})", err=True)
+            print_line(f"Perfetto's engine {view.engine.version} loads it ({view.engine.program})", err=True)
             if not offline:
-                tell(f"the first time, enable {UI}/#!/flags/{ANY_ADDRESS}, and open the link again", err=True)
+                print_line(f"the first time, enable {UI}/#!/flags/{ANY_ADDRESS}, and open the link again", err=True)
         if sys.stdout:
             sys.stdout.flush()
         if not no_browser and not view.open():
-            tell("this machine has no screen: open the link in a browser on this machine", err=True)
+            print_line("this machine has no screen: open the link in a browser on this machine", err=True)
         _wait(view, offline or engine or view.overview is not None, timeout)
 
 
@@ -156,7 +158,7 @@ def _wait(view: View, serves: bool, timeout: float | None) -> None:
     from ktrace.viewer import wait_for
 
     if serves:
-        tell("keep this running while the browser shows the trace; Ctrl-C stops it", err=True)
+        print_line("keep this running while the browser shows the trace; Ctrl-C stops it", err=True)
         try:
             wait_for(threading.Event(), timeout)
         except KeyboardInterrupt:
@@ -165,7 +167,7 @@ def _wait(view: View, serves: bool, timeout: float | None) -> None:
             INTERRUPTION.settle()
         seconds = 0.0
     else:
-        tell("waiting for the browser to fetch the trace; Ctrl-C stops it", err=True)
+        print_line("waiting for the browser to fetch the trace; Ctrl-C stops it", err=True)
         seconds = timeout or TIMEOUT
     if not view.wait(seconds):
         raise KtraceError(

@@ -193,7 +193,7 @@ def limits_of(given: Limits | Mapping[str, Any] | str) -> Limits:
 
 @contextmanager
 def in_force(given: Limits | Mapping[str, Any] | str | None) -> Iterator[Limits]:
-    """Within this block these limits hold; those that hold already where none are given. Raises UsageError."""
+    """Applies these limits inside the block; None keeps the current ones. Raises UsageError."""
     token = _current.set(current() if given is None else limits_of(given))
     try:
         yield current()

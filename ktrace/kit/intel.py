@@ -63,7 +63,7 @@ _CL_DIRECTION = (
 
 
 @dataclass(frozen=True)
-class Work:
+class ParsedName:
     """A name in its parts: columns of the model, and what has no column as arguments."""
 
     kind: str
@@ -73,7 +73,7 @@ class Work:
 
 
 @lru_cache(maxsize=4096)
-def work(text: str, opencl: bool = False) -> Work:
+def work(text: str, opencl: bool = False) -> ParsedName:
     """Returns the parts of a name; of OpenCL, the shape is the global and the local size."""
     name = text.strip()
     if len(name) > 1 and name[0] == name[-1] == '"':
@@ -87,17 +87,17 @@ def work(text: str, opencl: bool = False) -> Work:
         name = name[: shape.start()].rstrip()
         columns, more = _shape(shape, opencl)
         args |= more
-        return Work("kernel", name, columns, args)
+        return ParsedName("kernel", name, columns, args)
     if (size := _BYTES.search(name)) and kind_of(name) != "kernel":
         columns["bytes"] = int(size[1])
         name = name[: size.start()]
     kind = kind_of(name)
     if kind == "memcpy" and (direction := copy_kind(name)):
         columns["copy_kind"] = direction
-    return Work(kind, name, columns, args)
+    return ParsedName(kind, name, columns, args)
 
 
-def intercepted(text: str) -> Work:
+def intercepted(text: str) -> ParsedName:
     """Returns the parts of a name of the Intercept Layer."""
     name = text.strip()
     words = _WORD.finditer(name) if len(name) <= _LONGEST else ()
@@ -105,7 +105,7 @@ def intercepted(text: str) -> Work:
     if first is None:
         kind = kind_of(name)
         direction = copy_kind(name) if kind == "memcpy" else None
-        return Work(kind, name, {"copy_kind": direction} if direction else {})
+        return ParsedName(kind, name, {"copy_kind": direction} if direction else {})
     args: dict[str, Any] = {}
     sizes: dict[str, list[int]] = {}
     for simd, key, number, size, cells in _WORD.findall(name, first.start()):
@@ -126,7 +126,7 @@ def intercepted(text: str) -> Work:
         if whole and len(whole) == len(local):
             groups = [-(-one // part) for one, part in zip(whole, local, strict=True)]
             columns |= dict(zip(("grid_x", "grid_y", "grid_z"), groups, strict=False))
-    return Work("kernel", name[: first.start()], columns, args)
+    return ParsedName("kernel", name[: first.start()], columns, args)
 
 
 def _are_words(name: str, start: int) -> bool:
@@ -177,7 +177,7 @@ def _shape(found: re.Match[str], opencl: bool) -> tuple[dict[str, Any], dict[str
 class Place(NamedTuple):
     """Where a row of a device belongs, its name in parts, and whether it only waits for its execution."""
 
-    parts: Work
+    parts: ParsedName
     stream: int | None
     waits: bool
 

@@ -169,13 +169,13 @@ def kernel(text: str) -> Values:
         if len(sizes) == 3 and all(size.isdecimal() and len(size) < 19 for size in sizes):
             del parts[key]
             found |= {names + axis: int(size) for axis, size in zip("xyz", sizes, strict=True)}
-    dynamic = _whole(parts.get("dynamic_shared"))
+    dynamic = _to_int_or_none(parts.get("dynamic_shared"))
     shared = [_taken(parts, key) for key in ("static_shared", "dynamic_shared", "group_mem")]
     if any(size is not None for size in shared):
         found["shared_memory"] = sum(size or 0 for size in shared)
     if dynamic is not None:
         found["shared_dynamic"] = dynamic
-    registers = _whole(parts.get("regs"))
+    registers = _to_int_or_none(parts.get("regs"))
     if registers is not None and registers < 1 << 16:  # ROCm 2024 writes bytes that were never set
         found["registers"] = registers
         del parts["regs"]
@@ -284,13 +284,13 @@ def _alike(values: list[int | float | str | None]) -> list[int | float | str | N
 
 
 def _taken(parts: dict[str, str], key: str) -> int | None:
-    value = _whole(parts.get(key))
+    value = _to_int_or_none(parts.get(key))
     if value is not None:
         del parts[key]
     return value
 
 
-def _whole(text: str | None) -> int | None:
+def _to_int_or_none(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
@@ -306,6 +306,6 @@ def _arguments(parts: dict[str, str], name: str) -> Values:
     """What has no column, as arguments; whole numbers as such."""
     found: Values = {}
     for key, value in parts.items():
-        number = _whole(value)
+        number = _to_int_or_none(value)
         found[f"args.{key or name}"] = value if number is None else number
     return found

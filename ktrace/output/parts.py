@@ -44,7 +44,7 @@ from ktrace.report import Report
 from ktrace.scratch import Held, make, name_for, scratch_folder
 from ktrace.stages.order.pairing import pair_halves
 from ktrace.stages.split import Split, SplitBy
-from ktrace.store import SPILL_BYTES, Batches, Spill
+from ktrace.store import SPILL_BYTES, BatchSpool, Spill
 
 #: Largest number of parts: their numbers have three digits.
 MAX_PARTS = 1000
@@ -290,7 +290,7 @@ class _Member:
         self.rows: dict[str, int] = {}
         self.begin = 0
         self._records: list[str] = []
-        self._kept = Batches(spill, f"member{number}")
+        self._kept = BatchSpool(spill, f"member{number}")
 
     def keep(self, batch: Batch) -> None:
         """Keeps a batch of this source."""

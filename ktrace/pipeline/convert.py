@@ -83,7 +83,7 @@ def writing_to(path: str, fmt: Format, split_by: str | None, *, overwrite: bool 
     from ktrace.output.parts import NumberedOutputs, write_parts
     from ktrace.stages.split import SplitBy
 
-    by = SplitBy.of(split_by)
+    by = SplitBy.parse(split_by)
     with writing(NumberedOutputs(path, fmt, overwrite=overwrite)) as parts:
         yield lambda batches, conversion: write_parts(batches, by, parts, conversion)
 
@@ -320,7 +320,7 @@ def _alignment(align: str | Align, offsets: Mapping[str, int | str] | None, keep
     if isinstance(align, str):
         from ktrace.stages.align import Align
 
-        wanted = Align.of(align, offsets)
+        wanted = Align.parse(align, offsets)
     else:
         wanted = replace(align, offsets={**align.offsets, **(offsets or {})})
     return replace(wanted, keep_shift=wanted.keep_shift or keep_shift)

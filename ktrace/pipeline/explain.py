@@ -19,7 +19,7 @@ from ktrace.model.masks import each_source
 from ktrace.model.row_builder import NewIds
 
 if TYPE_CHECKING:
-    from ktrace.analysis.work.gather import SummaryInput
+    from ktrace.analysis.work.gather import WorkInput
     from ktrace.analysis.work.question import Explanation
     from ktrace.report import Report
 
@@ -48,7 +48,7 @@ def explained(
 
 def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report, is_classified: bool) -> Iterator[Batch]:
     from ktrace.analysis.work.device_work import Work
-    from ktrace.analysis.work.gather import SummaryInput
+    from ktrace.analysis.work.gather import WorkInput
     from ktrace.analysis.work.question import Labels
     from ktrace.naming.taxonomy import taxonomy
     from ktrace.store import SPILL_BYTES, Spill
@@ -59,7 +59,7 @@ def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report, i
             name: import_module(EXPLANATIONS[name]).questions((name,), spill) for name in names
         }
         spans = any(one.spans for one in questions.values())
-        gathered = SummaryInput(taxonomy(None), spill, is_classified=is_classified, spans=spans)
+        gathered = WorkInput(taxonomy(None), spill, is_classified=is_classified, spans=spans)
         ids = NewIds()
         passed = 0
         for batch in batches:
@@ -83,15 +83,15 @@ def _explained(batches: Iterable[Batch], names: Sequence[str], report: Report, i
         spill.close()
 
 
-def _gather(batch: Batch, gathered: SummaryInput, questions: Iterable[Explanation], ids: NewIds) -> None:
+def _gather(batch: Batch, gathered: WorkInput, questions: Iterable[Explanation], ids: NewIds) -> None:
     """Collects the work of a batch, what explanations need of it, and the greatest id of each source."""
     if batch.record == "catalog":
-        gathered.count(batch)
+        gathered.collect_work(batch)
         return
     ids.see(batch)
     for _, rows in each_source(batch):
         if batch.record != "summaries":
-            gathered.know(rows)
-            gathered.count(rows)
+            gathered.collect_host(rows)
+            gathered.collect_work(rows)
             for question in questions:
                 question.see(rows)

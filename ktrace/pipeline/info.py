@@ -16,7 +16,7 @@ from ktrace.analysis.checks import CHECKS, PREFIX, sentence
 from ktrace.analysis.checks.examine import Recording, examine
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.findings import Finding
-from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.question import Labels
 from ktrace.analysis.work.stated import Stated
 from ktrace.analysis.work.stored_columns import by_source
@@ -180,7 +180,7 @@ def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> I
     report, spill = Report(), Spill(SPILL_BYTES)
     info = Info(str(path), [], report, Catalog())
     try:
-        seen = SummaryInput(taxonomy(), spill, spans=True)
+        seen = WorkInput(taxonomy(), spill, spans=True)
         batches = pair_halves(read_batches([str(path)], report, format=from_, map=map), report)
         _describe(info, _seen(batches, seen))
         info.checks = _checks(seen, report)
@@ -194,15 +194,15 @@ def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> I
     return info
 
 
-def _seen(batches: Iterable[Batch], seen: SummaryInput) -> Iterator[Batch]:
+def _seen(batches: Iterable[Batch], seen: WorkInput) -> Iterator[Batch]:
     """Yields the batches, of one source each, after what is checked has been collected from them."""
     for batch in by_source(batches):
-        seen.know(batch)
-        seen.count(batch)
+        seen.collect_host(batch)
+        seen.collect_work(batch)
         yield batch
 
 
-def _checks(seen: SummaryInput, report: Report) -> list[Finding]:
+def _checks(seen: WorkInput, report: Report) -> list[Finding]:
     """The checks that fail, of those that need no figures of tables, `NOT_MADE`."""
     work = Work.of_devices(seen)
     labels = Labels(seen.catalog, {(shape["source"], shape["host"], shape["device"]) for shape in work.shapes})

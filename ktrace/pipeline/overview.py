@@ -157,7 +157,7 @@ def window(overview: Overview, span: Span | None, path: str, *, budget: int | No
     else:
         start, stop = overview.absolute(span)
         batches = _counted(overview.stored.batches((start, stop)), report)
-        within = Intervals.of([(start, stop)])
+        within = Intervals.from_pairs([(start, stop)])
         batches = _marked(cropped(batches, Crop(time="0ns.."), report, within=within), start, stop)
     if budget is not None:
         batches = coarsened(batches, budget, report)

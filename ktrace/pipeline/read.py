@@ -30,7 +30,7 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
 from ktrace.model.text_sizes import bounded
 from ktrace.parallel.interruption import INTERRUPTION
-from ktrace.pipeline.selection import Selection, kept_batches, mapped_format
+from ktrace.pipeline.selection import Selection, cached_batches, mapped_format
 from ktrace.report import Report
 from ktrace.stages.names import with_decoded_names
 from ktrace.stages.order.pairing import pair_halves
@@ -83,7 +83,7 @@ def read_batches(
     taken = Labels() if labelled is None else labelled
     options = {"keep_export": "yes"} if keep_export else {}
     options |= {"map": mapping_of(map).text()} if map is not None else {}
-    bad, own = BadFiles(report), _OwnCaptures(report, jobs)
+    bad, own = BadFiles(report), _InlineCaptures(report, jobs)
     for one, wanted in zip(found, labels(found), strict=True):
         label = taken.free(wanted)
         report.path = one.path
@@ -97,7 +97,7 @@ def read_batches(
 
 
 def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None) -> Iterator[Batch]:
-    """Yields the batches of one input and counts their rows. Nothing is said of an input whose first batch fails."""
+    """Yields the batches of one input and counts their rows. An input whose first batch fails isn't listed."""
     source, fmt = open_input(one, conversion.label, conversion)
     conversion.expanded = References(source.path, lambda: source.stored).give
     report, batches = conversion.report, _rows(source, fmt, conversion, pushdown, part)
@@ -117,7 +117,7 @@ def _batches(one: Input, conversion: Conversion, pushdown: Pushdown, part: ByteR
             yield from bounded(with_decoded_names(batch), conversion.expanded)
 
 
-class _OwnCaptures:
+class _InlineCaptures:
     """The captures of graphs in the inputs themselves; `arrows` lead from their calls, None without any."""
 
     def __init__(self, report: Report, jobs: int) -> None:
@@ -180,7 +180,7 @@ def read_selected(
                 batches = stages[name](batches) if name in stages else batches
             return batches
     plain = part is None and replays and "align" not in stages
-    if plain and (kept := kept_batches(paths, selection, report, columns)) is not None:
+    if plain and (kept := cached_batches(paths, selection, report, columns)) is not None:
         for stage in stages.values():
             kept = stage(kept)
         return kept

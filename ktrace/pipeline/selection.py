@@ -290,16 +290,16 @@ def selected(selection: Selection | None, options: AskOptions | ReadOptions) -> 
 
 
 #: The least bytes of an input that is looked for in the cache.
-KEPT_FROM = 16 << 20
+CACHE_MIN_BYTES = 16 << 20
 
 
-def kept_batches(
+def cached_batches(
     paths: Sequence[str], selection: Selection, report: Report, columns: frozenset[str] | None
 ) -> Iterator[Batch] | None:
     """The batches of a large input that was viewed before, from the cache; None for other inputs."""
     if len(paths) != 1 or selection.keep_export or selection.capture or selection.limits is not None:
         return None
-    if not Path(paths[0]).is_file() or Path(paths[0]).stat().st_size < KEPT_FROM:
+    if not Path(paths[0]).is_file() or Path(paths[0]).stat().st_size < CACHE_MIN_BYTES:
         return None
     from ktrace.analysis.overview.cache import found, has_cache
 

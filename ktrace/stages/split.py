@@ -40,7 +40,7 @@ from ktrace.stages.order.links import LinkStore
 from ktrace.stages.select.crop_bounds import Marks
 from ktrace.stages.select.dependents import Dependents, are_figures, before_recording, launch_ends, launch_links
 from ktrace.stages.select.wanted import step_of
-from ktrace.store import RANGE_ROWS, SPILL_BYTES, Batches, Spill
+from ktrace.store import RANGE_ROWS, SPILL_BYTES, BatchSpool, Spill
 from ktrace.store.events import EventStore, values
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 from ktrace.tables import parse_time
@@ -134,7 +134,7 @@ class SplitBy:
     step: bool = False
 
     @classmethod
-    def of(cls, text: str) -> SplitBy:
+    def parse(cls, text: str) -> SplitBy:
         """Parses a text. Raises UsageError."""
         way, _, value = text.partition("=")
         if way == "step" and not value:
@@ -172,7 +172,7 @@ class Split:
         self._words = Vocabularies()
         self._index = TrackIndex(self._words)
         self._store = EventStore(self._spill, self._words, self._index)
-        self._others = Batches(self._spill, "others")
+        self._others = BatchSpool(self._spill, "others")
         self._records: list[str] = []
         self._launches = LinkStore(self._spill, self._words)
         self._steps = Steps() if by.step else None

@@ -1,6 +1,6 @@
 """What stages keep until they have seen all rows: in memory, above a limit in a temporary folder.
 
-Two kinds of data are kept: whole batches (`Batches`, Arrow IPC) and rows of a few numbers (`Runs`, numpy).
+Two kinds of data are kept: whole batches (`BatchSpool`, Arrow IPC) and rows of a few numbers (`Runs`, numpy).
 Files are read through a memory map, whose pages the system may reclaim at any time.
 
 events        all events of a trace: their batches in any order, and a row of numbers for each
@@ -90,7 +90,7 @@ class Spill:
             self._folder.remove()
 
 
-class Batches:
+class BatchSpool:
     """Arrow batches of any schemas, by number. A column with one value in all rows is kept as that value."""
 
     def __init__(self, spill: Spill, name: str) -> None:

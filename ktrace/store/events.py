@@ -26,7 +26,7 @@ from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, INTERNAL, Batch, arrow_
 from ktrace.model.json_text import decoded, json_cells
 from ktrace.model.masks import present, slice_mask
 from ktrace.report import EXAMPLES, Ledger, Report
-from ktrace.store import Batches, Runs, Spill
+from ktrace.store import BatchSpool, Runs, Spill
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
 
 #: Arguments that are columns where batches are joined. With ever new keys, a column for each, of all rows, would take
@@ -234,7 +234,7 @@ class EventStore:
         self._spill = spill
         self.words = words
         self._tracks = tracks
-        self._batches = Batches(spill, "events")
+        self._batches = BatchSpool(spill, "events")
         self._pending: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
         self._waiting = 0  # rows
         self._bytes = self._total = 0  # of these rows; of all that is kept

@@ -181,7 +181,7 @@ class TrackIndex:
         return self._words[name].word(value) if name in self._words else value
 
 
-class Shapes:
+class RowKeys:
     """The combinations of values in the columns `names`, numbered in the order of their first appearance."""
 
     def __init__(self, names: Sequence[str]) -> None:

@@ -246,7 +246,7 @@ class Trace:
         from ktrace.input.relabel import Labels
         from ktrace.stages.align import Align, aligned
 
-        wanted = align if isinstance(align, Align) else Align.of(align, offsets)
+        wanted = align if isinstance(align, Align) else Align.parse(align, offsets)
         report, labels = Report(), Labels()
         for trace in (self, *others):
             report.rows.update(trace._counted().rows)

@@ -13,7 +13,7 @@ import pytest
 from bad_values import DIGITS, converted, details
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.blocks import Batches, Block
+from ktrace.kit.columnar.blocks import BatchBuilder, Block
 from ktrace.kit.text.json_items import plain_value
 from ktrace.kit.text.numbers import quantity
 from ktrace.model.batch import Batch
@@ -85,10 +85,10 @@ def test_a_value_as_deep_as_the_parser_takes_is_written_from_a_deeper_stack() ->
 def test_a_row_without_a_name_is_reported_and_kept() -> None:
     report = Report()
     block = Block("rows row", pa.array([1, 2]), {})
-    made = Batches(Conversion(report)).events(block, np.array([1, 2]), kind="kernel", name=pa.array(["a", None]))
+    made = BatchBuilder(Conversion(report)).events(block, np.array([1, 2]), kind="kernel", name=pa.array(["a", None]))
     assert made.column("name").to_pylist() == ["a", "[no name]"]
     assert report.issues["missing-string"].rows == 1
-    without = Batches(Conversion(report)).events(block, np.array([1, 2]), kind="kernel")
+    without = BatchBuilder(Conversion(report)).events(block, np.array([1, 2]), kind="kernel")
     assert without.column("name").to_pylist() == ["[no name]"] * 2
 
 

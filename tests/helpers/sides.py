@@ -16,7 +16,9 @@ def events(key: str, durations: Sequence[int], *, steps: int = 0) -> Group:
     dur = np.asarray(durations, np.int64)
     in_steps = None
     if steps:
-        in_steps = InSteps.of(dur.reshape(steps, -1).sum(axis=1).astype(float), np.full(steps, len(dur) // steps))
+        in_steps = InSteps.from_times(
+            dur.reshape(steps, -1).sum(axis=1).astype(float), np.full(steps, len(dur) // steps)
+        )
     figures: dict[str, Any] = {"average": float(dur.mean()), "median": float(np.median(dur))} if len(dur) else {}
     rising = np.sort(dur)
     return Group(

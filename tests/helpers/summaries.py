@@ -41,7 +41,7 @@ def group(key: str, steps: list[npt.NDArray[np.int64]]) -> Group:
     low, middle, p95, p99, high = (float(np.quantile(durations, part)) for part in (0, 0.5, 0.95, 0.99, 1))
     return Group(
         key, int(durations.sum()), len(durations), float(durations.mean()), middle, p95, p99, low, high,
-        durations=durations, in_steps=InSteps.of(np.array([float(step.sum()) for step in steps])),
+        durations=durations, in_steps=InSteps.from_times(np.array([float(step.sum()) for step in steps])),
     )  # fmt: skip
 
 

@@ -330,7 +330,7 @@ def test_runs_stand_apart(browser: Any, tmp_path: Path) -> None:
 
 def test_a_page_stays_small_whatever_is_in_it(tmp_path: Path) -> None:
     """50,000 kernels of 300,000 launches, 10,000 steps, 500 devices: charts and tables are bounded."""
-    steps = InSteps.of(np.ones(10_000))
+    steps = InSteps.from_times(np.ones(10_000))
     times = np.sort(np.random.default_rng(1).integers(1_000, 10**9, 300_000))
     one = Group("k", 1e9, 300_000, 1.0, 2.0, 3.0, 4.0, 1_000, 1e9, durations=times, in_steps=steps)
     kernels = [replace(one, key=f"{number} " + "template<" * 50) for number in range(50_000)]

@@ -336,10 +336,15 @@ def test_small_ranges_and_spilled_rows_give_the_same(monkeypatch: pytest.MonkeyP
 
 
 def test_intervals_are_sets() -> None:
-    some = Intervals.of([(5, 7), (1, 3), (3, 4), (6, 9), (2, 2)])
+    some = Intervals.from_pairs([(5, 7), (1, 3), (3, 4), (6, 9), (2, 2)])
     assert some.pairs() == [(1, 4), (5, 9)]
-    assert some.intersection(Intervals.of([(0, 2), (3, 6), (8, 20)])).pairs() == [(1, 2), (3, 4), (5, 6), (8, 9)]
-    assert Intervals.of([]).intersection(some).pairs() == []
+    assert some.intersection(Intervals.from_pairs([(0, 2), (3, 6), (8, 20)])).pairs() == [
+        (1, 2),
+        (3, 4),
+        (5, 6),
+        (8, 9),
+    ]
+    assert Intervals.from_pairs([]).intersection(some).pairs() == []
 
 
 def test_a_named_step_leaves_out_those_of_other_names(tmp_path: Path) -> None:

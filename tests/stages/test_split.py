@@ -261,14 +261,14 @@ def test_tracks_that_a_part_has_nothing_on_are_not_in_its_catalog(tmp_path: Path
 @pytest.mark.parametrize("text", ["", "time", "time=10", "time=0s", "time=-1s", "size=", "size=5", "size=5XB", "steps"])
 def test_what_is_no_way_to_split(text: str) -> None:
     with pytest.raises(UsageError):
-        SplitBy.of(text)
+        SplitBy.parse(text)
 
 
 def test_what_ways_mean() -> None:
-    assert SplitBy.of("time=1.5ms") == SplitBy(time=1_500_000)
-    assert SplitBy.of("size=1.5GB") == SplitBy(size=1_500_000_000)
-    assert SplitBy.of("size=64KiB") == SplitBy(size=65_536)
-    assert SplitBy.of("step") == SplitBy(step=True)
+    assert SplitBy.parse("time=1.5ms") == SplitBy(time=1_500_000)
+    assert SplitBy.parse("size=1.5GB") == SplitBy(size=1_500_000_000)
+    assert SplitBy.parse("size=64KiB") == SplitBy(size=65_536)
+    assert SplitBy.parse("step") == SplitBy(step=True)
 
 
 @pytest.mark.parametrize(

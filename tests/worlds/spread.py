@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ktrace.analysis.diff.noise import RUNS, students
+from ktrace.analysis.diff.noise import RUNS, student_t_p
 from ktrace.model.arrays import Float64
 
 #: A test may accuse this part of all unchanged tables of any number of rows, and finds this part of what is planted, of
@@ -49,5 +49,5 @@ def _quantile(p: float, freedom: int) -> float:
     low, high = 0.0, 1e9
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if students(middle, 1.0, freedom) > p else (low, middle)
+        low, high = (middle, high) if student_t_p(middle, 1.0, freedom) > p else (low, middle)
     return high

@@ -97,7 +97,7 @@ def number_field(tag: bytes, head: bytes, number: bytes, values: UInt64, valid: 
 
 
 class PieceTable:
-    """PieceTable of messages, by number. The last one is empty: it is the piece of the code -1.
+    """Encoded messages by number. The last one is empty: it is the piece of the code -1.
 
     Tables with a piece of more than `short` bytes are texts, which come last in a message.
     """

@@ -212,7 +212,7 @@ class RenderStages:
         """Returns all arguments by name: columns, arguments derived from them, the source's own."""
         own = {_RENAMED.get(name, name): column for name, column in rows.arguments.items()}
         if "occupancy" in rows.arguments:
-            own[_RENAMED["occupancy"]] = _whole(rows.arguments["occupancy"])
+            own[_RENAMED["occupancy"]] = _as_integers_if_whole(rows.arguments["occupancy"])
         return own | derived(rows, self._gpus.queues)
 
     def _fields(self, name: str, column: pa.Array, tag: bytes) -> list[Field]:
@@ -298,7 +298,7 @@ class RenderStages:
         return known
 
 
-def _whole(column: pa.Array) -> pa.Array:
+def _as_integers_if_whole(column: pa.Array) -> pa.Array:
     """Returns a column of the model's floats as integers, which are shorter, if all are whole."""
     values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
     return column.cast(pa.int64()) if is_integral(values).all() else column

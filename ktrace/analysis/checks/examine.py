@@ -16,7 +16,7 @@ from ktrace.analysis.checks import CHECKS, PREFIX, check_of
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
 from ktrace.analysis.work.gaps import gaps_of
-from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.groups import DeviceUse
 from ktrace.analysis.work.launching import DEVICE_SYNC, stream_of
 from ktrace.analysis.work.question import Shape, kernel_of, row_shown
@@ -40,7 +40,7 @@ class Recording(NamedTuple):
     is how the clocks of ranks were aligned, if that was asked (`CollectivesAnswer.clocks`).
     """
 
-    gathered: SummaryInput
+    gathered: WorkInput
     work: Work
     tables: dict[str, list[Shape]]
     devices: Sequence[DeviceUse]
@@ -124,7 +124,7 @@ def _after_waits(recording: Recording) -> Iterator[Finding]:
     work = recording.work
     found = _Violations(work)
     for events in work.each():
-        spans = work.gathered.spans.of(events.source)
+        spans = work.gathered.spans.for_source(events.source)
         rows = np.flatnonzero(work.gathered.spans.named(DEVICE_SYNC.search)[spans["name"]] & (spans["kind"] == _API))
         rows = rows[spans["dur"][rows] > 0]
         known = np.flatnonzero(events.call >= 0)
@@ -153,7 +153,7 @@ def _after_stream_waits(recording: Recording, found: _Violations) -> None:
     for source in waits.sources if work.is_on_devices else ():
         if source not in work.rows.sources:
             continue
-        events, rows, shapes = work.of(source), waits.of(source), waits.shapes
+        events, rows, shapes = work.for_source(source), waits.for_source(source), waits.shapes
         place = np.array([number.get(_stream_of_device(shape), -1) for shape in shapes], np.int64)
         place[[_STREAM_SYNC.search(shape["name"]) is None for shape in shapes]] = -1
         syncs = np.flatnonzero((place[rows["shape"]] >= 0) & (rows["dur"] > 0))
@@ -185,7 +185,7 @@ def _event_waits(recording: Recording) -> Iterator[Finding]:
     gathered = recording.gathered
     waits, unsaid, lost, early, most, of = gathered.waits, 0, 0, 0, 0, 0
     for source in waits.sources:
-        rows = waits.of(source)
+        rows = waits.for_source(source)
         is_wait = np.array([shape["name"].lower() in _EVENT_WAITS for shape in waits.shapes], np.bool_)
         mine = np.flatnonzero(is_wait[rows["shape"]])
         if not len(mine):
@@ -216,7 +216,7 @@ def _records_of(recording: Recording, source: str, waits: Int64) -> tuple[dict[i
         for found, rows in ((records, out & has), (key_of, is_among(event, waits) & has & ~out)):
             keys = batch.column("key").filter(pa.array(rows)).to_pylist()
             found.update(zip(event[rows].tolist(), keys, strict=True))
-    spans, recorded = recording.gathered.spans.of(source), dict[str, int]()
+    spans, recorded = recording.gathered.spans.for_source(source), dict[str, int]()
     ids = np.array(list(records), np.int64)
     for row in np.flatnonzero(is_among(spans["id"], ids)).tolist():
         key, ts = records[int(spans["id"][row])], int(spans["ts"][row])
@@ -402,10 +402,10 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
     for source in gathered.spans.sources:
         if source in gathered.unset:
             continue  # the work is there, without its time
-        spans = gathered.spans.of(source)
+        spans = gathered.spans.for_source(source)
         rows = _calls_named(spans, gathered, _LAUNCHES.search)
         if work.is_on_devices and source in work.rows.sources:
-            events = work.of(source)
+            events = work.for_source(source)
             has_work = np.zeros(len(events.calls["ts"]), np.bool_)
             has_work[events.call[events.call >= 0]] = True
             if not has_work.any() or not events.is_correlated:
@@ -423,7 +423,7 @@ def _launches_lost(recording: Recording) -> Iterator[Finding]:
         yield Finding(PREFIX + "launches_lost", *figures, {}, None, {"copies": copies}, shown)
 
 
-def _calls_named(spans: dict[str, Any], gathered: SummaryInput, test: Callable[[str], object]) -> Int64:
+def _calls_named(spans: dict[str, Any], gathered: WorkInput, test: Callable[[str], object]) -> Int64:
     """The calls of some names, with a correlation id; without those that a stream captures into a graph."""
     named = gathered.spans.named(test)[spans["name"]]
     rows = np.flatnonzero(named & (spans["kind"] == _API) & (spans["correlation"] != 0))
@@ -435,7 +435,7 @@ def _calls_named(spans: dict[str, Any], gathered: SummaryInput, test: Callable[[
     return rows
 
 
-def _call(source: str, spans: dict[str, Any], gathered: SummaryInput, row: int) -> Evidence:
+def _call(source: str, spans: dict[str, Any], gathered: WorkInput, row: int) -> Evidence:
     begin, dur = int(spans["ts"][row]), int(max(spans["dur"][row], 0))
     return Evidence(source, int(spans["id"][row]), gathered.spans.names[spans["name"][row]], begin, begin + dur, dur)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer, CollectiveUse, RankUse
-from ktrace.analysis.collectives.found import Clocks, Found, Kind, Rank, align, extremes, found_in, join
+from ktrace.analysis.collectives.found import Clocks, CollectiveTable, Kind, Rank, align, build_table, extremes, join
 from ktrace.analysis.collectives.hang import Entered
 from ktrace.analysis.collectives.rows import COLUMNS as COLUMNS
 from ktrace.analysis.collectives.rows import UNKNOWN, CollectiveRows, factor_of
@@ -37,12 +37,12 @@ def questions(names: Sequence[str], spill: Spill) -> Question:
     return CollectivesQuestion(spill)
 
 
-def _notes_of(answer: CollectivesAnswer, found: Found, clocks: Clocks, parted: int) -> list[str]:
+def _notes_of(answer: CollectivesAnswer, found: CollectiveTable, clocks: Clocks, parted: int) -> list[str]:
     """The sentences; `parted` is the number of rows that turned out not to belong together."""
     return [*_matching(answer, found, parted), *_clocks(answer, clocks), *_bandwidths(answer, found)]
 
 
-def _matching(answer: CollectivesAnswer, found: Found, parted: int) -> Iterator[str]:
+def _matching(answer: CollectivesAnswer, found: CollectiveTable, parted: int) -> Iterator[str]:
     if found.unfinished:
         yield f"Not counted: {found.unfinished:,} without an end."
     if len(found.ranks) == 1:
@@ -85,7 +85,7 @@ def _clocks(answer: CollectivesAnswer, clocks: Clocks) -> Iterator[str]:
         yield f"Skew below {ends} can't be told from the clocks' difference{lines}."
 
 
-def _bandwidths(answer: CollectivesAnswer, found: Found) -> Iterator[str]:
+def _bandwidths(answer: CollectivesAnswer, found: CollectiveTable) -> Iterator[str]:
     if found.of_calls:
         yield "Times are those of calls on the host, not of transfers: there is no bandwidth."
     sized = found.of_kinds([kind.operation != "barrier" for kind in found.kinds])
@@ -128,8 +128,8 @@ class CollectivesQuestion:
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if there are collectives with an end, or that ranks wait in."""
         hangs = self._entered.hangs(labels, work.gathered.catalog)
-        found = found_in(self._rows, work) if len(self._rows) else ()
-        if not isinstance(found, Found) or not len(found):
+        found = build_table(self._rows, work) if len(self._rows) else ()
+        if not isinstance(found, CollectiveTable) or not len(found):
             return {NAME: CollectivesAnswer(hangs=hangs)} if hangs else {}
         join(found)
         before = int(np.count_nonzero(found.joint >= 0))
@@ -169,7 +169,7 @@ class _Arrivals(NamedTuple):
     wait: Int64 | None
 
 
-def _arrivals(found: Found, clocks: Clocks) -> _Arrivals:
+def _arrivals(found: CollectiveTable, clocks: Clocks) -> _Arrivals:
     there = found.joint >= 0
     count = int(found.joint.max(initial=UNKNOWN)) + 1
     waits = there & found.of_kinds([kind.waits for kind in found.kinds])
@@ -188,7 +188,7 @@ def _arrivals(found: Found, clocks: Clocks) -> _Arrivals:
     return _Arrivals(count, waits, shortest, latest - first, last, wait)
 
 
-def _sized(found: Found) -> tuple[Int64, Int64]:
+def _sized(found: CollectiveTable) -> tuple[Int64, Int64]:
     """The size of each row, that of all ranks together being the greatest, and the number of its class of sizes.
 
     Sizes are classes of their own, unless an operation of a group has many.
@@ -208,7 +208,7 @@ def _sized(found: Found) -> tuple[Int64, Int64]:
 
 
 def _collectives(
-    found: Found, arrivals: _Arrivals, names: list[str], size: Int64, number: Int64
+    found: CollectiveTable, arrivals: _Arrivals, names: list[str], size: Int64, number: Int64
 ) -> list[CollectiveUse]:
     """The figures of each operation, group and size, those that take the most time first."""
     numbers, place = np.unique(number, return_inverse=True)
@@ -222,7 +222,9 @@ def _collectives(
     return sorted(uses, key=lambda use: -use.total)
 
 
-def _use(found: Found, arrivals: _Arrivals, names: list[str], size: Int64, rows: Int64, kind: Kind) -> CollectiveUse:
+def _use(
+    found: CollectiveTable, arrivals: _Arrivals, names: list[str], size: Int64, rows: Int64, kind: Kind
+) -> CollectiveUse:
     """The figures of these rows."""
     rising = np.sort(found.dur[rows])
     median, p95 = percentiles(rising, (50, 95))
@@ -274,7 +276,7 @@ def _last(arrivals: _Arrivals, joint: Int64, names: list[str]) -> tuple[str | No
     return names[most], 100 * int(counts[most]) / len(joint)
 
 
-def _ranks(found: Found, arrivals: _Arrivals, names: list[str], work: Work, labels: Labels) -> list[RankUse]:
+def _ranks(found: CollectiveTable, arrivals: _Arrivals, names: list[str], work: Work, labels: Labels) -> list[RankUse]:
     """The figures of each rank."""
     devices = _devices(work)
     rows_of = by_group(found.rank, len(found.ranks))
@@ -299,7 +301,7 @@ def _ranks(found: Found, arrivals: _Arrivals, names: list[str], work: Work, labe
     return sorted(uses, key=lambda use: natural(use.label))
 
 
-def _steadiness(found: Found, arrivals: _Arrivals, rank: int) -> float | None:
+def _steadiness(found: CollectiveTable, arrivals: _Arrivals, rank: int) -> float | None:
     """How steadily a rank begins after the median of the others: the mean over parts of the run in standard errors.
 
     Collectives that follow each other aren't independent: a rank that is behind stays so until ranks wait for each
@@ -321,7 +323,7 @@ def _steadiness(found: Found, arrivals: _Arrivals, rank: int) -> float | None:
     return float(means.mean() / error) if error else float("inf")
 
 
-def _late(found: Found, arrivals: _Arrivals, rank: int) -> list[Evidence]:
+def _late(found: CollectiveTable, arrivals: _Arrivals, rank: int) -> list[Evidence]:
     """The collectives at which this rank began last and the others waited longest: its own rows."""
     if arrivals.last is None or arrivals.skew is None:
         return []

@@ -61,7 +61,7 @@ class Kind(NamedTuple):
 
 
 @dataclass
-class Found:
+class CollectiveTable:
     """The collectives with an end. `rank` and `kind` are indices of `ranks` and `kinds`; `size` and `seq` are -1 where
     they aren't known. `joint` numbers what several ranks do together, -1 for a row without a counterpart; `way` is how
     these were found (`ktrace.stages.align.collectives`). `of_calls` tells that these are calls of the host.
@@ -108,14 +108,14 @@ class Found:
         self.joint[there] = number[self.joint[there]]
 
 
-def found_in(rows: CollectiveRows, work: Work) -> Found:
+def build_table(rows: CollectiveRows, work: Work) -> CollectiveTable:
     """The collectives of all sources that the filter lets pass."""
     columns: list[dict[str, Any]] = []
     named = {*rows.named.sources}
     for source in rows.sources:
-        mine = rows.of(source)
+        mine = rows.for_source(source)
         if len(mine["grade"]) and mine["grade"][0] == KERNEL:
-            passed = is_among(mine["id"], work.gathered.work.of(source)["id"])
+            passed = is_among(mine["id"], work.gathered.work.for_source(source)["id"])
             mine = mine if passed.all() else {name: column[passed] for name, column in mine.items()}
             mine = _with_names(rows, work, source, mine) if source in named else mine
         columns.append(mine)
@@ -140,7 +140,7 @@ def found_in(rows: CollectiveRows, work: Work) -> Found:
         numbers = ranks.setdefault(rank, len(ranks)), kinds.setdefault(kind, len(kinds))
         table.append((*numbers, UNKNOWN if whole is None else whole))
     values = np.array(table, np.int64).reshape(-1, 3)[which]
-    return Found(
+    return CollectiveTable(
         list(ranks),
         list(kinds),
         id_,
@@ -181,7 +181,7 @@ def _kind(shape: dict[str, Any], facts: Facts) -> Kind:
     return Kind(facts.operation or operation_in(shape["name"]) or kernel_of(shape), key, group, facts.ranks)
 
 
-def join(found: Found) -> None:
+def join(found: CollectiveTable) -> None:
     """Finds the same collective on several ranks, and fills in `joint`."""
     together = found.of_kinds([kind.joint for kind in found.kinds])
     rows = np.flatnonzero(together)
@@ -198,10 +198,10 @@ def join(found: Found) -> None:
         numbers = [known.setdefault(key, len(known)) for key in own]
         found.joint[places[rank][list(own.values())]] = numbers
     found.part(np.zeros(len(found), np.bool_))
-    _part_confused(found)
+    _unmatch_conflicting(found)
 
 
-def _as_rows(found: Found, places: Int64) -> list[CollectiveRow]:
+def _as_rows(found: CollectiveTable, places: Int64) -> list[CollectiveRow]:
     """These rows as the matching takes them."""
     columns = found.kind, found.seq, found.size, found.ts, found.end
     return [
@@ -210,7 +210,7 @@ def _as_rows(found: Found, places: Int64) -> list[CollectiveRow]:
     ]
 
 
-def _part_confused(found: Found) -> None:
+def _unmatch_conflicting(found: CollectiveTable) -> None:
     """Takes apart what has the same number on several ranks, but isn't the same operation there."""
     rows = np.flatnonzero(found.joint >= 0)
     if not len(rows):
@@ -255,7 +255,7 @@ class Clocks(NamedTuple):
     moved: int = 0
 
 
-def align(found: Found, catalog: Catalog) -> Clocks:
+def align(found: CollectiveTable, catalog: Catalog) -> Clocks:
     """Moves the times of `found` into one clock if one is known, and takes apart what can't be the same collective."""
     sources = list(dict.fromkeys(rank.source for rank in found.ranks))
     waits = found.of_kinds([kind.waits for kind in found.kinds]) & (found.joint >= 0)
@@ -263,7 +263,7 @@ def align(found: Found, catalog: Catalog) -> Clocks:
         return Clocks("one" if len(sources) == 1 else "unknown")
     own = found.ts.copy()
     clocks = Clocks("one", _ends(found, waits)) if len(sources) == 1 else _decided(found, waits, own, sources, catalog)
-    apart = _apart(found, waits)
+    apart = _cannot_match(found, waits)
     if clocks.rule == "unknown" or np.count_nonzero(apart) > np.count_nonzero(waits) / 2:
         found.ts = own
         if found.way:
@@ -273,7 +273,7 @@ def align(found: Found, catalog: Catalog) -> Clocks:
     return clocks
 
 
-def _decided(found: Found, waits: Bools, own: Int64, sources: list[str], catalog: Catalog) -> Clocks:
+def _decided(found: CollectiveTable, waits: Bools, own: Int64, sources: list[str], catalog: Catalog) -> Clocks:
     """Moves the times by unix time or by collectives."""
     place = {source: number for number, source in enumerate(sources)}
     which = np.array([place[rank.source] for rank in found.ranks], np.int32)[found.rank]
@@ -306,7 +306,7 @@ def _decided(found: Found, waits: Bools, own: Int64, sources: list[str], catalog
     return Clocks("unix", ends)
 
 
-def _spacing(found: Found, waits: Bools) -> float:
+def _spacing(found: CollectiveTable, waits: Bools) -> float:
     """The typical time from one collective to the next on a rank."""
     rows = np.flatnonzero(waits)
     rows = rows[np.lexsort((found.ts[rows], found.rank[rows]))]
@@ -318,7 +318,9 @@ def _correction(unix: Move, other: Move, at: int) -> int:
     return other.time(at) - unix.time(at)
 
 
-def _fits(found: Found, waits: Bools, own: Int64, which: Int32, sources: list[str]) -> Mapping[str, Fit] | None:
+def _fits(
+    found: CollectiveTable, waits: Bools, own: Int64, which: Int32, sources: list[str]
+) -> Mapping[str, Fit] | None:
     """The moves by collectives; of a source with several ranks, by the one that takes part in the most.
 
     Of many collectives some are enough: what is joint on the ranks is known already.
@@ -345,7 +347,7 @@ def _fits(found: Found, waits: Bools, own: Int64, which: Int32, sources: list[st
         return None
 
 
-def _move(found: Found, own: Int64, which: Int32, sources: list[str], moves: Mapping[str, Move]) -> None:
+def _move(found: CollectiveTable, own: Int64, which: Int32, sources: list[str], moves: Mapping[str, Move]) -> None:
     ts, rows_of = own.copy(), by_group(which, len(sources))
     for number, source in enumerate(sources):
         mine = rows_of(number)
@@ -353,7 +355,7 @@ def _move(found: Found, own: Int64, which: Int32, sources: list[str], moves: Map
     found.ts = ts
 
 
-def _ends(found: Found, waits: Bools) -> float | None:
+def _ends(found: CollectiveTable, waits: Bools) -> float | None:
     """The median of how much the ends of the same collective differ."""
     joint, end = found.joint[waits], found.end[waits]
     if not len(joint):
@@ -362,7 +364,7 @@ def _ends(found: Found, waits: Bools) -> float | None:
     return float(np.median((high - low)[np.unique(joint)]))
 
 
-def _apart(found: Found, waits: Bools) -> Bools:
+def _cannot_match(found: CollectiveTable, waits: Bools) -> Bools:
     """Which rows are of a collective that would end on a rank before it begins on another."""
     apart = np.zeros(len(found), np.bool_)
     joint = found.joint[waits]

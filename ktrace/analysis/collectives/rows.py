@@ -39,7 +39,7 @@ from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.naming.taxonomy import SENDS, is_collective, is_send, operation_in
 from ktrace.store import Spill
 from ktrace.store.events import values
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 #: Bytes of an element, by the names of torch and HCCL.
 _BYTES: dict[str, int] = {
@@ -119,7 +119,7 @@ def facts_of(args: dict[str, Any]) -> Facts:
         sent=_times(args.get("In msg nelems"), width) if collective else _sent(args),
         received=_received(args) if "output_sizes" in args else _times(args.get("Out msg nelems"), width),
         part=_times(args.get("count"), width),
-        ranks=next((size for key in _RANKS if (size := _whole(args.get(key)))), None),
+        ranks=next((size for key in _RANKS if (size := _to_int_or_none(args.get(key)))), None),
         group=None if group in ("undefined", "unknown") else group,
         members=members,
     )
@@ -149,7 +149,7 @@ def _text(args: dict[str, Any], *keys: str) -> str | None:
     return next((value for key in keys if isinstance(value := args.get(key), str) and value), None)
 
 
-def _whole(value: Any) -> int | None:
+def _to_int_or_none(value: Any) -> int | None:
     return as_int64(value, 0, _LIMIT - 1)
 
 
@@ -163,8 +163,8 @@ def _bytes(kind: Any) -> int | None:
 
 
 def _times(count: Any, width: int | None) -> int | None:
-    known = _whole(count)
-    return None if known is None or width is None else _whole(known * width)
+    known = _to_int_or_none(count)
+    return None if known is None or width is None else _to_int_or_none(known * width)
 
 
 def _received(args: dict[str, Any]) -> int | None:
@@ -189,7 +189,7 @@ def _tensors(sizes: Any, kinds: Any) -> int | None:
         if size is None:
             return None
         total += size
-    return _whole(total)
+    return _to_int_or_none(total)
 
 
 #: The domain of NCCL's ranges.
@@ -210,7 +210,7 @@ class NamedCalls:
     """NCCL's ranges: ts, size (-1: not known), and the number of the shape."""
 
     def __init__(self, spill: Spill) -> None:
-        self._shapes = Shapes(("host", "pid", "tid", "name", "comm"))
+        self._shapes = RowKeys(("host", "pid", "tid", "name", "comm"))
         self._rows = StoredColumns(spill, "named", ts="i8", size="i8", shape="i4")
         self._is_call = NameTest(lambda name: name.startswith("nccl") and operation_in(name) is not None)
 
@@ -236,7 +236,7 @@ class NamedCalls:
 
     def of_launches(self, work: Work, source: str, ids: Int64, names: Sequence[str]) -> list[NamedCall | None]:
         """The range of each kernel, by its id and name."""
-        events = work.of(source)
+        events = work.for_source(source)
         order = np.argsort(events.ids)
         place = order[np.minimum(np.searchsorted(events.ids, ids, sorter=order), len(order) - 1)]
         known = np.flatnonzero((events.ids[place] == ids) & (events.call[place] >= 0))
@@ -260,7 +260,7 @@ class NamedCalls:
         names: Sequence[str],
     ) -> None:
         """Fills in the ranges of the launches (time, row) of a thread."""
-        shapes, rows = self._shapes.all(), self._rows.of(source)
+        shapes, rows = self._shapes.all(), self._rows.for_source(source)
         used, which = np.unique(rows["shape"], return_inverse=True)
         places = (tuple(shapes[one][name] for name in ("host", "pid", "tid")) for one in used.tolist())
         mine = np.flatnonzero(np.array([place == thread for place in places], np.bool_)[which])
@@ -302,7 +302,7 @@ class CollectiveRows:
     """The collectives: ts, dur (-1 without an end), id, seq and size (-1: not known), numbers of facts and shape."""
 
     def __init__(self, spill: Spill) -> None:
-        self.shapes = Shapes(_SHAPE)
+        self.shapes = RowKeys(_SHAPE)
         self.named = NamedCalls(spill)
         self._facts: dict[Facts, int] = {}
         types = {"ts": "i8", "dur": "i8", "id": "i8", "seq": "i8", "size": "i8", "facts": "i4", "shape": "i4"}
@@ -324,9 +324,9 @@ class CollectiveRows:
         """The sources that have collectives."""
         return self._rows.sources
 
-    def of(self, source: str) -> dict[str, Any]:
+    def for_source(self, source: str) -> dict[str, Any]:
         """The collectives of a source that describe it best, as columns."""
-        columns = self._rows.of(source)
+        columns = self._rows.for_source(source)
         best = columns["grade"] == columns["grade"].min()
         return columns if best.all() else {name: column[best] for name, column in columns.items()}
 

@@ -24,7 +24,7 @@ import numpy as np
 from ktrace.analysis.critical_path.host_threads import Threads
 from ktrace.analysis.work.device_work import Events, Shape, Work
 from ktrace.analysis.work.gaps import BY_HOST, LOST, NO_GAP, causes_of, gaps_of
-from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.launching import SAMPLES, launching_of, stream_of
 from ktrace.analysis.work.spans import KINDS, NO_NUMBER
 from ktrace.model.arrays import AnyArray, Bools, Int8, Int32, Int64, Integers
@@ -316,7 +316,7 @@ class Sync(NamedTuple):
 class Syncs:
     """The calls of a source that wait for devices, and which work waits for an event."""
 
-    def __init__(self, gathered: SummaryInput, source: str, threads: Threads, device: Device) -> None:
+    def __init__(self, gathered: WorkInput, source: str, threads: Threads, device: Device) -> None:
         self._gathered, self._source, self._threads, self._device = gathered, source, threads, device
         self.waiting = self.awaited = np.zeros(0, np.int64)
         self._known: dict[int, tuple[int, int, int]] = {}
@@ -359,7 +359,7 @@ class Syncs:
 
     def _read_records(self) -> None:
         """Reads the synchronisations that the source recorded."""
-        rows, shapes = self._gathered.waits.of(self._source), self._gathered.waits.shapes
+        rows, shapes = self._gathered.waits.for_source(self._source), self._gathered.waits.shapes
         if not len(rows["ts"]):
             return
         threads = self._threads

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.analysis.work.durations import by_group
-from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.spans import KINDS, Ranges, innermost
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64
 from ktrace.stages.order.nesting import enclosing
@@ -82,8 +82,8 @@ def _innermost(begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
 class Threads:
     """The calls and operators on the threads of a source."""
 
-    def __init__(self, gathered: SummaryInput, source: str) -> None:
-        self._columns = gathered.spans.of(source)
+    def __init__(self, gathered: WorkInput, source: str) -> None:
+        self._columns = gathered.spans.for_source(source)
         self._gathered, self._source = gathered, source
         self.names: Int32 = self._columns["name"]
         self.kind: AnyArray = self._columns["kind"]

@@ -24,7 +24,7 @@ from ktrace.analysis.critical_path.walk import Course, courses
 from ktrace.analysis.work import gaps
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.durations import COMMUNICATION, COPY
-from ktrace.analysis.work.gaps import CAUSES, NO_GAP, ON_ITS_WAY
+from ktrace.analysis.work.gaps import CAUSES, LAUNCH_DELAY, NO_GAP
 from ktrace.analysis.work.question import Labels
 from ktrace.analysis.work.spans import KINDS as SPAN_KINDS
 from ktrace.analysis.work.spans import generic
@@ -34,17 +34,17 @@ from ktrace.store.joins import distinct, group_start_mask, isin_sorted, ranges
 
 #: What a piece of the path is. From `launch overhead` on, these are causes of `--by idle`.
 KINDS = (
-    *("kernel", "collective", "copy", "host operator", "API call", "between calls", ON_ITS_WAY),
+    *("kernel", "collective", "copy", "host operator", "API call", "between calls", LAUNCH_DELAY),
     *(
         list(CAUSES)[cause]
         for cause in (gaps.OVERHEAD, gaps.NODES, gaps.DEPENDENCY, gaps.BEFORE, gaps.LOST, gaps.UNKNOWN)
     ),
 )
-KERNEL, COLLECTIVE, COPYING, OPERATOR, CALL, NO_CALL, LAUNCH_DELAY = range(7)
+KERNEL, COLLECTIVE, COPYING, OPERATOR, CALL, NO_CALL, LAUNCH_DELAY_KIND = range(7)
 WORK_DELAY, NODE_DELAY, DEPENDENCY, UNSEEN, LOST, UNKNOWN = range(7, len(KINDS))
 
 #: The kinds of HOST and ON_DEVICE, which depend on what they refer to, and of the delays.
-_OF_DELAY = np.array([NO_CALL, KERNEL, LAUNCH_DELAY, WORK_DELAY, UNSEEN, UNKNOWN], np.int8)
+_OF_DELAY = np.array([NO_CALL, KERNEL, LAUNCH_DELAY_KIND, WORK_DELAY, UNSEEN, UNKNOWN], np.int8)
 
 #: How many pieces of a path are looked at together.
 _BLOCK = 1 << 16
@@ -142,11 +142,11 @@ def paths(work: Work) -> Iterator[Path]:
     kinds[np.array(collective, np.bool_)] = COLLECTIVE
     sources = dict.fromkeys([*work.rows.sources, *(thread["source"] for thread in gathered.threads.all())])
     for source in sources:
-        device, threads = Device(work, work.of(source)), Threads(gathered, source)
+        device, threads = Device(work, work.for_source(source)), Threads(gathered, source)
         syncs = Syncs(gathered, source, threads, device)
         device.connect(syncs.waiting, syncs.awaited)
         found = courses(gathered, source, threads, device)
-        if not found or not (len(device) or gathered.marks.of(source)["ts"].size):
+        if not found or not (len(device) or gathered.marks.for_source(source)["ts"].size):
             continue
         walker = walk.Walk(device, syncs.by_thread(), threads.hops())
         for course in found:
@@ -206,14 +206,14 @@ def _stretches(threads: Threads, thread: int, begin: Int64, end: Int64, rows: In
 
 
 def _rows(columns: Columns, rows: AnyArray | slice) -> Columns:
-    """Some rows of the columns."""
+    """The columns at the given rows."""
     taken: tuple[AnyArray, ...] = tuple(column[rows] for column in columns)
     return Columns(*taken)
 
 
 def _with_causes(columns: Columns, device: Device) -> Columns:
     """The pieces, with the cause of each delay: in a gap of the device that of the gap, before it by the same rule."""
-    delay = np.flatnonzero((columns.kind == LAUNCH_DELAY) | (columns.kind == WORK_DELAY))
+    delay = np.flatnonzero((columns.kind == LAUNCH_DELAY_KIND) | (columns.kind == WORK_DELAY))
     if not len(delay):
         return columns
     wait = np.zeros(len(columns.begin), np.int64)
@@ -221,7 +221,7 @@ def _with_causes(columns: Columns, device: Device) -> Columns:
     edges = device.gap[columns.work[delay]]
     edges = edges[(edges > columns.begin[delay]) & (edges < columns.end[delay])]
     columns, at = _divided(columns, edges, columns.end[-1])
-    rows = np.flatnonzero((columns.kind == LAUNCH_DELAY) | (columns.kind == WORK_DELAY))
+    rows = np.flatnonzero((columns.kind == LAUNCH_DELAY_KIND) | (columns.kind == WORK_DELAY))
     work, kind = columns.work[rows], columns.kind.copy()
     may_wait = np.where(device.may_wait[work], gaps.DEPENDENCY, gaps.UNKNOWN)
     cause = np.where(wait[at[rows]] > device.limit[work], may_wait, np.where(device.is_inner[work], gaps.NODES, NO_GAP))
@@ -268,7 +268,7 @@ def _with_ranges(columns: Columns, threads: Threads) -> Columns:
 
 
 #: The name of a wait that no known work comes after.
-NOTHING_KNOWN = "(nothing known)"
+NOTHING_KNOWN = "(unknown)"
 
 
 class Names:
@@ -301,7 +301,7 @@ class Names:
         return words(self.words, self.of(path, columns))
 
     def of(self, path: Path, columns: Columns) -> Int64:
-        """The number of the name of each of some pieces."""
+        """Name id of each piece."""
         kind, span, work = columns.kind, columns.span, columns.work
         kernel = self.of_work(path, work)
         found = self._kinds + kind.astype(np.int64)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ktrace.analysis.critical_path.device import LAUNCH, Device, Sync
 from ktrace.analysis.critical_path.host_threads import Threads
-from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.gather import WorkInput
 from ktrace.model.arrays import Int8, Int64
 
 #: What a piece of the path is. `reference` is a thread (HOST), the work (ON_DEVICE), or the work that it is before.
@@ -209,20 +209,20 @@ class Course:
     is_whole: bool = False
 
 
-def courses(gathered: SummaryInput, source: str, threads: Threads, device: Device) -> list[Course]:
+def courses(gathered: WorkInput, source: str, threads: Threads, device: Device) -> list[Course]:
     """The steps of each process of a source that has steps, else the whole source."""
     found = [
         _through(steps, thread, gathered, threads, device)
         for thread, steps in _steps(gathered, source).items()
         if steps
     ]
-    whole = [] if found else [_whole(source, threads, device)]
+    whole = [] if found else [_whole_course(source, threads, device)]
     return [course for course in (*found, *whole) if course is not None]
 
 
-def _steps(gathered: SummaryInput, source: str) -> dict[int, list[Step]]:
+def _steps(gathered: WorkInput, source: str) -> dict[int, list[Step]]:
     """The steps by their thread, one thread for each process; the thread is -1 if they are on devices."""
-    marks, tracks = gathered.marks.of(source), gathered.tracks.all()
+    marks, tracks = gathered.marks.for_source(source), gathered.tracks.all()
     names = gathered.steps
     last = gathered.span[1] if gathered.span else 0
     of_track: dict[int, list[Step]] = {}
@@ -238,7 +238,7 @@ def _steps(gathered: SummaryInput, source: str) -> dict[int, list[Step]]:
         if on_host and track not in on_host:
             continue
         place = tracks[track]
-        apart = _apart(steps)
+        apart = _outermost_steps(steps)
         time = sum(step.end - step.begin for step in apart)
         process = (place["host"], place["pid"]) if on_host else None
         if process not in of_process or time > of_process[process][0]:
@@ -250,7 +250,7 @@ def _steps(gathered: SummaryInput, source: str) -> dict[int, list[Step]]:
     return found
 
 
-def _apart(steps: list[Step]) -> list[Step]:
+def _outermost_steps(steps: list[Step]) -> list[Step]:
     """The outermost steps, one after another."""
     found: list[Step] = []
     for step in sorted(steps, key=lambda one: (one.begin, -one.end)):
@@ -259,7 +259,7 @@ def _apart(steps: list[Step]) -> list[Step]:
     return found
 
 
-def _through(steps: list[Step], thread: int, gathered: SummaryInput, threads: Threads, device: Device) -> Course | None:
+def _through(steps: list[Step], thread: int, gathered: WorkInput, threads: Threads, device: Device) -> Course | None:
     """The course through steps: it begins when the last one, and the work launched in the steps, has ended."""
     begin, end = steps[0].begin, steps[-1].end
     process = int(device.processes[thread]) if thread >= 0 and len(device) else -1
@@ -278,7 +278,7 @@ def _through(steps: list[Step], thread: int, gathered: SummaryInput, threads: Th
     return Course(steps, work=work, process=process) if work >= 0 else None
 
 
-def _whole(source: str, threads: Threads, device: Device) -> Course | None:
+def _whole_course(source: str, threads: Threads, device: Device) -> Course | None:
     """A whole source: from the first to the last of its work and of the thread that launched most."""
     launching = device.thread[device.launched]
     rows = threads.rows

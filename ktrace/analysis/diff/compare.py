@@ -382,7 +382,7 @@ _LENGTHS: dict[str, Callable[[Summary], float | None]] = {
 def _measure(name: str, a: Float64, b: Float64) -> Change:
     """Returns the change of a time that each step has once."""
     one, other = (
-        Group(name, float(of.sum()), len(of), float(of.mean()), float(np.median(of)), in_steps=InSteps.of(of))
+        Group(name, float(of.sum()), len(of), float(of.mean()), float(np.median(of)), in_steps=InSteps.from_times(of))
         for of in (a, b)
     )
     mean_a, mean_b = float(a.mean()), float(b.mean())

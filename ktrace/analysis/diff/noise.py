@@ -52,7 +52,7 @@ def rank_test(a: AnyArray, b: AnyArray) -> float:
     off = abs(doubled - n * (n + m + 1))
     equal = np.diff(np.flatnonzero(np.concatenate([_TRUE, both[1:] != both[:-1], _TRUE])))
     if n + m <= EXACT:
-        return float(_dealt(tuple(equal.tolist()), n)[off])
+        return float(_rank_sum_distribution(tuple(equal.tolist()), n)[off])
     return _approximate(off / (2 * n * m), n, m, equal)
 
 
@@ -72,7 +72,7 @@ STEADY = Slow()
 
 
 @lru_cache(maxsize=4096)
-def _dealt(equal: tuple[int, ...], taken: int) -> Float64:
+def _rank_sum_distribution(equal: tuple[int, ...], taken: int) -> Float64:
     """Returns the part of all ways to deal values that puts the rank sum of one side at least so far from its mean.
 
     `equal` tells how many of the values, in rising order, are equal; that side gets `taken` of them. Index of the
@@ -115,7 +115,7 @@ def step_test(a: Float64, b: Float64, *, fills: bool = False) -> float:
     if min(len(a), len(b)) < FEWEST:
         return 1.0
     every, later = (20, 1.5) if fills else (1.5, 20)
-    ranks = rank_test(a, b) if _beyond_runs(float(np.median(a)), float(np.median(b))) else 1.0
+    ranks = rank_test(a, b) if _exceeds_run_noise(float(np.median(a)), float(np.median(b))) else 1.0
     found = [every * distance_test(a, b), 6 * ranks, later * distance_test(a[1:], b[1:])]
     if len(a) == len(b):
         found += [every * _pairs_test(a, b), later * _pairs_test(a[1:], b[1:])]
@@ -127,7 +127,7 @@ def launch_test(a: AnyArray, b: AnyArray) -> float:
 
     Each p of few counts several times, so that together they err as often as one.
     """
-    ranks = rank_test(a, b) if _beyond_runs(_quantile(a, 0.5), _quantile(b, 0.5)) else 1.0
+    ranks = rank_test(a, b) if _exceeds_run_noise(_quantile(a, 0.5), _quantile(b, 0.5)) else 1.0
     if len(a) + len(b) > EXACT or min(len(a), len(b)) < FEWEST:
         return ranks
     return min(1.0, 3 * ranks, 1.5 * distance_test(a, b))
@@ -141,7 +141,7 @@ def distance_test(a: AnyArray, b: AnyArray) -> float:
     if n != m and (parts := of_a**2 / (n - 1) + of_b**2 / (m - 1)):
         freedom = int((of_a + of_b) ** 2 / parts)
     runs = (RUNS * float(a.mean())) ** 2 + (RUNS * float(b.mean())) ** 2
-    return students(float(b.mean() - a.mean()), of_a + of_b + runs, freedom)
+    return student_t_p(float(b.mean() - a.mean()), of_a + of_b + runs, freedom)
 
 
 def _pairs_test(a: Float64, b: Float64) -> float:
@@ -156,15 +156,15 @@ def _pairs_test(a: Float64, b: Float64) -> float:
 
 def _of_pairs(by: Float64, runs: float) -> float:
     """Returns the two-sided p of changes `by`, which runs alone move by the variance `runs`."""
-    return students(float(by.mean()), float(by.var(ddof=1)) / len(by) + runs, len(by) - 1)
+    return student_t_p(float(by.mean()), float(by.var(ddof=1)) / len(by) + runs, len(by) - 1)
 
 
-def _beyond_runs(middle_a: Any, middle_b: Any) -> Any:
+def _exceeds_run_noise(middle_a: Any, middle_b: Any) -> Any:
     """Whether two medians, or arrays of them, are further apart than those of two runs: by three deviations."""
     return abs(middle_b - middle_a) > 3 * math.sqrt(2) * RUNS * middle_a
 
 
-def students(off: float, variance: float, freedom: int) -> float:
+def student_t_p(off: float, variance: float, freedom: int) -> float:
     """Returns the two-sided p of Student's distribution (whole degrees of freedom: Abramowitz and Stegun, 26.7.3).
 
     `variance` is that of what is `off`.
@@ -193,7 +193,7 @@ def may_differ(a: Samples, b: Samples, level: Float64) -> Bools:
         deviation = np.sqrt(var_a / n + var_b / m + (RUNS * mean_a) ** 2 + (RUNS * mean_b) ** 2)
         off = np.nan_to_num(np.abs(mean_b - mean_a) / deviation, nan=0.0)
     distances = np.array([math.erfc(one) for one in (off / math.sqrt(2)).tolist()])
-    ranks = np.where(_beyond_runs(a.percentile(50), b.percentile(50)), _rank_tests(a, b), 1.0)
+    ranks = np.where(_exceeds_run_noise(a.percentile(50), b.percentile(50)), _rank_tests(a, b), 1.0)
     few, enough = n + m <= EXACT, np.minimum(n, m) >= FEWEST
     least = np.where(few, np.minimum(3 * ranks, 1.5 * distances), ranks)
     found: Bools = enough & (least <= level)
@@ -230,7 +230,7 @@ def _rank_tests(a: Samples, b: Samples) -> Float64:
     places = np.flatnonzero(few & (ties == 0))
     for number, (one, other) in enumerate(sizes.tolist()):
         mine = places[which == number]
-        ps[mine] = _dealt((1,) * (one + other), one)[off[mine]]
+        ps[mine] = _rank_sum_distribution((1,) * (one + other), one)[off[mine]]
     bounds = np.searchsorted(group[first], np.append(groups, len(groups)))
     for place in np.flatnonzero(~few).tolist():
         equal = size[bounds[place] : bounds[place + 1]]
@@ -238,7 +238,7 @@ def _rank_tests(a: Samples, b: Samples) -> Float64:
     return ps
 
 
-def discoveries(ps: Sequence[float], weights: AnyArray | None = None) -> list[float]:
+def benjamini_hochberg(ps: Sequence[float], weights: AnyArray | None = None) -> list[float]:
     """Returns the q of Benjamini and Hochberg for each p: of rows with q <= 5 %, at most 5 % are chance results.
 
     `weights`, 1 on average, deal out that part (Genovese, Roeder, Wasserman 2006): a row of weight 2 may err twice as
@@ -253,7 +253,7 @@ def discoveries(ps: Sequence[float], weights: AnyArray | None = None) -> list[fl
 
 
 @lru_cache(maxsize=2048)
-def left_out(n: int) -> int | None:
+def order_statistic_margin(n: int) -> int | None:
     """Returns how many order statistics lie outside the interval of a median at each end; None if `n` is too small.
 
     Both medians of a ratio lie in their intervals with the probability `CONFIDENCE`, each with its square root.
@@ -272,7 +272,7 @@ def left_out(n: int) -> int | None:
 def median_bounds(rising: AnyArray) -> tuple[float, float] | None:
     """Returns bounds of the median with probability sqrt(`CONFIDENCE`); None for fewer than 7 values."""
     n = min(len(rising), COUNTED)
-    outside = left_out(n)
+    outside = order_statistic_margin(n)
     if outside is None:
         return None
     place = outside * len(rising) // n
@@ -304,7 +304,7 @@ def _split_test(slow: Float64, others: Float64) -> float:
     n, m = len(slow), len(others)
     within = (n * float(slow.var()) + m * float(others.var())) / (n + m - 2)
     variance = within * (1 / n + 1 / m) + (RUNS * float(others.mean())) ** 2
-    return students(float(slow.mean() - others.mean()), variance, n + m - 2)
+    return student_t_p(float(slow.mean() - others.mean()), variance, n + m - 2)
 
 
 def evidence(samples: str, a: AnyArray, b: AnyArray) -> Evidence:

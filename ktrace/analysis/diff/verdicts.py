@@ -28,7 +28,16 @@ from dataclasses import replace
 import numpy as np
 
 from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, OPPOSITE, UNKNOWN, Change, Evidence
-from ktrace.analysis.diff.noise import FEWEST, RUNS, STEADY, Slow, discoveries, evidence, evidence_of_steps, students
+from ktrace.analysis.diff.noise import (
+    FEWEST,
+    RUNS,
+    STEADY,
+    Slow,
+    benjamini_hochberg,
+    evidence,
+    evidence_of_steps,
+    student_t_p,
+)
 from ktrace.analysis.work.groups import Group
 from ktrace.model.arrays import Float64, Int64
 from ktrace.tables import percent
@@ -63,7 +72,7 @@ class Pairs:
         freedom = ratios.size - 1
         if own + common:
             freedom = int((own + common) ** 2 / (own**2 / freedom + common**2 / steps))  # Satterthwaite's
-        return students(float(ratios.mean()), own + common + 2 * RUNS**2, freedom)
+        return student_t_p(float(ratios.mean()), own + common + 2 * RUNS**2, freedom)
 
     def _shared(self, row: int) -> Float64:
         """Returns by how much each step of all other rows is longer: medians over launches; of one row its own."""
@@ -140,7 +149,7 @@ def _by_steps(changes: Sequence[Change], fills: Collection[str], slow: Slow) -> 
         a, b = _steps(change)
         few = min(len(a), len(b)) < FEWEST
         found.append(None if few else evidence_of_steps(a, b, fills=change.key in fills, slow=slow))
-    qs = discoveries([seen.p if seen else 1.0 for seen in found], _weights(changes))
+    qs = benjamini_hochberg([seen.p if seen else 1.0 for seen in found], _weights(changes))
     return [seen and replace(seen, q=q) for seen, q in zip(found, qs, strict=True)]
 
 
@@ -159,7 +168,9 @@ def _by_launches(
     pairs = Pairs([*changes, *others]) if others is not None else None
     for place, (change, seen) in enumerate(zip(changes, found, strict=True)):
         of_pairs = pairs.test(place) if pairs else None
-        if (by_step and of_pairs is None and not _apart(change)) or (seen and (seen.q is None or seen.q <= LEVEL)):
+        if (by_step and of_pairs is None and not _steps_disjoint(change)) or (
+            seen and (seen.q is None or seen.q <= LEVEL)
+        ):
             continue
         a, b = (_launches(group, by_step) for group in (change.a, change.b))
         if a is not None and b is not None and min(len(a), len(b)) >= FEWEST:
@@ -168,7 +179,7 @@ def _by_launches(
                 launches = replace(launches, p=min(1.0, 1.2 * of_pairs, 6 * launches.p))
             more[place], ps[place] = launches, launches.p
     weights = _weights(changes, untested)
-    both = zip(more, discoveries([*ps, *[1.0] * (len(weights) - len(ps))], weights)[: len(ps)], strict=True)
+    both = zip(more, benjamini_hochberg([*ps, *[1.0] * (len(weights) - len(ps))], weights)[: len(ps)], strict=True)
     return [replace(seen, q=q) if seen and seen.samples == "launches" else seen for seen, q in both]
 
 
@@ -213,7 +224,7 @@ def _tested(change: Change, by_step: bool) -> tuple[str, str]:
     """Returns what the test of the samples says of a change of work that both sides have."""
     seen = change.test
     if seen is None:
-        return (UNKNOWN, _lack(change)) if _apart(change) or not by_step else (NOISE, OVERLAP)
+        return (UNKNOWN, _lack(change)) if _steps_disjoint(change) or not by_step else (NOISE, OVERLAP)
     if seen.samples == "launches" and _mostly_count(change):
         return UNKNOWN, "mostly a change of the count, which launches can't test"
     if seen.q is None or seen.q > LEVEL:
@@ -250,7 +261,7 @@ def _mostly_count(change: Change) -> bool:
     return abs(change.from_count) > abs(change.from_duration)
 
 
-def _apart(change: Change) -> bool:
+def _steps_disjoint(change: Change) -> bool:
     """Returns whether the totals of all steps of one side exceed all of the other, or a side has no steps."""
     a, b = _steps(change)
     return not len(a) or not len(b) or bool(a.max() < b.min() or b.max() < a.min())

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ktrace.analysis.hosts.answer import INNERMOST, SHAPE, TITLES, CallCosts, HostCost, HostCosts
-from ktrace.analysis.hosts.forest import Forest, Outer, Paths, Spans
+from ktrace.analysis.hosts.forest import Forest, Outer, Paths, SpanColumns
 from ktrace.analysis.hosts.passes import PASS, Arrows, Ends, ForwardModules, ForwardRanges, PassCosts
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.launching import graph_calls
@@ -80,7 +80,7 @@ class Names(NamedTuple):
     line: Bools
 
     @classmethod
-    def of(cls, names: Sequence[str], by: str = "") -> Names:
+    def for_questions(cls, names: Sequence[str], by: str = "") -> Names:
         """The meanings of different names; by "shape" operators of other shapes, by "line" lines are other groups."""
         numbers: dict[str, int] = {}
         group = np.empty(len(names), np.int64)
@@ -158,17 +158,17 @@ class HostQuestion:
         """The answers for which there are spans."""
         gathered = work.gathered
         words = [*gathered.spans.names, *self._replayed.names]
-        names = Names.of(words)
+        names = Names.for_questions(words)
         has_device = len(gathered.work) > 0
         sums = {
-            by: _Sum(by, levels, Names.of(words, by) if by in (SHAPE, LINE) else names, work, labels)
+            by: _Sum(by, levels, Names.for_questions(words, by) if by in (SHAPE, LINE) else names, work, labels)
             for by, levels in self._wanted.items()
         }
         calls = CallCosts(self._spill, gathered.spans.names) if self._calls else None
         passes = PassCosts(gathered.spans.names) if self._passes and has_device else None
         for source in dict.fromkeys([*gathered.spans.sources, *gathered.work.sources]):
-            events = work.of(source) if has_device else None
-            spans = gathered.spans.of(source)
+            events = work.for_source(source) if has_device else None
+            spans = gathered.spans.for_source(source)
             if calls:
                 calls.add(source, spans, events)
             if sums or passes:
@@ -197,7 +197,7 @@ class _Host:
         last = gathered.span[1] if gathered.span else 0
         ts = columns["ts"]
         end = np.where(columns["dur"] < 0, np.maximum(last, ts), ts + self.dur)
-        self.spans = Spans(columns["thread"], ts, end, self.name)
+        self.spans = SpanColumns(columns["thread"], ts, end, self.name)
         operator = kind == _OP
         self.has_operators = bool(operator.any())
         ranges = (kind == _RANGE) & ~names.frame[self.name]
@@ -218,10 +218,10 @@ class _Host:
     @cached_property
     def ends(self) -> Ends:
         """The arrows from forward to backward operators."""
-        return self._arrows.of(self._source, self._threads, self._columns)
+        return self._arrows.for_source(self._source, self._threads, self._columns)
 
     @cached_property
-    def operators(self) -> Spans:
+    def operators(self) -> SpanColumns:
         """The operators."""
         return self.spans.where(self.levels["op"])
 
@@ -259,14 +259,14 @@ class _Sum:
         calls = events.calls if events is not None else None
         thread = calls["thread"][used] if calls else spans.thread[:0]
         at = calls["ts"][used] if calls else spans.begin[:0]
-        forest = Forest.of(spans, thread, at, host.nests, self._outer(host, spans, mine))
+        forest = Forest.from_spans(spans, thread, at, host.nests, self._outer(host, spans, mine))
         path = self._paths.of_spans(forest, code)
         if len(spans):
             self._paths.add_host(path, host.dur[mine], _own(forest, spans, host.dur[mine]))
         if events is not None and len(events):
             self._add_work(events, call, used, np.append(path, -1)[forest.owner], replayed)
 
-    def _outer(self, host: _Host, spans: Spans, mine: Bools) -> list[Outer]:
+    def _outer(self, host: _Host, spans: SpanColumns, mine: Bools) -> list[Outer]:
         """What is around spans on threads of the backward pass."""
         found: list[Outer] = []
         if self._levels == ("op",) or not len(host.ends) or not len(spans):
@@ -298,7 +298,7 @@ class _Sum:
 
     def _captured(self, path: Int64, events: Events, replayed: Replayed, outside: int) -> Int64:
         """The path of each piece of work; a replayed kernel has that of its graph, then what its capture was in."""
-        ids, chain = replayed.of(events.source)
+        ids, chain = replayed.for_source(events.source)
         place = positions(events.ids, ids)
         rows = np.flatnonzero(place >= 0)
         if not len(rows):
@@ -420,7 +420,7 @@ def _launching(events: Events | None) -> tuple[Int64, Int64]:
     return call, np.flatnonzero(launches[:-1])
 
 
-def _own(forest: Forest, spans: Spans, dur: Int64) -> Int64:
+def _own(forest: Forest, spans: SpanColumns, dur: Int64) -> Int64:
     """The duration of each span without those in it on its thread."""
     inner = np.flatnonzero(forest.parent >= 0)
     inner = inner[spans.thread[inner] == spans.thread[forest.parent[inner]]]

@@ -33,7 +33,7 @@ from ktrace.store.joins import distinct, greatest_so_far, group_start_mask
 Outer = Callable[[Int32, Int64], Int64]
 
 
-class Spans(NamedTuple):
+class SpanColumns(NamedTuple):
     """Slices of threads: `thread` is the number of the thread, `name` that of the name."""
 
     thread: Int32
@@ -44,9 +44,9 @@ class Spans(NamedTuple):
     def __len__(self) -> int:
         return len(self.begin)
 
-    def where(self, mine: Bools | Int64) -> Spans:
+    def where(self, mine: Bools | Int64) -> SpanColumns:
         """Some of the spans: where a mask is true, or by index."""
-        return Spans(self.thread[mine], self.begin[mine], self.end[mine], self.name[mine])
+        return SpanColumns(self.thread[mine], self.begin[mine], self.end[mine], self.name[mine])
 
 
 class Forest(NamedTuple):
@@ -56,7 +56,7 @@ class Forest(NamedTuple):
     owner: Int64
 
     @classmethod
-    def of(cls, spans: Spans, thread: Int32, at: Int64, nests: Bools, outer: list[Outer]) -> Forest:
+    def from_spans(cls, spans: SpanColumns, thread: Int32, at: Int64, nests: Bools, outer: list[Outer]) -> Forest:
         """Nests spans on the threads that have `nests`, and finds those around times; then asks each of `outer`."""
         count = len(spans)
         if not count:
@@ -115,7 +115,7 @@ def _cuts(track: Int32, begin: Int64, end: Int64) -> Int64:
     return np.append(np.flatnonzero(closed), len(track))
 
 
-def _leave_crossed(parent: Int64, spans: Spans) -> None:
+def _leave_crossed(parent: Int64, spans: SpanColumns) -> None:
     """A span that outlasts the one in which it began stays in it only with its greater part."""
     inner = np.flatnonzero(parent >= 0)
     inner = inner[spans.end[inner] > spans.end[parent[inner]]]

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.hosts.forest import Forest, Spans
+from ktrace.analysis.hosts.forest import Forest, SpanColumns
 from ktrace.analysis.work.device_work import Events
 from ktrace.analysis.work.spans import Ranges
 from ktrace.analysis.work.stored_columns import StoredRows, source_of
@@ -29,7 +29,7 @@ from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.masks import present, words_in
 from ktrace.store import Spill
 from ktrace.store.joins import find
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 from ktrace.tables import Cell, Column, Table, percent
 
 #: The columns of an end: attached to an event, or by its place.
@@ -44,7 +44,7 @@ class Arrows:
     def __init__(self, spill: Spill, name: str) -> None:
         """`name` is that of a file."""
         self._rows = StoredRows(spill, name)
-        self._places = Shapes(TRACK_COLUMNS[:4])  # source, host, pid, tid
+        self._places = RowKeys(TRACK_COLUMNS[:4])  # source, host, pid, tid
 
     def see(self, batch: Batch) -> None:
         """Collects the arrows of a batch of one source."""
@@ -60,9 +60,9 @@ class Arrows:
             columns.append(pa.array(self._places.number(batch, mine)))
             self._rows.add(source_of(batch), pa.record_batch(columns, schema=_ENDS))
 
-    def of(self, source: str, threads: Shapes, columns: dict[str, Any]) -> Ends:
+    def for_source(self, source: str, threads: RowKeys, columns: dict[str, Any]) -> Ends:
         """The arrows of a source; `threads` and `columns` are those of its spans."""
-        rows = pa.Table.from_batches(list(self._rows.of(source)), schema=_ENDS).combine_chunks()
+        rows = pa.Table.from_batches(list(self._rows.for_source(source)), schema=_ENDS).combine_chunks()
         if not len(rows):
             empty = np.zeros(0, np.int64)
             return Ends(empty.astype(np.int32), empty, empty.astype(np.int32), empty)
@@ -75,7 +75,7 @@ class Arrows:
         into, from_ = into[begun >= 0], from_[begun[begun >= 0]]
         return Ends(thread[from_], ts[from_], thread[into], ts[into])
 
-    def _placed(self, rows: pa.Table, threads: Shapes, columns: dict[str, Any]) -> tuple[Int32, Int64]:
+    def _placed(self, rows: pa.Table, threads: RowKeys, columns: dict[str, Any]) -> tuple[Int32, Int64]:
         """The thread (-1: unknown) and the time of each end."""
         used, place = np.unique(rows["place"].to_numpy(), return_inverse=True)
         every = self._places.all()
@@ -114,7 +114,7 @@ class Ends(NamedTuple):
 class ForwardRanges:
     """Finds the range on the thread of the forward pass at the time of what a backward thread does."""
 
-    def __init__(self, ends: Ends, spans: Spans, ranges: Bools) -> None:
+    def __init__(self, ends: Ends, spans: SpanColumns, ranges: Bools) -> None:
         self._forward = ends.forward_threads()
         self._index: Int64 = np.flatnonzero(ranges & np.isin(spans.thread, list(self._forward.values())))
         mine = spans.where(self._index)
@@ -134,7 +134,7 @@ class ForwardRanges:
 class ForwardModules:
     """Finds the module of the forward operator of what a backward operator does."""
 
-    def __init__(self, ends: Ends, spans: Spans, modules: Bools, operators: Spans, engine: Bools) -> None:
+    def __init__(self, ends: Ends, spans: SpanColumns, modules: Bools, operators: SpanColumns, engine: Bools) -> None:
         """`operators` are all operators, in `spans` or not; `engine` are those of autograd's engine around others."""
         index = np.flatnonzero(modules)
         mine = spans.where(modules)
@@ -158,7 +158,7 @@ class ForwardModules:
         return found
 
 
-def _operators(thread: Int32, at: Int64, operators: Spans, engine: Bools) -> Int64:
+def _operators(thread: Int32, at: Int64, operators: SpanColumns, engine: Bools) -> Int64:
     """The index of the backward operator at the end of an arrow.
 
     That is the operator of the engine around it, if there is one; else the outermost that begins there, as an arrow
@@ -233,12 +233,12 @@ class PassCosts:
         self._time, self._launched = np.zeros((2, len(PASSES)), np.int64)
         self._trains, self._unlaunched = False, 0
 
-    def add(self, spans: Spans, mine: Bools, nests: Bools, ends: Ends, events: Events) -> None:
+    def add(self, spans: SpanColumns, mine: Bools, nests: Bools, ends: Ends, events: Events) -> None:
         """Adds the device work of a source; `mine` are the spans that aren't calls, `ends` arrows to the backward."""
         spans = spans.where(mine)
         calls, call = events.calls, events.call
         used = np.unique(call[call >= 0])
-        forest = Forest.of(spans, calls["thread"][used], calls["ts"][used], nests, [])
+        forest = Forest.from_spans(spans, calls["thread"][used], calls["ts"][used], nests, [])
         found = self._of_spans(spans, forest, ends)
         self._trains |= bool((found == _BACKWARD).any())
         of_call = np.full(len(calls["ts"]) + 1, _OTHER, np.int64)  # the last one is for work without a call
@@ -247,7 +247,7 @@ class PassCosts:
         np.add.at(self._time, of_call[call], events.dur)
         self._launched += np.bincount(of_call[call], minlength=len(PASSES))
 
-    def _of_spans(self, spans: Spans, forest: Forest, ends: Ends) -> Int64:
+    def _of_spans(self, spans: SpanColumns, forest: Forest, ends: Ends) -> Int64:
         """The pass of what is directly in each span."""
         found = np.full(len(spans), _OTHER, np.int64)
         if not len(spans):

@@ -142,7 +142,7 @@ def overview(session: Session, handle: str, by: Sequence[str] = ("operation", "k
 
 @_tool("Why devices were idle: the causes of gaps between work, and CPU activity during gaps.")
 def idle(session: Session, handle: str, **limits: Any) -> Answer:
-    return _answered(session, handle, ("idle",), limits)
+    return _tables_of_answers(session, handle, ("idle",), limits)
 
 
 @_tool(
@@ -180,17 +180,17 @@ _LAUNCHES = (
     name=text("Only these: a part of the name, or a pattern."),
 )
 def op(session: Session, handle: str, by: Sequence[str] = ("op",), name: str | None = None, **limits: Any) -> Answer:
-    return _answered(session, handle, tuple(by), limits, name)
+    return _tables_of_answers(session, handle, tuple(by), limits, name)
 
 
 @_tool("The phases of inference: prefill, decode and mixed batches, by batch size; tokens a second, time per token.")
 def phase(session: Session, handle: str, **limits: Any) -> Answer:
-    return _answered(session, handle, ("phase", "batch"), limits)
+    return _tables_of_answers(session, handle, ("phase", "batch"), limits)
 
 
 @_tool("Collectives: bandwidths, skew between ranks, the rank that the others wait for.")
 def collectives(session: Session, handle: str, **limits: Any) -> Answer:
-    return _answered(session, handle, ("collective",), limits)
+    return _tables_of_answers(session, handle, ("collective",), limits)
 
 
 @_tool("Memory of devices: the peak and who held it, what is never freed, growth a step.")
@@ -344,7 +344,7 @@ def _contents(opened: Opened) -> str:
     return f"the trace has {', '.join(rows)}." if rows else "the trace is empty."
 
 
-def _answered(
+def _tables_of_answers(
     session: Session, handle: str, names: tuple[str, ...], limits: dict[str, Any], pattern: str | None = None
 ) -> Answer:
     """The tables of these answers."""

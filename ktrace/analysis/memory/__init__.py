@@ -39,7 +39,7 @@ from ktrace.stages.select.wanted import step_of
 from ktrace.store import Spill
 from ktrace.store.events import values
 from ktrace.store.joins import group_start_mask, positions
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 #: The columns of the model that it looks at, besides those of any summary.
 COLUMNS = frozenset({"bytes", "args", "tid"})
@@ -88,10 +88,10 @@ class Memory:
         )
         self._totals = StoredColumns(spill, "totals", parent="i8", ts="i8", value="i8", place="i4", series="i1")
         self._parts = StoredColumns(spill, "categories", ts="i8", value="i8", category="i4")
-        self._threads, self._places = Shapes(_THREAD), Shapes((*_PLACE, _KIND))
-        self._devices, self._categories = Shapes(_PLACE), Shapes(("name",))
+        self._threads, self._places = RowKeys(_THREAD), RowKeys((*_PLACE, _KIND))
+        self._devices, self._categories = RowKeys(_PLACE), RowKeys(("name",))
         self._snapshots = Snapshots()
-        self._addresses, self._about = Shapes(("address",)), Shapes(_ABOUT)
+        self._addresses, self._about = RowKeys(("address",)), RowKeys(_ABOUT)
 
     def see(self, batch: Batch) -> None:
         """Collects the allocations and the counters of totals among the events of one source."""
@@ -149,7 +149,9 @@ class Memory:
         """The answer, if the input has allocations, or what categories of memory have over time."""
         found = [self._use(course, work, labels) for course in self._courses()]
         names = [one["name"] for one in self._categories.all()]
-        found += [of_categories(source, self._parts.of(source), names, _start(work)) for source in self._parts.sources]
+        found += [
+            of_categories(source, self._parts.for_source(source), names, _start(work)) for source in self._parts.sources
+        ]
         held = [*self._snapshots.uses({use.source for use in found}, labels)]
         if not found and not held:
             return {}
@@ -172,7 +174,7 @@ class Memory:
     def _courses(self) -> Iterator[_Course]:
         """Yields the allocations of each place of each source."""
         for source in self._rows.sources:
-            rows, totals = self._rows.of(source), self._totals.of(source)
+            rows, totals = self._rows.for_source(source), self._totals.for_source(source)
             for place in np.unique(rows["place"]).tolist():
                 mine = np.flatnonzero(rows["place"] == place)
                 mine = mine[np.lexsort((rows["id"][mine], rows["ts"][mine]))]
@@ -250,7 +252,7 @@ class Memory:
         """Who made each wanted allocation of a course."""
         found: list[_Owner | None] = [None] * len(wanted)
         rows = np.flatnonzero(wanted)
-        spans = work.gathered.spans.of(course.source)
+        spans = work.gathered.spans.for_source(course.source)
         names = work.gathered.spans.names
         number = {tuple(one.values()): place for place, one in enumerate(work.threads)}
         thread = np.array([number.get(tuple(one.values()), _NONE) for one in self._threads.all()], np.int32)

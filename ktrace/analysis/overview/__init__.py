@@ -48,7 +48,7 @@ from ktrace.report import Issue, Ledger, Report, Severity
 from ktrace.stages.select.dependents import are_figures
 from ktrace.store import RANGE_ROWS, SPILL_BYTES, Runs, Spill
 from ktrace.store.events import LIMIT, values
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 #: The version of the files; others aren't read.
 VERSION = 5
@@ -88,9 +88,9 @@ class _Writer:
         self._file = pa.OSFile(str(folder / _ROWS), "wb")
         self._options = pa.ipc.IpcWriteOptions(compression="lz4")
         self._blocks: list[tuple[str, int, int, int, int]] = []
-        self._tracks, self._names = Shapes(TRACK_COLUMNS), Shapes(("name", "kind"))
+        self._tracks, self._names = RowKeys(TRACK_COLUMNS), RowKeys(("name", "kind"))
         self._runs = Runs(spill, "lanes", [("ts", "i8"), ("end", "i8"), ("track", "i4"), ("name", "i4")])
-        self._series = Shapes((*TRACK_COLUMNS, "name"))
+        self._series = RowKeys((*TRACK_COLUMNS, "name"))
         self._readings = Runs(spill, "readings", [(name, str(READING[name])) for name in READING.names or ()])
         self._span = (OPEN, -OPEN)
 
@@ -169,11 +169,11 @@ class _Writer:
 
     def _envelope(self, start: int, shift: int) -> Envelope:
         """The envelope of all readings, which are written in the order of time."""
-        found = Envelope.of(np.empty(0, READING), start, shift)
+        found = Envelope.from_readings(np.empty(0, READING), start, shift)
         with (self._folder / _READINGS).open("wb") as file:
             for part in self._readings.parts(RANGE_ROWS):
                 part.tofile(file)
-                found = found.joined(Envelope.of(part, start, shift))
+                found = found.joined(Envelope.from_readings(part, start, shift))
         return found
 
     def _in_order(self, lanes: Lanes, file: Any, zones: list[Span]) -> Iterator[Structured]:
@@ -367,7 +367,7 @@ class Stored:
         origin, kept = self._index["cells"]
         if shift < kept:
             first, last = (self._first_reading(time) for time in span)
-            return Envelope.of(self._rows_of(_READINGS, READING, first, last), origin, shift)
+            return Envelope.from_readings(self._rows_of(_READINGS, READING, first, last), origin, shift)
         table = self._table(_ENVELOPE)
         whole = Envelope(origin, kept, *(table[name].combine_chunks().to_numpy() for name in _BOUNDS)).wider(shift)
         inside = (whole.bucket >= (span[0] - origin) >> shift) & (whole.bucket <= (span[1] - 1 - origin) >> shift)

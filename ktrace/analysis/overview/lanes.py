@@ -309,7 +309,7 @@ class Envelope(NamedTuple):
     high: Float64
 
     @classmethod
-    def of(cls, readings: Structured, origin: int, shift: int) -> Envelope:
+    def from_readings(cls, readings: Structured, origin: int, shift: int) -> Envelope:
         """That of some readings."""
         bucket = ((readings["ts"] - origin) >> shift).astype(np.int32)
         value = np.ascontiguousarray(readings["value"])

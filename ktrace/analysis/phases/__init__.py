@@ -45,7 +45,7 @@ COLUMNS: frozenset[str] = frozenset()
 
 
 def questions(names: Sequence[str], spill: Spill) -> Explanation:
-    """The questions where the time of the phases, and of batches, went: "phase", "batch"."""
+    """Questions 'phase' and 'batch': where their time went."""
     return Phases(names)
 
 
@@ -131,7 +131,7 @@ def _all_steps(work: Work, known: dict[Phase, int]) -> Iterator[tuple[Events, St
             ranges = passes_of_generate(occurrences.ranges(source, np.array(part, np.int32)))
             ranges = ranges._replace(label=generated[ranges.label])
         if len(ranges.label):
-            events = work.of(source)
+            events = work.for_source(source)
             yield events, _steps(work, events, ranges, occurrences, is_kernel)
 
 

@@ -32,9 +32,9 @@ from ktrace.analysis.query.engine import (
     connected,
     create_views,
     described,
-    errors_as_ours,
     planned,
     table_schema,
+    translate_duckdb_errors,
 )
 from ktrace.analysis.query.loading import MEMORY, Launches, Tables, loaded, tables_of
 from ktrace.analysis.work.gather import kinds_in
@@ -104,12 +104,12 @@ def query(
     >>> ktrace.query(trace, "select operation, sum(dur) as ns from kernels group by 1 order by 2 desc").to_pylist()[0]
     {'operation': 'gemm', 'ns': 249629}
     """
-    with asked(src, sql, params, selection=selection, progress=progress, **options) as answer:
+    with stream_query(src, sql, params, selection=selection, progress=progress, **options) as answer:
         return whole_numbers(answer.read_all())
 
 
 @contextmanager
-def asked(
+def stream_query(
     src: str | Path | Sequence[str | Path],
     sql: str,
     params: Mapping[str, Any] | None = None,
@@ -135,7 +135,7 @@ def asked(
         return loaded(paths_of(src), plan, wanted, account, spill, progress, scan=bound is None)
 
     asking = Question(sql, params, holder=holder, jobs=wanted.jobs)
-    with _answered(asking, load) if bound is None else _answered_within(asking, load, bound) as answer:
+    with _run_query(asking, load) if bound is None else _run_query_within(asking, load, bound) as answer:
         yield answer
 
 
@@ -145,7 +145,7 @@ def query_batches(batches: Callable[[bool], Iterable[Batch]], sql: str, params: 
     def load(plan: Plan, spill: Spill) -> Tables:
         return tables_of(batches(plan.labels), plan, spill, Report())
 
-    with _answered(Question(sql, params, holder="arrow"), load) as answer:
+    with _run_query(Question(sql, params, holder="arrow"), load) as answer:
         return whole_numbers(answer.read_all())
 
 
@@ -153,7 +153,7 @@ Load = Callable[[Plan, Spill], Tables]
 
 
 @contextmanager
-def _answered(asking: Question, load: Load) -> Iterator[Answer]:
+def _run_query(asking: Question, load: Load) -> Iterator[Answer]:
     """The answer to a question, about tables that are loaded once it is known which it needs."""
     plan = planned(asking.sql, asking.params)
     with closing(Spill(MEMORY)) as spill, scratch_folder() as folder:
@@ -162,13 +162,13 @@ def _answered(asking: Question, load: Load) -> Iterator[Answer]:
             for record in (*RECORDS, LAUNCHED):
                 register(connection, record, table_schema(record), tables.get(record))
             create_views(connection)
-            with errors_as_ours():
+            with translate_duckdb_errors():
                 answer = Answer.of(connection, asking.sql, asking.params, holder=asking.holder)
             yield answer
 
 
 @contextmanager
-def _answered_within(asking: Question, load: Load, bound: Bound) -> Iterator[Received]:
+def _run_query_within(asking: Question, load: Load, bound: Bound) -> Iterator[Received]:
     """The same in a process of its own, which has `bound.seconds` to plan, and to answer."""
     from ktrace.analysis.query.children import Children, stored
 

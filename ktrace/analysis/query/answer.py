@@ -16,7 +16,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.query.engine import errors_as_ours, sql_type, table_name
+from ktrace.analysis.query.engine import sql_type, table_name, translate_duckdb_errors
 from ktrace.errors import UsageError
 
 #: Rows of a batch of the answer.
@@ -83,7 +83,7 @@ class Answer:
         self.schema = pa.schema(list(zip(_unique(names), reader.schema.types, strict=True)))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        with errors_as_ours():
+        with translate_duckdb_errors():
             for batch in self._reader:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 

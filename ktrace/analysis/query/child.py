@@ -37,10 +37,10 @@ from ktrace.analysis.query.engine import (
     MemoryExceeded,
     connected,
     create_views,
-    errors_as_ours,
     is_several,
     planned,
     table_schema,
+    translate_duckdb_errors,
 )
 from ktrace.errors import InternalError, KtraceError, error_text
 from ktrace.model.schema import RECORDS
@@ -157,7 +157,7 @@ def _frames(question: Question, views: Views) -> Iterator[tuple[bytes, bytes]]:
         yield b"P", json.dumps({name: sorted(columns) for name, columns in plan.tables.items()}).encode()
         return
     connection = views.of(question)
-    with bounded(question.memory), errors_as_ours():
+    with bounded(question.memory), translate_duckdb_errors():
         is_several(connection, question.sql)  # raises for what isn't one query
         answer = Answer.of(connection, question.sql, question.params, question.rows, holder=question.holder)
         yield b"D", serialized(pa.RecordBatch.from_pylist([], answer.schema))

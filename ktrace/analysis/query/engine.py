@@ -231,7 +231,7 @@ def create_views(connection: Any, views: Mapping[str, View] = VIEWS) -> None:
 
 
 @contextmanager
-def errors_as_ours(before: int = 0) -> Iterator[None]:
+def translate_duckdb_errors(before: int = 0) -> Iterator[None]:
     """Raises errors of DuckDB as UsageError, with the place in the query; KtraceError where memory or disk are full.
 
     `before` is the number of lines that ktrace put before the query. What fails late comes as an error of Arrow, which
@@ -300,7 +300,7 @@ def everything() -> Plan:
 
 def planned(sql: str, params: Parameters | None) -> Plan:
     """The plan of a query. Raises UsageError where the SQL is wrong, or isn't one query."""
-    with connected(threads=1) as connection, errors_as_ours(1):  # closed before readers fork
+    with connected(threads=1) as connection, translate_duckdb_errors(1):  # closed before readers fork
         for record in (*RECORDS, LAUNCHED):
             connection.register("empty", table_schema(record).empty_table())
             connection.execute(f"CREATE TABLE {table_name(record)} AS SELECT * FROM empty")
@@ -311,14 +311,14 @@ def planned(sql: str, params: Parameters | None) -> Plan:
         create_views(connection)
         if is_several(connection, sql):  # PIVOT looks at the values first: its plan isn't known
             words = set(re.findall(r"\w+", sql.lower())) & VIEWS.keys()
-            return _whole(words) if words <= {*RECORDS} else everything()
+            return _all_columns(words) if words <= {*RECORDS} else everything()
         found = connection.execute(f"{_EXPLAIN}{sql}", dict(params) if params else None).fetchall()
         return _plan(json.loads(found[0][1]))
 
 
 def is_several(connection: Any, sql: str) -> bool:
     """Whether the SQL is one query that DuckDB runs as several. Raises UsageError where it isn't one query."""
-    with errors_as_ours():
+    with translate_duckdb_errors():
         statements = connection.extract_statements(sql)
     kinds = [str(one.type).rpartition(".")[2].removesuffix("_STATEMENT") for one in statements]
     if re.search(r"\bpivot\b", sql, re.I) and kinds[-1:] == ["SELECT"] and {*kinds[:-1]} == {"CREATE"}:
@@ -331,7 +331,7 @@ def is_several(connection: Any, sql: str) -> bool:
     return kinds[0] == "MULTI"
 
 
-def _whole(records: set[str]) -> Plan:
+def _all_columns(records: set[str]) -> Plan:
     """All columns of these records."""
     return Plan({record: frozenset(table_schema(record).names) for record in records})
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from ktrace.analysis.query.engine import LAUNCHED, LAUNCHED_SCHEMA, Plan, table_schema
 from ktrace.analysis.work.device_work import Events, Work
-from ktrace.analysis.work.gather import SummaryInput, kinds_in
+from ktrace.analysis.work.gather import WorkInput, kinds_in
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns, by_source, source_of
 from ktrace.errors import KtraceError
 from ktrace.input.boundary import input_faults
@@ -57,13 +57,13 @@ class Launches:
     """Collects calls and device work from batches, and joins them. Batches have one source each."""
 
     def __init__(self, spill: Spill) -> None:
-        self._gathered = SummaryInput(taxonomy(None), spill)
+        self._gathered = WorkInput(taxonomy(None), spill)
         self._names: dict[str, int] = {}
         self._named = StoredColumns(spill, "call_names", id="i8", name="i4")
 
     def know(self, batch: Batch) -> None:
         """Collects the calls and arrows of a batch, also those that a filter leaves out."""
-        self._gathered.know(batch)
+        self._gathered.collect_host(batch)
         if batch.record == "events" and len(batch):
             (host,) = kinds_in(batch, HOST_KINDS)
             api = kinds_in(batch, ("api",))[0]
@@ -75,7 +75,7 @@ class Launches:
 
     def count(self, batch: Batch) -> None:
         """Collects the device work of a batch."""
-        self._gathered.count(batch)
+        self._gathered.collect_work(batch)
 
     def tables(self) -> Iterator[pa.RecordBatch]:
         """Yields the launches of each source."""
@@ -91,7 +91,7 @@ class Launches:
         calls, call = events.calls, events.call[rows]
         ids, waits = calls["id"][call], events.waits[rows]
         dur, thread = calls["dur"][call], calls["thread"][call]
-        known = self._named.of(events.source)
+        known = self._named.for_source(events.source)
         order = np.argsort(known["id"], kind="stable")
         name = known["name"][order[np.searchsorted(known["id"], ids, sorter=order)]]
         places = {part: pa.array([one[part] for one in work.threads], pa.int64()) for part in ("pid", "tid")}

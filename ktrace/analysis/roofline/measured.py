@@ -121,9 +121,9 @@ class Measured:
             for row in columns.to_pylist():
                 self._metrics[row["source"], row["parent"]][row["name"]] = row["value"]
 
-    def of(self, source: str) -> tuple[Int64, Float64, Float64]:
+    def for_source(self, source: str) -> tuple[Int64, Float64, Float64]:
         """The ids, FLOPs and bytes that XLA states for device work of a source; NaN where they aren't known."""
-        rows = self._stated.of(source)
+        rows = self._stated.for_source(source)
         return rows["id"], rows["flops"], rows["bytes"]
 
     def counted(self, source: str, id_: int, time: int, operation: str | None) -> Figures | None:
@@ -145,7 +145,7 @@ class Measured:
         if not self._metrics:
             return
         for source in self._kernels.sources:
-            for columns in self._kernels.of(source):
+            for columns in self._kernels.for_source(source):
                 for row in to_rows(Batch("summaries", columns)):
                     time = row.get("total")
                     if time and row.get("count", 1) == 1:
@@ -215,12 +215,12 @@ def _texts(batch: Batch, rows: Int64) -> tuple[Float64, Float64]:
             one = _DECODER.decode(text[place].as_py())
         except NOT_JSON:
             continue
-        flops[place] = _number(one.flops if _number(one.flops) >= 0 else one.model_flops)
-        moved[place] = _number(one.bytes_accessed)
+        flops[place] = _to_float(one.flops if _to_float(one.flops) >= 0 else one.model_flops)
+        moved[place] = _to_float(one.bytes_accessed)
     return flops, moved
 
 
-def _number(value: Any) -> float:
+def _to_float(value: Any) -> float:
     """A number not below 0, else NaN."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else np.nan
 
@@ -232,7 +232,7 @@ _XLA = re.compile(r"= \(?(bf16|f64|f32|f16|f8|s8|u8)[a-z0-9]{0,12}\[")
 
 def stated_items(measured: Measured, work: Work, events: Events, on: Any) -> tuple[list[Item], Int64]:
     """The items of a source, and the work in them; `on` is the device of each piece of work."""
-    id_, flops, moved = measured.of(events.source)
+    id_, flops, moved = measured.for_source(events.source)
     if not len(id_):
         return _counted(measured, work, events, on)
     order = np.argsort(id_, kind="stable")

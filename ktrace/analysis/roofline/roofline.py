@@ -45,7 +45,7 @@ from ktrace.model.batch import TRACK_COLUMNS
 from ktrace.model.json_text import NOT_JSON, decoded
 from ktrace.model.masks import truth, words_in
 from ktrace.naming.phases import Attended
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 
 def cost_of(operator: Operator) -> Cost | None:
@@ -81,8 +81,8 @@ class Operators:
     def __init__(self, spill: Spill) -> None:
         self.costs: list[Cost | None] = []
         self.operators: list[Operator | None] = []
-        self._numbers = Shapes(("name", *SPELLINGS))
-        self._threads = Shapes(_THREAD)
+        self._numbers = RowKeys(("name", *SPELLINGS))
+        self._threads = RowKeys(_THREAD)
         self._rows = StoredColumns(spill, "operators", ts="i8", dur="i8", thread="i4", cost="i4")
         self._replayed = StoredColumns(spill, "replayed operators", id="i8", call="i8", cost="i4")
 
@@ -147,7 +147,7 @@ class Operators:
         own, has the cost -1, so that nothing counts twice. A replayed kernel has the operator of its capture.
         """
         found, rows = self._around(events, threads, mine)
-        own = self._replayed.of(events.source)
+        own = self._replayed.for_source(events.source)
         order = np.argsort(own["id"], kind="stable")
         place = positions(events.ids[mine], own["id"][order])
         work = np.flatnonzero(place >= 0)
@@ -164,7 +164,7 @@ class Operators:
 
     def _around(self, events: Events, threads: list[dict[str, Any]], mine: Int64) -> tuple[Int64, dict[str, Any]]:
         """As `of`, for work whose call is within its operator."""
-        rows = self._rows.of(events.source)
+        rows = self._rows.for_source(events.source)
         found = np.full(len(mine), -1, np.int64)
         call = events.call[mine]
         launched = call >= 0

@@ -111,13 +111,13 @@ class Operator:
 
     def whole(self, place: int) -> int | None:
         """A whole number."""
-        return _whole(self.text(place) or "")
+        return _to_int_or_none(self.text(place) or "")
 
     def wholes(self, place: int) -> list[int] | None:
         """A list of whole numbers; one number is a list of one."""
         text = self.text(place)
         words = [text] if text and not text.startswith("[") else _listed(text)
-        numbers = [_whole(word) for word in words or ()]
+        numbers = [_to_int_or_none(word) for word in words or ()]
         return None if words is None or None in numbers else [number for number in numbers if number is not None]
 
     @property
@@ -165,7 +165,7 @@ def _listed(text: str | None) -> list[str] | None:
     return [word.strip() for word in text[1:-1].split(",") if word.strip()]
 
 
-def _whole(text: str) -> int | None:
+def _to_int_or_none(text: str) -> int | None:
     return int(text) if text.lstrip("-").isdecimal() and text.isascii() and len(text) < 19 else None
 
 

@@ -85,7 +85,7 @@ def columns_of(names: Sequence[str] | None) -> frozenset[str]:
     return frozenset[str]().union(*(import_module(package).COLUMNS for package in _packages(names)))
 
 
-def asked(names: Sequence[str] | None, spill: Spill, levels: Sequence[str] = ()) -> list[Question]:
+def build_questions(names: Sequence[str] | None, spill: Spill, levels: Sequence[str] = ()) -> list[Question]:
     """The questions with these names, None for all; a package that answers several is asked once.
 
     `levels` are those of a call tree, which is one more question.

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ktrace.analysis.checks.examine import Recording, examine
 from ktrace.analysis.collectives.answer import CollectivesAnswer
-from ktrace.analysis.summary import INSTEAD, QUESTIONS, RECORDING, asked, columns_of, split_tree
+from ktrace.analysis.summary import INSTEAD, QUESTIONS, RECORDING, build_questions, columns_of, split_tree
 from ktrace.analysis.summary.figures import figures
 from ktrace.analysis.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
 from ktrace.analysis.summary.marked import Marked
@@ -31,7 +31,7 @@ from ktrace.analysis.summary.statistics import (
 from ktrace.analysis.summary.summary import Setting, Summary
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.durations import Durations
-from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, SummaryInput
+from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, WorkInput
 from ktrace.analysis.work.grids import GridTexts, KernelGrids
 from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
 from ktrace.analysis.work.question import Key, Labels, Shape
@@ -156,13 +156,15 @@ def read_summary(
             filter=Filter(ranks=filter.ranks) if filter and filter.ranks else None,
         ),
         progress=progress,
-        columns=COLUMNS | columns_of(_answered(by, proved)) | frozenset(GRID_COLUMNS if GRID in (by or ()) else ()),
+        columns=COLUMNS
+        | columns_of(_questions_needed(by, proved))
+        | frozenset(GRID_COLUMNS if GRID in (by or ()) else ()),
     )
     rest = filter and replace(filter, ranks=())
     return summary_of(batches, report, taxonomy(wanted.rules), by, rest, tree=tree, proved=proved)
 
 
-def _answered(by: Sequence[str] | None, proved: bool) -> Sequence[str] | None:
+def _questions_needed(by: Sequence[str] | None, proved: bool) -> Sequence[str] | None:
     """What must be answered: what was asked for, and what the verdict rests on."""
     return by if by is None or not proved else [*by, *PROOFS, *INSTEAD]
 
@@ -193,16 +195,16 @@ def summary_of(
     grids, by = GRID in (by or ()), by and [one for one in by if one != GRID]
     spill = Spill(SPILL_BYTES)
     try:
-        wanted = _answered(by, proved)
+        wanted = _questions_needed(by, proved)
         unasked = {*INSTEAD} - {*by} if proved and by is not None else set()
-        questions = asked(wanted and [name for name in wanted if name not in unasked], spill, levels)
-        instead = asked([*unasked], spill) if unasked else []
+        questions = build_questions(wanted and [name for name in wanted if name not in unasked], spill, levels)
+        instead = build_questions([*unasked], spill) if unasked else []
         spans, shapes = any(one.spans for one in questions), by is None or "shape" in by
         lines = by is None or "line" in by
-        gathered = SummaryInput(rules, spill, is_classified=True, spans=spans, grids=grids, shapes=shapes, lines=lines)
+        gathered = WorkInput(rules, spill, is_classified=True, spans=spans, grids=grids, shapes=shapes, lines=lines)
         collected = _known(by_source(pair_halves(batches, report)), gathered, [*questions, *instead])
         for batch in collected if filter is None else filtered(collected, filter, report):
-            gathered.count(batch)
+            gathered.collect_work(batch)
         pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
         report.require_balance()
         found = _Summarised(gathered, by, report, levels, is_part=filter is not None and filter != type(filter)())
@@ -214,10 +216,10 @@ def summary_of(
         pa.default_memory_pool().release_unused()  # a diff reads its other side next
 
 
-def _known(batches: Iterable[Batch], gathered: SummaryInput, questions: Sequence[Question]) -> Iterator[Batch]:
+def _known(batches: Iterable[Batch], gathered: WorkInput, questions: Sequence[Question]) -> Iterator[Batch]:
     """Yields the batches after `gathered` has seen the calls and ranges in them, and the questions all of them."""
     for batch in batches:
-        gathered.know(batch)
+        gathered.collect_host(batch)
         for question in questions:
             question.see(batch)
         yield batch
@@ -228,7 +230,7 @@ class _Summarised:
 
     def __init__(
         self,
-        gathered: SummaryInput,
+        gathered: WorkInput,
         asked: Sequence[str] | None,
         report: Report,
         levels: Sequence[str] = (),
@@ -256,7 +258,7 @@ class _Summarised:
         self._labels = Labels(gathered.catalog, {(row["source"], row.get("host"), row.get("device")) for row in rows})
         self._marked = Marked(self._events)
         steps, layers = len(self._marked.steps), len(self._marked.layers)
-        grids = None if gathered.grids is None else GridTexts.of(gathered.grids)
+        grids = None if gathered.grids is None else GridTexts.from_grids(gathered.grids)
         self._grids = grids if self._work == "events" else None
         self._durations = Durations(gathered.spill, steps, layers, grids=self._grids is not None)
         self._time = 0
@@ -345,7 +347,7 @@ class _Summarised:
         """The note that nothing can be added up, unless it is another question that the source answers."""
         if any(name in answers for name in INSTEAD):
             return "There is no device work and no call of the host: the source tells of memory."
-        more = self._gathered.elsewhere()
+        more = self._gathered.hints_when_empty()
         return f"There is nothing to add up: no device work and no calls of the host.{more}"
 
     def _take_events(self) -> list[DeviceUse]:
@@ -434,7 +436,7 @@ class _Summarised:
             self._longest,
             self._kernel_grids(),
             checks,
-            Setting.of(catalog),
+            Setting.from_catalog(catalog),
             self._askable(found),
             [] if self._work == "events" else self._gathered.stated.figures(),
             self._nature,

@@ -24,7 +24,7 @@ from ktrace.analysis.work import steadiness
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
 from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
-from ktrace.analysis.work.gaps import ON_ITS_WAY, gaps_of
+from ktrace.analysis.work.gaps import LAUNCH_DELAY, gaps_of
 from ktrace.analysis.work.grids import GridTexts
 from ktrace.analysis.work.groups import GRID, OF_GRID, OTHER, DeviceUse, Group
 from ktrace.analysis.work.question import Answer, Labels, kernel_of, row_shown
@@ -264,7 +264,7 @@ def _causes(summary: Figures) -> dict[str, _Cause]:
     for one in answer.devices if isinstance(answer, IdleAnswer) else ():
         for cause in one.causes:
             time, gaps, span, rows = found.get(cause.cause, _Cause(0, 0, None, []))
-            spans = [*([span] if span else []), *(host for host in cause.host if host.name != ON_ITS_WAY)]
+            spans = [*([span] if span else []), *(host for host in cause.host if host.name != LAUNCH_DELAY)]
             heaviest = max(spans, key=lambda host: host.time, default=None)
             rows = sorted([*rows, *cause.rows], key=lambda row: -row.time_ns)[:SHOWN]
             found[cause.cause] = _Cause(time + cause.time, gaps + cause.gaps, heaviest, rows)

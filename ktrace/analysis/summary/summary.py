@@ -73,7 +73,7 @@ class Setting:
     tools: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, catalog: Catalog) -> Setting:
+    def from_catalog(cls, catalog: Catalog) -> Setting:
         """The setting that the facts of sources, hosts and devices state; of several versions of one name all."""
         versions: dict[str, set[str]] = {}
         entries = [entry for entity in ("source", "host", "device") for entry in catalog.of(entity)]

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, Place, by_group, device_use
-from ktrace.analysis.work.gather import WORK, SummaryInput, durations, is_at_zero, kinds_in
+from ktrace.analysis.work.gather import WORK, WorkInput, durations, is_at_zero, kinds_in
 from ktrace.analysis.work.groups import LACKS, DeviceUse
 from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import BLOCK, StoredColumns
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.store.joins import Correlated, find_launches, group_start_mask, linked, sorted_by
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 Shape = dict[str, Any]
 
@@ -36,14 +36,15 @@ class Work:
     Attributes of shapes are lists and arrays by the number of the shape; `each` yields the work of each source.
     """
 
-    def __init__(self, gathered: SummaryInput, rows: StoredColumns, shapes: Shapes) -> None:
+    def __init__(self, gathered: WorkInput, rows: StoredColumns, shapes: RowKeys) -> None:
         self.gathered, self.rows = gathered, rows
         self.is_on_devices = rows is gathered.work
-        self.unfinished = sum(int(np.count_nonzero(rows.of(source)["dur"] < 0)) for source in rows.sources)
+        self.unfinished = sum(int(np.count_nonzero(rows.for_source(source)["dur"] < 0)) for source in rows.sources)
         self.shapes = shapes.all()
         self.made_up = np.array([shape["timing"] == "synthetic" for shape in self.shapes], np.bool_)
         self._left_out = sum(
-            int(np.count_nonzero(~self.counted(source) & (rows.of(source)["dur"] >= 0))) for source in rows.sources
+            int(np.count_nonzero(~self.counted(source) & (rows.for_source(source)["dur"] >= 0)))
+            for source in rows.sources
         )
         self.threads = gathered.threads.all()
         self._by_shape: dict[Callable[[Shape], Any], tuple[Int32, list[Any]]] = {}
@@ -59,7 +60,7 @@ class Work:
 
     def counted(self, source: str) -> Bools:
         """Which rows of a source count: not those without a time, nor tables that are drawn beside measured work."""
-        columns = self.rows.of(source)
+        columns = self.rows.for_source(source)
         counted = np.ones(len(columns["ts"]), np.bool_)
         if source in self.gathered.unset:
             counted = ~is_at_zero(columns["ts"], columns["dur"])
@@ -89,14 +90,14 @@ class Work:
         return np.array([thread["tid"] is not None for thread in self.threads], np.bool_)
 
     @classmethod
-    def of_devices(cls, gathered: SummaryInput) -> Work:
+    def of_devices(cls, gathered: WorkInput) -> Work:
         """Device work."""
         return cls(gathered, gathered.work, gathered.shapes)
 
     @classmethod
-    def of_host(cls, gathered: SummaryInput) -> Work:
+    def of_host(cls, gathered: WorkInput) -> Work:
         """Calls and operators, else ranges, each with its own time: without the time of those inside it."""
-        shapes, rows = Shapes(gathered.shapes.names), StoredColumns(gathered.spill, "host_work", **WORK)
+        shapes, rows = RowKeys(gathered.shapes.names), StoredColumns(gathered.spill, "host_work", **WORK)
         for source in gathered.host.sources:
             found = _of_host(gathered, source, shapes)
             if found is not None:
@@ -108,9 +109,9 @@ class Work:
 
     def each(self) -> Iterator[Events]:
         """The work of each source."""
-        return map(self.of, self.rows.sources)
+        return map(self.for_source, self.rows.sources)
 
-    def of(self, source: str) -> Events:
+    def for_source(self, source: str) -> Events:
         """The work of a source; that of the first and the last ones is kept, with what was found of it."""
         if source in self._kept:
             return self._kept[source]
@@ -144,11 +145,11 @@ class Work:
         return self._by_shape[value]
 
 
-def _of_host(gathered: SummaryInput, source: str, shapes: Shapes) -> dict[str, Any] | None:
+def _of_host(gathered: WorkInput, source: str, shapes: RowKeys) -> dict[str, Any] | None:
     """What the host did in one source."""
-    threads = Shapes(TRACK_COLUMNS)
+    threads = RowKeys(TRACK_COLUMNS)
     parts: list[tuple[AnyArray, ...]] = []
-    for columns in gathered.host.of(source):
+    for columns in gathered.host.for_source(source):
         (mine,) = kinds_in(Batch("events", columns), HOST_KINDS)
         batch = Batch("events", columns.filter(pa.array(mine if gathered.has_calls else ~mine)))
         if len(batch):
@@ -174,7 +175,7 @@ class Events:
 
     def __init__(self, work: Work, source: str) -> None:
         self.source, self._all = source, work
-        columns = work.rows.of(source)
+        columns = work.rows.for_source(source)
         done = columns["dur"] >= 0
         done &= work.counted(source)
         if not done.all():
@@ -235,7 +236,7 @@ class Events:
     @cached_property
     def calls(self) -> dict[str, Any]:
         """The calls that may have launched work."""
-        return self._all.gathered.calls.of(self.source)
+        return self._all.gathered.calls.for_source(self.source)
 
     @cached_property
     def call(self) -> Int64:
@@ -246,7 +247,7 @@ class Events:
             self._all.thread_places.correlated(calls["correlation"], calls["thread"]),
             lambda: (-np.maximum(calls["dur"], 0), calls["ts"]),
         )
-        links = list(self._all.gathered.links.of(self.source))
+        links = list(self._all.gathered.links.for_source(self.source))
         if links:
             unjoined = np.flatnonzero(found < 0)
             found[unjoined] = linked(links, self.ids[unjoined], calls["id"])

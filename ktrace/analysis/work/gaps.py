@@ -23,7 +23,7 @@ import numpy as np
 
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.durations import COPY, by_group
-from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.launching import Launching, launching_of
 from ktrace.analysis.work.spans import KINDS, generic, innermost
 from ktrace.model.arrays import Bools, Int8, Int32, Int64
@@ -32,7 +32,7 @@ from ktrace.stages.select.intervals import Intervals
 from ktrace.store.joins import greatest_so_far, group_start_mask, positions, ranges
 
 #: The time of the host outside of all spans, and the time after the launching call has returned.
-NO_SPAN, ON_ITS_WAY = "no call or range", "launch delay"
+NO_SPAN, LAUNCH_DELAY = "no call or range", "launch delay"
 
 
 class HostActivity:
@@ -44,13 +44,13 @@ class HostActivity:
     occurrences; gaps have two more, outside of all spans and after the call.
     """
 
-    def __init__(self, gathered: SummaryInput, events: Events, gaps: Gaps, which: Int64) -> None:
+    def __init__(self, gathered: WorkInput, events: Events, gaps: Gaps, which: Int64) -> None:
         """`which` are the indices of the gaps; their calls are known."""
         self._gaps = gaps
         self.names = gathered.spans.names
         self.named = gathered.spans.named
         number, self._labels = gathered.spans.by_name(generic)
-        spans = gathered.spans.of(events.source)
+        spans = gathered.spans.for_source(events.source)
         thread = events.calls["thread"][gaps.call[which]]
         rows, span, time = divided(spans, thread, gaps.begin[which], gaps.launched[which])
         self.gap: Int64 = which[rows]
@@ -65,7 +65,7 @@ class HostActivity:
 
     def word(self, label: int) -> str:
         """The text of a label."""
-        return self._labels[label] if label < len(self._labels) else (NO_SPAN, ON_ITS_WAY)[label - len(self._labels)]
+        return self._labels[label] if label < len(self._labels) else (NO_SPAN, LAUNCH_DELAY)[label - len(self._labels)]
 
     @cached_property
     def kinds(self) -> dict[int, str]:
@@ -299,7 +299,7 @@ def _in_setup(which: Int64, meanwhile: HostActivity, work: Work, events: Events)
 
     It was in a call that does nothing else, or in the first of its name, which is far longer than the others.
     """
-    spans = work.gathered.spans.of(events.source)
+    spans = work.gathered.spans.for_source(events.source)
     name, dur = spans["name"], spans["dur"]
     once = np.zeros(len(name), np.bool_)
     for row in np.flatnonzero((spans["kind"] == _API) & (dur >= _LONG_SETUP)).tolist():
@@ -359,7 +359,7 @@ def _after_another_thread(which: Int64, meanwhile: HostActivity, gaps: Gaps, wor
 
     It counts if the launching thread was in no call and no operator until then, as that of autograd between two steps.
     """
-    spans = work.gathered.spans.of(events.source)
+    spans = work.gathered.spans.for_source(events.source)
     found = np.full(len(which), -1, np.int64)
     rows = waits_among(spans, work.gathered)
     if not len(which) or not len(rows):
@@ -374,7 +374,7 @@ def _after_another_thread(which: Int64, meanwhile: HostActivity, gaps: Gaps, wor
     return found
 
 
-def waits_among(spans: Mapping[str, Any], gathered: SummaryInput) -> Int64:
+def waits_among(spans: Mapping[str, Any], gathered: WorkInput) -> Int64:
     """The spans of a source that are calls which wait for a device, by the time they begin."""
     rows = np.flatnonzero(gathered.spans.named(_WAITS.match)[spans["name"]] & (spans["kind"] == _API))
     return rows[np.argsort(spans["ts"][rows], kind="stable")]
@@ -410,12 +410,12 @@ def _after_its_copy(which: Int64, gaps: Gaps, events: Events) -> Int64:
     return found
 
 
-def names_of_calls(call: Int64, events: Events, gathered: SummaryInput) -> Int32:
+def names_of_calls(call: Int64, events: Events, gathered: WorkInput) -> Int32:
     """The index in `Spans.names` of each of these calls, -1 for the call -1."""
     found = np.full(len(call), -1, np.int32)
     known = np.flatnonzero(call >= 0)
     if len(known):
-        spans = gathered.spans.of(events.source)
+        spans = gathered.spans.for_source(events.source)
         order = np.argsort(spans["id"], kind="stable")
         at = positions(events.calls["id"][call[known]], spans["id"][order])
         found[known[at >= 0]] = spans["name"][order[at[at >= 0]]]

@@ -40,7 +40,7 @@ from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.wanted import step_of
 from ktrace.store import Spill
 from ktrace.store.events import LIMIT, values
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 _SAMPLE = "sample"
 
@@ -184,7 +184,7 @@ class Meaning(NamedTuple):
 _NO_MEANING = Meaning()
 
 
-class SummaryInput:
+class WorkInput:
     """The input of a summary. Call `know` and `count` for all batches first.
 
     Batches of events and links must have one source each (`by_source`).
@@ -211,10 +211,10 @@ class SummaryInput:
         self._known: dict[str, int] = {}
         self.meanings: dict[Meaning, int] = {}
         self.catalog = Catalog()
-        self.shapes = Shapes(_SHAPE)
-        self.grids = Shapes(GRID_COLUMNS) if grids else None
-        self.threads = Shapes(TRACK_COLUMNS[:4])
-        self.tracks = Shapes(TRACK_COLUMNS)
+        self.shapes = RowKeys(_SHAPE)
+        self.grids = RowKeys(GRID_COLUMNS) if grids else None
+        self.threads = RowKeys(TRACK_COLUMNS[:4])
+        self.tracks = RowKeys(TRACK_COLUMNS)
         self.work = StoredColumns(spill, "work", **WORK, **({"grid": "i4"} if grids else {}))
         self.calls = StoredColumns(spill, "calls", ts="i8", dur="i8", correlation="i8", id="i8", thread="i4")
         self.marks = StoredColumns(spill, "marks", ts="i8", dur="i8", track="i4", meaning="i4")
@@ -240,11 +240,11 @@ class SummaryInput:
         """The step of each meaning, once all batches have been seen."""
         return [meaning.step for meaning in self.meanings]
 
-    def elsewhere(self) -> str:
+    def hints_when_empty(self) -> str:
         """Where else there are answers, if there is nothing to add up."""
         return (_READINGS if self.has_counters else "") + (_FIGURES if self.has_metrics else "")
 
-    def know(self, batch: Batch) -> None:
+    def collect_host(self, batch: Batch) -> None:
         """Collects the calls, arrows and ranges of a batch, which tell when and where work was launched."""
         if self._keeps_spans and batch.record in ("events", "links") and len(batch):
             self.waits.add(batch)
@@ -257,7 +257,7 @@ class SummaryInput:
             if mine.any():
                 self.links.add(source_of(batch), _some(batch, mine, ("key", "role", "event")))
 
-    def count(self, batch: Batch) -> None:
+    def collect_work(self, batch: Batch) -> None:
         """Collects the work and statistics of a batch, which are added up, and the catalog."""
         if batch.record in ("events", "summaries") and not (self.has_calls or len(self.work)):
             self.has_counters |= batch.record == "events" and bool(words_in(batch.column("kind"), ("counter",)).any())

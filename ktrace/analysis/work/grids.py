@@ -17,7 +17,7 @@ from ktrace.analysis.work.durations import Durations, Samples
 from ktrace.analysis.work.groups import OF_GRID, Group
 from ktrace.analysis.work.question import Key
 from ktrace.model.arrays import Int64
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 
 class GridTexts(NamedTuple):
@@ -27,7 +27,7 @@ class GridTexts(NamedTuple):
     number: Int64
 
     @classmethod
-    def of(cls, grids: Shapes) -> GridTexts:
+    def from_grids(cls, grids: RowKeys) -> GridTexts:
         """Those of the grids that were gathered."""
         numbers: dict[str, int] = {"": -1}
         sizes = ("x".join(str(size) for size in grid if size is not None) for grid in grids)

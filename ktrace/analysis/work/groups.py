@@ -58,7 +58,7 @@ class InSteps:
     count: Int64 | None = None
 
     @classmethod
-    def of(cls, times: Float64, counts: Int64 | None = None) -> InSteps:
+    def from_times(cls, times: Float64, counts: Int64 | None = None) -> InSteps:
         """Times, and counts, of all steps."""
         there = times != 0 if counts is None else (times != 0) | (counts != 0)
         number = np.flatnonzero(there)

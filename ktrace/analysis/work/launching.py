@@ -139,7 +139,7 @@ def _reached(events: Events) -> tuple[Int64, Int64]:
 
 def _may_wait(pieces: _Pieces, work: Work, events: Events) -> Bools:
     """Whether a graph, a copy, an event or another stream can have kept each piece of work waiting."""
-    spans = work.gathered.spans.of(events.source)
+    spans = work.gathered.spans.for_source(events.source)
     there = pieces.previous >= 0
     found: Bools = events.roles == COPY
     found[there] |= (events.roles == COPY)[pieces.previous[there]]
@@ -165,7 +165,7 @@ def _of_graph(pieces: _Pieces, work: Work, events: Events) -> Bools:
 
 def graph_calls(work: Work, events: Events) -> Bools:
     """Which calls launch a graph by their name; the last one is for work without a call."""
-    spans = work.gathered.spans.of(events.source)
+    spans = work.gathered.spans.for_source(events.source)
     ids = spans["id"][work.gathered.spans.named(_GRAPH.search)[spans["name"]]]
     return np.append(is_among(events.calls["id"], ids), False)
 
@@ -185,7 +185,7 @@ def _unseen(pieces: _Pieces, work: Work, events: Events) -> Bools:
     found: Bools = ~pieces.launched & (events.ts < first_call[place])
     order = launched[np.lexsort((events.ts[launched], pieces.stream[launched]))]
     first = order[group_start_mask((pieces.stream[order],))]
-    spans = work.gathered.spans.of(events.source)
+    spans = work.gathered.spans.for_source(events.source)
     synced = work.gathered.spans.named(DEVICE_SYNC.search)[spans["name"]] & (spans["dur"] >= 0)
     drained = (spans["ts"] + spans["dur"])[synced].min(initial=np.iinfo(np.int64).max)
     long = np.where(_of_graph(pieces, work, events)[first], _GRAPH_QUEUED, _QUEUED)

@@ -96,7 +96,7 @@ class Occurrences:
 
     def ranges(self, source: str, number: Int32) -> MarkedRanges:
         """The ranges of a source whose meaning has a number."""
-        marks = self._marks.of(source)
+        marks = self._marks.for_source(source)
         ts, dur = marks["ts"], marks["dur"]
         end = np.where(dur < 0, np.maximum(self._last, ts), ts + dur)
         label = number[marks["meaning"]]
@@ -149,20 +149,20 @@ def passes_of_generate(parts: MarkedRanges) -> MarkedRanges:
     `parts` are labelled by the part of generate() (`naming.phases`). A pass lasts until the next one in its loop.
     """
     loops, prompts, passes, several = (parts.where(parts.label == part) for part in (LOOP, PROMPT, PASS, SEVERAL))
-    loops = loops.where(_around(several, loops) < 0)
+    loops = loops.where(_innermost_containing(several, loops) < 0)
     passes = passes.where(innermost(passes.track, passes.begin, passes.end) < 0)  # a model's own one calls the general
     passes = passes.where(np.lexsort((passes.begin, passes.track)))
-    loop = _around(loops, passes)
+    loop = _innermost_containing(loops, passes)
     passes, loop = passes.where(loop >= 0), loop[loop >= 0]
     changes = loop[1:] != loop[:-1]
     first, last = np.append(True, changes)[: len(loop)], np.append(changes, True)[: len(loop)]
     end = np.where(last, loops.end[loop], np.append(passes.begin[1:], 0)[: len(loop)])
-    reads = _around(prompts, passes) >= 0
+    reads = _innermost_containing(prompts, passes) >= 0
     reads |= first & ~np.isin(loop, loop[reads])
     return passes._replace(end=end, label=np.where(reads, 0, 1).astype(np.int32))
 
 
-def _around(outer: MarkedRanges, inner: MarkedRanges) -> Int64:
+def _innermost_containing(outer: MarkedRanges, inner: MarkedRanges) -> Int64:
     """The innermost of some ranges around the start of each of others on its track, -1 for none."""
     return Ranges(outer.track, outer.begin, outer.end).around(inner.track, inner.begin)
 

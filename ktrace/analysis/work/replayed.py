@@ -121,9 +121,9 @@ class Replayed:
                 self._names.setdefault((name, is_range), len(self._names))
         return number
 
-    def of(self, source: str) -> tuple[Int64, Int64]:
+    def for_source(self, source: str) -> tuple[Int64, Int64]:
         """The ids of the replayed kernels of a source, rising, and the number of the chain of each."""
-        rows = self._rows.of(source)
+        rows = self._rows.for_source(source)
         order = np.argsort(rows["id"], kind="stable")
         return rows["id"][order], rows["chain"][order].astype(np.int64)
 

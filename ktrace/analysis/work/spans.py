@@ -52,7 +52,7 @@ from ktrace.stages.select.wanted import step_of
 from ktrace.store import Spill
 from ktrace.store.events import values
 from ktrace.store.joins import Moments
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 #: The kinds of spans; `kind` is an index of it.
 KINDS = ("api", "op", "range")
@@ -65,7 +65,7 @@ class Spans:
     `threads`, `name`, an index of `names`, and `kind`, an index of KINDS.
     """
 
-    def __init__(self, spill: Spill, threads: Shapes, *, shapes: bool = False, lines: bool = False) -> None:
+    def __init__(self, spill: Spill, threads: RowKeys, *, shapes: bool = False, lines: bool = False) -> None:
         """`shapes` adds those of operators' inputs to their names, as emit_nvtx does: `aten::mm, sizes = ...`.
 
         `lines` adds the line of code that an operator states: `triton_poi_fused_add_0, line = model.py:42 forward`.
@@ -109,9 +109,9 @@ class Spans:
         """The sources that have spans."""
         return self._rows.sources
 
-    def of(self, source: str) -> dict[str, Any]:
+    def for_source(self, source: str) -> dict[str, Any]:
         """The spans of a source, as columns."""
-        return self._rows.of(source)
+        return self._rows.for_source(source)
 
     def add(self, batch: Batch, ts: Int64, dur: Int64, correlation: Int64) -> None:
         """Adds the spans among the events of one source; the columns are those of the whole batch."""
@@ -307,7 +307,7 @@ class Waits:
     """
 
     def __init__(self, spill: Spill) -> None:
-        self._shapes = Shapes((*TRACK_COLUMNS, "name"))
+        self._shapes = RowKeys((*TRACK_COLUMNS, "name"))
         self._links = StoredRows(spill, "waits.links")
         self._rows = StoredColumns(
             spill, "waits", ts="i8", dur="i8", id="i8", correlation="i8", on_stream="i8", shape="i4"
@@ -323,13 +323,13 @@ class Waits:
         """The track and the name of synchronisations, by number."""
         return self._shapes.all()
 
-    def of(self, source: str) -> dict[str, Any]:
+    def for_source(self, source: str) -> dict[str, Any]:
         """The synchronisations of a source, as columns."""
-        return self._rows.of(source)
+        return self._rows.for_source(source)
 
     def links(self, source: str) -> Iterator[pa.RecordBatch]:
         """The arrows of a source: link, key, role, event and the place, as far as the source has them."""
-        return self._links.of(source)
+        return self._links.for_source(source)
 
     def add(self, batch: Batch) -> None:
         """Adds the synchronisations, or the arrows, of a batch of one source."""

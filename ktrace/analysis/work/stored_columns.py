@@ -25,7 +25,7 @@ import pyarrow as pa
 from ktrace.model.arrays import AnyArray, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.masks import each_source
-from ktrace.store import Batches, Spill
+from ktrace.store import BatchSpool, Spill
 
 #: How many rows are processed at once, which bounds temporary columns.
 BLOCK = 1 << 18
@@ -62,7 +62,7 @@ class StoredColumns:
         for place in self._places.pop(source, ()):
             self._rows -= place.stop - place.start
 
-    def of(self, source: str) -> dict[str, Any]:
+    def for_source(self, source: str) -> dict[str, Any]:
         """The columns of a source; they aren't writable."""
         places = self._places.get(source, [slice(0, 0)])
         return {
@@ -127,7 +127,7 @@ class StoredRows:
     """Arrow rows. No rows may be added after the first call of `of`."""
 
     def __init__(self, spill: Spill, name: str) -> None:
-        self._batches = Batches(spill, name)
+        self._batches = BatchSpool(spill, name)
         self._numbers: defaultdict[str, list[int]] = defaultdict(list)
 
     @property
@@ -140,7 +140,7 @@ class StoredRows:
         self._numbers[source].append(len(self._batches))
         self._batches.append(columns)
 
-    def of(self, source: str) -> Iterator[pa.RecordBatch]:
+    def for_source(self, source: str) -> Iterator[pa.RecordBatch]:
         """The rows of a source."""
         return map(self._batches.get, self._numbers.get(source, []))
 

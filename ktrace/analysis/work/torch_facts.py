@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.masks import NameTest, truth, words_in
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 #: The operator around a collective, and what it states (torch/csrc/distributed/c10d/ParamCommsUtils.hpp).
 _COLLECTIVE = "record_param_comms"
@@ -78,7 +78,7 @@ class TorchFacts:
         key = next((key for key in _DIMS if batch.has(f"args.{key}")), None)
         if key is None or not which.any() or sum(map(len, self.dims.values())) >= _SHAPES:
             return
-        shapes = Shapes(("name", f"args.{key}"))
+        shapes = RowKeys(("name", f"args.{key}"))
         numbers = shapes.number(batch, np.flatnonzero(which))
         for (name, dims), count in zip(shapes, np.bincount(numbers).tolist(), strict=True):
             if dims is not None:

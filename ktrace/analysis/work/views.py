@@ -12,7 +12,7 @@ from collections import Counter
 
 import numpy as np
 
-from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.gather import WorkInput
 from ktrace.model.arrays import Int64
 from ktrace.naming.short_names import base_name
 
@@ -21,7 +21,7 @@ from ktrace.naming.short_names import base_name
 _FEWEST, _DURATIONS, _STARTS = 3, 0.25, 0.02
 
 
-def repeated(gathered: SummaryInput) -> dict[str, str]:
+def repeated(gathered: WorkInput) -> dict[str, str]:
     """The sources whose device work an earlier source has, too, each with that source."""
     tools = {source: _tool(gathered, source) for source in gathered.work.sources}
     found: dict[str, str] = {}
@@ -38,7 +38,7 @@ def repeated(gathered: SummaryInput) -> dict[str, str]:
     return found
 
 
-def _tool(gathered: SummaryInput, source: str) -> tuple[object, object]:
+def _tool(gathered: WorkInput, source: str) -> tuple[object, object]:
     """What recorded a source."""
     entry = gathered.catalog.get("source", source=source)
     facts = entry.facts if entry else {}
@@ -48,9 +48,9 @@ def _tool(gathered: SummaryInput, source: str) -> tuple[object, object]:
 class _View:
     """The kernels of a source: their names, start and total duration."""
 
-    def __init__(self, gathered: SummaryInput, source: str, tool: tuple[object, object]) -> None:
+    def __init__(self, gathered: WorkInput, source: str, tool: tuple[object, object]) -> None:
         self.source, self.tool, self.rank = source, tool, gathered.catalog.rank(source)
-        columns, shapes = gathered.work.of(source), gathered.shapes.all()
+        columns, shapes = gathered.work.for_source(source), gathered.shapes.all()
         kernel = np.array([shape["kind"] == "kernel" for shape in shapes], np.bool_)
         mine = np.flatnonzero(kernel[columns["shape"]] & (columns["dur"] >= 0))
         counts = np.bincount(columns["shape"][mine], minlength=len(shapes))

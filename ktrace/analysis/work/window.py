@@ -54,7 +54,7 @@ def _windows(work: Work, events: Events) -> list[Window]:
 
 def _bounds(work: Work, events: Events) -> tuple[tuple[int, int], int]:
     """Begin and end of the steps of a source and their number, else of its recording and 0."""
-    marks, names = work.gathered.marks.of(events.source), work.gathered.steps
+    marks, names = work.gathered.marks.for_source(events.source), work.gathered.steps
     stepping = np.array([*(name is not None for name in names), False], np.bool_)
     rows = np.flatnonzero(stepping[marks["meaning"]] & (marks["dur"] > 0))
     if not len(rows):
@@ -81,7 +81,7 @@ def _host_until(work: Work, events: Events, row: int, begin: int) -> tuple[int, 
     call, first = int(events.call[row]), _launched(events, row)
     if call < 0 or first <= begin:
         return 0, 0, "", 0
-    spans, names = work.gathered.spans.of(events.source), work.gathered.spans.names
+    spans, names = work.gathered.spans.for_source(events.source), work.gathered.spans.names
     _, span, time = divided(spans, events.calls["thread"][[call]], np.array([begin]), np.array([first]))
     times: Counter[str] = Counter()
     for one, spent in zip(span.tolist(), time.tolist(), strict=True):

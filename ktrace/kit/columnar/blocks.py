@@ -26,7 +26,7 @@ from ktrace.report import Report
 
 from .dictionaries import constant
 
-#: Times beyond this are refused (MODEL 3).
+#: Times beyond this are refused: they would overflow in ns.
 _GREATEST_TIME = 1 << 62
 
 
@@ -202,7 +202,7 @@ def _beside(columns: dict[str, Any], rest: dict[str, pa.Array]) -> dict[str, pa.
     return {f"{name}#2" if name in columns else name: column for name, column in rest.items()}
 
 
-class Batches:
+class BatchBuilder:
     """Makes batches from blocks: adds the id of each row, the source, and as arguments the columns that weren't taken.
 
         batches = Batches(conversion)

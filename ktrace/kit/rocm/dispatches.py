@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, nonzero, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
 from ktrace.kit.columnar.typed_cells import joined, own_heading, typed
 from ktrace.model.arrays import Int64, is_number
@@ -58,7 +58,7 @@ class DispatchRows:
         engines: dict[int, tuple[int | None, int | None]] | None = None,
     ) -> None:
         self._conversion = conversion
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         self._first = first_id
         self._pid = pid
         self._host = host

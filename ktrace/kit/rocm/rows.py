@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.kit.columnar.blocks import BatchBuilder, Block, nonzero, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
 from ktrace.kit.columnar.text_cells import only
 from ktrace.kit.columnar.typed_cells import Field, Text, Time, Whole, Word, joined, typed
@@ -105,7 +105,7 @@ class OtherRows:
         self, conversion: Conversion, *, first_id: int = 0, pid: int | None = None, host: str | None = None
     ) -> None:
         self._conversion = conversion
-        self._batches = Batches(conversion)
+        self._batches = BatchBuilder(conversion)
         self._first = first_id
         self._pid = pid
         self._host = host
@@ -323,7 +323,10 @@ class Agents:
             conversion.report.used(outcome="catalog")
             if facts.get("Agent_Type") == "GPU":
                 self._gpus[host, number] = facts
-                self.engines[number] = (_whole(facts.get("Num_Xcc")), _whole(facts.get("Num_Shader_Banks")))
+                self.engines[number] = (
+                    _to_int_or_none(facts.get("Num_Xcc")),
+                    _to_int_or_none(facts.get("Num_Shader_Banks")),
+                )
 
     def facts(self, rows: RowBuilder, first_id: int) -> int:
         """Adds the GPUs to the catalog, and returns the next id."""
@@ -336,5 +339,5 @@ class Agents:
         return first_id
 
 
-def _whole(value: Any) -> int | None:
+def _to_int_or_none(value: Any) -> int | None:
     return value if isinstance(value, int) else None

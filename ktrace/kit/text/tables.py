@@ -307,7 +307,7 @@ class Below:
         return next(self._rows(), [])
 
 
-class _Whole(NamedTuple):
+class _TableRows(NamedTuple):
     """A row: its pieces, and how many lines below its first one belong to it."""
 
     pieces: list[str]
@@ -437,7 +437,7 @@ class _Scan:
         else:
             self._table, self._framed = None, False
 
-    def _pieces(self, text: str, ahead: int = 0) -> _Whole | None:
+    def _pieces(self, text: str, ahead: int = 0) -> _TableRows | None:
         """The pieces of the line `ahead` lines after this one as a row of the open table, None if it isn't a row."""
         table = self._table
         if table is None:
@@ -457,12 +457,12 @@ class _Scan:
         if table.has_figures(pointed):
             if not _broke_off(table, text, pieces):  # a cut figure isn't evidence
                 self._examine(table, pieces)
-            return _Whole(pointed, more)
+            return _TableRows(pointed, more)
         if is_ellipsis(pieces):
-            return _Whole(pieces, more)
+            return _TableRows(pieces, more)
         explicit = isinstance(table.layout, (Pipes, Markup)) and not self._interrupted
         is_heading = is_rule(self._peek(ahead + more + 1) or "") and sum(map(bool, map(str.strip, pieces))) > 1
-        return _Whole(pointed, more) if explicit and not is_heading else None
+        return _TableRows(pointed, more) if explicit and not is_heading else None
 
     def _split(self, layout: Layout, text: str, ahead: int, columns: int) -> tuple[list[str] | None, int]:
         """The pieces of a row, which may extend over several lines, and how many lines it has below its first one."""
@@ -495,7 +495,7 @@ class _Scan:
             is_whole = index not in times or unit == "ns" or cells[index].endswith("ns")
             self.evidence.add(cells[index], is_whole=is_whole)
 
-    def _row(self, table: Table, line: Line, whole: _Whole) -> Iterator[Row]:
+    def _row(self, table: Table, line: Line, whole: _TableRows) -> Iterator[Row]:
         self._interrupted, self._strays = False, 0
         self._is_open = table.boxed
         for _ in range(whole.more):

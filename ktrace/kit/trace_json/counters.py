@@ -40,18 +40,18 @@ def counters(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
 
     The thread, and arguments that aren't numbers, stay in the arguments of the event's first row.
     """
-    draft = task.timed(Draft.of(events))
+    draft = task.timed(Draft.from_events(events))
     if not len(draft):
         return
     task.report.used(len(draft))
-    draft.keep("tid")
+    draft.keep_as_argument("tid")
     for member in ("dur", "s", "bp"):
-        draft.keep(member)
+        draft.keep_as_argument(member)
     place(draft, rule, task.dialect)
     prefix = _prefix(draft)
     if "cat" in draft.left:
         draft.columns["cat"] = draft.left.pop("cat")
-    draft.fixed(kind="counter", timing="measured")
+    draft.fill(kind="counter", timing="measured")
     given = np.zeros(len(draft), np.int64)
     keys = sorted(name for name in draft.left if name.startswith("args.") and not name.startswith("args.$"))
     values = {key: _values(draft, key) for key in keys}
@@ -69,19 +69,19 @@ def _values(draft: Draft, name: str) -> pa.Array | None:
     column = draft.left[name]
     if pa.types.is_integer(column.type):
         value, rest = numbers(column)
-        draft.leave(name, rest)
+        draft.set_rest(name, rest)
         return column.cast(pa.float64(), safe=False) if rest is not None else value
     if pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type):
         value, rest = mapped(column, pa.float64(), _number_of)
         if value is not None:
-            draft.leave(name, rest)
+            draft.set_rest(name, rest)
         return value
     value, rest = numbers(column)
     if rest is not None and pa.types.is_binary(decoded(rest.slice(0, 0)).type):  # texts among other values
         texts, rest = mapped(rest, pa.float64(), _number_in)
         value = texts if value is None else value if texts is None else pc.coalesce(value, texts)
     if value is not None:
-        draft.leave(name, rest)
+        draft.set_rest(name, rest)
     return value
 
 
@@ -146,7 +146,7 @@ def of_events(draft: Draft, rule: Rule) -> Iterator[Batch]:
             continue
         value, rest = numbers(column)
         if value is not None:
-            draft.leave(f"args.{key}", rest)
+            draft.set_rest(f"args.{key}", rest)
             offsets = np.full(len(draft), number + _SERIES, np.int64)
             yield _child(draft, series.name, series.unit, value, offsets)
 
@@ -160,7 +160,7 @@ def _metrics(draft: Draft) -> Iterator[Batch]:
         value, rest = numbers(draft.left[name])
         if value is None:
             continue
-        draft.leave(name, rest)
+        draft.set_rest(name, rest)
         yield _child(draft, name.removeprefix("args."), None, value, given)
         given = given + _ASIDE * valid(value)
 
@@ -170,7 +170,7 @@ def _child(draft: Draft, name: str, unit: str | None, value: pa.Array, offsets: 
     columns = {column: array for column, array in draft.columns.items() if column in _SHARED}
     part = Draft(draft.at, {}, columns | {"parent": pa.array(draft.at), "value": value}).where(mask)
     part = Draft(part.at + offsets[mask], {}, dict(part.columns))
-    part.fixed(kind="counter", timing="measured", name=name, track=name)
+    part.fill(kind="counter", timing="measured", name=name, track=name)
     if unit:
         part.columns["unit"] = constant(unit, len(part))
     return part.batch("events")

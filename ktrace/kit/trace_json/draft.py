@@ -50,7 +50,7 @@ class Draft(msgspec.Struct):
         return len(self.at)
 
     @classmethod
-    def of(cls, events: Events) -> Draft:
+    def from_events(cls, events: Events) -> Draft:
         """A draft of the events without columns yet, and without their phase."""
         left = dict(events.columns)
         left.pop("ph", None)
@@ -75,23 +75,23 @@ class Draft(msgspec.Struct):
             rest = pc.if_else(free, pa.nulls(len(self), column.type) if rest is None else rest, column)
             parts = [pc.coalesce(self.columns[name], part) for name, part in zip(names, parts, strict=True)]
         self.columns |= zip(names, parts, strict=True)
-        self.leave(f"args.{key}", rest)
+        self.set_rest(f"args.{key}", rest)
         return misfits
 
-    def leave(self, name: str, rest: pa.Array | None) -> None:
+    def set_rest(self, name: str, rest: pa.Array | None) -> None:
         """Sets the values that are left of a member or argument."""
         if rest is None or rest.null_count == len(rest):
             self.left.pop(name, None)
         else:
             self.left[name] = rest
 
-    def keep(self, member: str) -> None:
+    def keep_as_argument(self, member: str) -> None:
         """Keeps a member of the event as `args.$<member>`."""
         column = self.left.pop(member, None)
         if column is not None and column.null_count < len(column):
             self.left[f"args.${member}"] = column
 
-    def fixed(self, **words: str) -> None:
+    def fill(self, **words: str) -> None:
         """Fills each column with one word."""
         for column, word in words.items():
             self.columns[column] = constant(word, len(self))

@@ -45,7 +45,7 @@ def metadata(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     track if the pid is a text.
     """
     task.report.used(len(events), outcome="catalog")
-    draft = Draft.of(events)
+    draft = Draft.from_events(events)
     for member in ("ts", "dur", "cat", "id", "bp", "s", "args.$tts"):
         draft.left.pop(member, None)
     last = _distinct(draft.left, len(draft))

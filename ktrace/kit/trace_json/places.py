@@ -65,7 +65,7 @@ def _on_device(draft: Draft, dialect: Dialect) -> None:
         taken = None
         if argument is not None:
             taken, rest = integers(argument)
-            draft.leave(f"args.{key}", _with_none(argument, taken, rest) if key == "device" else rest)
+            draft.set_rest(f"args.{key}", _with_none(argument, taken, rest) if key == "device" else rest)
         column = draft.left.pop(member, None)
         if column is not None:
             spelling = dialect.stream_name if member == "tid" else dialect.device_pid
@@ -85,7 +85,7 @@ def _on_device(draft: Draft, dialect: Dialect) -> None:
         taken, rest = integers(context)
         if taken is not None:
             draft.columns["context"] = taken
-        draft.leave("args.context", rest)
+        draft.set_rest("args.context", rest)
     _put_track(draft, texts)
 
 
@@ -137,7 +137,7 @@ def track_of_id(draft: Draft) -> None:
         column = draft.left.pop(member, None)
         if column is not None and column.null_count < len(column):
             parts.append(plain(column))
-    draft.keep("tid")
+    draft.keep_as_argument("tid")
     if parts:
         draft.columns["track"] = encoded(joined(parts, "/"))
 

@@ -27,7 +27,7 @@ _STEPS = {"b": 0, "S": 0, "e": 1, "F": 1}
 
 def slices(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     """X: an event with a begin and a duration; one without a duration takes no time."""
-    draft = task.timed(Draft.of(events))
+    draft = task.timed(Draft.from_events(events))
     if not len(draft):
         return
     dur = draft.left.pop("dur", None)
@@ -41,17 +41,17 @@ def slices(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
 
 def begins(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     """B: a slice begins on its thread."""
-    draft = task.timed(Draft.of(events))
-    draft.keep("dur")
-    draft.fixed(half="begin")
+    draft = task.timed(Draft.from_events(events))
+    draft.keep_as_argument("dur")
+    draft.fill(half="begin")
     yield from _rows(draft, rule, task)
 
 
 def ends(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     """E: the innermost slice of its thread ends. The name of an E has no meaning."""
-    draft = task.timed(Draft.of(events))
-    draft.keep("dur")
-    draft.fixed(half="end")
+    draft = task.timed(Draft.from_events(events))
+    draft.keep_as_argument("dur")
+    draft.fill(half="end")
     yield from _rows(draft, rule, task)
 
 
@@ -68,13 +68,13 @@ def asyncs(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
         if not mask.any():
             continue
         part = draft.where(mask)
-        part.keep("dur")
+        part.keep_as_argument("dur")
         if half:
-            part.fixed(half=half)
+            part.fill(half=half)
             yield from _rows(part, rule, task, kind="range")
         else:
             part.left["args.$ph"] = encoded(phases).filter(pa.array(mask))
-            part.keep("s")
+            part.keep_as_argument("s")
             yield from _rows(part, rule, task, kind="instant")
 
 
@@ -94,8 +94,8 @@ def instants(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     draft, phases = _timed(events, task)
     if not len(draft):
         return
-    draft.keep("dur")
-    draft.keep("s")
+    draft.keep_as_argument("dur")
+    draft.keep_as_argument("s")
     plain = by_word(phases, len(draft), lambda word: int(word in ("i", "I"))) == 1
     if not plain.all():
         draft.left["args.$ph"] = pc.if_else(pa.array(plain), None, phases)
@@ -110,7 +110,7 @@ def instants(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
 
 def _timed(events: Events, task: Task) -> tuple[Draft, pa.Array]:
     """As `Task.timed`, and the phases of the remaining events."""
-    draft, phases = Draft.of(events), events.columns.get("ph")
+    draft, phases = Draft.from_events(events), events.columns.get("ph")
     if phases is None:
         phases = pa.nulls(len(events), pa.dictionary(pa.int32(), pa.string()))
     draft.left["ph"] = phases
@@ -133,9 +133,9 @@ def _rows(draft: Draft, rule: Rule, task: Task, kind: str | None = None) -> Iter
         if not (half and into.column in TRACK_COLUMNS):
             task.move(draft, key, into)
     _describe(draft, rule, kind)
-    draft.keep("id")
-    draft.keep("bp")
-    draft.keep("s")
+    draft.keep_as_argument("id")
+    draft.keep_as_argument("bp")
+    draft.keep_as_argument("s")
     links += waits(draft, rule)
     counters = list(of_events(draft, rule))
     yield draft.batch("events")
@@ -155,8 +155,8 @@ def _describe(draft: Draft, rule: Rule, kind: str | None) -> None:
         codes = by_word(name, rows, lambda word: kinds.index(rule.kind_of(word or "")))
         draft.columns["kind"] = words(kinds, codes)
     else:
-        draft.fixed(kind=kind or rule.kind)
-    draft.fixed(timing="measured")
+        draft.fill(kind=kind or rule.kind)
+    draft.fill(timing="measured")
     if rule.kind == "memcpy" and name is not None:
         _direction(draft, name)
     draft.columns["name"] = pa.array([""] * rows) if name is None else name if not name.null_count else _named(name)
@@ -202,7 +202,7 @@ def flows(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
         task.report.used(int(folded.sum()), outcome="folded")
         if folded.all():
             return
-    draft = Draft.of(events)
+    draft = Draft.from_events(events)
     draft.left["ph"] = events.columns["ph"]
     draft.columns["link"] = words(kinds, kind)
     draft = task.timed(draft.where(~folded))
@@ -216,8 +216,8 @@ def flows(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     task.report.used(len(draft))
     _fill(draft)
     place(draft, rule, dialect)
-    draft.keep("dur")
-    draft.keep("s")
+    draft.keep_as_argument("dur")
+    draft.keep_as_argument("s")
     yield draft.batch("links")
 
 
@@ -237,7 +237,7 @@ def _edges(events: Events) -> Bools:
 
 def _waits_of_nodes(events: Events, task: Task) -> Iterator[Batch]:
     """Yields the links of edges. One leaves where work ends, so that the time before is in that work."""
-    draft = Draft.of(events)
+    draft = Draft.from_events(events)
     draft.left["ph"] = events.columns["ph"]
     draft = task.timed(draft)
     if not len(draft):
@@ -245,11 +245,11 @@ def _waits_of_nodes(events: Events, task: Task) -> Iterator[Batch]:
     task.report.used(len(draft))
     leaves = by_word(draft.left["ph"], len(draft), lambda word: int(word == "s"))
     _fill(draft)
-    draft.fixed(link="wait")
+    draft.fill(link="wait")
     draft.columns["ts"] = pc.subtract(draft.columns["ts"], pa.array(leaves))
     place(draft, _NODE, task.dialect)
-    draft.keep("dur")
-    draft.keep("s")
+    draft.keep_as_argument("dur")
+    draft.keep_as_argument("s")
     yield draft.batch("links")
 
 
@@ -262,8 +262,8 @@ def _fill(draft: Draft) -> None:
     draft.columns["bind"] = words(["enclosing", "next"], (role == 2) & (binding == 0))
     if "bp" in draft.left:
         used = pa.array((role == 2) & (binding == 1))
-        draft.leave("bp", pc.if_else(used, None, draft.left["bp"]))
-        draft.keep("bp")
+        draft.set_rest("bp", pc.if_else(used, None, draft.left["bp"]))
+        draft.keep_as_argument("bp")
     parts = [plain(draft.left[member]) for member in ("cat", "name", "id") if member in draft.left]
     draft.columns["key"] = joined(parts, "/")
     for member in ("cat", "name"):
@@ -293,7 +293,7 @@ def _bind_links(draft: Draft) -> Iterator[Batch]:
     for name in ("$bind_id", "$flow_in", "$flow_out"):
         column = draft.left.get(f"args.{name}")
         if column is not None:
-            draft.leave(f"args.{name}", pc.if_else(index, pa.nulls(len(draft), column.type), column))
+            draft.set_rest(f"args.{name}", pc.if_else(index, pa.nulls(len(draft), column.type), column))
     yield Draft(draft.at[mask], {}, columns).batch("links", 1)
 
 

@@ -42,7 +42,7 @@ from ktrace.stages.align.moves import (
 )
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.stages.select.crop_bounds import Marks, called, no_such
-from ktrace.store import SPILL_BYTES, Batches, Spill
+from ktrace.store import SPILL_BYTES, BatchSpool, Spill
 from ktrace.store.events import LIMIT
 from ktrace.tables import parse_time, time_text
 
@@ -78,7 +78,7 @@ class Align:
     Examples
     --------
     >>> import ktrace
-    >>> ktrace.Align.of("marker step 3").marker
+    >>> ktrace.Align.parse("marker step 3").marker
     'step 3'
     """
 
@@ -96,7 +96,7 @@ class Align:
         object.__setattr__(self, "offsets", found)
 
     @classmethod
-    def of(cls, text: str, offsets: Mapping[str, int | str] | None = None) -> Align:
+    def parse(cls, text: str, offsets: Mapping[str, int | str] | None = None) -> Align:
         """Parses a text: "auto", "unix", "collective", "none", "marker NAME" or "marker:NAME"."""
         rule, _, name = text.partition(":") if text.startswith("marker:") else text.partition(" ")
         return cls(rule, name.strip() or None, offsets or {})
@@ -145,7 +145,7 @@ class _Stage:
         self._moves: dict[str, Move] = {}  # of sources whose rows don't wait any more, with their offsets
         self._placed: dict[str, Placed] = {}
         self._fits: dict[str, Fit] = {}
-        self._waiting: dict[str, tuple[list[str], Batches]] = {}
+        self._waiting: dict[str, tuple[list[str], BatchSpool]] = {}
         self._spans: dict[str, tuple[int, int]] = {}  # first start and last end of each source, by its own clock
         self._collectives = Collectives() if wanted.rule == "collective" else None
         self._marks = Marks(called(wanted.marker)) if wanted.marker is not None else None
@@ -211,7 +211,7 @@ class _Stage:
 
     def _keep(self, rows: Batch, source: str) -> None:
         if source not in self._waiting:
-            self._waiting[source] = [], Batches(self._spill, f"waiting{list(self._sources).index(source)}")
+            self._waiting[source] = [], BatchSpool(self._spill, f"waiting{list(self._sources).index(source)}")
         records, kept = self._waiting[source]
         records.append(rows.record)
         kept.append(rows.columns)

@@ -30,10 +30,10 @@ from ktrace.report import Report
 from ktrace.stages.align.moves import PART, TOLERANCE, Move
 from ktrace.stages.clock_repair.shift import Steps, move_of, steps_of
 from ktrace.stages.launch_tables import is_sampled
-from ktrace.store import SPILL_BYTES, Batches, Runs, Spill
+from ktrace.store import SPILL_BYTES, BatchSpool, Runs, Spill
 from ktrace.store.events import LIMIT, values
 from ktrace.store.joins import Correlated, find_launches, linked
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 from ktrace.tables import time_text
 
 #: Calls that return when their device, or a stream, has done all that was launched.
@@ -84,13 +84,13 @@ class _Stage:
     """Keeps all rows until the source has ended, and what tells of the clocks."""
 
     def __init__(self, spill: Spill) -> None:
-        self._rows, self._records = Batches(spill, "rows"), list[str]()
+        self._rows, self._records = BatchSpool(spill, "rows"), list[str]()
         times = [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("correlation", "i8"), ("place", "i4")]
         self._work, self._calls = Runs(spill, "work", times), Runs(spill, "calls", times)
         self._waits = Runs(spill, "waits", [("ts", "i8"), ("end", "i8"), ("place", "i4"), ("stream", "?")])
-        self._links: dict[str, Batches] = {}
+        self._links: dict[str, BatchSpool] = {}
         self._spill = spill
-        self._places, self._devices = Shapes(_PLACE), Shapes(_DEVICE)
+        self._places, self._devices = RowKeys(_PLACE), RowKeys(_DEVICE)
         self._waiting = NameTest(lambda name: _WAITS.search(name) is not None)
         self._of_stream = NameTest(lambda name: _STREAM.search(name) is not None)
         self._taken = 0
@@ -106,7 +106,7 @@ class _Stage:
             launches = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
             for source, rows in each_source(rows_where(batch, launches)) if launches.any() else ():
                 if source not in self._links:
-                    self._links[source] = Batches(self._spill, f"links{len(self._links)}")
+                    self._links[source] = BatchSpool(self._spill, f"links{len(self._links)}")
                 self._links[source].append(rows.columns.select(["key", "role", "event"]))
 
     def _take_events(self, batch: Batch) -> None:

@@ -211,7 +211,7 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
     unfinished = store.end_unfinished(end, size)
     ends = new_ends(spill)
     tracks = index.tracks()
-    on_device = OnDevice.of(tracks, with_ranges=not device_lanes)
+    on_device = OnDevice.from_tracks(tracks, with_ranges=not device_lanes)
     with ThreadPoolExecutor(1) as thread:
         joined = thread.submit(join_launches, store, tracks, ends, size)
         if len(links):  # their arrows and ends come after those of launches

@@ -18,7 +18,7 @@ from ktrace.model.arrays import Bools, Int32, Int64, Structured, UInt8
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.tracks import Track
 from ktrace.stages.order.nesting import Slices
-from ktrace.store import Batches, Runs, Spill, ranges
+from ktrace.store import BatchSpool, Runs, Spill, ranges
 from ktrace.store.events import BATCH_ROWS, GONE, LAUNCHED, EventStore, Tally, values
 from ktrace.store.joins import Correlated, find, find_launches, group_start_mask
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
@@ -115,7 +115,7 @@ class LinkStore:
         self._tracks = TrackIndex(words)
         self._pending: list[pa.RecordBatch] = []
         self._whole: list[pa.RecordBatch] = []
-        self._rows = Batches(spill, "link_rows")
+        self._rows = BatchSpool(spill, "link_rows")
         self._keyed = Runs(
             spill,
             "links",

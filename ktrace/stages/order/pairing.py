@@ -24,7 +24,7 @@ from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.report import Ledger, Report
 from ktrace.stages.order.sweep import Finisher, pieces
-from ktrace.store import RANGE_ROWS, SPILL_BYTES, Batches, Runs, Spill, ranges
+from ktrace.store import RANGE_ROWS, SPILL_BYTES, BatchSpool, Runs, Spill, ranges
 from ktrace.store.events import GONE, UNFINISHED, EventStore, Tally, values
 from ktrace.store.joins import find, group_start_mask
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
@@ -108,7 +108,7 @@ class EndLinks:
     def __init__(self, spill: Spill, words: Vocabularies) -> None:
         self._spill = spill
         self._words = words
-        self._waiting = Batches(spill, "end_links")
+        self._waiting = BatchSpool(spill, "end_links")
         self._starts = [0]
         self._on = Runs(spill, "on_ends", [("event", "i8"), ("source", "i4"), ("number", "i8")])
 

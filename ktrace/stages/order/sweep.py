@@ -135,7 +135,7 @@ class OnDevice(msgspec.Struct, frozen=True):
     ranges: Bools
 
     @classmethod
-    def of(cls, tracks: Sequence[Track], *, with_ranges: bool) -> OnDevice:
+    def from_tracks(cls, tracks: Sequence[Track], *, with_ranges: bool) -> OnDevice:
         """Work on any track with a device or stream; ranges only on streams, and only `with_ranges`."""
         return cls(
             np.array([track.is_on_device for track in tracks], np.bool_),

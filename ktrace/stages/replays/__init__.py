@@ -50,7 +50,7 @@ from ktrace.stages.replays.gather import (
     see,
 )
 from ktrace.stages.replays.matching import Matched, matched
-from ktrace.store import SPILL_BYTES, Batches, Spill
+from ktrace.store import SPILL_BYTES, BatchSpool, Spill
 from ktrace.store.events import BATCH_ROWS
 from ktrace.store.joins import positions
 
@@ -81,7 +81,7 @@ def with_captures(batches: Iterable[Batch], captures: list[Capture], report: Rep
     """
     spill = Spill(SPILL_BYTES)
     try:
-        waiting, records = Batches(spill, "replays"), []
+        waiting, records = BatchSpool(spill, "replays"), []
         found: dict[str, Gathered] = {}
         taken = 0
         for batch in batches:

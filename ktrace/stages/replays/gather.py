@@ -22,7 +22,7 @@ from ktrace.model.json_text import decoded, dump_json, load_object
 from ktrace.model.masks import NameTest, each_source, truth, words_in
 from ktrace.naming.demangling import demangled
 from ktrace.store.events import values
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 #: What a call launches, or a piece of work is, if it isn't a kernel whose name is known. No kernel has these names.
 COPY, SET, ANY = "\0copy", "\0set", "\0any"
@@ -98,7 +98,7 @@ class Gathered:
         self._keeps_spans = captures
         self._calls: list[Row] = []
         self._work: list[tuple[Int64, ...]] = []  # correlation (0: none), ts, id, node (0: none), shape
-        self._shapes = Shapes(("device", "stream", "kind", "name"))
+        self._shapes = RowKeys(("device", "stream", "kind", "name"))
         self._spans: list[pa.RecordBatch] = []
         self._catalog = Catalog()
         self._is_call = NameTest(lambda name: _CALL.search(name) is not None)

@@ -35,10 +35,10 @@ from ktrace.report import Report
 from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW
 from ktrace.stages.select.wanted import step_of
-from ktrace.store import RANGE_ROWS, SPILL_BYTES, Batches, Runs, Spill
+from ktrace.store import RANGE_ROWS, SPILL_BYTES, BatchSpool, Runs, Spill
 from ktrace.store.events import LIMIT, values
 from ktrace.store.joins import each_group, greatest_so_far, group_start_mask
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 #: How a row may change: it stays; it merges with others if it is short; a range; a counter; another point.
 _STAYS, _SLICE, _RANGE, _COUNTER, _POINT = range(5)
@@ -83,9 +83,9 @@ class _Coarsener:
 
     def __init__(self, budget: int, spill: Spill) -> None:
         self._budget, self._spill = budget, spill
-        self._kept, self._dependents = Batches(spill, "whole"), Dependents(spill)
-        self._tracks, self._series = Shapes(TRACK_COLUMNS), Shapes((*TRACK_COLUMNS, "name"))
-        self._names = Shapes(("name", "kind"))
+        self._kept, self._dependents = BatchSpool(spill, "whole"), Dependents(spill)
+        self._tracks, self._series = RowKeys(TRACK_COLUMNS), RowKeys((*TRACK_COLUMNS, "name"))
+        self._names = RowKeys(("name", "kind"))
         self._slices = Runs(spill, "slices", _SLICE_FIELDS)
         self._shown = {kind: Runs(spill, f"shown-{kind}", _SHOWN_FIELDS) for kind in (_COUNTER, _POINT)}
         self._ranges = self._rows = 0
@@ -215,7 +215,7 @@ class _Coarsener:
         tracks = _Tracks(self._slices, len(self._tracks), self._spill, merging)
         length = _length(tracks, self._budget)
         for rows in tracks:
-            gone = rows.place[_together(rows, length)[0]]
+            gone = rows.place[_in_runs(rows, length)[0]]
             stays[gone] = False
             removed["merged"] += len(gone)
         return stays, self._merged(tracks, length)
@@ -225,8 +225,8 @@ class _Coarsener:
         found: list[dict[str, Any]] = []
         places, words = self._tracks.all(), list(self._names)
         for rows in tracks:
-            inside, run = _together(rows, length)
-            for figures in _became(rows, inside, run, words) if len(inside) else ():
+            inside, run = _in_runs(rows, length)
+            for figures in _merged_rows(rows, inside, run, words) if len(inside) else ():
                 found.append(places[rows.track] | figures)
                 if len(found) == _ROWS:
                     yield self._with_ids(found)
@@ -298,7 +298,7 @@ def _remain(rows: _Rows, length: int) -> int:
     return len(rows.ts) - len(short) + int(run.max(initial=-1)) + 1
 
 
-def _together(rows: _Rows, length: int) -> tuple[Int64, Int32]:
+def _in_runs(rows: _Rows, length: int) -> tuple[Int64, Int32]:
     """The slices of a track that become one with others, and the number of the run of each."""
     short, run = _runs(rows, length)
     shared = (np.bincount(run, minlength=1) > 1)[run]
@@ -318,7 +318,7 @@ def _runs(rows: _Rows, length: int) -> tuple[Int64, Int32]:
     return short, np.cumsum(starts, dtype=np.int32) - np.int32(1)
 
 
-def _became(rows: _Rows, inside: Int64, run: Int32, words: list[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+def _merged_rows(rows: _Rows, inside: Int64, run: Int32, words: list[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
     """What runs of slices of a track became: the columns that differ from one to the next."""
     sums, times = zip(*_sums(rows, inside, run, len(words)), strict=True)
     number, ts, end, count, busy = map(np.concatenate, zip(*sums, strict=True))

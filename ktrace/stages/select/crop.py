@@ -36,7 +36,7 @@ from ktrace.stages.select.dependents import Dependents, are_figures, before_reco
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
 from ktrace.stages.select.intervals import ALWAYS, Intervals
 from ktrace.stages.select.wanted import Crop
-from ktrace.store import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
+from ktrace.store import RANGE_ROWS, SPILL_BYTES, BatchSpool, Spill, ranges
 from ktrace.store.events import GONE, SLICE, WORK, EventStore, values
 from ktrace.store.joins import isin_sorted
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
@@ -83,7 +83,7 @@ class _Stage:
         self._words = Vocabularies()
         self._index = TrackIndex(self._words)
         self._store = EventStore(spill, self._words, self._index)
-        self._others = Batches(spill, "others")
+        self._others = BatchSpool(spill, "others")
         self._records: list[str] = []
         self._launches = LinkStore(spill, self._words)
         self._own_time = wanted.by_launch

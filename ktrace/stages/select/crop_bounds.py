@@ -105,15 +105,15 @@ class Marks:
     def each(self) -> dict[str, Intervals]:
         """The intervals of each source: those on the host if it has any, else those on the device."""
         sources = {*self._host, *self._device}
-        return {source: Intervals.of(self._host.get(source) or self._device[source]) for source in sources}
+        return {source: Intervals.from_pairs(self._host.get(source) or self._device[source]) for source in sources}
 
     def of_processes(self) -> dict[Process, Intervals]:
         """The intervals of each process that has any on the host."""
-        return {process: Intervals.of(pairs) for process, pairs in self._own.items()}
+        return {process: Intervals.from_pairs(pairs) for process, pairs in self._own.items()}
 
     def on_devices(self) -> dict[str, Intervals]:
         """The intervals on the devices of each source, where their time may be later."""
-        return {source: Intervals.of(pairs) for source, pairs in self._device.items() if pairs}
+        return {source: Intervals.from_pairs(pairs) for source, pairs in self._device.items() if pairs}
 
     @property
     def on_host(self) -> set[str]:
@@ -124,7 +124,7 @@ class Marks:
         """The intervals of all sources, with a margin before and after each."""
         pairs = [pair for by in (self._host, self._device) for found in by.values() for pair in found]
         wide = [(begin - margin, max(end, begin + 1) + margin) for begin, end in pairs]
-        return Intervals.of(wide) if wide else NEVER
+        return Intervals.from_pairs(wide) if wide else NEVER
 
 
 def no_such(what: str, wanted: str, names: dict[str, None]) -> InputError:
@@ -357,4 +357,4 @@ def interval(text: str, start: int, end: int, catalog: Catalog) -> Intervals:
             f"the trace has no time {text}",
             expected=f"0s..{time_text(end - start)} from its start, or {start}ns..{end}ns by its own clock",
         )
-    return Intervals.of([(int(begin), int(max(stop, begin + 1)))])
+    return Intervals.from_pairs([(int(begin), int(max(stop, begin + 1)))])

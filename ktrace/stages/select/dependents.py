@@ -32,7 +32,7 @@ from ktrace.model.masks import rows_where, slice_rows, truth, words_in
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import LinkStore, attach_by_event, join_launches, new_ends
 from ktrace.stages.order.nesting import Slices, no_slices
-from ktrace.store import RANGE_ROWS, Batches, Runs, Spill, ranges
+from ktrace.store import RANGE_ROWS, BatchSpool, Runs, Spill, ranges
 from ktrace.store.events import LIMIT, WORK, EventStore, values
 from ktrace.store.joins import find
 from ktrace.store.vocabulary import TrackIndex, Vocabularies
@@ -70,7 +70,7 @@ class Dependents:
             spill, "known_slices", [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("track", "i4"), ("kept", value.str)]
         )
         self._value = value
-        self._waiting = Batches(spill, "held")
+        self._waiting = BatchSpool(spill, "held")
         self._records: list[str] = []
         self._starts = [0]
         self._alone: list[AnyArray] = []

@@ -33,7 +33,7 @@ from ktrace.naming.alike import near
 from ktrace.report import Ledger, Report
 from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.wanted import Filter
-from ktrace.store import SPILL_BYTES, Batches, Spill
+from ktrace.store import SPILL_BYTES, BatchSpool, Spill
 from ktrace.tables import time_text
 
 #: How many names are remembered, and how many of them a message lists.
@@ -261,7 +261,7 @@ def without_args(batch: Batch) -> Batch:
 
 def _of_ranks(batches: Iterable[Batch], ranks: Sequence[int], spill: Spill) -> tuple[Iterator[Batch], frozenset[str]]:
     """All batches, and the sources with these ranks. Reads all input, since the facts with ranks may come last."""
-    catalog, kept, records = Catalog(), Batches(spill, "all"), []
+    catalog, kept, records = Catalog(), BatchSpool(spill, "all"), []
     for batch in batches:
         if batch.record == "catalog":
             catalog.add(batch)

@@ -18,7 +18,7 @@ class Intervals(NamedTuple):
     end: Int64
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[int, int]]) -> Intervals:
+    def from_pairs(cls, pairs: Iterable[tuple[int, int]]) -> Intervals:
         """The union of pairs (begin, end), clipped to the range of times."""
         ends = np.array([*pairs], object).reshape(-1, 2).clip(-LIMIT, LIMIT).astype(np.int64)
         return cls.union(ends[:, 0], ends[:, 1])
@@ -63,7 +63,7 @@ class Intervals(NamedTuple):
             end = min(self.end[mine], other.end[theirs])
             found.append((int(max(self.begin[mine], other.begin[theirs])), int(end)))
             mine, theirs = mine + int(self.end[mine] == end), theirs + int(other.end[theirs] == end)
-        return Intervals.of((begin, end) for begin, end in found if begin < end)
+        return Intervals.from_pairs((begin, end) for begin, end in found if begin < end)
 
     def until(self, times: Int64) -> Int64:
         """The time of the intervals before each of these times."""
@@ -89,7 +89,7 @@ class Intervals(NamedTuple):
 
 
 #: All times.
-ALWAYS = Intervals.of([(-LIMIT, LIMIT)])
+ALWAYS = Intervals.from_pairs([(-LIMIT, LIMIT)])
 
 #: No times.
-NEVER = Intervals.of([])
+NEVER = Intervals.from_pairs([])

@@ -316,11 +316,11 @@ def test_steps_that_only_devices_have(line: Timeline, tmp_path: Path) -> None:
     line.work("a", 1_000, 5_000)
     line.work("b", 5_500, 9_000)
     assert line.path(tmp_path) == [
-        (0, 1_000, UNKNOWN, "(nothing known)"),
+        (0, 1_000, UNKNOWN, "(unknown)"),
         (1_000, 5_000, "kernel", "a"),
         (5_000, 5_500, UNKNOWN, "before b"),  # when it was launched isn't known
         (5_500, 9_000, "kernel", "b"),
-        (9_000, 10_000, UNKNOWN, "(nothing known)"),
+        (9_000, 10_000, UNKNOWN, "(unknown)"),
     ]
 
 

@@ -24,7 +24,7 @@ from ktrace.analysis.critical_path.device import asof_join
 from ktrace.analysis.critical_path.host_threads import covered, segments
 from ktrace.analysis.critical_path.path import slices
 from ktrace.analysis.work.device_work import Work
-from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.question import Labels
 from ktrace.analysis.work.stored_columns import by_source
 from ktrace.cli import cli
@@ -118,10 +118,10 @@ def rows_of(path: Path, explained: Explain = slices) -> list[dict[str, Any]]:
     """The slices of the path in a trace, or of another answer."""
     spill, report = Spill(SPILL_BYTES), Report()
     try:
-        gathered = SummaryInput(taxonomy(None), spill, spans=True)
+        gathered = WorkInput(taxonomy(None), spill, spans=True)
         for batch in by_source(read_batches([str(path)], report)):
-            gathered.know(batch)
-            gathered.count(batch)
+            gathered.collect_host(batch)
+            gathered.collect_work(batch)
         work = Work.of_devices(gathered)
         labels = Labels(gathered.catalog, {(one["source"], one["host"], one["device"]) for one in work.shapes})
         return [row for batch in explained(work, labels) for row in batch.to_pylist()]

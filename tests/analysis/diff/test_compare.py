@@ -66,7 +66,7 @@ def test_steps_of_runs_of_different_length_compare() -> None:
 
 def test_work_outside_of_steps_is_not_compared_and_told() -> None:
     steps, counts = np.array([400.0, 400.0, 400.0]), np.array([4, 4, 4])
-    a = side("a", [Group("gemm", 1600.0, 16, 100.0, 100.0, name="gemm", in_steps=InSteps.of(steps, counts))])
+    a = side("a", [Group("gemm", 1600.0, 16, 100.0, 100.0, name="gemm", in_steps=InSteps.from_times(steps, counts))])
     a.groups["step"] = [Group("other", 400.0, 4)]
     b = side("b", [events("gemm", [100] * 12, steps=3)])
     diff = compared(a, b, by=["kernel"])
@@ -82,10 +82,10 @@ def test_a_run_against_itself_has_the_launches_of_its_steps() -> None:
     durations = np.concatenate([inside, [500_000, 600_000]])
     warm = Group(
         "gemm", 1_160_000.0, 602, 1_160_000 / 602, 100.0, name="gemm", durations=durations,
-        in_steps=InSteps.of(steps, counts), inside=inside,
+        in_steps=InSteps.from_times(steps, counts), inside=inside,
     )  # fmt: skip
     before = Group(
-        "init", 900.0, 1, 900.0, 900.0, durations=np.array([900]), in_steps=InSteps.of(np.zeros(3), counts * 0)
+        "init", 900.0, 1, 900.0, 900.0, durations=np.array([900]), in_steps=InSteps.from_times(np.zeros(3), counts * 0)
     )
     cold = side("b", [events("gemm", [100] * 600, steps=3)])
     for one, other in ((side("a", [warm, before]), cold), (cold, side("a", [warm, before]))):

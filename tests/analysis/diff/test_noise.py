@@ -11,12 +11,12 @@ import pytest
 
 from ktrace.analysis.diff import noise
 from ktrace.analysis.diff.noise import (
-    discoveries,
+    benjamini_hochberg,
     evidence,
     launch_test,
-    left_out,
     may_differ,
     median_bounds,
+    order_statistic_margin,
     rank_test,
 )
 from ktrace.analysis.work.durations import Samples
@@ -103,10 +103,10 @@ def test_the_published_example_of_benjamini_and_hochberg() -> None:
     """Their paper of 1995 has 15 p of a study; at 5 % their procedure rejects the first four."""
     ps = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459]
     ps += [0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
-    assert sum(q <= 0.05 for q in discoveries(ps)) == 4
-    backwards = discoveries(ps[::-1])
-    assert backwards[::-1] == discoveries(ps)
-    assert discoveries([]) == []
+    assert sum(q <= 0.05 for q in benjamini_hochberg(ps)) == 4
+    backwards = benjamini_hochberg(ps[::-1])
+    assert backwards[::-1] == benjamini_hochberg(ps)
+    assert benjamini_hochberg([]) == []
 
 
 @pytest.mark.parametrize("n", [*range(1, 60), 99, 100, 500, 999, 1000])
@@ -117,7 +117,7 @@ def test_the_bounds_of_a_median_cover_it_as_often_as_said(n: int) -> None:
     def covered(outside: int) -> Fraction:
         return 1 - 2 * Fraction(sum(math.comb(n, k) for k in range(outside + 1)), 2**n)
 
-    outside = left_out(n)
+    outside = order_statistic_margin(n)
     if outside is None:
         assert covered(0) < wanted
         assert median_bounds(np.arange(n)) is None

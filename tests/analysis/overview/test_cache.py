@@ -277,7 +277,7 @@ ANSWERED = [
 def test_answers_are_the_same_from_the_cache(
     folder: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selection, "KEPT_FROM", 0)
+    monkeypatch.setattr(selection, "CACHE_MIN_BYTES", 0)
     questions = ["operation,kernel", "idle", "op,shape", "roofline", "critical-path", "memory", "launch"]
     commands = [
         *(["summary", str(path), "--by", by, "--format", "json"] for by in questions),

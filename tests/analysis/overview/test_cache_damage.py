@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="open files can't be rep
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KTRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(selection, "KEPT_FROM", 0)
+    monkeypatch.setattr(selection, "CACHE_MIN_BYTES", 0)
     return tmp_path / "cache"
 
 
@@ -314,7 +314,7 @@ def test_a_folder_that_cannot_be_used_is_noted(
         folder.write_text("x", "utf-8")
         folder = folder / "below" if place == "below a file" else folder
     monkeypatch.setenv("KTRACE_CACHE", str(folder))
-    monkeypatch.setattr(selection, "KEPT_FROM", 0)
+    monkeypatch.setattr(selection, "CACHE_MIN_BYTES", 0)
     with overviewed([str(trace)], Selection(), cached=True) as (found, report):
         assert found.stored.rows == 18_000
         assert report.issues["not-kept"].places == [(str(folder), "the folder can't be written to, or others can")]

@@ -18,7 +18,7 @@ from fork_server import program
 from nightly import few
 
 import ktrace
-from ktrace.analysis.query import asked, children
+from ktrace.analysis.query import children, stream_query
 from ktrace.analysis.query.child import Question
 from ktrace.analysis.query.children import Bound, Children
 from ktrace.errors import KtraceError, UsageError
@@ -256,7 +256,7 @@ def test_sql_is_told_nothing_of_the_machine(tmp_path: Path, monkeypatch: pytest.
 def test_within_a_bound_the_answer_is_the_same(sql: str) -> None:
     found = []
     for bound in (None, Bound(256 * MIB, 60)):
-        with asked(STEP, sql, bound=bound) as answer:
+        with stream_query(STEP, sql, bound=bound) as answer:
             found.append(answer.read_all().to_pylist())
     assert found[0] == found[1]
     assert found[0]
@@ -264,7 +264,9 @@ def test_within_a_bound_the_answer_is_the_same(sql: str) -> None:
 
 def test_rows_that_wait_in_files_are_asked_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ktrace.analysis.query.MEMORY", 1)
-    with asked(STEP, "select count(*)::int as n, max(id) as last from events", bound=Bound(256 * MIB, 60)) as answer:
+    with stream_query(
+        STEP, "select count(*)::int as n, max(id) as last from events", bound=Bound(256 * MIB, 60)
+    ) as answer:
         assert (
             answer.read_all().to_pylist()
             == ktrace.query(STEP, "select count(*) as n, max(id) as last from events").to_pylist()

@@ -28,7 +28,7 @@ from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
 from ktrace.store.joins import Correlated, find_launches
-from ktrace.store.vocabulary import Shapes
+from ktrace.store.vocabulary import RowKeys
 
 INTERVALS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30)), max_size=25)
 BLOCKS = st.sampled_from([1, 2, 7, 1000])
@@ -244,7 +244,7 @@ CELLS = st.tuples(
 @given(st.lists(st.lists(CELLS, min_size=1, max_size=12), max_size=4))
 @settings(deadline=None)
 def test_shapes(batches: list[list[tuple[str | None, int | None, str, bool]]]) -> None:
-    shapes = Shapes(("name", "stream", "kind", "track"))
+    shapes = RowKeys(("name", "stream", "kind", "track"))
     known: dict[tuple[object, ...], int] = {}
     for rows in batches:
         mine = [n for n, row in enumerate(rows) if row[3]]

@@ -132,9 +132,10 @@ def test_columns_of_each_source(added: list[tuple[str, list[int]]], limit: int) 
             wanted.setdefault(source, []).extend(values)
     assert numbers.sources == rows.sources == list(wanted)
     assert len(numbers) == sum(map(len, wanted.values()))
-    kept = {source: numbers.of(source) for source in "abcd"}
+    kept = {source: numbers.for_source(source) for source in "abcd"}
     assert {
-        source: [value for batch in rows.of(source) for value in batch["value"].to_pylist()] for source in wanted
+        source: [value for batch in rows.for_source(source) for value in batch["value"].to_pylist()]
+        for source in wanted
     } == wanted
     own = new_column(spill, "own", 3)
     own[:] = 5

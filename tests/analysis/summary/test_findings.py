@@ -122,10 +122,10 @@ def test_a_document_has_plain_values() -> None:
 
 
 def test_time_before_and_the_longest() -> None:
-    times = Intervals.of([(10, 20), (30, 35)])
+    times = Intervals.from_pairs([(10, 20), (30, 35)])
     at = np.array([0, 10, 13, 20, 25, 31, 35, 99])
     assert times.until(at).tolist() == [sum(10 <= ns < 20 or 30 <= ns < 35 for ns in range(end)) for end in at]
-    assert Intervals.of([]).until(at).tolist() == [0] * 8
+    assert Intervals.from_pairs([]).until(at).tolist() == [0] * 8
     assert longest(np.array([0, 5, 7, 5, 5])) == [2, 1, 3] and longest(np.array([0, 0])) == []
 
 
