@@ -1,4 +1,4 @@
-"""Input as a stream of what it contains: from gzip, zstd and one file of a zip archive, and text as UTF-8.
+"""Input as a stream of what it contains: from gzip, zstd and one file of a zip or tar archive, and text as UTF-8.
 
 The content decides how it is compressed, not the name.
 """
@@ -9,9 +9,10 @@ import codecs
 import io
 import lzma
 import struct
+import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
@@ -23,8 +24,17 @@ _ZIP_FAULTS = (
     *(zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, IndexError, OSError),
 )
 
-#: Suffixes of compressed files.
-PACKED = (".gz", ".zst", ".zip")
+#: What reading an archive raises where it is damaged or cut off.
+_TAR_FAULTS = (tarfile.TarError, EOFError, *_ZIP_FAULTS)
+
+#: Suffixes of compressed files, from the outside in.
+PACKED = (".gz", ".zst", ".zip", ".tgz", ".tar")
+
+#: Suffixes of archives, whose files have names of their own.
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst")
+
+#: Bytes at the start that tell how a file is packed: the mark of a tar archive follows 257 bytes.
+CODEC_HEAD = 262
 
 #: Compressed bytes that are inflated at once. Of damaged data the rest of these bytes is lost.
 _BLOCK = 1 << 14
@@ -34,13 +44,15 @@ _GIVEN = 1 << 18
 
 
 def codec_of(head: bytes) -> str | None:
-    """Returns the compression by the first four bytes: gzip, zstd or zip; None for plain data."""
+    """Returns the compression by the first `CODEC_HEAD` bytes: gzip, zstd, zip or tar; None for plain data."""
     if head.startswith(b"\x1f\x8b"):
         return "gzip"
-    if head == b"PK\x03\x04":
+    if head.startswith(b"PK\x03\x04"):
         return "zip"
-    skippable = head[1:] == b"\x2a\x4d\x18" and head[0] >> 4 == 5  # a zstd frame of metadata; data follows
-    return "zstd" if head == b"\x28\xb5\x2f\xfd" or skippable else None
+    skippable = head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5  # a zstd frame of metadata; data follows
+    if head.startswith(b"\x28\xb5\x2f\xfd") or skippable:
+        return "zstd"
+    return "tar" if head[257:262] == b"ustar" else None
 
 
 def unpacked(
@@ -68,7 +80,7 @@ def unpacked(
 def split_member(path: str) -> tuple[str, str | None]:
     """Returns archive and file of a path like `traces.zip!rank0/trace.json`; (path, None) for other paths."""
     head, mark, member = path.partition("!")
-    return (head, member) if mark and member and head.lower().endswith(".zip") else (path, None)
+    return (head, member) if mark and member and head.lower().endswith(ARCHIVES) else (path, None)
 
 
 def member_name(raw: BinaryIO, path: str, member: str | None) -> str:
@@ -107,16 +119,59 @@ def _member(archive: zipfile.ZipFile, path: str, member: str | None) -> zipfile.
     files = [
         info for info in archive.infolist() if not info.filename.endswith("/") and "__MACOSX/" not in info.filename[:9]
     ]
-    found = [info for info in files if member in (None, info.filename)]
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(info.filename for info in files[:8]) + (f" and {len(files) - 8} more" if len(files) > 8 else "")
+    matching = [info for info in files if member in (None, info.filename)]
+    if len(matching) == 1:
+        return matching[0]
+    raise _not_one([info.filename for info in files], path, member)
+
+
+def untarred(
+    open_archive: Callable[[], BinaryIO], path: str, on_cut: Callable[[str, str], None] | None, member: str | None
+) -> tuple[BinaryIO, str]:
+    """Returns the content of the only file in a tar archive, or of `member`, as a stream, and its name.
+
+    The archive is read twice: its files follow one another, without a directory. Links and devices aren't files here.
+    Raises as `unpacked` does.
+    """
+    with open_archive() as raw:
+        names = [info.name for info, _ in _tar_files(raw, path)]
+    matching = [name for name in names if member in (None, name)]
+    if len(matching) != 1:
+        raise _not_one(names, path, member)
+    raw = open_archive()
+    info, content = next(one for one in _tar_files(raw, path) if one[0].name == matching[0])
+    return io.BufferedReader(_Whole(content, path, on_cut, info.size, raw), _GIVEN), PurePosixPath(info.name).name
+
+
+def _tar_files(raw: BinaryIO, path: str) -> Iterator[tuple[tarfile.TarInfo, BinaryIO]]:
+    """Yields the files of a tar archive up to where it is cut off, each to be read before the next one."""
+    some = False
+    try:
+        archive = tarfile.open(fileobj=raw, mode="r|")  # noqa: SIM115: it owns no file
+        for info in archive:
+            content = archive.extractfile(info) if info.isreg() and not info.issparse() else None
+            if content is not None and not PurePosixPath(info.name).name.startswith("._"):
+                some = True
+                yield info, content  # type: ignore[misc]
+    except _TAR_FAULTS as error:
+        if not some:
+            raise DamagedInput(
+                f"the tar archive is damaged: {error}",
+                path=path,
+                expected="a whole archive",
+                remedy="copy or export it again",
+            ) from None
+
+
+def _not_one(files: list[str], path: str, member: str | None) -> InputError:
+    """The error of an archive that hasn't exactly one file of a name."""
+    names = ", ".join(files[:8]) + (f" and {len(files) - 8} more" if len(files) > 8 else "")
     if member is not None:
         what = f"there is no {member} in it, but {names or 'nothing'}"
     else:
         what = f"contains {len(files)} files: {names}" if files else "is an empty archive"
-    remedy = f"name one of them: '{path.partition('!')[0]}!{files[0].filename}'" if files else "check what wrote it"
-    raise InputError(what, path=path, expected="one file in the archive", remedy=remedy)
+    remedy = f"name one of them: '{path.partition('!')[0]}!{files[0]}'" if files else "check what wrote it"
+    return InputError(what, path=path, expected="one file in the archive", remedy=remedy)
 
 
 class _Inflated:
@@ -165,13 +220,18 @@ class _Inflated:
 class _Whole(io.RawIOBase):
     """Decompressed data. Where it breaks off, `on_cut` is called and the stream ends normally.
 
-    `stored` is the number of its stored bytes, or the stream of them. Raises DamagedInput where they give too many.
+    `stored` is the number of its stored bytes, or the stream of them, `archive` what is closed with it. Raises DamagedInput where they give too many.
     """
 
     def __init__(
-        self, stream: BinaryIO, path: str, on_cut: Callable[[str, str], None] | None, stored: BinaryIO | int
+        self,
+        stream: BinaryIO,
+        path: str,
+        on_cut: Callable[[str, str], None] | None,
+        stored: BinaryIO | int,
+        archive: BinaryIO | None = None,
     ) -> None:
-        self._stream = stream
+        self._stream, self._archive = stream, archive
         self._path = path
         self._on_cut = on_cut
         self._stored = stored
@@ -187,13 +247,13 @@ class _Whole(io.RawIOBase):
             return 0
         try:
             data = self._stream.read1(min(len(buffer), _GIVEN))  # type: ignore[attr-defined]
-        except (*_ZIP_FAULTS, EOFError, zlib.error, lzma.LZMAError, RuntimeError) as error:
+        except (*_TAR_FAULTS, zlib.error, lzma.LZMAError, RuntimeError) as error:
             data = memoryview(b"")
             if not self._taken:
                 raise DamagedInput(
                     f"the compressed data is damaged: {error}",
                     path=self._path,
-                    expected="whole gzip, zstd or zip data",
+                    expected="whole gzip, zstd, zip or tar data",
                     remedy="copy or export it again",
                 ) from None
             if self._on_cut:
@@ -208,6 +268,8 @@ class _Whole(io.RawIOBase):
 
     def close(self) -> None:
         self._stream.close()
+        if self._archive is not None:
+            self._archive.close()
         super().close()
 
 

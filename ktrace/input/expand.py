@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 from ktrace.conversion import Conversion
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat
 from ktrace.input.boundary import report_bad_file
-from ktrace.input.compression import split_member
+from ktrace.input.compression import ARCHIVES, split_member
 from ktrace.input.detection import by_name, choose, decide, detect_all, note_failures, wrapping_for
 from ktrace.input.format import Format, Score
 from ktrace.input.source import MAPPING_SUFFIX, Source, near_files, stem
@@ -85,7 +85,7 @@ def each_once(found: Sequence[_Any], report: Report) -> list[_Any]:
     """
     places = [_identity(one.path) for one in found]
     # An archive that is read by its own name has one file, so that the name of a file in it is that one's.
-    archives = {place for place in places if place.suffix.lower() == ".zip"}
+    archives = {place for place in places if place.name.lower().endswith(ARCHIVES)}
     places = [whole if (whole := Path(split_member(str(place))[0])) in archives else place for place in places]
     folders = {place: one.path for place, one in zip(places, found, strict=True) if Source(one.path).is_folder}
     left: dict[Path, _Any] = {}

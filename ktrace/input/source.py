@@ -23,7 +23,16 @@ from typing import IO, BinaryIO
 
 from ktrace.errors import InputError, import_extra
 from ktrace.input.boundary import input_faults
-from ktrace.input.compression import PACKED, codec_of, member_name, split_member, text_encoding, unpacked
+from ktrace.input.compression import (
+    CODEC_HEAD,
+    PACKED,
+    codec_of,
+    member_name,
+    split_member,
+    text_encoding,
+    unpacked,
+    untarred,
+)
 from ktrace.input.files import NotRegular, files_in, is_confined, name_of_open, open_file
 from ktrace.input.limits import NONE, copied, temporary_copy
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
@@ -135,6 +144,7 @@ class Source:
     _file: str = field(init=False, repr=False)
     _member: str | None = field(init=False, repr=False)
     _codec: str | None = field(init=False, default=None, repr=False)
+    _inner: str = field(init=False, default="", repr=False)
 
     def __post_init__(self) -> None:
         self.label = self.label or stem(self.path)
@@ -216,6 +226,8 @@ class Source:
 
     def _shown_name(self) -> str:
         """Returns the name of the file; for an archive, the name of the file in it."""
+        if self._codec == "tar":
+            return self._inner
         if self._codec != "zip":
             return self.name
         with self._raw() as raw:
@@ -236,7 +248,7 @@ class Source:
     def _tail(self) -> bytes:
         """Returns the last bytes of a plain file; none if that would need reading all of it."""
         with self._raw() as raw:
-            if not raw.seekable() or codec_of(raw.read(4)):
+            if not raw.seekable() or codec_of(raw.read(CODEC_HEAD)):
                 return b""
             raw.seek(-TAIL, os.SEEK_END)
             tail = raw.read()
@@ -249,23 +261,33 @@ class Source:
         number of stored bytes at each read. Neither is called if `quiet`. Unless `bare`, lines keep the layers that
         their wrapping has, for a reader that takes them off itself and accounts for their bytes.
         """
-        raw: BinaryIO = self._raw()
-        if self.progress and not quiet:
-            raw = io.BufferedReader(_Counted(raw, self.progress))
-        self._codec = codec_of(_peek(raw))
-        if self._codec is not None:
-            raw = unpacked(raw, self._codec, self.path, None if quiet else self.on_cut, self._member)
+        raw = self._unpacked(quiet=quiet)
+        if self._codec == "tar" or (self._codec in ("gzip", "zstd") and _is_tar(raw)):
+            raw.close()
+            on_cut = None if quiet else self.on_cut
+            raw, self._inner = untarred(lambda: self._unpacked(quiet=True), self.path, on_cut, self._member)
+            self._codec = "tar"
         if self.wrapping is None:
             return raw
         wrapping = self.wrapping if bare else replace(self.wrapping, layers=())
         return io.BufferedReader(Unwrapped(raw, wrapping), 1 << 16)
+
+    def _unpacked(self, *, quiet: bool) -> BinaryIO:
+        """Opens the bytes that gzip, zstd or zip stored; a tar archive as it is."""
+        raw: BinaryIO = self._raw()
+        if self.progress and not quiet:
+            raw = io.BufferedReader(_Counted(raw, self.progress))
+        self._codec = codec_of(_peek(raw))
+        if self._codec in (None, "tar"):
+            return raw
+        return unpacked(raw, self._codec, self.path, None if quiet else self.on_cut, self._member)
 
     def in_ranges(self) -> bool:
         """Whether ranges of its bytes can be read: it isn't compressed, and is a file or a URL that allows it."""
         if self.wrapping:
             return False
         with self._raw() as raw:
-            return raw.seekable() and codec_of(raw.read(4)) is None
+            return raw.seekable() and codec_of(raw.read(CODEC_HEAD)) is None
 
     @contextmanager
     def local_path(self) -> Iterator[Path]:
@@ -278,7 +300,7 @@ class Source:
             return
         with self._raw() as raw:
             named: Path | None = None
-            if codec_of(raw.read(4)) is None:
+            if codec_of(raw.read(CODEC_HEAD)) is None:
                 named = name_of_open(raw) if is_confined() and not self.stand_in else Path(self._file)
             yield named or self._copied()
 
@@ -386,9 +408,14 @@ def printable(path: str) -> str:
 
 
 def _peek(raw: BinaryIO) -> bytes:
-    head = raw.read(4)
+    head = raw.read(CODEC_HEAD)
     raw.seek(0)
     return head
+
+
+def _is_tar(raw: BinaryIO) -> bool:
+    """Whether decompressed bytes, at their start, are a tar archive."""
+    return codec_of(raw.peek(CODEC_HEAD)[:CODEC_HEAD]) == "tar"  # type: ignore[attr-defined]
 
 
 class _Counted(io.RawIOBase):

@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import random
+import tarfile
 import tempfile
 import warnings
 import zipfile
@@ -37,10 +38,30 @@ def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
     return made.getvalue()
 
 
+def tarred(files: dict[str, bytes], mode: str = "w:") -> bytes:
+    """A tar archive with a folder, a link and these files."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, kind in (("run", tarfile.DIRTYPE), ("run/link.log", tarfile.SYMTYPE)):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, "/etc/passwd"
+            archive.addfile(info)
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return made.getvalue()
+
+
 @pytest.mark.parametrize(
     ("name", "stored"),
     [
         ("a.log", TEXT),
+        ("a.tar", tarred({"run/a.log": TEXT, "run/._a.log": b"x"})),
+        ("a.tar.gz", tarred({"run/a.log": TEXT}, "w:gz")),
+        ("a.tgz", gzip.compress(tarred({"a.log": TEXT}))),
+        ("a.tar.zst", zstd(tarred({"a.log": TEXT}))),
+        ("a.log", tarred({"a.log": TEXT})),
         ("a.log.gz", gzip.compress(TEXT)),
         ("a.gz", gzip.compress(TEXT[:999]) + b"\0\0" + gzip.compress(b"") + gzip.compress(TEXT[999:]) + b"\0" * 512),
         ("a.zip", zipped({"folder/": b"", "folder/a.log": TEXT, "__MACOSX/a": b"x"})),
@@ -51,6 +72,11 @@ def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
     ],
     ids=[
         "plain",
+        "tar",
+        "tar and gzip",
+        "tar and gzip, tgz",
+        "tar and zstd",
+        "tar without the suffix",
         "gzip",
         "gzip in parts",
         "zip",
@@ -68,6 +94,40 @@ def test_the_bytes_are_those_that_were_stored(tmp_path: Path, name: str, stored:
         assert stream.read() == TEXT
     assert source.sample().head == TEXT
     assert source.sample().whole
+
+
+def test_a_file_of_several_in_a_tar_archive_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "runs.tar.gz"
+    path.write_bytes(gzip.compress(tarred({"run/a.log": b"a", "run/b.log": TEXT})))
+    with Source(f"{path}!run/b.log").open() as stream:
+        assert stream.read() == TEXT
+    for named in (str(path), f"{path}!run/c.log"):
+        with pytest.raises(InputError, match=r"run/a\.log, run/b\.log") as raised:
+            Source(named).open()
+        assert "runs.tar.gz!run/a.log" in raised.value.remedy
+
+
+def test_a_cut_tar_archive_is_read_up_to_the_cut(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    path.write_bytes(tarred({"a.log": b"line\n" * 20_000})[:60_000])
+    cuts: list[str] = []
+    with Source(str(path), on_cut=lambda place, _: cuts.append(place)).open() as stream:
+        data = stream.read()
+    assert len(data) > 40_000
+    assert data == (b"line\n" * 20_000)[: len(data)]
+    assert cuts
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_what_is_no_file_in_a_tar_archive_is_never_opened(tmp_path: Path, kind: bytes) -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:") as archive:
+        info = tarfile.TarInfo("a.log")
+        info.type, info.linkname = kind, "/etc/passwd"
+        archive.addfile(info)
+    (tmp_path / "a.tar").write_bytes(made.getvalue())
+    with pytest.raises(InputError, match="is an empty archive"):
+        Source(str(tmp_path / "a.tar")).open()
 
 
 def test_a_sample_of_a_long_file_has_a_head_and_a_tail(tmp_path: Path) -> None:

@@ -303,7 +303,7 @@ def _disjoint(recording: Recording) -> Iterator[Finding]:
 
 
 def _not_set(recording: Recording) -> Iterator[Finding]:
-    """Events without a time, which `SummaryInput.unset` counts."""
+    """Events without a time, which `WorkInput.unset` counts."""
     for source, (count, of, before) in recording.gathered.unset.items():
         details, subject = {"before_others_ns": before}, {"source": source}
         yield Finding(PREFIX + "time_not_set", "events", count, "count", of, "events", subject, None, details)

@@ -200,7 +200,7 @@ class Events:
 
     @property
     def grid(self) -> Int32:
-        """The number of the grid of each piece of work among `SummaryInput.grids`, which were asked for."""
+        """The number of the grid of each piece of work among `WorkInput.grids`, which were asked for."""
         grid: Int32 = self._columns["grid"]
         return grid
 

@@ -117,7 +117,7 @@ class Answer(Protocol):
 class Question(Protocol):
     """Collects what it needs from all batches, and answers when they have been seen.
 
-    `spans` says whether it needs `SummaryInput.spans`.
+    `spans` says whether it needs `WorkInput.spans`.
     """
 
     spans: bool
