@@ -12,7 +12,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
@@ -133,26 +133,29 @@ def untarred(
     The archive is read twice: its files follow one another, without a directory. Links and devices aren't files here.
     Raises as `unpacked` does.
     """
-    with open_archive() as raw:
-        names = [info.name for info, _ in _tar_files(raw, path)]
+    names = [info.name for info, _ in _tar_files(open_archive(), path)]
     matching = [name for name in names if member in (None, name)]
     if len(matching) != 1:
         raise _not_one(names, path, member)
-    raw = open_archive()
-    info, content = next(one for one in _tar_files(raw, path) if one[0].name == matching[0])
-    return io.BufferedReader(_Whole(content, path, on_cut, info.size, raw), _GIVEN), PurePosixPath(info.name).name
+    files = _tar_files(open_archive(), path)
+    for info, content in files:
+        if info.name == matching[0]:
+            return io.BufferedReader(_Whole(content, path, on_cut, info.size, files), _GIVEN), PurePosixPath(
+                info.name
+            ).name
+    raise _not_one([], path, member)  # it changed since
 
 
-def _tar_files(raw: BinaryIO, path: str) -> Iterator[tuple[tarfile.TarInfo, BinaryIO]]:
-    """Yields the files of a tar archive up to where it is cut off, each to be read before the next one."""
+def _tar_files(raw: BinaryIO, path: str) -> Generator[tuple[tarfile.TarInfo, BinaryIO]]:
+    """Yields the files of a tar archive up to where it is cut off, each to be read before the next one; closes it."""
     some = False
     try:
-        archive = tarfile.open(fileobj=raw, mode="r|")  # noqa: SIM115: it owns no file
-        for info in archive:
-            content = archive.extractfile(info) if info.isreg() and not info.issparse() else None
-            if content is not None and not PurePosixPath(info.name).name.startswith("._"):
-                some = True
-                yield info, content  # type: ignore[misc]
+        with tarfile.open(fileobj=raw, mode="r|") as archive:
+            for info in archive:
+                content = archive.extractfile(info) if info.isreg() and not info.issparse() else None
+                if content is not None and not PurePosixPath(info.name).name.startswith("._"):
+                    some = True
+                    yield info, content  # type: ignore[misc]
     except _TAR_FAULTS as error:
         if not some:
             raise DamagedInput(
@@ -161,6 +164,8 @@ def _tar_files(raw: BinaryIO, path: str) -> Iterator[tuple[tarfile.TarInfo, Bina
                 expected="a whole archive",
                 remedy="copy or export it again",
             ) from None
+    finally:
+        raw.close()
 
 
 def _not_one(files: list[str], path: str, member: str | None) -> InputError:
@@ -220,7 +225,8 @@ class _Inflated:
 class _Whole(io.RawIOBase):
     """Decompressed data. Where it breaks off, `on_cut` is called and the stream ends normally.
 
-    `stored` is the number of its stored bytes, or the stream of them, `archive` what is closed with it. Raises DamagedInput where they give too many.
+    `stored` is the number of its stored bytes, or the stream of them, `files` those of the archive that it is
+    in, which are closed with it. Raises DamagedInput where they give too many.
     """
 
     def __init__(
@@ -229,9 +235,9 @@ class _Whole(io.RawIOBase):
         path: str,
         on_cut: Callable[[str, str], None] | None,
         stored: BinaryIO | int,
-        archive: BinaryIO | None = None,
+        files: Generator[Any] | None = None,
     ) -> None:
-        self._stream, self._archive = stream, archive
+        self._stream, self._files = stream, files
         self._path = path
         self._on_cut = on_cut
         self._stored = stored
@@ -268,8 +274,8 @@ class _Whole(io.RawIOBase):
 
     def close(self) -> None:
         self._stream.close()
-        if self._archive is not None:
-            self._archive.close()
+        if self._files is not None:
+            self._files.close()
         super().close()
 
 
