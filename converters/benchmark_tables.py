@@ -328,8 +328,7 @@ class _Reading:
 
 FORMAT = Format(
     "benchmark-tables",
-    "nvbench, hipblaslt-bench, rocblas-bench, MIOpenDriver, cutlass_profiler, pytest-benchmark, llama-batched-bench,"
-    " PresentMon",
+    "benchmarks: nvbench, hipblaslt, rocblas, MIOpen, CUTLASS, pytest, llama-batched-bench, PresentMon",
     patterns=("*.txt", "*.log", "*.md", "*.csv"),
     probe=probe,
     read=read,

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
@@ -51,25 +50,27 @@ def probe(sample: Sample) -> Match | None:
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a summary in cycles for each event of each tile."""
     rows, report = RowBuilder(conversion), conversion.report
-    tiles: dict[Any, str] = {}
-    open_: dict[tuple[Any, Any, str], int] = {}
-    sums: dict[tuple[Any, str], _Sum] = {}
+    tiles: dict[str, str] = {}
+    open_: dict[tuple[str, str, str], int] = {}
+    sums: dict[tuple[str, str], _Sum] = {}
     for item in json_items(source, report):
         report.record()
         event = plain_value(item.value)
         if item.problem or not isinstance(event, dict):
             report.issue(item.problem or "bad-record", item.where, item.text[:80])
             continue
-        name, phase, pid, ts = str(event.get("name", "")), event.get("ph"), event.get("pid"), event.get("ts")
+        name, phase, ts = str(event.get("name", "")), event.get("ph"), event.get("ts")
+        pid, tid = (str(event.get(key)) for key in ("pid", "tid"))
         if phase == "M":
-            tiles |= {pid: str((event.get("args") or {}).get("name", ""))} if name == "process_name" else {}
+            args = event.get("args")
+            tiles |= {pid: str(args.get("name", ""))} if name == "process_name" and isinstance(args, dict) else {}
             report.used(outcome="catalog")
         elif phase == "B" and isinstance(ts, int):
-            open_[pid, event.get("tid"), name] = ts
+            open_[pid, tid, name] = ts
             report.used(outcome="folded")
-        elif phase == "E" and isinstance(ts, int) and (pid, event.get("tid"), name) in open_:
+        elif phase == "E" and isinstance(ts, int) and (pid, tid, name) in open_:
             one = sums.setdefault((pid, name), _Sum())
-            one.add(ts - open_.pop((pid, event.get("tid"), name)))
+            one.add(ts - open_.pop((pid, tid, name)))
             report.used() if one.count == 1 else report.used(outcome="folded")
         else:
             report.issue("bad-record", item.where, "an end without a begin" if phase == "E" else "no begin and no end")

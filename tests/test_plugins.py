@@ -289,8 +289,9 @@ def test_packages_that_exit_or_declare_nonsense_are_named_too(installed: Path, t
 
 
 def test_formats_shows_where_each_comes_from(installed: Path) -> None:
-    lines = ktrace(installed, "formats").stdout.splitlines()
-    packages = {line.split()[0]: " ".join(line.split()[-2:]) for line in lines[1:]}
+    listed = json.loads(ktrace(installed, "formats", "--format", "json").stdout)["formats"]
+    packages = {one["name"]: one["origin"] for one in listed}
+    assert re.search(r"^beeper .* beeper-ktrace 1\.0 ", ktrace(installed, "formats").stdout, re.M)
     assert packages.pop("beeper") == "beeper-ktrace 1.0"
     assert len(packages) > 10
     assert set(packages.values()) == {f"ktrace {__version__}"}
@@ -372,7 +373,7 @@ def test_the_package_of_the_docs_is_built_installed_and_used(tmp_path: Path) -> 
 
     listed = ktrace(tmp_path / "site", "formats")
     assert listed.stderr == ""
-    assert re.search(r"^beeper +read +Beeper log +\*\.beep +ktrace-beeper 0\.1$", listed.stdout, re.M)
+    assert re.search(r"^beeper +read +Beeper log +ktrace-beeper 0\.1 +\*\.beep$", listed.stdout, re.M)
     out = tmp_path / "run.jsonl"
     done = ktrace(tmp_path / "site", "convert", tmp_path / "package/run.beep", "-o", out)
     assert done.returncode == 0, done.stderr

@@ -36,7 +36,7 @@ _DEVICE = re.compile(
     r"(?:/device:)?(?:GPU|CUDA|ROCm|HIP)(?: device)?[ :#]*[\[(]?(?P<number>\d{1,4})(?!\w).*"
     r"|(?:CUDA|HIP) (?:HW|device)\b.*"
 )
-_NUMBERED = r"\s*[#:\[]?\s*(?P<number>\d{1,9})\b.*"
+_NUMBERED = r"[\s#:\[]{0,8}(?P<number>\d{1,9})\b.*"
 _STREAM = re.compile(rf"(?:(?:CUDA|HIP|GPU) )?(?:stream|queue|channel){_NUMBERED}", re.IGNORECASE)
 _WORK = re.compile(
     r"(?:compute|kernels?|memory|memcpy|memset|copy|copies|dma)(?: (?:engine|queue|stream))?\s*\d*", re.IGNORECASE

@@ -52,7 +52,7 @@ _COLUMNS = {"correlation_id": "correlation", "theoretical_occupancy_pct": "occup
 
 
 class EventBlock(NamedTuple):
-    """Events: the index of the line of each, begin and end of its message."""
+    """Events: the index of the line of each, where its message starts and ends."""
 
     line: Int64
     begin: Int64

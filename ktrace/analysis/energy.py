@@ -147,7 +147,7 @@ class _Series(NamedTuple):
     def joules(self, times: Int64, watts: Floats) -> Floats:
         """The energy from the first sample to each of these times, which are within the samples.
 
-        `watts` are those at the begin and at the end of each piece between two samples: shape (pieces, 2).
+        `watts` are those at the start and at the end of each piece between two samples: shape (pieces, 2).
         """
         step = np.diff(self.ts)
         whole = np.concatenate([[0.0], np.cumsum(step * watts.mean(axis=1))])

@@ -31,6 +31,7 @@ _HIDDEN = frozenset({"source", "timing", "metric", "table", "copy_kind"})
 @click.command("map")
 @click.argument("path", metavar="FILE", type=click.Path(readable=False))
 @click.option("-o", "--output", metavar="OUT.toml", help="Keep the mapping in this file, for --map.")
+@json_option
 @click.option(
     "--line",
     "lines",
@@ -38,7 +39,6 @@ _HIDDEN = frozenset({"source", "timing", "metric", "table", "copy_kind"})
     metavar="PATTERN",
     help="Lines that are no table, with fields in braces: '{name} took {dur} ms'. Or the numbers of some: 3,5,9.",
 )
-@json_option
 @click.option(
     "--write", is_flag=True, help="Keep the mapping next to FILE (FILE.ktrace.toml), where it is found again."
 )
@@ -48,8 +48,8 @@ def command(
     path: str,
     write: bool,
     output: str | None,
-    lines: tuple[str, ...],
     format_: str,
+    lines: tuple[str, ...],
     overwrite: bool,
     selection: Selection,
 ) -> None:

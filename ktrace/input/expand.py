@@ -26,7 +26,6 @@ from ktrace.input.detection import by_name, choose, decide, detect_all, note_fai
 from ktrace.input.format import Format, Score
 from ktrace.input.source import MAPPING_SUFFIX, Source, near_files, stem
 from ktrace.input.stores import as_folder, has_wildcard, is_remote, remote_files
-from ktrace.model.tracks import natural
 from ktrace.naming.alike import unique_name
 from ktrace.report import Report
 
@@ -140,6 +139,8 @@ def _matching(path: str, report: Report) -> list[str]:
     if path == "-" or not glob.has_magic(path) or os.path.lexists(path):
         return [path]
     found = []
+    from ktrace.model.tracks import natural  # it loads pyarrow
+
     for one in sorted(glob.glob(path, recursive=True), key=natural):  # noqa: PTH207 (pathlib refuses absolute patterns)
         if Path(one).is_dir() or not (why := _no_input(Path(one), None)):
             found.append(one)

@@ -19,6 +19,9 @@ Row = dict[str, Any]
 
 _AUTOTUNE = "AUTOTUNE "
 
+#: The unit of nccl-tests' bandwidths, in B/s.
+_GB = 1e9
+
 
 def figures(rows: Iterable[Row], formats: Iterable[str]) -> list[Finding]:
     """The findings of rows of the kind metric; `formats` are those of their inputs."""
@@ -42,10 +45,10 @@ def _bandwidth(rows: Sequence[Row]) -> Iterator[Finding]:
         return
     rate, row = max(measured, key=lambda one: one[0])
     averages = [one["value"] for one in rows if one["metric"] == "bus bandwidth"]
-    average = averages[0] if len(averages) == 1 else None
+    average = averages[0] * _GB if len(averages) == 1 else None
     subject = {"bytes": row["bytes"], "place": "in place" if row["name"].startswith("in-") else "out of place"}
     details = {"time_ns": row["avg"], "sizes": len({one["bytes"] for _, one in measured}), "average": average}
-    yield Finding("figures.bandwidth", "bus bandwidth", rate, "GB/s", None, "", subject, None, details)
+    yield Finding("figures.bandwidth", "bus bandwidth", rate * _GB, "B/s", None, "", subject, None, details)
 
 
 def _timed(rows: Sequence[Row]) -> list[Row]:
@@ -97,8 +100,9 @@ def sentence(one: Finding) -> str:
     if one.code == "figures.bandwidth":
         of = f", of {told['sizes']:,} sizes" if int(told["sizes"] or 1) > 1 else ""
         at = f"at {about['bytes']:,} bytes {about['place']}{of}"
-        average = f"; on average it is {told['average']:.1f} GB/s" if isinstance(told["average"], float) else ""
-        return f"The bus bandwidth is highest {at}: {one.value:.1f} GB/s{average}."
+        mean = told["average"]
+        average = f"; on average it is {mean / _GB:.1f} GB/s" if isinstance(mean, float) else ""
+        return f"The bus bandwidth is highest {at}: {one.value / _GB:.1f} GB/s{average}."
     if one.code == "figures.choice":
         factor = float(told["next_ns"] or 0) / one.value
         more = f", of {told['problems']:,} problems the longest" if int(told["problems"] or 1) > 1 else ""

@@ -331,4 +331,4 @@ def test_calls_say_what_is_known_of_both_sides() -> None:
     ):
         (table,) = (one for one in compared(side("a", [a]), side("b", [b])).tables(full=False) if one.name == "kernel")
         shown.append(dict(zip((column.key for column in table.columns), table.rows[0], strict=True))["calls"])
-    assert shown == ["1,234 > ?", "? > 1,234", None, 1234, "1,234 > 5"]
+    assert shown == ["1,234 -> ?", "? -> 1,234", None, 1234, "1,234 -> 5"]
