@@ -100,8 +100,11 @@ def running(program: Path) -> list[int]:
     """The processes of this engine that serve, without the one that was asked for its status."""
     found = []
     for line in Path(f"{program}.ran").read_text().split():
-        state = Path(f"/proc/{line}/stat")
-        if state.is_file() and state.read_text().rpartition(")")[2].split()[0] != "Z":
+        try:
+            state = Path(f"/proc/{line}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):  # it ended, perhaps while it was read
+            continue
+        if state.rpartition(")")[2].split()[0] != "Z":
             found.append(int(line))
     return found
 

@@ -205,7 +205,7 @@ def _beside(columns: dict[str, Any], rest: dict[str, pa.Array]) -> dict[str, pa.
 class BatchBuilder:
     """Makes batches from blocks: adds the id of each row, the source, and as arguments the columns that weren't taken.
 
-        batches = Batches(conversion)
+        batches = BatchBuilder(conversion)
         ids = batches.ids(len(block))
         yield batches.events(block, ids, kind="kernel", name=names, ts=start, dur=dur, device=block.take("deviceId"))
 
