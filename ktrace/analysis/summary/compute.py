@@ -445,7 +445,7 @@ class _Summarised:
         )
 
     def _askable(self, found: Mapping[str, Answer]) -> tuple[str, ...]:
-        """The questions that the input can answer, of those about device work."""
+        """The questions about device work that the input can answer, in the order in which they are named."""
         if self._work != "events":
             return ()
         gathered, steps = self._gathered, self._marked.steps
@@ -453,13 +453,13 @@ class _Summarised:
         known = {
             "phase": any(one.phase is not None or one.generate == LOOP for one in gathered.meanings),
             "collective": "collective" in found,
-            "step": len(steps) > 1,
-            "layer": bool(self._marked.layers),
             "op": "op" in kinds,
-            "range": "range" in kinds,
             "module": any(name.startswith(MODULE) for name in names),
             "line": any(map(line_of, names)),
+            "range": "range" in kinds,
             "pass": "op" in kinds and any("Backward" in name for name in names),
+            "step": len(steps) > 1,
+            "layer": bool(self._marked.layers),
             "memory": gathered.has_allocations,
             "inside": gathered.has_insides,
             "energy": gathered.has_power,

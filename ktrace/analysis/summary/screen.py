@@ -59,21 +59,7 @@ _SAID = ("idle", "collective")
 #: The figures of a group that are left out.
 _LEFT_OUT = ("average", "p95")
 
-#: The questions that are named where an input can answer them, and those that are named where it can't.
-ASKABLE = (
-    "phase",
-    "collective",
-    "op",
-    "module",
-    "range",
-    "pass",
-    "step",
-    "layer",
-    "memory",
-    "request",
-    "inside",
-    "energy",
-)
+#: The questions that are named where an input can't answer them.
 _MISSED = ("op", "memory")
 
 
@@ -214,8 +200,7 @@ class _Screen:
     def _hints(self) -> list[str]:
         """What else can be asked of this input, what can't, and how to get all of it."""
         summary = self._summary
-        known = [name for name in ASKABLE if name in summary.askable]
-        hints = [f"also known: --by {', '.join(known)}"] if known else []
+        hints = [f"also known: --by {', '.join(summary.askable)}"] if summary.askable else []
         missing = [name for name in _MISSED if name not in summary.askable] if summary.devices else []
         hints += [f"not recorded: {', '.join(missing)}"] if missing else []
         hints += ["all tables: --full", "a page: -o page.html"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import ktrace
 from ktrace.analysis.hosts.answer import HostCosts
+from ktrace.analysis.summary.screen import screen
 from ktrace.analysis.work.spans import line_of
 
 
@@ -90,3 +92,11 @@ def test_without_lines_there_is_no_answer(tmp_path: Path) -> None:
     path = trace(tmp_path / "t.json", [("cpu_op", "aten::mm", 0, 20, {})], [(5, 30)])
     assert "line" not in ktrace.summary(path, by=["line"]).answers
     assert {row.name for row in ktrace.summary(path, by=["op"]).answers["op"].rows} == {"aten::mm"}
+
+
+def test_the_screen_names_the_question_where_it_can_be_asked(tmp_path: Path) -> None:
+    frames = trace(tmp_path / "t.json", [("python_function", "train.py(3): main", 0, 100, {})], [(5, 30)])
+    without = trace(tmp_path / "u.json", [("cpu_op", "aten::mm", 0, 20, {})], [(5, 30)])
+    assert "line" in ktrace.summary(frames).askable
+    assert "line" not in ktrace.summary(without).askable
+    assert re.search(r"also known: --by [\w, -]*\bline\b", screen(ktrace.summary(frames)))
