@@ -13,14 +13,13 @@ the mean of its samples. Facts: src/pytest_benchmark/fixture.py; json_printer.cu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.json_items import json_items, plain_value
-from ktrace.kit.text.numbers import nanoseconds, number
+from ktrace.kit.text.json_items import read_elements
+from ktrace.kit.text.numbers import duration_ns, number
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
@@ -44,22 +43,10 @@ def probe(sample: Sample) -> Match | None:
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a summary for each benchmark, or for each state of one."""
-    rows, report = RowBuilder(conversion), conversion.report
-    for item in json_items(source, report):
-        members = item.value if item.key == "benchmarks" and isinstance(item.value, list) else [item.value]
-        for member in members:
-            report.record()
-            value = plain_value(member)
-            if item.problem:
-                report.issue(item.problem, item.where, item.text[:80])
-            elif item.key != "benchmarks":
-                report.used(outcome="catalog")
-            elif isinstance(value, dict) and sum(_add(rows, *one) for one in _measured(value)):
-                report.used()
-            else:
-                report.issue("bad-record", item.where, "no time")
-        yield from rows.ready()
-    yield from rows.rest()
+    rows = RowBuilder(conversion)
+    yield from read_elements(
+        source, conversion, rows, "benchmarks", lambda value: sum(_add(rows, *one) for one in _measured(value))
+    )
 
 
 def _measured(value: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -104,9 +91,7 @@ def _add(rows: RowBuilder, kind: str, name: str, columns: dict[str, Any]) -> boo
 
 def _ns(value: Any) -> float | None:
     """Seconds as ns; None for what is no time."""
-    found = number(str(value)) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
-    ns = nanoseconds(found if found is not None and found.is_finite() else Decimal(-1), "s")
-    return None if ns is None or ns < 0 else float(ns)
+    return duration_ns(str(value), "s")
 
 
 def _count(value: Any) -> int | None:

@@ -9,9 +9,8 @@
 A tool below is the headings that tell it, and what its rows say. Candidates for one problem are a choice, and times of
 a benchmark of the host aren't work of a device: such measurements are metrics, which nothing adds up.
 
-Facts: clients/bench of hipBLASLt and rocBLAS; driver/conv_driver.hpp of MIOpen; performance_report.cpp of CUTLASS;
-markdown_printer.cu and csv_printer.cu of nvbench; pytest_benchmark/table.py; tools/batched-bench of llama.cpp;
-README-ConsoleApplication.md of PresentMon.
+Facts: the sources of rocBLAS' clients and of llama.cpp's batched-bench; public outputs of hipBLASLt, MIOpen, CUTLASS,
+pytest-benchmark and PresentMon; nvbench's documentation.
 """
 
 from __future__ import annotations

@@ -20,15 +20,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source, begins_as_json
 from ktrace.kit import Format, Match, Sample, Score
-from ktrace.kit.text.json_items import beginning, json_items, plain_value
+from ktrace.kit.text.json_items import beginning, read_elements
 from ktrace.kit.text.lines import Lines, quoted_cells
-from ktrace.kit.text.numbers import nanoseconds, number
+from ktrace.kit.text.numbers import duration_ns, number
 from ktrace.kit.text.titles import likely_lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -61,7 +60,13 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     rows = RowBuilder(conversion)
     rows.fact("source", facts={"tool": "Google Benchmark"})
     if begins_as_json(beginning(source)):
-        yield from _read_json(source, conversion, rows)
+        yield from read_elements(
+            source,
+            conversion,
+            rows,
+            "benchmarks",
+            lambda value: _add(rows, {key: str(one) for key, one in value.items()}),
+        )
         return
     lines = Lines(source, conversion)
     columns: list[str] | None = None
@@ -86,29 +91,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _read_json(source: Source, conversion: Conversion, rows: RowBuilder) -> Iterator[Batch]:
-    report = conversion.report
-    for item in json_items(source, report):
-        members = item.value if item.key == "benchmarks" and isinstance(item.value, list) else [item.value]
-        for member in members:
-            report.record()
-            value = plain_value(member)
-            if item.problem:
-                report.issue(item.problem, item.where, item.text[:80])
-            elif item.key != "benchmarks":
-                report.used(outcome="catalog")
-            elif isinstance(value, dict) and _add(rows, {key: str(one) for key, one in value.items()}):
-                report.used()
-            else:
-                report.issue("bad-record", item.where, "no time")
-        yield from rows.ready()
-    yield from rows.rest()
-
-
 def _add(rows: RowBuilder, cells: dict[str, str]) -> bool:
     """Adds a benchmark; False if it has no time. Aggregates of repetitions are figures of the benchmark."""
     name, unit = cells.pop("name", ""), cells.pop("time_unit", "") or "ns"
-    real, cpu = _ns(cells.pop("real_time", ""), unit), _ns(cells.pop("cpu_time", ""), unit)
+    real, cpu = duration_ns(cells.pop("real_time", ""), unit), duration_ns(cells.pop("cpu_time", ""), unit)
     if not name or real is None or cells.get("aggregate_unit") == "percentage" or name.endswith("_cv"):
         return False
     count = number(cells.pop("iterations", ""))
@@ -120,12 +106,6 @@ def _add(rows: RowBuilder, cells: dict[str, str]) -> bool:
     args |= {key: value for key, value in cells.items() if value not in ("", "None")}
     rows.summary("metric", name, unit="ns", args=args, **columns)
     return True
-
-
-def _ns(text: str, unit: str) -> float | None:
-    found = number(text)
-    ns = nanoseconds(found if found is not None and found.is_finite() else Decimal(-1), unit)
-    return None if ns is None or ns < 0 else float(ns)
 
 
 FORMAT = Format(

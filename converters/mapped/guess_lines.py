@@ -197,8 +197,9 @@ def _slots(row: Sequence[_Token], common: Sequence[int]) -> Iterator[tuple[tuple
             first -= 1
         while at < len(row) and _touch(row, at) and row[at].text not in _SIGNS:
             at += 1
-        yield _whole_chunk(row, first, at), "text"
-        at = max(at, _whole_chunk(row, first, at)[1])
+        chunk = _whole_chunk(row, first, at)
+        yield chunk, "text"
+        at = max(at, chunk[1])
 
 
 def _whole_chunk(row: Sequence[_Token], first: int, last: int) -> tuple[int, int]:

@@ -22,15 +22,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.gather import WATTS
 from ktrace.analysis.work.groups import OTHER
 from ktrace.analysis.work.question import Answer, Labels, Question, kernel_of
-from ktrace.analysis.work.stored_columns import source_of
+from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.masks import present, words_in
+from ktrace.stages.align.moves import times_related
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
-from ktrace.store.events import values
+from ktrace.store.vocabulary import RowKeys
 from ktrace.tables import Cell, Column, Table, percent
 
 #: The columns of the model that it looks at, besides those of any summary.
@@ -41,9 +43,6 @@ NAME = "energy"
 
 Floats = npt.NDArray[np.float64]
 
-#: Units of power -> watts.
-_WATTS = {"W": 1.0, "mW": 1e-3, "kW": 1e3, "uW": 1e-6}
-
 #: Counters in watts that are no power drawn.
 _LIMIT = re.compile(r"limit|cap\b|_cap|max|min|target|enforced|default|budget|tdp", re.IGNORECASE)
 
@@ -52,7 +51,7 @@ _NS = 1e9
 
 def questions(names: Sequence[str], spill: Spill) -> Question:
     """The question what energy work took."""
-    return Energy()
+    return Energy(spill)
 
 
 @dataclass(frozen=True)
@@ -169,36 +168,32 @@ class Energy:
 
     spans = False
 
-    def __init__(self) -> None:
-        self._samples: dict[_Place, dict[str, list[tuple[Int64, Floats]]]] = {}
+    def __init__(self, spill: Spill) -> None:
+        self._counters = RowKeys(("source", "host", "device", "name", "unit"))
+        self._samples = StoredColumns(spill, "power", ts="i8", value="f8", counter="i4")
 
     def see(self, batch: Batch) -> None:
         """Collects the samples of power among the events of one source."""
         if batch.record != "events" or not len(batch) or not batch.has("value") or not batch.has("unit"):
             return
-        device, has_device = values(batch.columns, "device")
-        power = has_device & words_in(batch.column("kind"), ("counter", "sample"))
-        power &= words_in(batch.column("unit"), tuple(_WATTS)) & present(batch.column("value"))
+        power = words_in(batch.column("kind"), ("counter", "sample")) & words_in(batch.column("unit"), tuple(WATTS))
+        power &= present(batch.column("value")) & present(batch.column("device"))
         rows = np.flatnonzero(power)
-        if not len(rows):
-            return
-        ts, watts = batch.column("ts").to_numpy()[rows], np.asarray(batch.column("value").take(rows), np.float64)
-        texts = [batch.column(name).take(rows).to_pylist() for name in ("host", "name", "unit")]
-        keys = list(zip(device[rows].tolist(), *texts, strict=True))
-        for key in dict.fromkeys(keys):
-            number, host, name, unit = key
-            if _LIMIT.search(name):
-                continue
-            mine = np.array([one == key for one in keys], np.bool_)
-            series = self._samples.setdefault((source_of(batch), host, number), {})
-            series.setdefault(name, []).append((ts[mine], watts[mine] * _WATTS[unit]))
+        if len(rows):
+            self._samples.add(
+                source_of(batch),
+                ts=batch.column("ts").to_numpy()[rows],
+                value=np.asarray(batch.column("value").take(rows), np.float64),
+                counter=self._counters.number(batch, rows),
+            )
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if there are samples of the power of devices that work."""
-        series = {place: one for place, names in self._samples.items() if (one := _one_of(names)) is not None}
+        series = self._series()
         if not series or not work.is_on_devices or not len(work):
             return {}
-        offsets = work.unix_offsets({source for source, _, _ in series})
+        sources = {*(source for source, _, _ in series), *work.rows.sources}
+        offsets = times_related([*sources], work.gathered.catalog) or {}
         found = EnergyAnswer([], [], [])
         groups: dict[str, dict[str, Sums]] = {"operation": {}, "kernel": {}}
         texts = {
@@ -224,20 +219,24 @@ class Energy:
             found.notes.append("Work before the first or after the last sample has no energy here.")
         return {NAME: found}
 
+    def _series(self) -> dict[_Place, _Series]:
+        """The power of each device: of several counters that of an instant, else the first that has two samples."""
+        rows, series = self._samples.all(), dict[_Place, _Series]()
+        counters = [(number, *key) for number, key in enumerate(self._counters) if not _LIMIT.search(key[3])]
+        for number, source, host, device, name, unit in sorted(counters, key=lambda one: "instant" not in one[4]):
+            mine = rows["counter"] == number
+            ts, first = np.unique(rows["ts"][mine], return_index=True)
+            if len(ts) > 1:
+                one = _Series(name, ts, rows["value"][mine][first] * WATTS[unit])
+                series.setdefault((source, host, device), one)
+        return series
+
 
 #: Source, host and number of a device.
 _Place = tuple[str, str | None, int | None]
 
 #: Joules, at least, at most, ns.
 Sums = Floats
-
-
-def _one_of(names: dict[str, list[tuple[Int64, Floats]]]) -> _Series | None:
-    """The power of a device: of several counters that of an instant, else the first; None of less than two samples."""
-    name = next((name for name in names if "instant" in name), next(iter(names)))
-    ts, watts = (np.concatenate(parts) for parts in zip(*names[name], strict=True))
-    ts, first = np.unique(ts, return_index=True)
-    return _Series(name, ts, watts[first]) if len(ts) > 1 else None
 
 
 def _series_of(series: dict[_Place, _Series], place: _Place, offsets: dict[str, int]) -> _Series | None:

@@ -21,17 +21,18 @@ import numpy as np
 
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.durations import spread
+from ktrace.analysis.work.gather import inside_kernels
 from ktrace.analysis.work.groups import Spread
 from ktrace.analysis.work.question import Answer, Labels, Question, kernel_of
 from ktrace.analysis.work.spans import innermost
 from ktrace.analysis.work.stored_columns import StoredColumns, source_of
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import encoded
-from ktrace.model.masks import words_in
+from ktrace.model.masks import present, words_in
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
 from ktrace.store.events import values
+from ktrace.store.vocabulary import RowKeys
 from ktrace.tables import Cell, Column, Table, percent
 
 #: The columns of the model that it looks at, besides those of any summary.
@@ -178,31 +179,29 @@ class Inside:
     def __init__(self, spill: Spill) -> None:
         types = {"parent": "i8", "ts": "i8", "dur": "i8", "name": "i4", "track": "i4", "lifetime": "i1"}
         self._rows = StoredColumns(spill, "inside", **types)
-        self._names: dict[str, int] = {}
-        self._tracks: dict[str, int] = {}
+        self._names, self._tracks = RowKeys(("name",)), RowKeys(("track",))
 
     def see(self, batch: Batch) -> None:
         """Collects the ranges of one source that have a parent on their device, with a track of their own."""
-        if batch.record != "events" or not len(batch) or not batch.has("parent") or not batch.has("track"):
+        if batch.record != "events" or not batch.has("track"):
             return
-        parent, has_parent = values(batch.columns, "parent")
-        dur, has_end = values(batch.columns, "dur")
-        _, on_device = values(batch.columns, "device")
-        inside: Bools = has_parent & has_end & on_device & words_in(batch.column("kind"), ("range",))
-        if not inside.any():
-            return
-        self._rows.add(
-            source_of(batch),
-            parent=parent[inside],
-            ts=batch.column("ts").to_numpy()[inside],
-            dur=dur[inside],
-            name=_numbered(batch, "name", self._names)[inside],
-            track=_numbered(batch, "track", self._tracks)[inside],
-            lifetime=words_in(batch.column("cat"), (_LIFETIME,))[inside],
-        )
+        (dur, has_end), (parent, _) = (values(batch.columns, name) for name in ("dur", "parent"))
+        rows = np.flatnonzero(inside_kernels(batch) & has_end & present(batch.column("track")))
+        if len(rows):
+            self._rows.add(
+                source_of(batch),
+                parent=parent[rows],
+                ts=batch.column("ts").to_numpy()[rows],
+                dur=dur[rows],
+                name=self._names.number(batch, rows),
+                track=self._tracks.number(batch, rows),
+                lifetime=words_in(batch.column("cat"), (_LIFETIME,))[rows],
+            )
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if there are ranges whose parents are kernels."""
+        tracks, names = [text for (text,) in self._tracks], [text for (text,) in self._names]
+        waits = np.array([_WAIT.search(name) is not None for name in names], np.bool_)
         launches: dict[str, list[_Launch]] = {}
         for source in self._rows.sources:
             kernels = _kernels(work, source)
@@ -211,11 +210,10 @@ class Inside:
             parents, begins = np.unique(rows["parent"][order], return_index=True)
             for parent, part in zip(parents.tolist(), np.split(order, begins[1:]), strict=True):
                 if parent in kernels:
-                    launch = _Launch({name: column[part] for name, column in rows.items()}, self._waits)
+                    launch = _Launch({name: column[part] for name, column in rows.items()}, waits)
                     launches.setdefault(kernels[parent], []).append(launch)
         if not launches:
             return {}
-        tracks, names = list(self._tracks), list(self._names)
         found = InsideAnswer([], [], [])
         for kernel, each in launches.items():
             found.kernels.append(_kernel(kernel, each, tracks))
@@ -225,11 +223,6 @@ class Inside:
         found.roles.sort(key=lambda one: -one.alive)
         found.ranges.sort(key=lambda one: -one.times.total)
         return {NAME: found}
-
-    @property
-    def _waits(self) -> Bools:
-        """Which names are those of waits."""
-        return np.array([_WAIT.search(name) is not None for name in self._names], np.bool_)
 
 
 class _Launch:
@@ -355,11 +348,3 @@ def _kernels(work: Work, source: str) -> dict[int, str]:
     events = work.for_source(source)
     names = [kernel_of(shape) for shape in work.shapes]
     return {identity: names[shape] for identity, shape in zip(events.ids.tolist(), events.shape.tolist(), strict=True)}
-
-
-def _numbered(batch: Batch, column: str, numbers: dict[str, int]) -> Int64:
-    """The number of each text of a column, in `numbers`; a row without has that of ''."""
-    texts = encoded(batch.column(column))
-    known = [numbers.setdefault(text or "", len(numbers)) for text in [*texts.dictionary.to_pylist(), ""]]
-    found: Int64 = np.array(known, np.int64)[texts.indices.fill_null(len(known) - 1).to_numpy().astype(np.int64)]
-    return found

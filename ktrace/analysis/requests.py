@@ -28,6 +28,7 @@ from ktrace.analysis.work.question import Answer, Labels, Question
 from ktrace.analysis.work.stored_columns import source_of
 from ktrace.model.batch import Batch
 from ktrace.model.masks import truth, words_in
+from ktrace.stages.align.moves import times_related
 from ktrace.stages.select.intervals import Intervals
 from ktrace.store import Spill
 from ktrace.store.events import values
@@ -187,15 +188,13 @@ class Requests:
         """The answer, if there are spans of requests."""
         if not self._requests:
             return {}
-        offsets = work.unix_offsets({one.source for one in self._requests})
+        sources = {*(one.source for one in self._requests), *work.rows.sources}
+        offsets = times_related([*sources], work.gathered.catalog) or {}
         busy = _busy(work, offsets)
         requests = [_with_busy(one, busy, offsets.get(one.source, 0)) for one in self._requests]
         if busy and not any(one.busy_prefill or one.busy_decode for one in requests):
             return {NAME: RequestsAnswer(self._requests, [_APART])}
-        notes = (
-            [] if busy else ["Name a trace with kernels beside it to see what devices did in the times of requests."]
-        )
-        return {NAME: RequestsAnswer(requests, notes)}
+        return {NAME: RequestsAnswer(requests, [] if busy else [_ALONE])}
 
 
 def _busy(work: Work, offsets: dict[str, int]) -> list[Intervals]:

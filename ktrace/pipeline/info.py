@@ -18,7 +18,6 @@ from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.findings import Finding
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.question import Labels
-from ktrace.analysis.work.stated import Stated
 from ktrace.analysis.work.stored_columns import by_source
 from ktrace.input.boundary import input_faults
 from ktrace.input.capabilities import kept_exports
@@ -183,7 +182,7 @@ def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> I
         seen = WorkInput(taxonomy(), spill, spans=True)
         batches = pair_halves(read_batches([str(path)], report, format=from_, map=map), report)
         _describe(info, _seen(batches, seen))
-        info.checks = _checks(seen, report)
+        info.catalog, info.stated, info.checks = seen.catalog, seen.stated.figures(), _checks(seen, report)
     finally:
         spill.close()
     if str(path) != "-" and len(report.inputs) == 1:
@@ -216,10 +215,8 @@ def _describe(info: Info, batches: Iterable[Batch]) -> None:
     """Counts the rows by kind, and adds up the device work."""
     work: dict[str, _Work] = {"events": _work(), "summaries": _work()}
     tables: set[Any] = set()
-    stated = Stated()
     for batch in batches:
         if batch.record == "catalog":
-            info.catalog.add(batch)
             continue
         if batch.record != "links":
             for one in pc.value_counts(batch.column("kind")).to_pylist():
@@ -230,8 +227,7 @@ def _describe(info: Info, batches: Iterable[Batch]) -> None:
         if batch.record == "summaries":
             tables.update(pc.unique(batch.column("table").drop_null()).to_pylist())
             _add_work(work["summaries"], batch, "total")
-            stated.add(batch)
-    info.tables, info.stated = len(tables), stated.figures()
+    info.tables = len(tables)
     heaviest = work["events"] or work["summaries"]  # with both, summaries repeat the events
     info.device_work = {name: (int(times), total) for name, (times, total) in heaviest.items()}
 

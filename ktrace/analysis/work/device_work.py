@@ -126,16 +126,6 @@ class Work:
         """Frees the work of sources at once, which refers to this: a diff reads its other side next."""
         self._kept, self._last = {}, None
 
-    def unix_offsets(self, sources: set[str]) -> dict[str, int]:
-        """Unix time minus that of each source of work and of `sources`; empty, for one clock, unless all state it."""
-        found = {source: self._unix_offset(source) for source in {*sources, *self.rows.sources}}
-        known = {source: offset for source, offset in found.items() if offset is not None}
-        return known if len(known) == len(found) else {}
-
-    def _unix_offset(self, source: str) -> int | None:
-        clocks = (one for one in self.gathered.catalog.of("clock") if one.key.get("source") == source)
-        return next((one.unix_offset for one in clocks if one.unix_offset is not None), None)
-
     def by_shape(self, value: Callable[[Shape], Any]) -> tuple[Int32, list[Any]]:
         """A number for each shape, and the values with these numbers. Computed once for a function."""
         if value not in self._by_shape:

@@ -130,6 +130,9 @@ SCHEDULING = "scheduling"
 #: How many names of ranges are remembered.
 _REMEMBERED = 1 << 20
 
+#: Units of power -> watts.
+WATTS = {"W": 1.0, "mW": 1e-3, "kW": 1e3, "uW": 1e-6}
+
 #: Categories of ranges in which profilers show how long they were recording.
 _OWN_RANGES = ("Trace",)
 
@@ -185,7 +188,7 @@ _NO_MEANING = Meaning()
 
 
 class WorkInput:
-    """The input of a summary. Call `know` and `count` for all batches first.
+    """The input of a summary. Call `collect_host` and `collect_work` for all batches first.
 
     Batches of events and links must have one source each (`by_source`).
     """
@@ -267,8 +270,8 @@ class WorkInput:
         elif batch.record == "events" and len(batch) and not is_sampled(batch):
             self._widen(batch)
             self.has_allocations |= bool(words_in(batch.column("kind"), ("alloc",)).any())
-            self.has_power |= batch.has("unit") and bool(words_in(batch.column("unit"), ("W", "mW")).any())
-            self.has_insides |= batch.has("parent") and _has_insides(batch)
+            self.has_power |= batch.has("unit") and bool(words_in(batch.column("unit"), tuple(WATTS)).any())
+            self.has_insides |= bool(inside_kernels(batch).any())
             self.samples.add(source_of(batch), batch)
             self._events(_of_programs(batch))
         elif batch.record == "summaries" and len(batch):
@@ -427,10 +430,12 @@ def is_at_zero(ts: Int64, dur: Int64) -> Bools:
     return found
 
 
-def _has_insides(batch: Batch) -> bool:
-    """Whether ranges of a device have a parent: they are inside a kernel."""
-    inside = words_in(batch.column("kind"), ("range",)) & present(batch.column("parent"))
-    return bool((inside & present(batch.column("device"))).any())
+def inside_kernels(batch: Batch) -> Bools:
+    """Which rows are ranges of a device with a parent: they are inside a kernel."""
+    if not batch.has("parent") or not batch.has("device"):
+        return np.zeros(len(batch), np.bool_)
+    found: Bools = words_in(batch.column("kind"), ("range",)) & present(batch.column("parent"))
+    return found & present(batch.column("device"))
 
 
 def _of_programs(batch: Batch) -> Batch:

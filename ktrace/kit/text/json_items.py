@@ -14,15 +14,18 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, BinaryIO, NamedTuple
 
 from ktrace.byte_account import Owner
+from ktrace.conversion import Conversion
 from ktrace.input.compression import mark_size, text_encoding, utf8
 from ktrace.input.source import Source
 from ktrace.kit.trace_json.repair import A_REPAIR, MOST_AGAIN, mended_at, shallow
+from ktrace.model.batch import Batch
 from ktrace.model.json_text import deeper_stack, refuse_deep
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 #: Bytes that are read at once.
@@ -184,6 +187,31 @@ def json_items(source: Source, report: Report) -> Iterator[Item]:
         text = _Text(utf8(stream), report, mark)
         yield from _Walk(text, report).items()
         text.finish()
+
+
+def read_elements(
+    source: Source, conversion: Conversion, rows: RowBuilder, key: str, add: Callable[[dict[str, Any]], object]
+) -> Iterator[Batch]:
+    """Yields the rows of the elements of one list, each an object; other members of the document are its facts.
+
+    `add` adds the rows of an element, and returns whether it has a time.
+    """
+    report = conversion.report
+    for item in json_items(source, report):
+        members = item.value if item.key == key and isinstance(item.value, list) else [item.value]
+        for member in members:
+            report.record()
+            value = plain_value(member)
+            if item.problem:
+                report.issue(item.problem, item.where, item.text[:80])
+            elif item.key != key:
+                report.used(outcome="catalog")
+            elif isinstance(value, dict) and add(value):
+                report.used()
+            else:
+                report.issue("bad-record", item.where, "no time")
+        yield from rows.ready()
+    yield from rows.rest()
 
 
 def plain_value(value: Any, depth: int = 0) -> Any:

@@ -93,6 +93,13 @@ def nanoseconds(number: Decimal, unit: str) -> Decimal | None:
     return None if factor is None else number * factor
 
 
+def duration_ns(text: str, unit: str) -> float | None:
+    """A figure of a duration in ns; None for what isn't a finite number of a unit of time, from 0."""
+    found = number(text)
+    ns = nanoseconds(found, unit) if found is not None and found.is_finite() else None
+    return None if ns is None or ns < 0 else float(ns)
+
+
 def to_ns(number: Decimal, unit: str) -> tuple[int, bool]:
     """Returns the time in whole ns, rounded half to even, and whether it is exact.
 
