@@ -153,8 +153,8 @@ class _Series(NamedTuple):
         piece = np.clip(np.searchsorted(self.ts, times, side="right") - 1, 0, len(step) - 1)
         inside = times - self.ts[piece]
         slope = (watts[piece, 1] - watts[piece, 0]) / step[piece]
-        found: Floats = (whole[piece] + inside * (watts[piece, 0] + slope * inside / 2)) / _NS
-        return found
+        energy: Floats = (whole[piece] + inside * (watts[piece, 0] + slope * inside / 2)) / _NS
+        return energy
 
     def curves(self) -> tuple[Floats, Floats, Floats]:
         """The power between samples: in straight lines, as low and as high as the samples around allow."""
@@ -194,7 +194,7 @@ class Energy:
             return {}
         sources = {*(source for source, _, _ in series), *work.rows.sources}
         offsets = times_related([*sources], work.gathered.catalog) or {}
-        found = EnergyAnswer([], [], [])
+        answer = EnergyAnswer([], [], [])
         groups: dict[str, dict[str, Sums]] = {"operation": {}, "kernel": {}}
         texts = {
             "operation": [operation or OTHER for operation in work.operations],
@@ -204,30 +204,30 @@ class Energy:
             device, places = events.places
             for number, place in enumerate(places.tolist()):
                 where = work.devices[place]
-                own = _series_of(series, where, offsets)
-                if own is None:
+                power = _series_of(series, where, offsets)
+                if power is None:
                     continue
-                mine = np.flatnonzero(device == number)
-                energy = _Pieces(events, mine, own)
-                found.devices.append(energy.device(labels.device(where)))
+                rows = np.flatnonzero(device == number)
+                energy = _Pieces(events, rows, power)
+                answer.devices.append(energy.device(labels.device(where)))
                 for by, sums in groups.items():
-                    energy.add(events.shape[mine], texts[by], sums)
-        if not found.devices:
+                    energy.add(events.shape[rows], texts[by], sums)
+        if not answer.devices:
             return {}
-        found.operations, found.kernels = (_sorted(groups[by]) for by in ("operation", "kernel"))
-        if any(one.uncovered for one in found.devices):
-            found.notes.append("Work before the first or after the last sample has no energy here.")
-        return {NAME: found}
+        answer.operations, answer.kernels = (_sorted(groups[by]) for by in ("operation", "kernel"))
+        if any(one.uncovered for one in answer.devices):
+            answer.notes.append("Work before the first or after the last sample has no energy here.")
+        return {NAME: answer}
 
     def _series(self) -> dict[_Place, _Series]:
         """The power of each device: of several counters that of an instant, else the first that has two samples."""
         rows, series = self._samples.all(), dict[_Place, _Series]()
         counters = [(number, *key) for number, key in enumerate(self._counters) if not _LIMIT.search(key[3])]
         for number, source, host, device, name, unit in sorted(counters, key=lambda one: "instant" not in one[4]):
-            mine = rows["counter"] == number
-            ts, first = np.unique(rows["ts"][mine], return_index=True)
+            of_counter = rows["counter"] == number
+            ts, first = np.unique(rows["ts"][of_counter], return_index=True)
             if len(ts) > 1:
-                one = _Series(name, ts, rows["value"][mine][first] * WATTS[unit])
+                one = _Series(name, ts, rows["value"][of_counter][first] * WATTS[unit])
                 series.setdefault((source, host, device), one)
         return series
 
@@ -244,20 +244,20 @@ def _series_of(series: dict[_Place, _Series], place: _Place, offsets: dict[str, 
     if place in series:
         return series[place]
     source, host, number = place
-    for (other, other_host, other_number), own in series.items():
+    for (other, other_host, other_number), power in series.items():
         if other_number == number and (host is None or other_host in (None, host)):
             if source in offsets and other in offsets:
-                return own.moved(offsets[other] - offsets[source])
-            return own
+                return power.moved(offsets[other] - offsets[source])
+            return power
     return None
 
 
 class _Pieces:
     """The energy of each piece of work of a device."""
 
-    def __init__(self, events: Events, mine: Int64, series: _Series) -> None:
+    def __init__(self, events: Events, rows: Int64, series: _Series) -> None:
         self._series = series
-        begin, end = events.ts[mine], events.ts[mine] + events.dur[mine]
+        begin, end = events.ts[rows], events.ts[rows] + events.dur[rows]
         self._begin, self._end = (np.clip(side, series.ts[0], series.ts[-1]) for side in (begin, end))
         self._uncovered = Intervals.union(begin, end).length - Intervals.union(self._begin, self._end).length
         edges = np.unique(np.concatenate([self._begin, self._end]))
@@ -295,8 +295,8 @@ class _Pieces:
 
 
 def _sorted(sums: dict[str, Sums]) -> list[Joules]:
-    found = []
+    groups = []
     for name, figures in sums.items():
         joules, low, high, time = figures.tolist()
-        found.append(Joules(name, joules, low, high, round(time)))
-    return sorted(found, key=lambda one: -one.joules)
+        groups.append(Joules(name, joules, low, high, round(time)))
+    return sorted(groups, key=lambda one: -one.joules)

@@ -214,15 +214,15 @@ class Inside:
                     launches.setdefault(kernels[parent], []).append(launch)
         if not launches:
             return {}
-        found = InsideAnswer([], [], [])
+        answer = InsideAnswer([], [], [])
         for kernel, each in launches.items():
-            found.kernels.append(_kernel(kernel, each, tracks))
-            found.roles += _roles(kernel, each, tracks, names)
-            found.ranges += _ranges(kernel, each, names)
-        found.kernels.sort(key=lambda one: -one.alive)
-        found.roles.sort(key=lambda one: -one.alive)
-        found.ranges.sort(key=lambda one: -one.times.total)
-        return {NAME: found}
+            answer.kernels.append(_kernel(kernel, each, tracks))
+            answer.roles += _roles(kernel, each, tracks, names)
+            answer.ranges += _ranges(kernel, each, names)
+        answer.kernels.sort(key=lambda one: -one.alive)
+        answer.roles.sort(key=lambda one: -one.alive)
+        answer.ranges.sort(key=lambda one: -one.times.total)
+        return {NAME: answer}
 
 
 class _Launch:
@@ -248,14 +248,14 @@ class _Launch:
     @property
     def alive(self) -> Int64:
         """How long each warp lives."""
-        found: Int64 = self.end - self.begin
-        return found
+        times: Int64 = self.end - self.begin
+        return times
 
     def per_warp(self, of: Bools) -> Int64:
         """The self time of some ranges, by warp."""
-        found = np.zeros(len(self.warps), np.int64)
-        np.add.at(found, self.warp[of], self.self_time[of])
-        return found
+        times = np.zeros(len(self.warps), np.int64)
+        np.add.at(times, self.warp[of], self.self_time[of])
+        return times
 
 
 def _kernel(name: str, launches: list[_Launch], tracks: list[str]) -> Kernel:
@@ -290,8 +290,8 @@ def _kernel(name: str, launches: list[_Launch], tracks: list[str]) -> Kernel:
 def _ranges(kernel: str, launches: list[_Launch], names: list[str]) -> list[Range]:
     name = np.concatenate([one.name for one in launches])
     times = np.concatenate([one.self_time for one in launches])
-    found = ((names[each], spread(times[name == each])) for each in np.unique(name).tolist())
-    return [Range(kernel, text, of, _WAIT.search(text) is not None) for text, of in found if of is not None]
+    spreads = ((names[each], spread(times[name == each])) for each in np.unique(name).tolist())
+    return [Range(kernel, text, of, _WAIT.search(text) is not None) for text, of in spreads if of is not None]
 
 
 def _roles(kernel: str, launches: list[_Launch], tracks: list[str], names: list[str]) -> list[Role]:
@@ -306,12 +306,12 @@ def _roles(kernel: str, launches: list[_Launch], tracks: list[str], names: list[
             sums += (1, launch.alive[warp], waiting[warp], active[warp])
         for role, time in _overlaps(launch, roles, tracks):
             shared[role] = shared.get(role, 0) + time
-    found = []
+    of_kernel = []
     for role, sums in figures.items():
         warps, alive, waiting_time, active_time = sums.tolist()
         name = ", ".join(names[each] for each in role) or "(no range)"
-        found.append(Role(kernel, name, warps, alive, waiting_time, active_time, shared.get(role)))
-    return found
+        of_kernel.append(Role(kernel, name, warps, alive, waiting_time, active_time, shared.get(role)))
+    return of_kernel
 
 
 def _overlaps(launch: _Launch, roles: list[tuple[int, ...]], tracks: list[str]) -> list[tuple[tuple[int, ...], int]]:
@@ -319,7 +319,7 @@ def _overlaps(launch: _Launch, roles: list[tuple[int, ...]], tracks: list[str]) 
     blocks: dict[str, list[int]] = {}
     for warp, track in enumerate(launch.warps.tolist()):
         blocks.setdefault(tracks[track].rpartition(" warp ")[0], []).append(warp)
-    found = []
+    overlaps = []
     for warps in blocks.values():
         if len({roles[warp] for warp in warps}) < 2:
             continue
@@ -327,18 +327,18 @@ def _overlaps(launch: _Launch, roles: list[tuple[int, ...]], tracks: list[str]) 
         for warp in warps:
             others = [active[other].pairs() for other in warps if roles[other] != roles[warp]]
             begin, end = np.array([pair for pairs in others for pair in pairs], np.int64).reshape(-1, 2).T
-            found.append((roles[warp], active[warp].intersection(Intervals.union(begin, end)).length))
-    return found
+            overlaps.append((roles[warp], active[warp].intersection(Intervals.union(begin, end)).length))
+    return overlaps
 
 
 def _active(launch: _Launch, warp: int) -> Intervals:
     """The times of a warp in ranges, without those of waits."""
-    mine = launch.warp == warp
-    waits, work = mine & launch.is_wait, mine & ~launch.is_wait
-    whole = Intervals.union(launch.ts[work], launch.stop[work])
+    of_warp = launch.warp == warp
+    waits, work = of_warp & launch.is_wait, of_warp & ~launch.is_wait
+    working = Intervals.union(launch.ts[work], launch.stop[work])
     idle = Intervals.union(launch.ts[waits], launch.stop[waits])
     edges = np.array([int(launch.begin.min()), *np.ravel(idle.pairs()).tolist(), int(launch.end.max())])
-    return whole.intersection(Intervals.union(edges[::2], edges[1::2]))
+    return working.intersection(Intervals.union(edges[::2], edges[1::2]))
 
 
 def _kernels(work: Work, source: str) -> dict[int, str]:
