@@ -9,23 +9,25 @@ import codecs
 import io
 import lzma
 import struct
-import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Generator
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ktrace.errors import DamagedInput, InputError
 from ktrace.input.limits import current
+
+if TYPE_CHECKING:
+    import tarfile
 
 #: What the library raises for an archive whose directory or heads have odd values; OSError: a place before the file.
 _ZIP_FAULTS = (
     *(zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, IndexError, OSError),
 )
 
-#: What reading an archive raises where it is damaged or cut off.
-_TAR_FAULTS = (tarfile.TarError, EOFError, *_ZIP_FAULTS)
+#: What reading compressed data raises where it is damaged or cut off.
+_FAULTS = (*_ZIP_FAULTS, EOFError, zlib.error, lzma.LZMAError, RuntimeError)
 
 #: Suffixes of compressed files, from the outside in.
 PACKED = (".gz", ".zst", ".zip", ".tgz", ".tar")
@@ -140,14 +142,22 @@ def untarred(
     files = _tar_files(open_archive(), path)
     for info, content in files:
         if info.name == matching[0]:
-            return io.BufferedReader(_Whole(content, path, on_cut, info.size, files), _GIVEN), PurePosixPath(
-                info.name
-            ).name
+            stream = _Whole(content, path, on_cut, info.size, files)
+            return io.BufferedReader(stream, _GIVEN), PurePosixPath(info.name).name
     raise _not_one([], path, member)  # it changed since
+
+
+def _tar_faults() -> tuple[type[Exception], ...]:
+    """What reading a tar archive raises; the library is loaded where there is one."""
+    import tarfile
+
+    return (*_FAULTS, tarfile.TarError)
 
 
 def _tar_files(raw: BinaryIO, path: str) -> Generator[tuple[tarfile.TarInfo, BinaryIO]]:
     """Yields the files of a tar archive up to where it is cut off, each to be read before the next one; closes it."""
+    import tarfile
+
     some = False
     try:
         with tarfile.open(fileobj=raw, mode="r|") as archive:
@@ -156,7 +166,7 @@ def _tar_files(raw: BinaryIO, path: str) -> Generator[tuple[tarfile.TarInfo, Bin
                 if content is not None and not PurePosixPath(info.name).name.startswith("._"):
                     some = True
                     yield info, content  # type: ignore[misc]
-    except _TAR_FAULTS as error:
+    except _tar_faults() as error:
         if not some:
             raise DamagedInput(
                 f"the tar archive is damaged: {error}",
@@ -238,6 +248,7 @@ class _Whole(io.RawIOBase):
         files: Generator[Any] | None = None,
     ) -> None:
         self._stream, self._files = stream, files
+        self._faults: tuple[type[Exception], ...] = _FAULTS if files is None else _tar_faults()
         self._path = path
         self._on_cut = on_cut
         self._stored = stored
@@ -253,7 +264,7 @@ class _Whole(io.RawIOBase):
             return 0
         try:
             data = self._stream.read1(min(len(buffer), _GIVEN))  # type: ignore[attr-defined]
-        except (*_TAR_FAULTS, zlib.error, lzma.LZMAError, RuntimeError) as error:
+        except self._faults as error:
             data = memoryview(b"")
             if not self._taken:
                 raise DamagedInput(

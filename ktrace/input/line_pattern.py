@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 _PLACEHOLDER = re.compile(r"\{(?P<name>[A-Za-z_]\w*)?(?::(?P<unit>[^{}]{1,8}))?\}")
@@ -43,13 +42,12 @@ class _Run(NamedTuple):
     pattern: re.Pattern[str]
 
 
-@dataclass(frozen=True)
-class LinePattern:
+class LinePattern(NamedTuple):
     """A pattern of lines: its text, field -> its unit, '' where the line states it, and how lines are matched."""
 
     text: str
     fields: Mapping[str, str]
-    _runs: tuple[_Run, ...]
+    runs: tuple[_Run, ...]
 
     def cells(self, line: str) -> dict[str, str] | None:
         """The cells of a line, numbers with their unit; None for a line of another form."""
@@ -57,7 +55,7 @@ class LinePattern:
             return None
         found: dict[str, str] = {}
         at, line = 0, line.strip()
-        for run in self._runs:
+        for run in self.runs:
             match = run.pattern.match(line, at) if run.text is None else run.pattern.search(line, at + bool(run.text))
             if not match:
                 return None
