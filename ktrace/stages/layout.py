@@ -35,8 +35,8 @@ DESCRIPTION = (
     "side by side, as wide as their total and in their order."
 )
 
-#: What the name of a track with such slices contains.
-TOTALS = "totals, not a timeline"
+#: What follows the name of a track with such slices.
+TOTALS = " (totals)"
 
 #: The scope of a table without a title: a heading and the line where it begins.
 _LINE = re.compile(r"^.+ \(line ([0-9]+)\)$")
@@ -214,7 +214,7 @@ class _Plan:
         place = (*(first.get(name) for name in ("source", "host", "pid", "tid", "run")), track, device)
         if place not in self._orders:
             self._orders[place] = len(self._orders)
-            self._facts.append(_track_fact(first, track, device) | {"order": self._orders[place]})
+            self._facts.append(_track_fact(first, track, device, totals=bool(slices)) | {"order": self._orders[place]})
         span = sum(piece.extent for piece in slices)
         if "ts" in first:
             start = first["ts"] - span
@@ -401,10 +401,10 @@ def _section(row: Row) -> Sequence[str]:
     return (row["kind"] not in STACKED and row.get("scope")) or (untitled,)
 
 
-def _track_fact(row: Row, track: str, device: int | None) -> Row:
+def _track_fact(row: Row, track: str, device: int | None, *, totals: bool) -> Row:
     """A fact about a track: it is named by the last part of its scope, and its times are made by ktrace."""
     title = _LINE.sub(r"table at line \1", _section(row)[-1])
-    name = f"{title} ({TOTALS})"
+    name = title + (TOTALS if totals else "")
     key = {column: row[column] for column in ("source", "host", "pid", "tid") if column in row}
     facts = dump_json({"description": DESCRIPTION})
     fact = key | {"entity": "track", "id": row["id"], "track": track, "name": name, "facts": facts}
