@@ -31,8 +31,7 @@ from ktrace.kit.ascend_tasks import CONTROL, COPY, DEVICE, DIRECTIONS, ENCLOSING
 from ktrace.kit.trace_json.dialect import Dialect, Into, Rule, Sign
 from ktrace.kit.trace_json.document import read_document
 from ktrace.kit.trace_json.events import Events, Member
-from ktrace.kit.trace_json.phases import mapper
-from ktrace.kit.trace_json.places import on_devices
+from ktrace.kit.trace_json.phases import mapper, on_devices
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder

@@ -23,8 +23,7 @@ from ktrace.kit.timelines import PLAIN
 from ktrace.kit.trace_json.dialect import Dialect, Into
 from ktrace.kit.trace_json.draft import Draft, Task, by_word, integers, mapped, numbers, valid
 from ktrace.kit.trace_json.events import Events
-from ktrace.kit.trace_json.phases import bounded, events_at
-from ktrace.kit.trace_json.places import plain
+from ktrace.kit.trace_json.phases import bounded, events_at, plain
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.fitting import fitted_facts

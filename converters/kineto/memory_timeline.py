@@ -20,7 +20,7 @@ from ktrace.byte_account import ByteAccount
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.kit.trace_json.repair import decode_mended, whole_document
+from ktrace.kit.trace_json.salvage import decode_mended, whole_document
 from ktrace.model.batch import Batch
 from ktrace.model.fitting import as_int64, shown
 from ktrace.model.json_text import NOT_JSON

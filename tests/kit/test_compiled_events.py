@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nightly import examples
 
-from ktrace.kit.trace_json import compiled_events
+from ktrace.kit.trace_json import decode
 from ktrace.kit.trace_json.decode import Decoder
 from ktrace.kit.trace_json.events import Moves
 from ktrace.report import Report
 
-pytestmark = pytest.mark.skipif(compiled_events.compiled is None, reason="ktrace.native isn't built here")
+pytestmark = pytest.mark.skipif(decode.compiled is None, reason="ktrace.native isn't built here")
 
 TEACHING = [
     {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1.5, "dur": 2, "pid": 0, "tid": "stream 7", "args": {}},
@@ -100,7 +100,7 @@ def same(lists: list[bytes], folded: tuple[str, ...] = ()) -> list[bool]:
     """Asserts that all ways agree, and returns which lists compiled code took."""
     ours, taken = read(lists, folded)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled_events, "compiled", None)
+        patch.setattr(decode, "compiled", None)
         theirs, none = read(lists, folded)
     assert repr(ours) == repr(theirs)  # -0.0 isn't 0.0, and 1 isn't 1.0
     assert repr(ours) == repr(read(lists, folded, salvaged=True)[0])

@@ -28,9 +28,8 @@ import msgspec
 import pyarrow as pa
 
 from ktrace.kit.columnar.dictionaries import is_utf8, no_gc, used_words
-from ktrace.kit.trace_json.compiled_events import MOST_KEYS, ODD_KEY
-from ktrace.kit.trace_json.gather import Columns
-from ktrace.kit.trace_json.json_values import members_of
+from ktrace.kit.trace_json.decode import MOST_KEYS, ODD_KEY, Columns
+from ktrace.kit.trace_json.events import members_of
 from ktrace.model.json_text import decoded, dump_json
 
 from .. import field_numbers as f

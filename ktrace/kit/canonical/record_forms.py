@@ -19,9 +19,8 @@ from ktrace.input.compression import mark_size, utf8
 from ktrace.input.limits import current
 from ktrace.input.source import Source
 from ktrace.kit.canonical import BadRecord, check_version, encode
-from ktrace.kit.trace_json.grammar import find_key, object_end
-from ktrace.kit.trace_json.repair import Repair
-from ktrace.kit.trace_json.salvage import is_json, mended_object
+from ktrace.kit.trace_json.chunks import find_key, object_end
+from ktrace.kit.trace_json.salvage import Repair, is_json, mended_object
 from ktrace.model.batch import VERSION, Batch, arrow_schema
 from ktrace.model.json_text import NOT_JSON, Fault, RecordRun, refuse_deep
 from ktrace.model.schema import RECORDS
