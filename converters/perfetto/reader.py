@@ -32,11 +32,10 @@ from ktrace.parallel.fork import fork, may_fork, portable
 from ktrace.parallel.threads import WriteBehind
 from ktrace.report import Report
 
-from .reading.context import Context, clock_name
+from .reading.context import Context, Tracks, clock_name
 from .reading.extra_rows import late_links, metrics_with_parents
 from .reading.messages import find_sidecar, not_a_trace, opened
 from .reading.trace import TraceReader
-from .reading.tracks import Tracks
 
 #: A child reads traces of at least this many bytes.
 _LARGE = 32 << 20

@@ -28,11 +28,11 @@ from .sidecar import DERIVED_SEQUENCES, begin_text, catalog_texts, end_text, lin
 from .wire import bytes_field, int_field
 from .writing.busy_pieces import MOST as MOST_PIECES
 from .writing.busy_pieces import BusyPieces
+from .writing.derived_tracks import RootTrack, Steps, TakenNames, steps_track
 from .writing.descriptors import Descriptors
-from .writing.gpu_tracks import Gpus, IdCounters, label_gpus, with_processes
 from .writing.kernel_counters import MOST, KernelCounters
 from .writing.machine import Machine
-from .writing.root_tracks import RootTrack, Steps, TakenNames, steps_track
+from .writing.render_stages import Gpus, IdCounters, label_gpus, with_processes
 from .writing.sequences import Sequence as PacketSequence
 from .writing.sequences import TraceOutput, clock, packet
 

@@ -31,11 +31,10 @@ from ktrace.store.joins import positions
 
 from .. import field_numbers as f
 from ..sidecar import Sidecar
-from .argument_values import Chunk
-from .context import Context, Events
+from .arguments import Chunk
+from .context import Context, Events, Tracks, without_machine
 from .event_fields import Parsed
 from .messages import double, int64, repeated
-from .tracks import Tracks, without_machine
 
 _T = f.TRACK_EVENT
 

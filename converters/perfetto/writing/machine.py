@@ -24,13 +24,11 @@ from ktrace.stages.order import TimelineBatch
 from .. import field_numbers as f
 from ..sidecar import STAGE_RESERVED
 from ..wire import bytes_tag, int_tag, varint
-from .arguments import TYPE_NAMES, ArgumentTexts
+from .arguments import TYPE_NAMES, ArgumentTexts, ArrowBook, HostArrows
 from .busy_pieces import BusyPieces, Pieces
+from .derived_tracks import DeviceProcesses, RootTrack, TakenNames
 from .descriptors import root
-from .device_processes import DeviceProcesses
-from .extra_fields import ArrowBook, HostArrows
 from .fields import CodedField, PieceTable
-from .gpu_tracks import Gpus
 from .kernel_counters import (
     DERIVED,
     ESTIMATE,
@@ -40,8 +38,7 @@ from .kernel_counters import (
     launch_arguments,
     metrics_of,
 )
-from .render_stages import RenderStages, StageRows
-from .root_tracks import RootTrack, TakenNames
+from .render_stages import Gpus, RenderStages, StageRows
 from .sequences import Events, Packets, TraceOutput, columns_of, host_and_gpu, of_machine, packet
 from .track_events import HostRows, TrackEvents, argument_columns, source_columns
 
