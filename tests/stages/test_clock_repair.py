@@ -22,7 +22,7 @@ from worlds.world import Record
 import ktrace
 from ktrace.analysis.checks import sentence
 from ktrace.cli import cli
-from ktrace.stages.clock_repair.shift import move_of, steps_of
+from ktrace.stages.clock_repair import move_of, steps_of
 
 SEEDS = range(15)
 _DEVICE = ("kernel", "collective", "copy")
