@@ -109,7 +109,8 @@ class Writer:
         self._rows += len(batch)
         self._work = _extended(self._work, batch, self._is_work)
         if self._gpu == "slices":
-            batch = _without_stages(batch)
+            arrows = replace(batch.arrows, work=np.zeros_like(batch.arrows.work))
+            batch = replace(batch, work=np.zeros_like(batch.work), arrows=arrows)
         else:
             self._busy.add(batch, self._output.tracks.queue_track)
             self._steps.add(batch, self._is_host)
@@ -187,12 +188,6 @@ def _shown_at_first(output: TraceOutput, first: int, last: int) -> bytes:
         )
         for event, ts in (("tracing_started", first), ("tracing_disabled", last))
     )
-
-
-def _without_stages(batch: TimelineBatch) -> TimelineBatch:
-    """The batch with device work as ordinary slices."""
-    arrows = replace(batch.arrows, work=np.zeros_like(batch.arrows.work))
-    return replace(batch, work=np.zeros_like(batch.work), arrows=arrows)
 
 
 def _part(batch: TimelineBatch, mine: Bools) -> TimelineBatch:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.kit.columnar.blocks import Block
-from ktrace.kit.columnar.text_cells import by_distinct
+from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.model.arrays import Bools, Int64, UInt64
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report

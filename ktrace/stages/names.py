@@ -120,7 +120,11 @@ class _Classifier:
                 columns[column] = _first(_spread(texts, which, rows, len(batch)), self._scopes(batch, device))
             elif any(text is not None for text in texts):
                 columns[column] = _spread(texts, which, rows, len(batch))
-        return _completed(batch, columns)
+        found = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
+        for name, column in columns.items():
+            if column.null_count < len(column):
+                found[name] = _first(found[name], column) if name in found else column
+        return Batch(batch.record, pa.RecordBatch.from_arrays(list(found.values()), names=list(found)))
 
     def _labels(self, batch: Batch, rows: Int64) -> tuple[list[Labels], Int64]:
         """The distinct labels of these rows, and for each row the index of its label."""
@@ -180,12 +184,3 @@ def _first(one: pa.Array, other: pa.Array) -> pa.Array:
     if one.null_count == len(one):
         return other
     return pc.coalesce(decoded(one), decoded(other).cast(pa.string())).dictionary_encode()
-
-
-def _completed(batch: Batch, columns: dict[str, pa.Array]) -> Batch:
-    """The batch, with its nulls filled from these columns."""
-    found = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
-    for name, column in columns.items():
-        if column.null_count < len(column):
-            found[name] = _first(found[name], column) if name in found else column
-    return Batch(batch.record, pa.RecordBatch.from_arrays(list(found.values()), names=list(found)))

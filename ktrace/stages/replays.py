@@ -208,7 +208,9 @@ class Gathered:
             Capture(
                 tuple(_launched(row) for row in calls),
                 tuple(
-                    _facts_of_spans(around[row["id"]], facts) | _geometry(row) | {CALL: (source, row["id"])}
+                    _facts_of_spans(around[row["id"]], facts)
+                    | {key: value for key in GEOMETRY if (value := row.get(key)) is not None}
+                    | {CALL: (source, row["id"])}
                     for row in calls
                 ),
                 _size(around[begin["id"]]),
@@ -317,11 +319,6 @@ def _facts_of_spans(around: list[Row], known: dict[int, Row]) -> Row:
     if module is not None:
         found["module"] = module.removeprefix(MODULE)
     return found
-
-
-def _geometry(call: Row) -> Row:
-    """The grid and the block of a launch."""
-    return {key: value for key in GEOMETRY if (value := call.get(key)) is not None}
 
 
 def _inputs(operator: Row) -> Row:

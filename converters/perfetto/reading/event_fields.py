@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.kit.columnar.protobuf import LENGTH, VARINT, Column, Fields, Value, parse, signed, texts_at
 from ktrace.kit.rocm.common import agent, blocks_of, copy_kind
 from ktrace.kit.trace_json.dialect import Into, Rule
@@ -407,8 +408,8 @@ def as_work(rule: Rule, columns: Columns, arguments: Columns) -> Columns:
         if pc.any(pc.equal(kinds, "api")).as_py():
             moves |= API.columns
     if rule.place == "device":
-        columns["copy_kind"] = _directions(columns["name"], kinds)
-    if rule.place == "device":
+        directions = by_distinct(columns["name"], lambda name: direction(name) or copy_kind(name), pa.string())
+        columns["copy_kind"] = pc.if_else(pc.equal(kinds, "memcpy"), directions, None)
         _without_places(columns, arguments)
         _sizes(columns, arguments)
     columns["kind"] = encoded(kinds)
@@ -417,9 +418,8 @@ def as_work(rule: Rule, columns: Columns, arguments: Columns) -> Columns:
 
 def _kinds(rule: Rule, columns: Columns, arguments: Columns) -> pa.Array:
     """The kind of each event; instants and counters stay what they are."""
-    names, given = encoded(columns["name"]), decoded(columns["kind"])
-    kinds = pa.array([rule.kind_of(name or "") for name in names.dictionary.to_pylist()], pa.string())
-    found = kinds.take(names.indices)
+    given = decoded(columns["kind"])
+    found = by_distinct(columns["name"], rule.kind_of, pa.string())
     if rule is _ON_STREAM and "correlation" in arguments:  # work has one
         found = pc.if_else(pc.and_(pc.equal(found, "range"), arguments["correlation"].is_valid()), "kernel", found)
     if rule in (_OTHER, _ON_STREAM):
@@ -483,13 +483,6 @@ def _without_places(columns: Columns, arguments: Columns) -> None:
         if taken is not None:
             same = pc.equal(taken, pc.coalesce(columns.get(name, pa.nulls(len(taken), pa.int64())), -1))
             arguments[key] = pc.if_else(pc.fill_null(same, False), None, decoded(column))
-
-
-def _directions(names: pa.Array, kinds: pa.Array) -> pa.Array:
-    """The directions of copies, by their names."""
-    words = encoded(names)
-    known = [direction(word) or copy_kind(word) for word in words.dictionary.to_pylist()]
-    return pc.if_else(pc.equal(kinds, "memcpy"), pa.array(known, pa.string()).take(words.indices), None)
 
 
 def _sizes(columns: Columns, arguments: Columns) -> None:

@@ -180,7 +180,8 @@ def _look_up(
 
     In traces that ktrace wrote, the stage's description is the kind; arguments that the writer derived are left out.
     """
-    entries = _entries(state, given)
+    found = {key: state.entries.get((f.INTERNED_DATA[table], given.get(key, -1))) for key, table in _TABLES}
+    entries = {key: lenient(entry) if entry else {} for key, entry in found.items()}
     kernel, stage_entry = entries["kernel_iid"], entries["stage_iid"]
     stage = _text(stage_entry, _STAGE["name"]) or _listed(specifications.stages, given.get("stage_id"))
     category = first(stage_entry, _STAGE["category"], 0)
@@ -206,12 +207,6 @@ def _look_up(
         category == _COMPUTE,
         [_coded(context, key, value) for key, value in arguments.items() if key not in derived],
     )
-
-
-def _entries(state: SequenceState, given: dict[str, int]) -> dict[str, Entry]:
-    """The entry that each key of `_TABLES` refers to; empty where there is none."""
-    found = {key: state.entries.get((f.INTERNED_DATA[table], given.get(key, -1))) for key, table in _TABLES}
-    return {key: lenient(entry) if entry else {} for key, entry in found.items()}
 
 
 def _text(entry: Entry, number: int) -> str:
@@ -545,7 +540,9 @@ class GpuPackets:
         value[whole.owner] = signed(whole.value)
         value[real.owner] = bits(signed(real.value))
         known, which = self._counters(chunk, events, found, parts)
-        kept = np.array([not self._is_estimate(counter) for counter, _ in known], np.bool_)[which]
+        kept = np.array(
+            [not (self._context.by_ktrace and counter.description == ESTIMATE) for counter, _ in known], np.bool_
+        )[which]
         rows = np.flatnonzero(kept)
         has = np.zeros(len(events), np.bool_)
         has[given.owner[rows]] = True
@@ -612,9 +609,6 @@ class GpuPackets:
 
     def _timing(self, counter: CounterSpec) -> str:
         return "derived" if self._context.by_ktrace and counter.description == DERIVED else "measured"
-
-    def _is_estimate(self, counter: CounterSpec) -> bool:
-        return self._context.by_ktrace and counter.description == ESTIMATE
 
     def _interned(self, state: SequenceState, iid: int, gpu: int) -> tuple[dict[tuple[int, int], CounterSpec], int]:
         key = ("counters", iid)

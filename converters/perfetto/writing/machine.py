@@ -99,7 +99,12 @@ class Machine:
         lost = _without_value(batch)
         host_arrows, waits, dropped_ends = self._arrows.split(batch, stage)
         rows = np.flatnonzero(stage)
-        self._define_queues(np.unique(batch.track[rows]).tolist())
+        for number in np.unique(batch.track[rows]).tolist():
+            stream = self._tracks.queue_track(number)
+            if stream not in self._gpus.queues:
+                self._gpus.queue(stream, *self._tracks.process(stream), self._tracks.queue(stream))
+            if number not in self._gpus.queues:
+                self._gpus.share(number, stream)
         encode = partial(self._encoded_stages, batch, rows, waits, metric)
         with meanwhile(encode, worthwhile=len(rows) >= _FEW) as stages:
             self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
@@ -107,7 +112,10 @@ class Machine:
         self._write(self._gpu.interning(self._stages.fresh()))
         self._output.make(packets, worthwhile=len(rows) >= _FEW)
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
-        self._add_kernels(batch, rows)
+        rows = rows[words_in(batch.column("kind"), ("kernel", "graph"))[rows]]
+        if len(rows):
+            ts = batch.column("ts").to_numpy()[rows]
+            self._counters.ran(self._gpu_numbers(batch.track[rows]), ts, ts + batch.durations[rows])
         return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
     def close(self, found: BusyPieces, pieces: Pieces, taken: TakenNames, steps: Sequence[RootTrack]) -> None:
@@ -186,15 +194,6 @@ class Machine:
             pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
         return CodedField(PieceTable(pieces), found.indices.to_numpy())
 
-    def _define_queues(self, tracks: list[int]) -> None:
-        """Makes the queues of tracks with render stages."""
-        for number in tracks:
-            stream = self._tracks.queue_track(number)
-            if stream not in self._gpus.queues:
-                self._gpus.queue(stream, *self._tracks.process(stream), self._tracks.queue(stream))
-            if number not in self._gpus.queues:
-                self._gpus.share(number, stream)
-
     def _encoded_stages(
         self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, metric: KernelMetrics
     ) -> Callable[[], memoryview]:
@@ -232,13 +231,6 @@ class Machine:
             value=value,
             estimate=True,
         )
-
-    def _add_kernels(self, batch: TimelineBatch, rows: Int64) -> None:
-        """Tells the counters of kernels when kernels run."""
-        rows = rows[words_in(batch.column("kind"), ("kernel", "graph"))[rows]]
-        if len(rows):
-            ts = batch.column("ts").to_numpy()[rows]
-            self._counters.ran(self._gpu_numbers(batch.track[rows]), ts, ts + batch.durations[rows])
 
     def _gpu_numbers(self, track: Int32) -> Int64:
         numbers = np.zeros(len(self._timeline.tracks), np.int64)

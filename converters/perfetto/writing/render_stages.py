@@ -226,16 +226,14 @@ class RenderStages:
         if column.null_count == len(column):
             return []
         if name == "args":
-            return [self._source_arguments(column, tag)]
+
+            def make(text: bytes, _: bool) -> bytes:
+                bodies = self._arguments.object(text, lambda key: argument_name(key, STAGE_RESERVED))
+                return b"".join(tag + varint(len(body)) + body for body in bodies)
+
+            return [coded(column, make)]
         field = argument_field(name, column, self._arguments, tag)
         return [field] if field is not None else []
-
-    def _source_arguments(self, column: pa.Array, tag: bytes) -> Field:
-        def make(text: bytes, _: bool) -> bytes:
-            bodies = self._arguments.object(text, lambda key: argument_name(key, STAGE_RESERVED))
-            return b"".join(tag + varint(len(body)) + body for body in bodies)
-
-        return coded(column, make)
 
     def _common(self, rows: StageRows, keyed: dict[str, pa.Array]) -> Field:
         """Returns the fields that many launches share: place, stage and interned kernel."""

@@ -126,9 +126,14 @@ class TrackEvents:
         batch = rows.batch
         counter = words_in(batch.column("kind"), ("counter",))
         names = masked(batch.column("name"), ~counter) if counter.any() else batch.column("name")
+        chosen = batch.column("kind")
+        if batch.has("cat"):
+            chosen = batch.column("cat")
+            if chosen.null_count:
+                chosen = pc.coalesce(plain(batch, "cat"), plain(batch, "kind"))
         fields: list[Field] = [
             rows.place,
-            self._category(batch),
+            coded(chosen, lambda text, _: self._categories.field(text)),
             *_counter_values(batch, counter),
             *rows.arrows.fields(),
             *self._stacks.fields(batch, rows.source),
@@ -146,15 +151,6 @@ class TrackEvents:
             field = source_argument_field(texts, self._arguments, lambda key: argument_name(key, RESERVED))
             fields += [field] if field is not None else []
         return fields
-
-    def _category(self, batch: Batch) -> CodedField:
-        """Returns the source's own category, else the kind."""
-        chosen = batch.column("kind")
-        if batch.has("cat"):
-            chosen = batch.column("cat")
-            if chosen.null_count:
-                chosen = pc.coalesce(plain(batch, "cat"), plain(batch, "kind"))
-        return coded(chosen, lambda text, _: self._categories.field(text))
 
 
 def _counter_values(batch: Batch, counter: Bools) -> list[Field]:

@@ -377,21 +377,20 @@ class FlatTable:
 
     def _part(self) -> pa.Table:
         if self._schema is None:
-            self._schema = self._fixed_schema()
+            columns = {
+                field.name: field.type for field in (arrow_schema(self._record) if self._record else union_schema())
+            }
+            for batch in self._waiting:
+                for name in extra_columns(batch):
+                    kind = batch.columns.schema.field(name).type
+                    columns.setdefault(name, kind.value_type if pa.types.is_dictionary(kind) else kind)
+            self._schema = pa.schema(columns.items())
         parts = [
             pa.RecordBatch.from_arrays(self._columns(batch, self._schema), schema=self._schema)
             for batch in self._waiting
         ]
         self._waiting, self._rows, self._bytes = [], 0, 0
         return pa.Table.from_batches(parts, self._schema).unify_dictionaries()
-
-    def _fixed_schema(self) -> pa.Schema:
-        columns = {field.name: field.type for field in (arrow_schema(self._record) if self._record else union_schema())}
-        for batch in self._waiting:
-            for name in extra_columns(batch):
-                kind = batch.columns.schema.field(name).type
-                columns.setdefault(name, kind.value_type if pa.types.is_dictionary(kind) else kind)
-        return pa.schema(columns.items())
 
     def _columns(self, batch: Batch, schema: pa.Schema) -> list[pa.Array]:
         own = set(arrow_schema(batch.record).names)

@@ -23,12 +23,12 @@ from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.kit.columnar.blocks import BatchBuilder, Block, nonzero, timed
 from ktrace.kit.columnar.csv_blocks import CsvBlocks, CsvRows
+from ktrace.kit.columnar.dictionaries import by_distinct
 from ktrace.kit.columnar.text_cells import only
 from ktrace.kit.columnar.typed_cells import Field, Text, Time, Whole, Word, joined, typed
 from ktrace.kit.text.headings import STATISTICS, Columns, heading, plain, read_figures
 from ktrace.kit.text.lines import Line
 from ktrace.model.batch import Batch
-from ktrace.model.json_text import encoded
 from ktrace.model.masks import present
 from ktrace.model.row_builder import RowBuilder
 
@@ -291,8 +291,7 @@ def _operations(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
     operations = block.take("<operation>")
     if operations is None:
         return {"kind": "kernel"}
-    coded = encoded(operations)
-    kinds = pa.array([work_kind(word) for word in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
+    kinds = by_distinct(operations, work_kind, pa.string())
     names = columns["name"]
     is_kernel = None if names is None else pc.not_equal(pc.fill_null(names, ""), "")
     kinds = pc.coalesce(kinds, "range" if is_kernel is None else pc.if_else(is_kernel, "kernel", "range"))

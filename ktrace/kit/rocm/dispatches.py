@@ -37,7 +37,8 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.kit.columnar.blocks import BatchBuilder, Block, nonzero, timed
 from ktrace.kit.columnar.csv_blocks import CsvRows
-from ktrace.kit.columnar.text_cells import by_distinct, floats
+from ktrace.kit.columnar.dictionaries import by_distinct
+from ktrace.kit.columnar.text_cells import floats
 from ktrace.kit.columnar.typed_cells import Field, Number, Text, Time, Whole, Word, joined, own_heading, typed
 from ktrace.kit.text.headings import cell_quantity
 from ktrace.model.arrays import Int64, is_number
@@ -109,7 +110,9 @@ def counters_of(blocks: Sequence[Block]) -> list[str]:
     The blocks are one of a table, in parts: a cell alone in its part doesn't make a counter an argument.
     """
     left = (name.removeprefix("args.") for block in blocks for name in block.rest())
-    own = dict.fromkeys(name for name in left if not _is_known(name) and not name.startswith(("<", "$")))
+    own = dict.fromkeys(
+        name for name in left if not (name.casefold() in _KNOWN or _repeats(name)) and not name.startswith(("<", "$"))
+    )
     columns = {name: [of for block in blocks if (of := block.get(name)) is not None] for name in own}
     return [name for name, of in columns.items() if 2 * sum(map(_numbers, of)) >= sum(map(_filled, of)) > 0]
 
@@ -135,10 +138,6 @@ def counter_values(block: Block, counters: Iterable[str], report: Report) -> tup
             lost = numbers.null_count - column.null_count
             report.issue("misfit", block.where(first), f"{name}: {text}", lost)
     return block.without(*values).replaced(odd), values
-
-
-def _is_known(name: str) -> bool:
-    return name.casefold() in _KNOWN or _repeats(name)
 
 
 def _repeats(name: str) -> bool:

@@ -396,7 +396,7 @@ def raw_column(codes: Int32, every: list[bytes], *, as_text: bool, null: bool) -
         except (OverflowError, TypeError, pa.ArrowInvalid):
             pass
     if kinds != {"raw"}:
-        texts = [_spelled(text) for text in texts]
+        texts = [(text if text[:1] in _NESTED else same_spelling(text)) for text in texts]
     return dictionary_of(codes, pa.array(texts, pa.binary()))
 
 
@@ -434,10 +434,6 @@ def dictionary_of(codes: Int32, values: pa.Array, *, nulls: bool = False) -> pa.
         values = values.fill_null("")
     absent = codes < 0
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=absent if bool(absent.any()) else None), values)
-
-
-def _spelled(text: bytes) -> bytes:
-    return text if text[:1] in _NESTED else same_spelling(text)
 
 
 def _as_text(text: bytes) -> str | None:
@@ -481,7 +477,9 @@ class Columns:
         if alike is None:
             alike = self._alike[keys] = []
             for key in keys:
-                self._columns.setdefault(key, self._new(key))
+                self._columns.setdefault(
+                    key, Values(as_text=key in TEXTS, null=key not in MEMBERS) if self._of_events else Values()
+                )
         alike.append((row, *found.values()))
         self.filled += len(keys)
 
@@ -497,9 +495,6 @@ class Columns:
     def finish(self, start: int, end: int) -> dict[str, pa.Array]:
         """The columns of these rows, which have all values."""
         return {key: column.finish(start, end) for key, column in self._columns.items()}
-
-    def _new(self, key: str) -> Values:
-        return Values(as_text=key in TEXTS, null=key not in MEMBERS) if self._of_events else Values()
 
 
 class _Rows:

@@ -359,7 +359,9 @@ class Document:
                 yield from first.end_range()
                 reading.ended = first.ended
             if not lines and not again and self._is_large() and not reading.ended:
-                yield from self._in_ranges()
+                parts = Ranges(self._file, self._path, self._conversion, self._rows, self._decoder, CHUNK)
+                yield from parts.read(self._text.pos)
+                self._text.jump(parts.end)
             else:
                 yield from reading.read()
                 yield from reading.end_range()
@@ -373,12 +375,6 @@ class Document:
             if not again:
                 return
             self._report.issue("json-repair", f"byte {place}", "the list of events ends, and continues")
-
-    def _in_ranges(self) -> Iterator[Events | Batch]:
-        """Yields the rest of the events of a list, read by several processes."""
-        parts = Ranges(self._file, self._path, self._conversion, self._rows, self._decoder, CHUNK)
-        yield from parts.read(self._text.pos)
-        self._text.jump(parts.end)
 
     def _continues(self) -> bool:
         """Whether a comma and a further event follow the end of a list; if so, goes to that event."""

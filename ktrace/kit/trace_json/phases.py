@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.columnar.dictionaries import constant, indices, words
+from ktrace.kit.columnar.dictionaries import by_distinct, constant, indices, words
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.fitting import whole_of
@@ -46,26 +46,22 @@ def place(draft: Draft, rule: Rule, dialect: Dialect) -> None:
     if rule.place == "device":
         _on_device(draft, dialect)
     else:
-        _on_host(draft, dialect)
+        texts = []
+        for member in ("pid", "tid"):
+            column = draft.left.pop(member, None)
+            if column is None:
+                continue
+            taken, rest = numbered(column)
+            if taken is not None:
+                draft.columns[member] = taken
+            if rest is not None:
+                texts.append(_with_device(draft, rest, dialect) if member == "pid" else rest)
+        _put_track(draft, texts)
     if rule.track is not None:
         placed = [draft.columns[key].is_valid() for key in ("pid", "tid", "track") if key in draft.columns]
         given = reduce(pc.or_, placed, pa.repeat(False, len(draft)))
         known = draft.columns.get("track", pa.nulls(len(draft), pa.string())).cast(pa.string())
         draft.columns["track"] = pc.if_else(given, known, rule.track)
-
-
-def _on_host(draft: Draft, dialect: Dialect) -> None:
-    texts = []
-    for member in ("pid", "tid"):
-        column = draft.left.pop(member, None)
-        if column is None:
-            continue
-        taken, rest = numbered(column)
-        if taken is not None:
-            draft.columns[member] = taken
-        if rest is not None:
-            texts.append(_with_device(draft, rest, dialect) if member == "pid" else rest)
-    _put_track(draft, texts)
 
 
 def _with_device(draft: Draft, rest: pa.Array, dialect: Dialect) -> pa.Array | None:
@@ -219,7 +215,16 @@ def counters(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     for member in ("dur", "s", "bp"):
         draft.keep_as_argument(member)
     place(draft, rule, task.dialect)
-    prefix = _prefix(draft)
+    # Name and id of the counter of each row: the prefix of the names of its series.
+    name = draft.left.pop("name", None)
+    parts = [pa.array([""] * len(draft)) if name is None else plain(name).fill_null("")]
+    for member in ("id", "args.$id2"):
+        column = draft.left.pop(member, None)
+        if column is not None and column.null_count < len(column):
+            parts.append(pc.binary_join_element_wise("id ", plain(column), ""))
+    if "track" in draft.columns:
+        parts.insert(0, draft.columns.pop("track").cast(pa.string()))
+    prefix = encoded(joined(parts, " "))
     if "cat" in draft.left:
         draft.columns["cat"] = draft.left.pop("cat")
     draft.fill(kind="counter", timing="measured")
@@ -266,19 +271,6 @@ def _number_of(text: str) -> float | None:
         return None
     value = float(text)
     return value if Decimal(repr(value)) == Decimal(text) else None
-
-
-def _prefix(draft: Draft) -> pa.Array:
-    """Name and id of the counter of each row: the prefix of the names of its series."""
-    name = draft.left.pop("name", None)
-    parts = [pa.array([""] * len(draft)) if name is None else plain(name).fill_null("")]
-    for member in ("id", "args.$id2"):
-        column = draft.left.pop(member, None)
-        if column is not None and column.null_count < len(column):
-            parts.append(pc.binary_join_element_wise("id ", plain(column), ""))
-    if "track" in draft.columns:
-        parts.insert(0, draft.columns.pop("track").cast(pa.string()))
-    return encoded(joined(parts, " "))
 
 
 def _series(draft: Draft, key: str, value: pa.Array, prefix: pa.Array, given: Int64) -> Batch:
@@ -484,18 +476,14 @@ def _describe(draft: Draft, rule: Rule, kind: str | None) -> None:
     draft.fill(timing="measured")
     if rule.kind == "memcpy" and name is not None:
         _direction(draft, name)
-    draft.columns["name"] = pa.array([""] * rows) if name is None else name if not name.null_count else _named(name)
-
-
-def _named(name: pa.Array) -> pa.Array:
-    return name.cast(pa.string()).fill_null("")
+    draft.columns["name"] = (
+        pa.array([""] * rows) if name is None else name if not name.null_count else name.cast(pa.string()).fill_null("")
+    )
 
 
 def _direction(draft: Draft, name: pa.Array) -> None:
     """Fills the direction of copies that only the name contains."""
-    name = encoded(name)
-    known = pa.array([direction(as_text(word)) for word in name.dictionary.to_pylist()], pa.string())
-    found = known.take(name.indices)
+    found = by_distinct(name, lambda word: direction(as_text(word)), pa.string())
     given = draft.columns.get("copy_kind")
     if given is not None:
         found = pc.coalesce(given.cast(pa.string()), found)
@@ -696,7 +684,9 @@ def _rows_of_facts(columns: dict[str, pa.Array], at: list[int], dialect: Dialect
         text = "/".join(filter(None, (process, thread if name.startswith("thread_") else None)))
         if text:
             entity |= {"entity": "track", "track": text}
-        yield {"id": number} | _without_none(entity) | _facts(name, given)
+        yield (
+            {"id": number} | {name: value for name, value in entity.items() if value is not None} | _facts(name, given)
+        )
         if dialect.stream_name and name == "thread_name" and pid is not None and tid is not None:
             found = dialect.stream_name.fullmatch(str(given.get("name", "")).strip())
             if found and whole_of(found[1]) == tid:
@@ -719,10 +709,6 @@ def _facts(name: str, args: dict[str, Any]) -> dict[str, Any]:
         known = name in ("process_name", "thread_name")
         row["facts"] = dump_json(args if known else {name: args if len(args) > 1 else next(iter(args.values()))})
     return row
-
-
-def _without_none(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if value is not None}
 
 
 def _texts(column: pa.Array | None, rows: int) -> list[str]:
@@ -776,11 +762,7 @@ def to_batches(events: Events, task: Task) -> Iterator[Batch]:
     for part, handler, rule in _sorted_out(events, task.dialect):
         for batch in handler(part, rule, task):
             if len(batch):
-                yield _of_source(batch, task.label)
-
-
-def _of_source(batch: Batch, label: str) -> Batch:
-    return Batch(batch.record, batch.columns.add_column(0, "source", constant(label, len(batch))))
+                yield Batch(batch.record, batch.columns.add_column(0, "source", constant(task.label, len(batch))))
 
 
 def bounded(batch: Batch, rows: int) -> Iterator[Batch]:

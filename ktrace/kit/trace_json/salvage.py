@@ -534,7 +534,12 @@ class _Salvage:
             self._whole(value)
             if text.match(_GOES_ON, value.end) != value.end:  # a surplus brace
                 text.own("read", max(value.start, text.owned))
-                self._lose_rest(value.end)
+                # Gives up what follows a valid element that goes on, up to the next event.
+                text.pos = text.match(_SEPARATORS, value.end)
+                shown = _shown(text.part(value.end, min(value.end + 60, text.end)))
+                resume(text)
+                self._resumed = True
+                self._found.lose("bad-record", value.end, shown)
         return "read"
 
     def _whole(self, value: Value) -> None:
@@ -574,7 +579,9 @@ class _Salvage:
         size = LOOKED_AT + 2 * fault
         most = max(size, _allowed(text, MOST_LOOKED_AT))
         while True:
-            piece = _piece(text, start, size)
+            while text.end - start < size and text.more():
+                pass
+            piece = text.part(start, min(text.end, start + size))
             following = _next_event(piece)
             if following or size > most or (text.ended and start + len(piece) == text.end):
                 break
@@ -597,15 +604,6 @@ class _Salvage:
             )
         _waste(text, piece, end)
         return start + end, False
-
-    def _lose_rest(self, start: int) -> None:
-        """Gives up what follows a valid element that goes on, up to the next event."""
-        text = self._text
-        text.pos = text.match(_SEPARATORS, start)
-        shown = _shown(text.part(start, min(start + 60, text.end)))
-        resume(text)
-        self._resumed = True
-        self._found.lose("bad-record", start, shown)
 
     def _stray(self) -> None:
         """Text that isn't an element."""
@@ -632,13 +630,6 @@ def _fault(commas: int, wanted: int, after: bytes) -> str:
     if not after or commas == wanted:
         return ""
     return "a surplus comma" if commas > wanted else "a comma is missing"
-
-
-def _piece(text: Text, start: int, size: int) -> bytes:
-    """So many bytes from a position on, or up to the end of the document."""
-    while text.end - start < size and text.more():
-        pass
-    return text.part(start, min(text.end, start + size))
 
 
 def _list_within(text: Text, value: Value) -> int:

@@ -167,7 +167,11 @@ class _Stage:
             if source in self._moves:
                 yield moved(rows, self._moves[source])
             else:
-                self._keep(rows, source)
+                if source not in self._waiting:
+                    self._waiting[source] = [], BatchSpool(self._spill, f"waiting{list(self._sources).index(source)}")
+                records, kept = self._waiting[source]
+                records.append(rows.record)
+                kept.append(rows.columns)
 
     def _meet(self, source: str) -> None:
         """Registers a source. The first one passes at once; with the rule "none" all do."""
@@ -208,13 +212,6 @@ class _Stage:
             self._collectives.add(rows)
         if self._marks is not None:
             self._marks.add(rows)
-
-    def _keep(self, rows: Batch, source: str) -> None:
-        if source not in self._waiting:
-            self._waiting[source] = [], BatchSpool(self._spill, f"waiting{list(self._sources).index(source)}")
-        records, kept = self._waiting[source]
-        records.append(rows.record)
-        kept.append(rows.columns)
 
     def _settle(self, source: str, placed: Placed) -> Iterator[Batch]:
         """Yields the waiting rows of a source at their new times."""

@@ -134,7 +134,11 @@ class LinkStore:
         if not len(batch):
             return
         self._pending.append(self._used(batch))
-        self._whole.append(_non_null(batch.full()))
+        columns = batch.full()
+        names = columns.schema.names
+        self._whole.append(
+            columns.select([name for name in names if columns.column(name).null_count < columns.num_rows])
+        )
         if sum(part.num_rows for part in self._pending) >= BATCH_ROWS:
             self.flush()
 
@@ -293,12 +297,6 @@ class SliceAttacher:
         columns = {name: rows[name][attached] for name in ("arrow", "kind", "out")}
         self._ends.append(ts=slices.begin[at], place=slices.place[at], peer=-1, link=True, last=False, **columns)
         self._links.unbound.add(rows["id"][~attached].tolist())
-
-
-def _non_null(columns: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that aren't all null."""
-    names = columns.schema.names
-    return columns.select([name for name in names if columns.column(name).null_count < columns.num_rows])
 
 
 def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int) -> int:
