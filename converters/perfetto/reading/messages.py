@@ -28,7 +28,8 @@ import pyarrow as pa
 from ktrace.errors import DamagedInput
 from ktrace.input.snapshot import FileBytes
 from ktrace.input.source import Source
-from ktrace.kit.columnar.protobuf import LENGTH, Column, Fields, Value, bounds_of, fields_of, run_of, signed_one, varint
+from ktrace.kit.columnar.protobuf import LENGTH, Column, Fields, Value, bounds_of, fields_of, run_of, signed_one
+from ktrace.kit.varint import varint
 from ktrace.model.arrays import Bools, Float64, Int32, Int64, UInt8, UInt64
 from ktrace.report import Report
 
