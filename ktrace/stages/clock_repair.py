@@ -41,7 +41,7 @@ from ktrace.stages.launch_tables import is_sampled
 from ktrace.store import SPILL_BYTES, BatchSpool, Runs, Spill
 from ktrace.store.events import LIMIT, values
 from ktrace.store.joins import Correlated, find_launches, linked
-from ktrace.store.vocabulary import RowKeys
+from ktrace.store.vocabulary import Interner, RowKeys
 from ktrace.tables import time_text
 
 #: Calls that return when their device, or a stream, has done all that was launched.
@@ -245,10 +245,10 @@ _NEVER = np.iinfo(np.int64).max
 
 def _processes(places: list[dict[str, Any]]) -> tuple[Any, Any, Any]:
     """The numbers of the process and the machine of each place, and whether the process is known."""
-    numbers: dict[Any, int] = {}
+    numbers = Interner()
     keys = [(one["source"], one["host"], one["pid"]) for one in places]
-    process = [numbers.setdefault(key, len(numbers)) for key in keys]
-    machine = [numbers.setdefault(key[:2], len(numbers)) for key in keys]
+    process = [numbers[key] for key in keys]
+    machine = [numbers[key[:2]] for key in keys]
     known = [key[2] is not None for key in keys]
     return np.array(process, np.int32), np.array(machine, np.int32), np.array(known, np.bool_)
 

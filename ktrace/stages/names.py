@@ -30,6 +30,7 @@ from ktrace.naming.demangling import demangled
 from ktrace.naming.taxonomy import COLUMNS, Labels, Taxonomy
 from ktrace.report import Report
 from ktrace.store.joins import coded, combined, distinct
+from ktrace.store.vocabulary import Interner
 
 #: The argument that has the name as the source wrote it.
 MANGLED = "args.mangled_name"
@@ -165,8 +166,8 @@ def _codes(column: pa.DictionaryArray) -> Int64:
 
 def _spread(texts: list[str | None], which: Int64, rows: Int64, length: int) -> pa.DictionaryArray:
     """A column of this length: `rows` have the texts with the indices `which`, all others are null."""
-    words: dict[str, int] = {}
-    own = np.array([-1 if text is None else words.setdefault(text, len(words)) for text in texts], np.int32)
+    words = Interner()
+    own = np.array([-1 if text is None else words[text] for text in texts], np.int32)
     codes = own[which] if len(texts) else np.zeros(0, np.int32)
     if len(rows) < length:
         spread = np.full(length, -1, np.int32)

@@ -38,6 +38,7 @@ from ktrace.model.json_text import decode_document, json_cells
 from ktrace.model.masks import present
 from ktrace.native import compiled
 from ktrace.report import Report
+from ktrace.store.vocabulary import Interner
 
 from .dialect import EDGE
 from .events import (
@@ -308,19 +309,11 @@ _EXPONENT = re.compile(rb"[eE]")
 _NESTED = frozenset((b"[", b"{"))
 
 
-class _Codes(dict[bytes, int]):
-    """A code for each distinct value, in the order of first occurrence."""
-
-    def __missing__(self, value: bytes) -> int:
-        code = self[value] = len(self)
-        return code
-
-
 class Values:
     """A column of JSON values. `as_text`: a text column; `null`: null is a value, different from absent."""
 
     def __init__(self, *, as_text: bool = False, null: bool = True) -> None:
-        self._known = _Codes()
+        self._distinct = Interner()
         self._rows = array("i")
         self._codes = array("i")
         self._as_text = as_text
@@ -329,13 +322,13 @@ class Values:
     def add(self, rows: Iterable[int], cells: Iterable[Raw]) -> None:
         """Adds the values of some rows."""
         self._rows.extend(rows)
-        self._codes.extend(map(self._known.__getitem__, map(bytes, cells)))
+        self._codes.extend(map(self._distinct.__getitem__, map(bytes, cells)))
 
     def finish(self, start: int, end: int) -> pa.Array:
         """Returns the column of the rows from `start` to before `end`, where all values are."""
         codes = np.full(end - start, -1, np.int32)
         codes[np.frombuffer(self._rows, np.int32) - start] = np.frombuffer(self._codes, np.int32)
-        return raw_column(codes, list(self._known), as_text=self._as_text, null=self._null)
+        return raw_column(codes, list(self._distinct), as_text=self._as_text, null=self._null)
 
 
 class Clock:
@@ -805,7 +798,7 @@ class _Column:
         self._kind = kind
         self._options = {"as_text": as_text, "null": null}
         self._raws: list[bytes] = []
-        self._ids: dict[str, int] = {}
+        self._ids = Interner()
         self._id_of: list[int] = []  # of a code: differs from it only if a text was spelled in two ways
         self._known: pa.Array | None = None
 
@@ -829,12 +822,12 @@ class _Column:
     def _texts(self, codes: Int32, new: list[bytes]) -> pa.Array:
         for raw in new:
             text = msgspec.json.decode(raw, type=str)
-            self._id_of.append(self._ids.setdefault(text, len(self._ids)))
+            self._id_of.append(self._ids[text])
         if len(self._ids) < len(self._id_of):
             codes = np.array([*self._id_of, -1], np.int32)[codes]
         if self._known is None or len(self._known) < len(self._ids):
             self._known = pa.array(list(self._ids), pa.string())
         column = dictionary_of(codes, self._known)
         if len(self._id_of) > MOST_DISTINCT:
-            self._ids, self._id_of, self._known = {}, [], None
+            self._ids, self._id_of, self._known = Interner(), [], None
         return column
