@@ -142,7 +142,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     kinds = dict.fromkeys(marks, "range") | dict.fromkeys(barriers, "sync")
     exact, ends = ExactTimes(), ArrowEnds()  # they know all slices before: not for processes that read parts
     for batch in read_document(source, conversion, mapper(DIALECT), _member, quoted=DIALECT.quoted):
-        yield ends.of(on_devices(_with_kinds(exact.of(batch), kinds), gpus))
+        yield ends.attach(on_devices(_with_kinds(exact.of(batch), kinds), gpus))
     rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": "rocprof"})
     rows.fact("clock", facts={"kind": "monotonic"})

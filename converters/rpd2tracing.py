@@ -112,7 +112,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
     ends = ArrowEnds()
     for batch in read_document(source, conversion, placed, lambda found, conversion: (), quoted=dialect.quoted):
-        yield ends.of(batch)
+        yield ends.attach(batch)
     rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": tool})
     rows.fact("clock", facts={"kind": "session" if dialect is RTL else "monotonic"})

@@ -81,12 +81,12 @@ def read_head(source: Source) -> dict[str, Any] | None:
     """Returns ktrace's head of the file; None for a file that another program wrote."""
     with source.open(quiet=True) as stream:
         head = stream.read(1 << 16)
-        found = _MARK.match(head)
-        if not found:
+        match = _MARK.match(head)
+        if not match:
             return None
         while len(head) < _LARGEST:
             try:
-                about, _ = json.JSONDecoder().raw_decode(head[found.end() :].decode("utf-8", "ignore"))
+                about, _ = json.JSONDecoder().raw_decode(head[match.end() :].decode("utf-8", "ignore"))
             except ValueError:
                 more = stream.read(max(len(head), 1 << 20))
                 if not more:

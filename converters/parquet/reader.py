@@ -328,7 +328,7 @@ def _catalog(facts: list[msgspec.Raw], conversion: Conversion) -> Iterator[Batch
     for number, fact in enumerate(facts, 1):
         conversion.report.record()
         try:
-            batches.take(bytes(fact), f"fact {number} in the footer")
+            batches.feed(bytes(fact), f"fact {number} in the footer")
             conversion.report.used(outcome="catalog")
         except BadRecord as bad:
             conversion.report.issue("bad-record", f"fact {number} in the footer", str(bad))

@@ -69,7 +69,7 @@ def with_repaired_clocks(batches: Iterable[Batch], report: Report) -> Iterator[B
             if batch.record == "catalog":
                 yield batch
             elif len(batch):
-                stage.take(batch)
+                stage.feed(batch)
         yield from stage.give(report)
     finally:
         spill.close()
@@ -103,7 +103,7 @@ class _Stage:
         self._of_stream = NameTest(lambda name: _STREAM.search(name) is not None)
         self._taken = 0
 
-    def take(self, batch: Batch) -> None:
+    def feed(self, batch: Batch) -> None:
         """Keeps a batch."""
         self._taken += len(batch)
         self._records.append(batch.record)
@@ -163,7 +163,7 @@ class _Stage:
         for place, key in enumerate(self._devices):
             if key in moved:
                 mine = rows[(number == place) & has[rows]]
-                ts[mine] += moved[key].steps.of(ts[mine])
+                ts[mine] += moved[key].steps.shift_at(ts[mine])
         place = batch.columns.schema.get_field_index("ts")
         return Batch(
             batch.record, batch.columns.set_column(place, "ts", pa.array(ts, mask=None if has.all() else ~has))
@@ -189,7 +189,7 @@ class _Stage:
                 mine = mine[np.argsort(work["ts"][mine], kind="stable")]
                 move = move_of(begins, need)
                 steps = steps_of(move, work["ts"][mine], work["end"][mine])
-                left = (slack[known] - steps.of(begins))[slack[known] < _NEVER]
+                left = (slack[known] - steps.shift_at(begins))[slack[known] < _NEVER]
                 least = int(left.min()) if len(left) else None
                 found[key] = _Found(steps, move, int(early.sum()), len(known), least)
         return found
@@ -309,7 +309,7 @@ class Steps(NamedTuple):
     at: Int64
     by: Int64
 
-    def of(self, ts: Int64) -> Int64:
+    def shift_at(self, ts: Int64) -> Int64:
         """The shift at each time, in ns."""
         return self.by[np.maximum(np.searchsorted(self.at, ts, "right") - 1, 0)]
 

@@ -71,7 +71,7 @@ def layout(batches: Iterable[Batch], report: Report) -> Iterator[Batch]:
     plan = _Plan(report, report.stage("layout"))
     for batch in batches:
         if batch.record == "summaries":
-            yield from plan.take(batch)
+            yield from plan.feed(batch)
         elif batch.record == "events" and is_sampled(batch):
             yield from plan.place_samples(batch)
         else:
@@ -133,12 +133,12 @@ class _Plan:
         else:
             yield from launches.samples(batch)
 
-    def take(self, batch: Batch) -> Iterator[Batch]:
+    def feed(self, batch: Batch) -> Iterator[Batch]:
         """Collects rows; yields the slices of each complete table, and launches."""
         source = batch.column("source")[0].as_py()
         if source not in self._launches:
             self._launches[source] = Launches(self.ledger, self._first.get(source, 0))
-        rest, events = self._launches[source].take(batch)
+        rest, events = self._launches[source].feed(batch)
         yield from self._of_launches(source, events)
         for row in to_rows(rest) if rest is not None else ():
             key = (row["source"], row.get("table"))

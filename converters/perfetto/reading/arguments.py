@@ -568,7 +568,7 @@ def _restore(columns: Columns, arguments: Columns) -> Columns:
     for name in ("id", "value", "unit"):
         given = arguments.pop(name, None)
         if given is not None:
-            columns[name] = _filled(_number(given, types[name]), columns.get(name))
+            columns[name] = _filled(_in_type(given, types[name]), columns.get(name))
     timing = arguments.pop("timing", None)
     if timing is not None:
         columns["timing"] = pc.fill_null(decoded(timing), "measured")
@@ -583,7 +583,7 @@ def _restore(columns: Columns, arguments: Columns) -> Columns:
         columns["args"] = decoded(whole).cast(pa.string())
     for name in list(arguments):
         if name in _COLUMNS:
-            columns[name] = _number(arguments.pop(name), types[name])
+            columns[name] = _in_type(arguments.pop(name), types[name])
         elif name.startswith("x_"):
             columns[name] = arguments.pop(name)
     for name, column in arguments.items():
@@ -603,7 +603,7 @@ def _filled(column: pa.Array, other: pa.Array | None) -> pa.Array:
     return column if other is None or not column.null_count else pc.coalesce(column, other)
 
 
-def _number(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _in_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """An argument as a column of the model. An argument with two types of numbers came as JSON and is decoded."""
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
         return column

@@ -204,10 +204,10 @@ class Tracks:
         for one in np.unique(machine).tolist():
             mine = machine == one
             distinct, back = distinct_of(uuids[mine])
-            found[mine] = np.array([self.of(uuid, one) for uuid in distinct.tolist()], np.int64)[back]
+            found[mine] = np.array([self.place_number(uuid, one) for uuid in distinct.tolist()], np.int64)[back]
         return found
 
-    def of(self, uuid: int, machine: int) -> int:
+    def place_number(self, uuid: int, machine: int) -> int:
         """Returns the index of the place of a uuid."""
         key = with_machine(uuid, machine)
         number = self._of_uuid.get(key)

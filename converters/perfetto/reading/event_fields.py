@@ -436,17 +436,17 @@ def _kinds(rule: Rule, columns: Columns, arguments: Columns) -> pa.Array:
 def stage_columns(columns: Columns, arguments: Columns) -> Columns:
     """The columns of stages: arguments of other tools that have a column, texts of digits among them."""
     columns, count = dict(columns), len(columns["ts"])
-    shared = [_whole(arguments.pop(f"shared_mem_{part}", None)) for part in ("static", "dynamic")]
+    shared = [_to_integers(arguments.pop(f"shared_mem_{part}", None)) for part in ("static", "dynamic")]
     known = [part for part in shared if part is not None]
     if known:
         total = known[0] if len(known) == 1 else pc.add(*(part.fill_null(0) for part in known))
         arguments["shared_mem"] = pc.if_else(known[-1].is_valid(), total, known[0])
     for name in ("device", "context", "stream"):
-        own, given = columns.get(name, pa.nulls(count, pa.int64())), _whole(arguments.get(f"{name} id"))
+        own, given = columns.get(name, pa.nulls(count, pa.int64())), _to_integers(arguments.get(f"{name} id"))
         if given is not None:
             first = (given, own) if name == "context" else (own, given)  # a graphics context is the trace's own number
             columns[name] = pc.coalesce(*first)
-        elif name == "stream" and (given := _whole(arguments.get(name))) is not None:
+        elif name == "stream" and (given := _to_integers(arguments.get(name))) is not None:
             columns[name] = pc.coalesce(own, given)
     if "stream" in columns and "track" in columns:
         columns["track"] = pc.if_else(columns["stream"].is_valid(), None, decoded(columns["track"]))
@@ -458,7 +458,7 @@ def stage_columns(columns: Columns, arguments: Columns) -> Columns:
     return _moved(_STAGE.columns, columns, arguments)
 
 
-def _whole(column: pa.Array | None) -> pa.Array | None:
+def _to_integers(column: pa.Array | None) -> pa.Array | None:
     """The whole numbers of a column, also those in texts."""
     return None if column is None else numbered(column)[0]
 
@@ -509,5 +509,5 @@ def _axes(column: pa.Array | None) -> list[pa.Array]:
 
 
 def _axis(axis: int, text: Any) -> int | None:
-    found = _SIZE.fullmatch(text if isinstance(text, str) else "")
-    return int(found[axis]) if found else None
+    match = _SIZE.fullmatch(text if isinstance(text, str) else "")
+    return int(match[axis]) if match else None

@@ -68,7 +68,7 @@ def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields
             uuids = repeated(message, _T[tracks]) or default
             given = _doubles(message, _T[name]) if number is double else repeated(message, _T[name])
             for uuid, value in zip(uuids, given, strict=False):
-                number_of_place = context.tracks.of(uuid, state.machine)
+                number_of_place = context.tracks.place_number(uuid, state.machine)
                 track = context.tracks.places[number_of_place]
                 figure = number(value) * track.scale
                 if track.incremental:
@@ -309,5 +309,5 @@ def _repeats_correlation(context: Context, calls: Int64, started: Int64) -> Bool
     ids, values, pids = ids[order], values[order], pids[order]
     of_call, of_work = positions(calls, ids), positions(started, ids)
     same_process = (pids[of_call] == pids[of_work]) | (pids[of_work] < 0)
-    found: Bools = (of_call >= 0) & (of_work >= 0) & (values[of_call] == values[of_work]) & same_process
-    return found
+    mask: Bools = (of_call >= 0) & (of_work >= 0) & (values[of_call] == values[of_work]) & same_process
+    return mask

@@ -126,7 +126,7 @@ class Specifications:
     stages: list[str] = field(default_factory=list)
     contexts: dict[int, int] = field(default_factory=dict)  # context -> pid
 
-    def take(self, data: bytes) -> None:
+    def parse(self, data: bytes) -> None:
         """Reads a Specifications message. Raises ValueError if it isn't protobuf."""
         s, found = f.SPECIFICATIONS, lenient(data)
         name, described = f.DESCRIPTION["name"], f.DESCRIPTION["description"]
@@ -376,7 +376,7 @@ def _work(context: Context, chunk: Chunk, events: Events, found: Fields, specifi
     kept = np.ones(len(events), np.bool_)
     kept[found.bad] = False
     for start, size in _places(found, "specifications"):
-        specifications.take(chunk.data[start : start + size].tobytes())
+        specifications.parse(chunk.data[start : start + size].tobytes())
     no_work = found.get(_G["specifications"], LENGTH).has(len(events)) & kept
     for name in ("event_id", "duration"):
         no_work &= ~found.get(_G[name], VARINT).has(len(events))

@@ -461,8 +461,8 @@ def whole(column: pa.Array) -> UInt64:
 
 def is_integral(values: Float64) -> Bools:
     """Returns which doubles an integer can replace: not -0.0, and none so large that it could be rounded."""
-    found: Bools = (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
-    return found
+    mask: Bools = (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
+    return mask
 
 
 def any_of(valid: Sequence[Bools | None]) -> Bools | None:
@@ -506,8 +506,8 @@ class BitSet:
     def has(self, numbers: Int64) -> Bools:
         """Returns which numbers are in the set."""
         inside = numbers >> 3 < len(self._bytes)
-        found: Bools = (self._bytes[np.where(inside, numbers >> 3, 0)] >> (numbers & 7).astype(np.uint8)) & 1 == 1
-        return found & inside
+        mask: Bools = (self._bytes[np.where(inside, numbers >> 3, 0)] >> (numbers & 7).astype(np.uint8)) & 1 == 1
+        return mask & inside
 
 
 class HostArrows(msgspec.Struct, frozen=True):
@@ -518,7 +518,7 @@ class HostArrows(msgspec.Struct, frozen=True):
     submissions: tuple[Int64, Int64]
     waits: tuple[Int64, Int64]
 
-    def of(self, rows: Int64) -> HostArrows:
+    def at_rows(self, rows: Int64) -> HostArrows:
         """The same by position in `rows`, which contains all rows with an arrow."""
         number = np.full(self.count, -1, np.int64)
         number[rows] = np.arange(len(rows))

@@ -69,7 +69,7 @@ class Pieces(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.track)
 
-    def of(self, track: int) -> Pieces:
+    def of_track(self, track: int) -> Pieces:
         """Those of a track."""
         mine = self.track == track
         return Pieces(*(getattr(self, name)[mine] for name in self.__struct_fields__))

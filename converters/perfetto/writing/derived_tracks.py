@@ -293,7 +293,8 @@ class DeviceProcesses:
     def counters(self, entries: bytes, ts: Int64, fields: list[Field]) -> tuple[bytes, Callable[[], memoryview]]:
         """Returns what introduces values of counters, and what makes their packets."""
         make = Packets(self._sequence, bytes_tag(f.TRACE_PACKET["gpu_counter_event"]))
-        return self._opening() + self._sequence.interning(entries), make.of([Events(fields, np.arange(len(ts)))], ts)
+        packets = make.encode([Events(fields, np.arange(len(ts)))], ts)
+        return self._opening() + self._sequence.interning(entries), packets
 
     def pieces(self, pieces: Pieces, origin: int) -> tuple[bytes, Callable[[], memoryview] | None]:
         """Returns the packets of streams, and what makes those of their pieces."""
@@ -311,7 +312,7 @@ class DeviceProcesses:
         rows = np.flatnonzero(np.isin(pieces.track, list(threads)))
         interned, events = _events(rows, pieces, threads, self._texts)
         ts = np.stack((pieces.start[rows], (pieces.start + pieces.busy)[rows]), 1).ravel() - origin
-        make = Packets(sequence, bytes_tag(f.TRACE_PACKET["track_event"])).of(events, ts)
+        make = Packets(sequence, bytes_tag(f.TRACE_PACKET["track_event"])).encode(events, ts)
         return b"".join((*packets, sequence.interning(interned))), make
 
     def roots(
@@ -330,7 +331,7 @@ class DeviceProcesses:
             named = zip(streams, _stream_names(streams, self._tracks), strict=True)
             names |= {one: f"{led} {name}".strip() for one, name in sorted(named, key=lambda pair: natural(pair[1]))}
         drawn = chosen(names, busy, numbers.__getitem__)
-        tracks = [*steps, *(runs_track(names[one], pieces.of(one), found, taken) for one in drawn)]
+        tracks = [*steps, *(runs_track(names[one], pieces.of_track(one), found, taken) for one in drawn)]
         if not tracks:
             return b"", None
         titles = in_order_of_names([track.name for track in tracks])
@@ -342,7 +343,7 @@ class DeviceProcesses:
             for one in descriptors(track, uuid, self._tracks.note)
         ]
         entries, events, ts = events_of(tracks, uuids, self._texts)
-        make = Packets(self._sequence, bytes_tag(f.TRACE_PACKET["track_event"])).of(events, ts - origin)
+        make = Packets(self._sequence, bytes_tag(f.TRACE_PACKET["track_event"])).encode(events, ts - origin)
         packets = [self._opening(), *(packet(self._sequence.later() + one) for one in described)]
         return b"".join((*packets, self._sequence.interning(entries))), make
 
@@ -350,7 +351,7 @@ class DeviceProcesses:
         """The tracks of the busy streams of each device of this machine."""
         found: dict[int, list[int]] = {}
         for one in np.unique(pieces.track).tolist():
-            if gpu := self._gpus.of(one):
+            if gpu := self._gpus.get(one):
                 found.setdefault(gpu.number, []).append(one)
         return found
 

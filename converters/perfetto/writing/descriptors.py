@@ -114,7 +114,7 @@ class Descriptors:
         tracks: dict[int, list[Node]] = {}
         for device in (node for process in self._processes for node in process.children if node.kind == "device"):
             numbers = [node.number for node in device.walk() if node.number is not None]
-            if numbers and (found := gpus.of(numbers[0])):
+            if numbers and (found := gpus.get(numbers[0])):
                 self._gpus[id(device)] = found
                 tracks.setdefault(found.number, []).extend(
                     ([device] if device.number is not None else []) + device.children

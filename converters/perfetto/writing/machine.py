@@ -123,7 +123,9 @@ class Machine:
         entries, ts, fields = self._counters.finish()
         if len(ts):
             self._write(self._gpu.interning(entries))
-            self._output.make(Packets(self._gpu, _COUNTER).of([Events(fields, np.arange(len(ts)))], ts - self._origin))
+            self._output.make(
+                Packets(self._gpu, _COUNTER).encode([Events(fields, np.arange(len(ts)))], ts - self._origin)
+            )
             entries, ts, fields = self._counters.closing()
             opening, make = self._devices.counters(entries, ts - self._origin, fields)
             self._write(opening)
@@ -153,13 +155,13 @@ class Machine:
         position = np.empty(len(batch), np.int64)
         position[edges.row[at[begins]]] = begins
         placed = CodedField(place.table, place.codes[position[rows]])
-        host = HostRows(_select(batch, rows), placed, arrows.of(rows), self._source[batch.track[rows]])
+        host = HostRows(_select(batch, rows), placed, arrows.at_rows(rows), self._source[batch.track[rows]])
         fields = self._events.fields(host)
         self._write_definitions()
         begin = Events(fields, position[rows], host.batch.column("id").to_numpy())
         ends = np.flatnonzero(~is_row[at])
         end = Events([CodedField(place.table, place.codes[ends])], ends)
-        packets = Packets(self._host, _EVENT).of([begin, end], edges.ts[at] - self._origin)
+        packets = Packets(self._host, _EVENT).encode([begin, end], edges.ts[at] - self._origin)
         self._output.make(packets, worthwhile=len(at) >= _FEW)
         for start in range(len(at), len(every), _MANY):
             self._write_ends(batch, every[start : start + _MANY])
@@ -167,7 +169,7 @@ class Machine:
     def _write_ends(self, batch: TimelineBatch, at: Int64) -> None:
         """Writes ends that no begin follows: those of all slices, where very many overlap."""
         ends = Events([self._placed_edges(batch, at)], np.arange(len(at)))
-        self._output.make(Packets(self._host, _EVENT).of([ends], batch.edges.ts[at] - self._origin))
+        self._output.make(Packets(self._host, _EVENT).encode([ends], batch.edges.ts[at] - self._origin))
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """Returns the fields of type and track of those edges."""
@@ -214,7 +216,7 @@ class Machine:
         stages = StageRows(part.columns, columns, batch.track[rows], batch.serial[rows], ts, dur, own_waits, measured)
         events = Events(self._stages.fields(stages), np.arange(len(ts)), part.column("id").to_numpy())
         self._add_estimates(part, stages)
-        return Packets(self._gpu, _STAGE).of([events], ts - self._origin)
+        return Packets(self._gpu, _STAGE).encode([events], ts - self._origin)
 
     def _add_estimates(self, part: Batch, stages: StageRows) -> None:
         if not part.has("occupancy") or part.column("occupancy").null_count == len(part):

@@ -543,7 +543,7 @@ class Gpus:
             self._of[number] = known[key]
         self.gpus = list(known.values())
 
-    def of(self, number: int) -> Gpu | None:
+    def get(self, number: int) -> Gpu | None:
         """Returns the device of the track with that index; None if it isn't one of this machine."""
         return self._of.get(number)
 

@@ -210,15 +210,15 @@ def _mended(text: bytes, mark: int, report: Report, error: DamagedInput) -> _Doc
 def _begins(text: bytes) -> list[int]:
     """Where the records of a damaged document begin: objects that have a member "record", in whatever order."""
     begins, at, left, view = [], 0, _IN_VAIN + len(text) // 8, memoryview(text)
-    while left > 0 and (found := _BEGIN.search(text, at)):
-        start = found.start()
+    while left > 0 and (match := _BEGIN.search(text, at)):
+        start = match.start()
         end = object_end(view[start:])
         piece = view[start : start + (end if end > 0 else _LOOKED_AT)]
         key, place = find_key(piece, _KIND) or (b"", 0)
         is_record = bool(key) and _NAME.match(piece, place) is not None
         if is_record:
             begins.append(start)
-        at = start + end if end > 0 else found.end()
+        at = start + end if end > 0 else match.end()
         if end <= 0:
             left -= (-end // 64 or _DEEP) + (0 if is_record else len(piece))
     return begins
@@ -231,7 +231,7 @@ def _read_whole(document: _Document, conversion: Conversion, path: str) -> Itera
     for number, record in enumerate(document.records, 1):
         report.record()
         try:
-            name = batches.take(_on_one_line(bytes(record)), f"record {number}")
+            name = batches.feed(_on_one_line(bytes(record)), f"record {number}")
             report.used(outcome="catalog" if name == "catalog" else None)
         except BadRecord as bad:
             report.issue("bad-record", f"record {number}", str(bad))
@@ -366,10 +366,10 @@ class _Lines:
                 report.bytes.own("structure", len(lines[0]))
                 self.headed = True
             else:
-                self._take(lines, line, byte)
+                self._feed(lines, line, byte)
             byte += sum(map(len, lines))
 
-    def _take(self, lines: list[bytes], first: int, byte: int) -> None:
+    def _feed(self, lines: list[bytes], first: int, byte: int) -> None:
         """Reads records one by one; `first` is the number of the first line, which begins at `byte`."""
         report = self._conversion.report
         used = 0
@@ -381,7 +381,7 @@ class _Lines:
                     report.used(outcome="structure")
                     report.bytes.own("structure", len(line))
                     continue
-                if self.batches.take(text, f"line {number}") == "catalog":
+                if self.batches.feed(text, f"line {number}") == "catalog":
                     report.used(outcome="catalog")
                 else:
                     used += 1
@@ -394,8 +394,8 @@ class _Lines:
 
 
 def _check_header(text: bytes, conversion: Conversion, path: str, where: str) -> None:
-    found = HEADER.fullmatch(text)
-    if not found:
+    match = HEADER.fullmatch(text)
+    if not match:
         raise DamagedInput(
             "the header is missing",
             path=path,
@@ -404,9 +404,9 @@ def _check_header(text: bytes, conversion: Conversion, path: str, where: str) ->
             remedy="if the other lines are intact, put that line before them",
         )
     try:
-        version = json.loads(found.group(1))
+        version = json.loads(match.group(1))
     except ValueError:
-        version = found.group(1).decode(errors="replace")
+        version = match.group(1).decode(errors="replace")
     check_version(version, conversion, path, where)
 
 
@@ -443,8 +443,8 @@ def line_texts(stream: BinaryIO, first: bytes, *, document: bool = False) -> Ite
 
 def _header(text: bytes) -> bytes:
     """The header of JSON Lines for the first line of a document."""
-    found = HEADER.fullmatch(text)
-    return b'{"ktrace":' + found.group(1) + b"}" if found else text
+    match = HEADER.fullmatch(text)
+    return b'{"ktrace":' + match.group(1) + b"}" if match else text
 
 
 class _Commas:

@@ -129,8 +129,8 @@ def copy_kinds(column: pa.Array | None) -> pa.Array | None:
 
 def short_name(name: str | None) -> str | None:
     """Returns the name of a kernel without its descriptor's suffix, None if it has no suffix."""
-    found = _DESCRIPTOR.search(name or "")
-    return (name[: found.start()].rstrip() or None) if name and found else None
+    match = _DESCRIPTOR.search(name or "")
+    return (name[: match.start()].rstrip() or None) if name and match else None
 
 
 def short_names(column: pa.Array) -> pa.Array:
@@ -142,8 +142,8 @@ def agent(word: str | int | None) -> int | None:
     """Returns the number of an agent: 4 for "Agent 4", "GPU-4", "4" and 4; None for another text."""
     if isinstance(word, int):
         return word
-    found = _NUMBER.fullmatch((word or "").strip())
-    return int(found[1]) if found else None
+    match = _NUMBER.fullmatch((word or "").strip())
+    return int(match[1]) if match else None
 
 
 def agents(column: pa.Array | None) -> pa.Array | None:

@@ -125,7 +125,7 @@ class _CsvReader:
         if kind in (DISPATCH, COUNTERS):
             yield from self._dispatches.rows(item)
         elif kind == AGENTS:
-            self._agents.take(item, self._conversion, file.host)
+            self._agents.feed(item, self._conversion, file.host)
         elif kind == STATS:
             add_statistics(
                 item,
@@ -418,7 +418,7 @@ class Agents:
         self._gpus: dict[tuple[str | None, int], dict[str, Any]] = {}
         self.engines: dict[int, tuple[int | None, int | None]] = {}
 
-    def take(self, item: CsvRows, conversion: Conversion, host: str | None) -> None:
+    def feed(self, item: CsvRows, conversion: Conversion, host: str | None) -> None:
         """Takes the rows of an agent_info. Agents that aren't GPUs are dropped."""
         columns = {name: item.block.take(name).to_pylist() for name in item.table.headings}  # type: ignore[union-attr]
         for index in range(len(item.block)):

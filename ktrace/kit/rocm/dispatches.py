@@ -142,8 +142,8 @@ def counter_values(block: Block, counters: Iterable[str], report: Report) -> tup
 
 def _repeats(name: str) -> bool:
     """Whether a heading is one of the dispatch's own, repeated for a further pass."""
-    found = _OF_PASS.fullmatch(name)
-    return found is not None and found[1].casefold() in _KNOWN
+    match = _OF_PASS.fullmatch(name)
+    return match is not None and match[1].casefold() in _KNOWN
 
 
 def is_joined(headings: Iterable[str]) -> bool:

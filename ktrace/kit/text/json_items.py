@@ -279,7 +279,7 @@ class _Text(TextWindow):
         change = mended_at(self.text, at)
         if not change or (change.end + _AHEAD > len(self.text) and not self.ended):
             return False
-        self.text = change.of(self.text)
+        self.text = change.apply(self.text)
         self._report.issue("json-repair", "a value of the JSON", change.detail, 0)
         return True
 

@@ -187,14 +187,14 @@ class Text:
 
     def match(self, pattern: re.Pattern[bytes], at: int) -> int:
         """Where the match of the pattern at a position ends, within the window; the position itself for no match."""
-        found = pattern.match(self._data, at - self._start)
-        return self._start + found.end() if found else at
+        match = pattern.match(self._data, at - self._start)
+        return self._start + match.end() if match else at
 
     def search(self, pattern: re.Pattern[bytes], at: int, stop: int | None = None) -> int:
         """Where the pattern is found from a position on, within the window and before `stop`; -1 if it isn't."""
         end = len(self._data) if stop is None else stop - self._start
-        found = pattern.search(self._data, at - self._start, end)
-        return self._start + found.start() if found else -1
+        match = pattern.search(self._data, at - self._start, end)
+        return self._start + match.start() if match else -1
 
     def skip_blank(self, owner: Owner = "structure") -> bytes:
         """Goes to the next byte that isn't white space, and returns it; b"" at the end of the document."""
@@ -308,8 +308,8 @@ def object_end(text: bytes | memoryview) -> int:
 
 def place_of(error: msgspec.DecodeError) -> int:
     """The position of a parser's error; -1 if the text was cut, or if the error contains no position."""
-    found = _PLACE.search(str(error))
-    return int(found[1]) - 1 if found else -1
+    match = _PLACE.search(str(error))
+    return int(match[1]) - 1 if match else -1
 
 
 def own_key(text: bytes | memoryview, wanted: frozenset[bytes]) -> bytes | None:

@@ -111,7 +111,7 @@ class Decoder:
         self._gathered = 0
         self._waiting: list[Events] = []  # the last of those that were gathered, which may belong to the next ones
 
-    def take(self, text: bytes, moves: Moves, *, salvaged: bool = False) -> int:
+    def feed(self, text: bytes, moves: Moves, *, salvaged: bool = False) -> int:
         """Decodes a JSON list of events, which `moves` places in the document, and returns their number.
 
         In a `salvaged` list each `false` is an element that was given up, which the caller reports. Raises
@@ -170,7 +170,7 @@ class Decoder:
         """
         for _ in range(_ATTEMPTS):
             events = self._compiled_for_all()
-            found = events.take(text, moves) if events else -1
+            found = events.feed(text, moves) if events else -1
             if not isinstance(found, int):
                 count, folded = found
                 self._report.record(count)
@@ -198,7 +198,7 @@ class Decoder:
         return self._compiled[-1]
 
     def _take_any(self, text: bytes, moves: Moves, *, salvaged: bool) -> int:
-        """As `take`, for events of any shape."""
+        """As `feed`, for events of any shape."""
         events: list[Event] = []
         starts: list[int] = []
         strange: list[Element] = []
@@ -763,7 +763,7 @@ class CompiledEvents:
             )
         self._events: Any = compiled.Events(described)
 
-    def take(self, text: bytes, moves: Moves) -> tuple[int, int] | int:
+    def feed(self, text: bytes, moves: Moves) -> tuple[int, int] | int:
         """Takes the events of a JSON list, which `moves` places: how many there are, and how many of them folded.
 
         The list must be UTF-8. If it is refused nothing was taken: then how many events precede the cause, or -1 if the

@@ -380,9 +380,9 @@ class Document:
         """Whether a comma and a further event follow the end of a list; if so, goes to that event."""
         text = self._text
         start = text.pos
-        found = _FURTHER.match(text.peek(1 << 12))
-        if found:
-            text.pos += found.end()
+        match = _FURTHER.match(text.peek(1 << 12))
+        if match:
+            text.pos += match.end()
             if is_event(text):
                 text.own("structure", start)
                 return True
@@ -566,14 +566,14 @@ class List:
         if end > target + self._chunk and not may_try(text, end - start):
             self._salvage(target, None)
             return
-        fault = self._take(text.view(start, end), end)
+        fault = self._decode(text.view(start, end), end)
         if fault == _NONE:
             return
         text.tried += end - start
         known = None
         if fault == _AT_END:  # the cut may be wrong, and the text whole
             border, known = self._border(target)
-            if not known and self._take(text.view(text.pos, border), border) == _NONE:
+            if not known and self._decode(text.view(text.pos, border), border) == _NONE:
                 return
         elif self._take_words(end):
             return
@@ -583,7 +583,7 @@ class List:
         """Takes the elements that begin, or whose separator begins, before the end of the range."""
         text = self._text
         border, known = self._border(self._end)
-        if known or self._take(text.view(text.pos, border), border) != _NONE:
+        if known or self._decode(text.view(text.pos, border), border) != _NONE:
             self._salvage(self._end, known)
 
     def _border(self, target: int) -> tuple[int, Value | None]:
@@ -622,9 +622,9 @@ class List:
         longer = np.cumsum(grown)
         places = np.array([repair.place for repair in repairs])
         moves = Moves(self._text.pos - 1, places + 1 + longer, -longer)
-        return self._take(mended, end, repairs, moves) == _NONE
+        return self._decode(mended, end, repairs, moves) == _NONE
 
-    def _take(
+    def _decode(
         self, part: bytes | memoryview, end: int, repairs: list[Repair] | None = None, moves: Moves | None = None
     ) -> int:
         """Decodes the events up to a position, or to the end of the list before it. Returns the place of a fault."""
@@ -636,7 +636,7 @@ class List:
         if self._lines:
             whole = _LINES.sub(rb"},\1\2{", whole)
         try:
-            self._decoder.take(whole, moves)
+            self._decoder.feed(whole, moves)
             self._text.pos = end
         except msgspec.DecodeError as error:
             place = place_of(error)
@@ -649,7 +649,7 @@ class List:
             if repairs and grown:  # positions after a repair aren't exact
                 return _WITHIN
             try:
-                self._decoder.take(whole[:close], moves)
+                self._decoder.feed(whole[:close], moves)
             except msgspec.DecodeError:  # nested too deeply
                 return _WITHIN
             self._text.pos = start + close - 2  # before the bracket
@@ -662,7 +662,7 @@ class List:
         found = salvage(self._text, end, lines=self._lines, known=known)
         offsets = 1 + np.cumsum([0, *(len(element) + 1 for element in found.elements[:-1])])
         moves = Moves(0, offsets, np.array(found.places, np.int64) - offsets if found.places else offsets[:0])
-        self._decoder.take(b"[" + b",".join(found.elements) + b"]", moves, salvaged=True)
+        self._decoder.feed(b"[" + b",".join(found.elements) + b"]", moves, salvaged=True)
         self._report_repairs(found.repairs, 0)
         for loss in found.lost:
             self._report.issue(loss.kind, f"byte {loss.place}", loss.detail)
@@ -720,11 +720,11 @@ def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
     """
     count = size // step
     sample = source.sample()
-    found = _LIST.match(sample.head)
-    if count < 2 or not found or not source.in_ranges() or _HALF.search(sample.head) or _HALF.search(sample.tail):
+    match = _LIST.match(sample.head)
+    if count < 2 or not match or not source.in_ranges() or _HALF.search(sample.head) or _HALF.search(sample.tail):
         return []
     cuts = [size * number // count // CHUNK * CHUNK for number in range(1, count)]
-    first = ByteRange(found.end(), cuts[0], guessed=False)
+    first = ByteRange(match.end(), cuts[0], guessed=False)
     return [first, *map(ByteRange, cuts, [*cuts[1:], None])]
 
 

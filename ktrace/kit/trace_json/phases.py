@@ -544,8 +544,8 @@ def _edges(events: Events) -> Bools:
     numbers = None if ids is None else numbered(ids)[0]
     if numbers is None:
         return np.zeros(len(events), np.bool_)
-    found: Bools = pc.fill_null(pc.greater_equal(numbers, EDGE), False).to_numpy(zero_copy_only=False)
-    return found
+    mask: Bools = pc.fill_null(pc.greater_equal(numbers, EDGE), False).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _waits_of_nodes(events: Events, task: Task) -> Iterator[Batch]:
@@ -613,8 +613,8 @@ def _bind_links(draft: Draft) -> Iterator[Batch]:
 def _true(flag: pa.Array | None, rows: int) -> Bools:
     if flag is None or not pa.types.is_boolean(flag.type):
         return np.zeros(rows, np.bool_)
-    found: Bools = flag.fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+    mask: Bools = flag.fill_null(False).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def waits(draft: Draft, rule: Rule) -> list[Batch]:
@@ -779,7 +779,7 @@ class _Numbers(msgspec.Struct):
 
     rules: list[Rule]
 
-    def of(self, rule: Rule) -> int:
+    def number(self, rule: Rule) -> int:
         for number, known in enumerate(self.rules):
             if known is rule:
                 return number
@@ -795,16 +795,16 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
     numbers = _Numbers([dialect.other])
     handlers = {_ORDER[number] for number in np.flatnonzero(np.bincount(phase))}
     if handlers & _BY_CAT:
-        rule = by_word(columns.get("cat"), rows, lambda word: numbers.of(dialect.of_cat(word)))
+        rule = by_word(columns.get("cat"), rows, lambda word: numbers.number(dialect.of_cat(word)))
     if handlers & _SIGNED:
         for sign in dialect.signs:
-            rule = np.where((rule == 0) & _has(sign, events, dialect), numbers.of(sign.rule), rule)
+            rule = np.where((rule == 0) & _has(sign, events, dialect), numbers.number(sign.rule), rule)
         of_cats = [(number, one.processes) for number, one in enumerate(numbers.rules) if one.processes]
         for number, processes in [*of_cats, *([(0, dialect.processes)] if dialect.processes else [])]:
             rule = np.where(rule == number, _by_process(events, processes, numbers, number), rule)
     if instants in handlers and dialect.names:
         named = by_word(
-            columns.get("name"), rows, lambda word: numbers.of(dialect.names.get(word or "", dialect.other))
+            columns.get("name"), rows, lambda word: numbers.number(dialect.names.get(word or "", dialect.other))
         )
         rule = np.where(phase == _ORDER.index(instants), named, rule)
     ruled = np.array([handler in _BY_CAT or handler is instants for handler in _ORDER])
@@ -822,7 +822,7 @@ def _by_process(events: Events, processes: Mapping[int, Rule], numbers: _Numbers
     if pids is not None:
         own = pids.fill_null(-1).to_numpy(zero_copy_only=False)
         for pid, rule in processes.items():
-            found[own == pid] = numbers.of(rule)
+            found[own == pid] = numbers.number(rule)
     return found
 
 

@@ -193,7 +193,7 @@ def _without_faults(text: bytes) -> tuple[bytes, list[Repair]]:
                 break
             left = len(found) - error.pos
             repairs.append(Repair("json-repair", len(found[: change.start].encode()), change.detail))
-            found = change.of(found)
+            found = change.apply(found)
             spent += error.pos + (len(found) >> 6) + A_REPAIR
         except RecursionError:
             break
@@ -210,7 +210,7 @@ class Change(NamedTuple):
     better: str
     detail: str
 
-    def of(self, text: str) -> str:
+    def apply(self, text: str) -> str:
         """The changed text."""
         return text[: self.start] + self.better + text[self.end :]
 
@@ -499,7 +499,7 @@ class _Salvage:
             elif first == b'"' or (value := self._value()).fault:
                 self._stray()
             else:
-                self._whole(value)
+                self._keep_valid(value)
             text.own("skipped" if lost < len(found.lost) else owner, max(start, text.owned))
         return found
 
@@ -531,7 +531,7 @@ class _Salvage:
         if value.fault:
             self._broken(value)
         else:
-            self._whole(value)
+            self._keep_valid(value)
             if text.match(_GOES_ON, value.end) != value.end:  # a surplus brace
                 text.own("read", max(value.start, text.owned))
                 # Gives up what follows a valid element that goes on, up to the next event.
@@ -542,7 +542,7 @@ class _Salvage:
                 self._found.lose("bad-record", value.end, shown)
         return "read"
 
-    def _whole(self, value: Value) -> None:
+    def _keep_valid(self, value: Value) -> None:
         """An element that the grammar allows."""
         content = self._text.part(value.start, value.end)
         self._text.pos = value.end
@@ -677,9 +677,9 @@ def _by_brackets(piece: bytes, following: int) -> tuple[int, int]:
 
 def _may_end(piece: bytes, end: int) -> bool:
     """Whether a list ends after an object, or a valid event follows."""
-    found = _FOLLOWING.match(piece, end)
+    match = _FOLLOWING.match(piece, end)
     return _LIST_END.match(piece, end) is not None or (
-        found is not None and _is_event(memoryview(piece)[found.end() - 1 :])
+        match is not None and _is_event(memoryview(piece)[match.end() - 1 :])
     )
 
 

@@ -126,7 +126,7 @@ def aligned(
     try:
         stage = _Stage(wanted, spill, {} if inputs is None else inputs)
         for batch in batches:
-            yield from stage.take(batch)
+            yield from stage.feed(batch)
         yield from stage.rest()
         stage.account(report)
     finally:
@@ -151,7 +151,7 @@ class _Stage:
         self._marks = Marks(called(wanted.marker)) if wanted.marker is not None else None
         self._rows = 0
 
-    def take(self, batch: Batch) -> Iterator[Batch]:
+    def feed(self, batch: Batch) -> Iterator[Batch]:
         """Yields the rows whose move is known now that this batch has come."""
         sources = decoded(batch.column("source").unique()).to_pylist()
         for source in sources:
