@@ -1,4 +1,4 @@
-"""Flat tables of canonical rows become batches: what Parquet and CSV share.
+"""Flat tables of canonical rows: batches as one table with fixed columns, and back. Parquet, Arrow and CSV share them.
 
     record   source  id  ts    kind    name  dur   metric    avg
     event    run     1   1000  kernel  gemm  40
@@ -12,6 +12,7 @@ as "bad-record" with its number.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
@@ -23,11 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.kit.canonical import RECORD, is_json, kinds
+from ktrace.kit.canonical import RECORD, extra_columns, is_json, kinds
 from ktrace.model.arrays import Int64, is_number
-from ktrace.model.batch import Batch, arrow_schema, is_required
+from ktrace.model.batch import Batch, arrow_schema, is_required, union_schema
 from ktrace.model.json_text import MOST_LEVELS, NOT_JSON, decoded, dump_json, load_json, refuse_deep
-from ktrace.model.schema import RECORDS, fields
+from ktrace.model.schema import RECORDS, WORD, fields
+from ktrace.output import Sink
+from ktrace.report import Report
 
 Faults = dict[int, str]
 
@@ -332,3 +335,124 @@ def _once(rows: pa.RecordBatch) -> pa.RecordBatch:
         seen[name] = seen.get(name, 0) + 1
         apart.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
     return pa.RecordBatch.from_arrays(rows.columns, names=apart)
+
+
+#: Rows collected before the columns of the table are fixed, and for each further part of it.
+PART = 131_072
+
+#: Bytes of columns at which a part is full although it has fewer rows.
+PART_BYTES = 64 << 20
+
+
+class FlatTable:
+    """Collects batches and yields them as Arrow tables of one schema, about `PART` rows at a time.
+
+    The columns are those of `record`, or for None the column `record` and the union of all records; then the columns
+    of other packages that occur in the first part. Later ones are kept in `args` and reported.
+    """
+
+    def __init__(self, record: str | None, report: Report) -> None:
+        self._record = record
+        self._report = report
+        self._waiting: list[Batch] = []
+        self._rows = self._bytes = 0
+        self._schema: pa.Schema | None = None
+        self._nulls: dict[pa.DataType, pa.Array] = {}
+
+    def add(self, batch: Batch) -> Iterator[pa.Table]:
+        """Adds a batch and yields the parts of the table that are full."""
+        for offset in range(0, len(batch), PART):
+            part = Batch(batch.record, batch.columns.slice(offset, PART))
+            if self._rows and self._rows + len(part) > PART:
+                yield self._part()
+            self._waiting.append(part)
+            self._rows += len(part)
+            self._bytes += part.columns.nbytes
+            if self._rows >= PART or self._bytes >= PART_BYTES:
+                yield self._part()
+
+    def rest(self) -> pa.Table:
+        """The remaining rows; the table has its schema even without rows."""
+        return self._part()
+
+    def _part(self) -> pa.Table:
+        if self._schema is None:
+            columns = {
+                field.name: field.type for field in (arrow_schema(self._record) if self._record else union_schema())
+            }
+            for batch in self._waiting:
+                for name in extra_columns(batch):
+                    kind = batch.columns.schema.field(name).type
+                    columns.setdefault(name, kind.value_type if pa.types.is_dictionary(kind) else kind)
+            self._schema = pa.schema(columns.items())
+        parts = [
+            pa.RecordBatch.from_arrays(self._columns(batch, self._schema), schema=self._schema)
+            for batch in self._waiting
+        ]
+        self._waiting, self._rows, self._bytes = [], 0, 0
+        return pa.Table.from_batches(parts, self._schema).unify_dictionaries()
+
+    def _columns(self, batch: Batch, schema: pa.Schema) -> list[pa.Array]:
+        own = set(arrow_schema(batch.record).names)
+        late = {name: batch.columns.column(name) for name in extra_columns(batch) if name not in schema.names}
+        home = "facts" if batch.record == "catalog" else "args"
+        for name in late:
+            self._report.issue("unknown-column", name, "came after the columns of the table were fixed", len(batch))
+        arrays = []
+        for field in schema:
+            if field.name == "record" and not self._record:
+                words = pa.repeat(pa.scalar(0, pa.int32()), len(batch))
+                array = pa.DictionaryArray.from_arrays(words, [WORD[batch.record]])
+            elif field.name == home:
+                text = batch.args_text() if home == "args" else batch.column(home)
+                array = folded(text, late) if late else text
+            elif batch.has(field.name) and (field.name in own or field.name.startswith("x_")):
+                array = batch.columns.column(field.name)
+            else:
+                array = self._null(field.type, len(batch))
+            arrays.append(_as(array, field.type))
+        return arrays
+
+    def _null(self, kind: pa.DataType, rows: int) -> pa.Array:
+        """A column of nulls: a slice of one array per type, because tables have many such columns."""
+        nulls = self._nulls.get(kind)
+        if nulls is None or len(nulls) < rows:
+            nulls = self._nulls[kind] = pa.nulls(max(rows, 1 << 16), kind)
+        return nulls.slice(0, rows)
+
+
+def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type == kind and not (pa.types.is_dictionary(kind) and array.dictionary.null_count):
+        return array
+    array = decoded(array)
+    return array.cast(pa.string()).dictionary_encode() if pa.types.is_dictionary(kind) else array.cast(kind)
+
+
+class FlatWriter(ABC):
+    """A TableWriter of one flat table: all records with the union of their columns, or one record with its own."""
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None:
+        self._table = conversion.options.get("table")
+        self._stream = sink.open()
+        self._rows = FlatTable(self._table, conversion.report)
+
+    def write(self, batch: Batch) -> int:
+        """Writes the rows and returns how many it kept."""
+        if self._table not in (None, batch.record):
+            return 0
+        for part in self._rows.add(batch):
+            self._write(part)
+        return len(batch)
+
+    def close(self) -> None:
+        """Writes the remaining rows and the end of the file."""
+        self._write(self._rows.rest())
+        self._end()
+
+    @abstractmethod
+    def _write(self, part: pa.Table) -> None:
+        """Writes rows; the first ones decide the columns."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Writes what follows the last row."""

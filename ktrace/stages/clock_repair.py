@@ -11,7 +11,16 @@ The shift is the least one by which no work begins before its call. More would d
 call that waited for it returned: both bounds are in `Report.clocks`. They are known when all rows have come; until
 then these wait in memory, above a limit in a temporary folder.
 
-shift    by how much the times of a device move
+    need = begin of the call - begin of the work        above 0: the work seems to begin before its call
+
+             x                      the shift is a constant, the greatest need, or a line above all needs where
+    ___x_____________x__ shift      these drift by far more than they scatter
+     x    x x    x  x               need
+
+A shift that falls would move work into the work before it. It falls while the device is idle, and by no more than that:
+
+    busy   [ a ][ b ]      [ c ]         by   20 20 17
+    moved      [ a ][ b ]     [ c ]
 """
 
 from __future__ import annotations
@@ -28,12 +37,11 @@ from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, Batch
 from ktrace.model.masks import NameTest, each_source, rows_where, truth, words_in
 from ktrace.report import Report
 from ktrace.stages.align.moves import PART, TOLERANCE, Move
-from ktrace.stages.clock_repair.shift import Steps, move_of, steps_of
 from ktrace.stages.launch_tables import is_sampled
 from ktrace.store import SPILL_BYTES, BatchSpool, Runs, Spill
 from ktrace.store.events import LIMIT, values
 from ktrace.store.joins import Correlated, find_launches, linked
-from ktrace.store.vocabulary import RowKeys
+from ktrace.store.vocabulary import Interner, RowKeys
 from ktrace.tables import time_text
 
 #: Calls that return when their device, or a stream, has done all that was launched.
@@ -61,7 +69,7 @@ def with_repaired_clocks(batches: Iterable[Batch], report: Report) -> Iterator[B
             if batch.record == "catalog":
                 yield batch
             elif len(batch):
-                stage.take(batch)
+                stage.feed(batch)
         yield from stage.give(report)
     finally:
         spill.close()
@@ -95,7 +103,7 @@ class _Stage:
         self._of_stream = NameTest(lambda name: _STREAM.search(name) is not None)
         self._taken = 0
 
-    def take(self, batch: Batch) -> None:
+    def feed(self, batch: Batch) -> None:
         """Keeps a batch."""
         self._taken += len(batch)
         self._records.append(batch.record)
@@ -155,7 +163,7 @@ class _Stage:
         for place, key in enumerate(self._devices):
             if key in moved:
                 mine = rows[(number == place) & has[rows]]
-                ts[mine] += moved[key].steps.of(ts[mine])
+                ts[mine] += moved[key].steps.shift_at(ts[mine])
         place = batch.columns.schema.get_field_index("ts")
         return Batch(
             batch.record, batch.columns.set_column(place, "ts", pa.array(ts, mask=None if has.all() else ~has))
@@ -181,7 +189,7 @@ class _Stage:
                 mine = mine[np.argsort(work["ts"][mine], kind="stable")]
                 move = move_of(begins, need)
                 steps = steps_of(move, work["ts"][mine], work["end"][mine])
-                left = (slack[known] - steps.of(begins))[slack[known] < _NEVER]
+                left = (slack[known] - steps.shift_at(begins))[slack[known] < _NEVER]
                 least = int(left.min()) if len(left) else None
                 found[key] = _Found(steps, move, int(early.sum()), len(known), least)
         return found
@@ -237,10 +245,10 @@ _NEVER = np.iinfo(np.int64).max
 
 def _processes(places: list[dict[str, Any]]) -> tuple[Any, Any, Any]:
     """The numbers of the process and the machine of each place, and whether the process is known."""
-    numbers: dict[Any, int] = {}
+    numbers = Interner()
     keys = [(one["source"], one["host"], one["pid"]) for one in places]
-    process = [numbers.setdefault(key, len(numbers)) for key in keys]
-    machine = [numbers.setdefault(key[:2], len(numbers)) for key in keys]
+    process = [numbers[key] for key in keys]
+    machine = [numbers[key[:2]] for key in keys]
     known = [key[2] is not None for key in keys]
     return np.array(process, np.int32), np.array(machine, np.int32), np.array(known, np.bool_)
 
@@ -283,3 +291,87 @@ def _said(one: _Found) -> str:
     if one.slack is not None:
         bound = f"at most {time_text(one.slack)} more, by waits" if one.slack >= 0 else "but then work outlasts waits"
     return f"by {by}, the least for {one.early:,} of {one.of:,}; {bound}"
+
+
+#: The parts of the time whose greatest need makes the line, and those that tell how much it scatters.
+_FINE, _COARSE = 1024, 16
+
+#: Drift is told from scatter by so many pieces of work, so many times as much of it and so many ns more.
+_LEAST, _TIMES, _MORE = 16, 4, 1_000
+
+#: No clock drifts more than this (1,000 ppm).
+_MOST_DRIFT = 1e-3
+
+
+class Steps(NamedTuple):
+    """The shift of a device: `by` so many ns from each time of `at` on, which rise; the first one also before."""
+
+    at: Int64
+    by: Int64
+
+    def shift_at(self, ts: Int64) -> Int64:
+        """The shift at each time, in ns."""
+        return self.by[np.maximum(np.searchsorted(self.at, ts, "right") - 1, 0)]
+
+
+def move_of(begin: Int64, need: Int64) -> Move:
+    """The least move, a constant or a line, that is nowhere below the needs of work with these begins, in ns."""
+    line = _line(begin, need)
+    if line is None:
+        return Move(int(need.max()))
+    return Move(int((need - line.times(begin) + begin).max()), line.rate, line.since)
+
+
+def _line(begin: Int64, need: Int64) -> Move | None:
+    """The slope of the needs; None where they don't drift."""
+    since, length = int(begin.min()), int(begin.max() - begin.min())
+    if len(begin) < _LEAST or not length:
+        return None
+    base = int(need.max())
+    at, most = (begin - since).astype(np.float64), (need - base).astype(np.float64)
+    top = _hull(*_greatest(at, most, length, _FINE))
+    middle = float(at.mean())
+    place = min(max(int(np.searchsorted(top[0], middle)), 1), len(top[0]) - 1)
+    if not place:
+        return None
+    rate = float((top[1][place] - top[1][place - 1]) / (top[0][place] - top[0][place - 1]))
+    coarse = _greatest(at, most, length, _COARSE)
+    below = top[1][place] + rate * (coarse[0] - top[0][place]) - coarse[1]
+    drift = abs(rate) * length
+    if abs(rate) > _MOST_DRIFT or len(below) < _COARSE // 2 or drift <= _TIMES * float(np.median(below)) + _MORE:
+        return None
+    return Move(0, rate, since)
+
+
+def _greatest(at: np.ndarray, most: np.ndarray, length: int, parts: int) -> tuple[np.ndarray, np.ndarray]:
+    """The point with the greatest need in each part of the time that has any."""
+    part = np.minimum((at * (parts / length)).astype(np.int64), parts - 1)
+    order = np.lexsort((at, most, part))
+    last = np.flatnonzero(np.append(part[order][1:] != part[order][:-1], True))
+    return at[order[last]], most[order[last]]
+
+
+def _hull(at: np.ndarray, most: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The corners of the least concave line above the points, whose times rise."""
+    corners: list[int] = []
+    for now in range(len(at)):
+        while len(corners) > 1:
+            a, b = corners[-2:]
+            if (most[b] - most[a]) * (at[now] - at[a]) > (most[now] - most[a]) * (at[b] - at[a]):
+                break
+            corners.pop()
+        corners.append(now)
+    return at[corners], most[corners]
+
+
+def steps_of(move: Move, begin: Int64, end: Int64) -> Steps:
+    """The shift of a device whose work, in the order of its begins, begins and ends at these times, in ns."""
+    if not move.rate:
+        return Steps(begin[:1], np.array([move.offset], np.int64))
+    by = move.times(begin) - begin
+    reached = np.maximum.accumulate(end)
+    idle = np.zeros(len(begin), np.int64)
+    np.cumsum(np.maximum(begin[1:] - reached[:-1], 0), out=idle[1:])
+    by = np.maximum.accumulate(by + idle) - idle
+    changes = np.flatnonzero(np.append(True, by[1:] != by[:-1]))
+    return Steps(begin[changes], by[changes])
