@@ -309,7 +309,11 @@ def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[
 def print_report(account: Report, output: str) -> None:
     """Prints the issues of an output, its parts, how its sources were aligned, and the totals."""
     tell_issues(account)
-    _tell_parts(account)
+    begin = min((part["start_ns"] for part in account.parts if part["start_ns"] is not None), default=0)
+    for part in account.parts:
+        times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]
+        when = f", {'..'.join(times)}" if times else ""
+        print_line(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
     tell_alignment(account)
     print_line(f"{output}: {account.line()}", err=True)
     if not json_errors_enabled() and (outcome := _outcome(account, output)):
@@ -369,15 +373,6 @@ def tell_cut(account: Report) -> None:
         print_line(
             f"warning: {issue.sentence} ({escape_controls(where)}: {escape_controls(detail[:_DETAIL])})", err=True
         )
-
-
-def _tell_parts(account: Report) -> None:
-    """Prints a line for each part of a split output: its rows, its size, and the range of their start times."""
-    begin = min((part["start_ns"] for part in account.parts if part["start_ns"] is not None), default=0)
-    for part in account.parts:
-        times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]
-        when = f", {'..'.join(times)}" if times else ""
-        print_line(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
 
 
 #: Rule of a source -> the words of its line.

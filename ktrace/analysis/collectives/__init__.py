@@ -37,11 +37,6 @@ def questions(names: Sequence[str], spill: Spill) -> Question:
     return CollectivesQuestion(spill)
 
 
-def _notes_of(answer: CollectivesAnswer, found: CollectiveTable, clocks: Clocks, parted: int) -> list[str]:
-    """The sentences; `parted` is the number of rows that turned out not to belong together."""
-    return [*_matching(answer, found, parted), *_clocks(answer, clocks), *_bandwidths(answer, found)]
-
-
 def _matching(answer: CollectivesAnswer, found: CollectiveTable, parted: int) -> Iterator[str]:
     if found.unfinished:
         yield f"Not counted: {found.unfinished:,} without an end."
@@ -147,7 +142,7 @@ class CollectivesQuestion:
             int(np.count_nonzero((found.joint < 0) & found.of_kinds([kind.joint for kind in found.kinds]))),
         )
         answer.hangs = hangs
-        answer.notes += _notes_of(answer, found, clocks, parted)
+        answer.notes += [*_matching(answer, found, parted), *_clocks(answer, clocks), *_bandwidths(answer, found)]
         if (late := answer.straggler) is not None:
             rank = names.index(late.label)
             answer.steady, answer.late = _steadiness(found, arrivals, rank), _late(found, arrivals, rank)

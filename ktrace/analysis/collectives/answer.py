@@ -112,17 +112,15 @@ class CollectivesAnswer:
 
 def tables(answer: CollectivesAnswer, top: int | None = None, *, brief: bool = False) -> list[Table]:
     """The table of collectives, and of several ranks the table of stragglers, the one most waited for first."""
-    found = [_collectives(answer, top, brief)]
-    if len(answer.ranks) > 1:
-        found.append(_stragglers(answer, top, brief))
-    return found
-
-
-def _collectives(answer: CollectivesAnswer, top: int | None, brief: bool) -> Table:
     uses = answer.collectives[:top]
     columns = _BRIEF if brief else _FULL
     rows = [_brief(use) if brief else _full(use) for use in uses]
-    return _shown("collective", "collectives", columns, rows, answer.notes, len(answer.collectives) - len(rows), brief)
+    found = [
+        _shown("collective", "collectives", columns, rows, answer.notes, len(answer.collectives) - len(rows), brief)
+    ]
+    if len(answer.ranks) > 1:
+        found.append(_stragglers(answer, top, brief))
+    return found
 
 
 #: In brief what decides comes first: a terminal shows the rest below.

@@ -96,7 +96,11 @@ class Path:
             columns = _with_causes(_columns(pieces, self.device, self.threads, self.kind_of_shape), self.device)
             columns = _cut(columns, self.course)
             if len(columns.begin):
-                yield _with_ranges(columns, self.threads)
+                # The pieces, with the innermost range around those without a call
+                rows = np.flatnonzero(columns.kind == NO_CALL)
+                span = columns.span.copy()
+                span[rows] = self.threads.range_around(columns.thread[rows].astype(np.int32), columns.begin[rows])
+                yield columns._replace(span=span)
 
     def inside(self, begin: Int64, end: Int64) -> Int64:
         """How much of each of some intervals is in steps."""
@@ -257,14 +261,6 @@ def _cut(columns: Columns, course: Course) -> Columns:
     step = np.searchsorted(begins, columns.begin, "right") - 1
     inside = (step >= 0) & (columns.begin < ends[np.maximum(step, 0)])
     return _rows(columns._replace(step=step.astype(np.int32)), inside)
-
-
-def _with_ranges(columns: Columns, threads: Threads) -> Columns:
-    """The pieces, with the innermost range around those without a call."""
-    rows = np.flatnonzero(columns.kind == NO_CALL)
-    span = columns.span.copy()
-    span[rows] = threads.range_around(columns.thread[rows].astype(np.int32), columns.begin[rows])
-    return columns._replace(span=span)
 
 
 #: The name of a wait that no known work comes after.

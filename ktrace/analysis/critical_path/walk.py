@@ -167,7 +167,11 @@ class Walk:
         begin, device = sync.begin, self._device
         if sync.target >= 0:
             return sync.target if begin < device.end[sync.target] <= sync.end else -1
-        ends, order = self._of_process(process)
+        if process not in self._by_process:
+            mine = np.flatnonzero(np.isin(self._device.process, (process, -1)) | (process < 0))
+            mine = mine[np.argsort(self._device.end[mine], kind="stable")]
+            self._by_process[process] = self._device.end[mine], mine
+        ends, order = self._by_process[process]
         at = int(np.searchsorted(ends, sync.end, "right")) - 1
         while at >= 0 and ends[at] > begin:
             work = int(order[at])
@@ -179,14 +183,6 @@ class Walk:
                 return work
             at -= 1
         return -1
-
-    def _of_process(self, process: int) -> tuple[Int64, Int64]:
-        """The work of a process, and work of unknown processes, by its end: the ends, and the rows."""
-        if process not in self._by_process:
-            mine = np.flatnonzero(np.isin(self._device.process, (process, -1)) | (process < 0))
-            mine = mine[np.argsort(self._device.end[mine], kind="stable")]
-            self._by_process[process] = self._device.end[mine], mine
-        return self._by_process[process]
 
 
 class Step(NamedTuple):

@@ -12,7 +12,6 @@ from ktrace.analysis.work.device_work import Events
 from ktrace.analysis.work.durations import Durations
 from ktrace.analysis.work.groups import Group
 from ktrace.analysis.work.spans import KINDS
-from ktrace.model.arrays import AnyArray
 from ktrace.store import Spill
 from ktrace.store.joins import positions
 from ktrace.tables import Cell, Column, Table, percent
@@ -235,16 +234,13 @@ class CallCosts:
         if done.any():
             self._durations.add(source, dur=dur[done], shape=name[done])
         if events is not None and len(events) and len(ids):
-            self._add_work(ids, name, events)
-
-    def _add_work(self, ids: AnyArray, name: AnyArray, events: Events) -> None:
-        order = np.argsort(ids, kind="stable")
-        span = positions(events.calls["id"], ids[order])
-        known = np.append(np.where(span >= 0, name[order[span]], -1), -1)
-        by = known[events.call]  # the last one is that of work without a call
-        launching = by >= 0
-        np.add.at(self._launched, by[launching], 1)
-        np.add.at(self._device, by[launching], events.dur[launching])
+            order = np.argsort(ids, kind="stable")
+            span = positions(events.calls["id"], ids[order])
+            known = np.append(np.where(span >= 0, name[order[span]], -1), -1)
+            by = known[events.call]  # the last one is that of work without a call
+            launching = by >= 0
+            np.add.at(self._launched, by[launching], 1)
+            np.add.at(self._device, by[launching], events.dur[launching])
 
     def answer(self, has_device: bool) -> ApiTable | None:
         """The table, None if there are no calls."""

@@ -68,7 +68,16 @@ class Forest(NamedTuple):
         if alone.any():
             parent[alone] = -1
             owner[~nests[thread]] = -1
-        _leave_crossed(parent, spans)
+        # A span that outlasts the one in which it began stays in it only with its greater part
+        inner = np.flatnonzero(parent >= 0)
+        inner = inner[spans.end[inner] > spans.end[parent[inner]]]
+        middle = spans.begin[inner] + (spans.end[inner] - spans.begin[inner]) // 2
+        while len(inner):
+            out = spans.end[parent[inner]] <= middle
+            inner, middle = inner[out], middle[out]
+            parent[inner] = parent[parent[inner]]
+            there = parent[inner] >= 0
+            inner, middle = inner[there], middle[there]
         for find in outer:
             for around, threads, begin in ((parent, spans.thread, spans.begin), (owner, thread, at)):
                 lost = np.flatnonzero(around < 0)
@@ -113,19 +122,6 @@ def _cuts(track: Int32, begin: Int64, end: Int64) -> Int64:
     closed[1:] |= (begin[1:] >= reached) & (begin[1:] > begin[:-1])
     closed[0] = False
     return np.append(np.flatnonzero(closed), len(track))
-
-
-def _leave_crossed(parent: Int64, spans: SpanColumns) -> None:
-    """A span that outlasts the one in which it began stays in it only with its greater part."""
-    inner = np.flatnonzero(parent >= 0)
-    inner = inner[spans.end[inner] > spans.end[parent[inner]]]
-    middle = spans.begin[inner] + (spans.end[inner] - spans.begin[inner]) // 2
-    while len(inner):
-        out = spans.end[parent[inner]] <= middle
-        inner, middle = inner[out], middle[out]
-        parent[inner] = parent[parent[inner]]
-        there = parent[inner] >= 0
-        inner, middle = inner[there], middle[there]
 
 
 #: Codes of several columns stay below this number.

@@ -61,7 +61,9 @@ class Access:
         Raises Refused, also where a link in a folder leads out, InputError where there is no such file.
         """
         if is_remote(path):
-            return [self._url(path)]
+            if ".." in path.split("/") or not any(path.startswith(prefix) for prefix in self.urls):
+                raise self._refused(path, "is a URL that isn't allowed")
+            return [path]
         if path in ("", "-") or "\0" in path or not _is_name(path) or ".." in Path(path).parts:
             raise self._refused(path, "isn't the name of a file in an allowed folder")
         whole = path if Path(path).is_absolute() or not self.folders else str(self.folders[0] / path)
@@ -117,11 +119,6 @@ class Access:
 
     def _is_inside(self, real: Path) -> bool:
         return any(real == folder or folder in real.parents for folder in self.folders)
-
-    def _url(self, path: str) -> str:
-        if ".." in path.split("/") or not any(path.startswith(prefix) for prefix in self.urls):
-            raise self._refused(path, "is a URL that isn't allowed")
-        return path
 
     def _refused(self, path: str, why: str) -> Refused:
         places = ", ".join([*map(str, self.folders), *self.urls])

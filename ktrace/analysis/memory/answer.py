@@ -106,7 +106,14 @@ class MemoryAnswer:
         """Tables of places, of owners at the peak, of what is left, and of steps, at most `top` rows of a place."""
         found = [self._places(brief), self._owners("memory owners", "who held memory at its peak", "owners", top)]
         found.append(self._owners("memory left", "allocated in the trace and never freed in it", "leaks", top))
-        found.append(self._steps(top))
+        columns = (Column("memory"), Column("step"), Column("peak", "B"), Column("end", "B"))
+        rows: list[tuple[Cell, ...]] = [
+            (use.label, step.label, step.peak, step.end, step.growth) for use in self.places for step in use.steps[:top]
+        ]
+        more = sum(len(use.steps) for use in self.places) - len(rows)
+        found.append(
+            Table("memory by step", "memory by step", (*columns, Column("growth", "B", signed=True)), rows, [], more)
+        )
         return [found[0], *(table for table in found[1:] if table.rows)]
 
     def _places(self, brief: bool) -> Table:
@@ -138,14 +145,6 @@ class MemoryAnswer:
                     row[int(several)] = BEFORE if not one.allocations else UNKNOWN
                 rows.append((*row, one.bytes, percent(one.bytes, whole), one.allocations or None))
         return Table(name, title, tuple(columns), rows, [], len(every) - len(rows))
-
-    def _steps(self, top: int | None) -> Table:
-        columns = (Column("memory"), Column("step"), Column("peak", "B"), Column("end", "B"))
-        rows: list[tuple[Cell, ...]] = [
-            (use.label, step.label, step.peak, step.end, step.growth) for use in self.places for step in use.steps[:top]
-        ]
-        more = sum(len(use.steps) for use in self.places) - len(rows)
-        return Table("memory by step", "memory by step", (*columns, Column("growth", "B", signed=True)), rows, [], more)
 
 
 #: What may be known of an allocation.

@@ -56,17 +56,14 @@ class Snapshots:
         columns = {name: decoded(batch.column(name).take(at)) for name in _COLUMNS}
         columns |= {"named": batch.argument("device", at), "frame": batch.argument("frame", at)}
         for row in pa.RecordBatch.from_pydict(columns).to_pylist():
-            self._add(row)
-
-    def _add(self, row: dict[str, Any]) -> None:
-        place = (row["source"], row["host"], row["device"], row["named"] or "")
-        scope, metric = tuple(row["scope"] or ()), row["metric"]
-        if scope == _SEGMENTS:
-            self._reserved[place] += int(row["value"] or 0)
-        elif scope[:2] == _HELD or metric in (*_SPACE, *_OBJECTS):
-            found = self._held[place].setdefault(_frame(row, scope), [0, 0])
-            found[0] += 0 if metric in _OBJECTS else int(row["total"] or 0)
-            found[1] += int((row["total"] if metric in _OBJECTS else row["count"]) or 0)
+            place = (row["source"], row["host"], row["device"], row["named"] or "")
+            scope, metric = tuple(row["scope"] or ()), row["metric"]
+            if scope == _SEGMENTS:
+                self._reserved[place] += int(row["value"] or 0)
+            elif scope[:2] == _HELD or metric in (*_SPACE, *_OBJECTS):
+                found = self._held[place].setdefault(_frame(row, scope), [0, 0])
+                found[0] += 0 if metric in _OBJECTS else int(row["total"] or 0)
+                found[1] += int((row["total"] if metric in _OBJECTS else row["count"]) or 0)
 
     def reserved(self, source: str, host: str | None, device: int | None) -> int | None:
         """What was reserved on a device when a snapshot was taken; None where no segment says it."""

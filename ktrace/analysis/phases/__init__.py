@@ -349,26 +349,20 @@ def slices(work: Work) -> Iterator[pa.RecordBatch]:
             rows = np.flatnonzero(steps.span[place] > 0)
             rows = rows[np.argsort(steps.since[place][rows], kind="stable")]
             if len(rows):
-                yield _slices(work, events.source, device, steps, place, rows, phases)
-
-
-def _slices(
-    work: Work, source: str, device: int, steps: Steps, place: int, rows: Int64, phases: Sequence[Phase]
-) -> pa.RecordBatch:
-    schema = arrow_schema("events")
-    stated = [phases[number] for number in steps.label[rows].tolist()]
-    track = track_of_device(work, source, device, TRACK)
-    columns: dict[str, pa.Array] = {
-        name: pa.array([value] * len(rows), schema.field(name).type)
-        for name, value in (*track.items(), ("kind", "range"), ("timing", "derived"))
-        if value is not None
-    }
-    names = [one.phase if one.batch is None else f"{one.phase}, batch {one.batch:,}" for one in stated]
-    columns |= {"ts": pa.array(steps.since[place][rows]), "dur": pa.array(steps.span[place][rows])}
-    columns["name"] = pa.array(names, schema.field("name").type)
-    for key in ("batch", *_STATED):
-        values = pa.array([getattr(one, key) for one in stated], pa.int64())
-        if values.null_count < len(values):
-            columns[f"args.{key}"] = values
-    columns["args.derived_by"] = pa.array(["ktrace"] * len(rows)).dictionary_encode()
-    return pa.RecordBatch.from_pydict(columns)
+                schema = arrow_schema("events")
+                stated = [phases[number] for number in steps.label[rows].tolist()]
+                track = track_of_device(work, events.source, device, TRACK)
+                columns: dict[str, pa.Array] = {
+                    name: pa.array([value] * len(rows), schema.field(name).type)
+                    for name, value in (*track.items(), ("kind", "range"), ("timing", "derived"))
+                    if value is not None
+                }
+                names = [one.phase if one.batch is None else f"{one.phase}, batch {one.batch:,}" for one in stated]
+                columns |= {"ts": pa.array(steps.since[place][rows]), "dur": pa.array(steps.span[place][rows])}
+                columns["name"] = pa.array(names, schema.field("name").type)
+                for key in ("batch", *_STATED):
+                    values = pa.array([getattr(one, key) for one in stated], pa.int64())
+                    if values.null_count < len(values):
+                        columns[f"args.{key}"] = values
+                columns["args.derived_by"] = pa.array(["ktrace"] * len(rows)).dictionary_encode()
+                yield pa.RecordBatch.from_pydict(columns)

@@ -32,7 +32,18 @@ class Database:
         weakref.finalize(self, folder.remove)
         with closing(Spill(1 << 62)) as spill:  # whoever keeps the batches bounds them
             tables = tables_of(batches, everything(), spill, Report())
-            tables["events"] = _joined(tables["events"], tables.pop(LAUNCHED))
+            # The events with the columns of the calls that launched them, null where there is none
+            events = tables["events"]
+            launched = tables.pop(LAUNCHED)
+            launched = launched.unify_dictionaries().combine_chunks()
+            with connected() as connection:
+                for name, table in (("work", events), ("calls", launched)):
+                    keys = table.select(WORK_KEY).append_column("place", pa.array(np.arange(len(table))))
+                    connection.register(name, keys)
+                place = Answer.of(connection, _PLACES, None).read_all()["place"]
+            for name in CALL_COLUMNS:
+                events = events.append_column(name, launched[name].take(place))
+            tables["events"] = events
             self._tables = stored(tables, folder.path)
         self.nbytes = sum(path.stat().st_size for path in folder.path.iterdir())
 
@@ -52,19 +63,3 @@ class Database:
 _PLACES = (
     "SELECT min(c.place) AS place FROM work w LEFT JOIN calls c USING (source, id) GROUP BY w.place ORDER BY w.place"
 )
-
-
-def _joined(events: pa.Table, launched: pa.Table) -> pa.Table:
-    """The events with the columns of the calls that launched them, null where there is none.
-
-    A join with each question would take three times as long as the rest of it.
-    """
-    launched = launched.unify_dictionaries().combine_chunks()
-    with connected() as connection:
-        for name, table in (("work", events), ("calls", launched)):
-            keys = table.select(WORK_KEY).append_column("place", pa.array(np.arange(len(table))))
-            connection.register(name, keys)
-        place = Answer.of(connection, _PLACES, None).read_all()["place"]
-    for name in CALL_COLUMNS:
-        events = events.append_column(name, launched[name].take(place))
-    return events

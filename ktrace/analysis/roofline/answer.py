@@ -265,7 +265,15 @@ def _operations(answer: RooflineAnswer, brief: bool) -> Table:
         if time > 0:
             rows.append((key, time, percent(time, answer.time), None, *_NONE[: len(_RATES) if brief else None]))
     title = "roofline: by operation"
-    return Table("roofline", title, (*columns, *(() if brief else _MORE)), rows, _notes(answer))
+    # Where the figures come from, and what they lack
+    notes = list(answer.notes)
+    used = [number for number in range(len(answer.work)) if any(item.device == number for item in answer.items)]
+    missing = sorted(
+        {answer.work[number].name or "a device without a name" for number in used if answer.peak_of[number] is None}
+    )
+    if missing:
+        notes.append(f"No peak rates are known for {', '.join(missing)}; --peaks FILE adds them.")
+    return Table("roofline", title, (*columns, *(() if brief else _MORE)), rows, notes)
 
 
 def _operators(answer: RooflineAnswer, top: int | None, brief: bool) -> Table:
@@ -321,15 +329,3 @@ def _figures(one: Rate, brief: bool) -> tuple[Cell, ...]:
         return rates
     moved = one.bytes if one.bytes_time else None
     return *rates, one.flops or None, moved, one.intensity, one.of_compute, one.of_memory, one.kernels
-
-
-def _notes(answer: RooflineAnswer) -> list[str]:
-    """Where the figures come from, and what they lack."""
-    notes = list(answer.notes)
-    used = [number for number in range(len(answer.work)) if any(item.device == number for item in answer.items)]
-    missing = sorted(
-        {answer.work[number].name or "a device without a name" for number in used if answer.peak_of[number] is None}
-    )
-    if missing:
-        notes.append(f"No peak rates are known for {', '.join(missing)}; --peaks FILE adds them.")
-    return notes

@@ -82,26 +82,22 @@ def remedy(one: Finding, askable: Container[str] = ()) -> str:
     if not one.look:
         return ""
     if one.code in ("idle.host_late", "outside"):
-        return _of_host(one)
+        # What to do about a host that is late: by what it was in, or how long the gaps are
+        host, gaps = str(one.details.get("host_was_in") or ""), one.details.get("gaps")
+        for pattern, what in _BY_HOST:
+            if pattern.search(host):
+                return what
+        if one.code == "outside" or not isinstance(gaps, int):
+            return _REMEDIES["outside"]
+        if one.value <= _OF_LAUNCHES * gaps:
+            return _LAUNCH_BOUND
+        if _COPIES.match(host):
+            return _BLOCKING
+        if _OPERATOR.match(host):
+            return _OPERATORS
+        if not host or host == NO_SPAN or _STEP.match(host):
+            return _PYTHON
+        return f"Shorten what the host does in {host} between launches, or do it ahead in another thread."
     if one.code.startswith("heaviest."):
         return _INSIDE if "inside" in askable else _HEAVIEST
     return _REMEDIES.get(one.code, "")
-
-
-def _of_host(one: Finding) -> str:
-    """What to do about a host that is late: by what it was in, or how long the gaps are."""
-    host, gaps = str(one.details.get("host_was_in") or ""), one.details.get("gaps")
-    for pattern, what in _BY_HOST:
-        if pattern.search(host):
-            return what
-    if one.code == "outside" or not isinstance(gaps, int):
-        return _REMEDIES["outside"]
-    if one.value <= _OF_LAUNCHES * gaps:
-        return _LAUNCH_BOUND
-    if _COPIES.match(host):
-        return _BLOCKING
-    if _OPERATOR.match(host):
-        return _OPERATORS
-    if not host or host == NO_SPAN or _STEP.match(host):
-        return _PYTHON
-    return f"Shorten what the host does in {host} between launches, or do it ahead in another thread."
