@@ -178,12 +178,12 @@ class IdleAnswer:
 
     def _latency(self) -> str:
         """What the launch of work is taken to need, and where from; "" where clocks are too coarse to tell."""
-        known = sorted(one.latency for one in self.devices if one.latency is not None)
-        if len(known) < len(self.devices):
+        latencies = sorted(one.latency for one in self.devices if one.latency is not None)
+        if len(latencies) < len(self.devices):
             return "Launch latency: 10 us, assumed; too few launches on an idle device."
-        if not known[-1]:
+        if not latencies[-1]:
             return ""
-        times = " to ".join(short(time) for time in dict.fromkeys((known[0], known[-1])))
+        times = " to ".join(short(time) for time in dict.fromkeys((latencies[0], latencies[-1])))
         return (
             f"Launch latency: {times}, the median of {sum(one.launches for one in self.devices):,} on an idle device."
         )
@@ -226,22 +226,22 @@ class Idle:
         """The answer, if there is device work."""
         if work.rows is not work.gathered.work or not len(work):
             return {}
-        found = [one for events in work.each() if len(events) for one in _devices(work, events, labels)]
-        return {NAME: IdleAnswer(sorted(found, key=lambda one: natural(one.label)))}
+        devices = [one for events in work.each() if len(events) for one in _devices(work, events, labels)]
+        return {NAME: IdleAnswer(sorted(devices, key=lambda one: natural(one.label)))}
 
 
 def _devices(work: Work, events: Events, labels: Labels) -> list[DeviceIdle]:
     """The answer for each device of a source."""
     causes, launching, spans = _causes_of_devices(work, events), launching_of(events), events.spans.tolist()
-    found = []
+    devices_idle = []
     for number, place in enumerate(events.places[1].tolist()):
         source, _, device = key = work.devices[place]
         heaviest = sorted(causes[number], key=lambda one: -one.time)
         idle, samples = sum(one.time for one in heaviest), int(launching.samples[number])
         latency = int(launching.latency[number]) if samples >= SAMPLES else None
         label = labels.device(key)
-        found.append(DeviceIdle(label, source, device, spans[number], idle, tuple(heaviest), latency, samples))
-    return found
+        devices_idle.append(DeviceIdle(label, source, device, spans[number], idle, tuple(heaviest), latency, samples))
+    return devices_idle
 
 
 def _causes_of_devices(work: Work, events: Events) -> defaultdict[int, list[IdleCause]]:
@@ -249,15 +249,15 @@ def _causes_of_devices(work: Work, events: Events) -> defaultdict[int, list[Idle
     gaps, (cause, meanwhile) = gaps_of(events), causes_of(events)
     host, queued = _host(gaps, cause, meanwhile), _queued(work, events, gaps, cause)
     order = np.lexsort((cause, gaps.place))
-    found: defaultdict[int, list[IdleCause]] = defaultdict(list)
+    causes: defaultdict[int, list[IdleCause]] = defaultdict(list)
     for group in each_group((gaps.place[order], cause[order])):
-        mine = order[group]
-        place, word, times = int(gaps.place[mine[0]]), int(cause[mine[0]]), gaps.length[mine]
-        figures = int(times.sum()), len(mine), int(times.max())
+        gaps_of_cause = order[group]
+        place, word, times = int(gaps.place[gaps_of_cause[0]]), int(cause[gaps_of_cause[0]]), gaps.length[gaps_of_cause]
+        figures = int(times.sum()), len(gaps_of_cause), int(times.max())
         waiting = tuple(queued[place]) if word == DEPENDENCY else ()
-        rows = tuple(_rows(work, events, gaps, mine))
-        found[place].append(IdleCause(list(CAUSES)[word], *figures, host(place, word), waiting, rows))
-    return found
+        rows = tuple(_rows(work, events, gaps, gaps_of_cause))
+        causes[place].append(IdleCause(list(CAUSES)[word], *figures, host(place, word), waiting, rows))
+    return causes
 
 
 def _rows(work: Work, events: Events, gaps: Gaps, which: Int64) -> Iterator[Evidence]:
@@ -280,15 +280,15 @@ def _host(gaps: Gaps, cause: Int8, meanwhile: HostActivity) -> _Host:
     order = np.lexsort((label, group))
     group, label, time = group[order], label[order], time[order]
     first = np.flatnonzero(group_start_mask((group, label)))
-    found: defaultdict[int, list[HostSpan]] = defaultdict(list)
+    spans: defaultdict[int, list[HostSpan]] = defaultdict(list)
     if len(first):
         columns = group[first], label[first], np.add.reduceat(time, first), np.diff([*first, len(time)])
         longest = np.maximum.reduceat(time, first)
         for one, number, total, count, most in zip(*map(np.ndarray.tolist, (*columns, longest)), strict=True):
             span = HostSpan(meanwhile.word(number), meanwhile.kinds[number], total, count, most)
-            found[one].append(span)
+            spans[one].append(span)
     return lambda place, word: tuple(
-        sorted(found[place * len(CAUSES) + word], key=lambda span: (-span.time, span.name))
+        sorted(spans[place * len(CAUSES) + word], key=lambda span: (-span.time, span.name))
     )
 
 
@@ -304,10 +304,10 @@ def _queued(work: Work, events: Events, gaps: Gaps, cause: Int8) -> defaultdict[
     ):
         name = kernel_of(work.shapes[shape])
         times[place, name, words[number] if number >= 0 else None].append(time)
-    found: defaultdict[int, list[QueuedWork]] = defaultdict(list)
+    queued: defaultdict[int, list[QueuedWork]] = defaultdict(list)
     for (place, name, launched), some in sorted(times.items(), key=lambda item: -sum(item[1])):
-        found[place].append(QueuedWork(name, launched, sum(some), len(some), max(some)))
-    return found
+        queued[place].append(QueuedWork(name, launched, sum(some), len(some), max(some)))
+    return queued
 
 
 #: The text key of the track, which a viewer shows below the device.
@@ -359,11 +359,11 @@ def _of_source(work: Work, events: Events) -> Iterator[pa.RecordBatch]:
 
 def _mostly(meanwhile: HostActivity) -> Int64:
     """The label in which the host spent the most time of each gap, -1 where it isn't known."""
-    found = np.full(len(meanwhile.first), -1, np.int64)
+    longest = np.full(len(meanwhile.first), -1, np.int64)
     gap, label, time = meanwhile.times(np.unique(meanwhile.gap))
     order = np.lexsort((time, gap))
-    found[gap[order]] = label[order]  # the last one, the longest, remains
-    return found
+    longest[gap[order]] = label[order]  # the last one, the longest, remains
+    return longest
 
 
 def _words(word: Callable[[int], str], numbers: Any) -> pa.Array:
@@ -375,5 +375,5 @@ def _words(word: Callable[[int], str], numbers: Any) -> pa.Array:
 
 def _taken(values: pa.Array, rows: Any) -> pa.Array:
     """The values of these rows; texts as a dictionary without repetitions."""
-    found = values.take(pa.array(rows))
-    return found.dictionary_encode().cast(_TEXT) if pa.types.is_string(values.type) else found
+    taken = values.take(pa.array(rows))
+    return taken.dictionary_encode().cast(_TEXT) if pa.types.is_string(values.type) else taken

@@ -112,36 +112,36 @@ class Queues:
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answers that are known."""
-        found: dict[str, Answer] = {}
+        answers: dict[str, Answer] = {}
         if not work.is_on_devices:
-            return found
+            return answers
         if QUEUE in self._names:
             streams = [one for events in work.each() for one in _queues(work, events, labels)]
             if streams:
-                found[QUEUE] = QueueAnswer(sorted(streams, key=lambda one: natural(one.label)))
+                answers[QUEUE] = QueueAnswer(sorted(streams, key=lambda one: natural(one.label)))
         if WAIT in self._names and (waits := answer_of_waits(work)):
-            found[WAIT] = waits
-        return found
+            answers[WAIT] = waits
+        return answers
 
 
 def _queues(work: Work, events: Events, labels: Labels) -> list[StreamQueue]:
     """The queues of the streams of a source."""
     number, streams = work.by_shape(stream_of)
-    mine: Bools = events.call >= 0
-    mine[events.followers()] = False
-    known = np.flatnonzero(mine)
-    stream = number[events.shape[known]]
+    is_first: Bools = events.call >= 0
+    is_first[events.followers()] = False
+    launched = np.flatnonzero(is_first)
+    stream = number[events.shape[launched]]
     rows_of = by_group(stream, len(streams))
-    found = []
+    queues = []
     for one in np.unique(stream).tolist():
-        rows = known[rows_of(one)]
+        rows = launched[rows_of(one)]
         call = events.call[rows]
         called, dur = events.calls["ts"][call], events.calls["dur"][call]
         order = np.argsort(called, kind="stable")
         label = labels.stream(work.shapes[events.shape[rows[0]]])
         dur = np.where(events.roles[rows] == COPY, 0, np.maximum(dur, 0))
-        found.append(_queue(label, called[order], dur[order], events.ts[rows][order]))
-    return found
+        queues.append(_queue(label, called[order], dur[order], events.ts[rows][order]))
+    return queues
 
 
 def _queue(label: str, called: Int64, dur: Int64, began: Int64) -> StreamQueue:
@@ -224,11 +224,15 @@ def answer_of_waits(work: Work) -> WaitsAnswer | None:
             times[key].append(dur)
         for place, length in zip(np.searchsorted(every, caused).tolist(), gaps.length[ended].tolist(), strict=True):
             costs[keys[place]].append(length)
-    found = [
-        HostWait(*key, len(own), sum(own), sum(costs[key]), len(costs[key]), max(costs[key], default=0))
-        for key, own in times.items()
+    waits_of_host = [
+        HostWait(*key, len(durations), sum(durations), sum(costs[key]), len(costs[key]), max(costs[key], default=0))
+        for key, durations in times.items()
     ]
-    return WaitsAnswer(sorted(found, key=lambda one: (-one.idle, -one.time, one.call)), idle) if found else None
+    return (
+        WaitsAnswer(sorted(waits_of_host, key=lambda one: (-one.idle, -one.time, one.call)), idle)
+        if waits_of_host
+        else None
+    )
 
 
 def _keys(work: Work, events: Events, rows: Int64) -> list[tuple[str, str | None]]:

@@ -89,15 +89,15 @@ class RequestsAnswer:
 
     def spread(self, name: str) -> Spread | None:
         """Median and extremes of a time of `TIMES` over the requests that have it."""
-        known = [time for one in self.requests if (time := getattr(one, name)) is not None]
-        return spread(np.array(known, np.int64)) if known else None
+        times = [time for one in self.requests if (time := getattr(one, name)) is not None]
+        return spread(np.array(times, np.int64)) if times else None
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """The times of all requests, and the longest requests, at most `top`."""
         columns = (Column("requests"), Column("count", "count"), Column("median", "ns"), Column("p95", "ns"))
-        found = [(name, one) for name in TIMES if (one := self.spread(name)) is not None]
+        spreads = [(name, one) for name in TIMES if (one := self.spread(name)) is not None]
         rows: list[tuple[Cell, ...]] = [
-            (_WORDS.get(name, name), one.count, one.median, one.p95, one.max) for name, one in found
+            (_WORDS.get(name, name), one.count, one.median, one.p95, one.max) for name, one in spreads
         ]
         tables = [Table("request", "requests", (*columns, Column("max", "ns")), rows, self.notes)]
         every = sorted(self.requests, key=lambda one: -one.end_to_end)
@@ -122,8 +122,8 @@ class RequestsAnswer:
 
 def _figure(name: str) -> Callable[[Request], Cell]:
     def figure(one: Request) -> Cell:
-        found: Cell = getattr(one, name)
-        return found
+        value: Cell = getattr(one, name)
+        return value
 
     return figure
 
@@ -166,8 +166,8 @@ class Requests:
         """Collects the requests among the events of one source."""
         if batch.record != "events" or not len(batch):
             return
-        dur, known = values(batch.columns, "dur")
-        rows = np.flatnonzero(words_in(batch.column("kind"), ("range",)) & known)
+        dur, ended = values(batch.columns, "dur")
+        rows = np.flatnonzero(words_in(batch.column("kind"), ("range",)) & ended)
         if not len(rows):
             return
         rows = rows[truth(batch.argument(_IS_REQUEST, pa.array(rows)).is_valid())]
@@ -201,13 +201,13 @@ def _busy(work: Work, offsets: dict[str, int]) -> list[Intervals]:
     """When each device worked, in unix time as far as that is known; empty without device work."""
     if not work.is_on_devices or not len(work):
         return []
-    found = []
+    busy = []
     for events in work.each():
         device, devices = events.places
         begin = events.ts + offsets.get(events.source, 0)
         end = begin + events.dur
-        found += [Intervals.union(begin[device == place], end[device == place]) for place in range(len(devices))]
-    return found
+        busy += [Intervals.union(begin[device == place], end[device == place]) for place in range(len(devices))]
+    return busy
 
 
 def _with_busy(one: Request, busy: list[Intervals], offset: int) -> Request:
@@ -229,10 +229,10 @@ def _within(busy: list[Intervals], begin: int, end: int) -> int:
 
 def _ns(seconds: str | None) -> int | None:
     try:
-        found = float(seconds) if seconds is not None else None
+        number = float(seconds) if seconds is not None else None
     except ValueError:
         return None
-    return round(found * 1e9) if found is not None and 0 <= found < 1e9 else None
+    return round(number * 1e9) if number is not None and 0 <= number < 1e9 else None
 
 
 def _count(text: str | None) -> int | None:

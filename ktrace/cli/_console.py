@@ -361,9 +361,9 @@ def tell_issues(account: Report) -> None:
         first = f" First: {escape_controls(detail if issue.kind in _LABELS else detail[:_DETAIL])}" if detail else ""
         label = _LABELS.get(issue.kind, issue.severity.name.lower())
         facts = {"kind": issue.kind, "severity": issue.severity.name.lower(), "message": issue.sentence}
-        found = [{"place": where, "detail": detail} for where, detail in issue.places]
+        occurrences = [{"place": where, "detail": detail} for where, detail in issue.places]
         line = f"{label}: {what} ({places}{more}): {issue.sentence}{first}"
-        print_line(line, err=True, **facts, rows=issue.rows, places=found)
+        print_line(line, err=True, **facts, rows=issue.rows, places=occurrences)
 
 
 def tell_cut(account: Report) -> None:

@@ -148,9 +148,9 @@ def command(
         diff.gate = gate(diff, fail_over, fail_over_each, part=diff.part)
         diff.verdict = verdict(diff)
     few = top or (_TOP if form in ("text", "md") else None)
-    own = form in ("text", "md") and within.after is None  # only the changes are cut for people
-    within = within if own else replace(within, rows=few)
-    tables = diff.tables(few if own else None, full=form in ("csv", "json", "xlsx"))
+    cuts_changes = form in ("text", "md") and within.after is None  # only the changes are cut for people
+    within = within if cuts_changes else replace(within, rows=few)
+    tables = diff.tables(few if cuts_changes else None, full=form in ("csv", "json", "xlsx"))
     if form == "csv" and len(by) == 1 and not within.tables:
         tables = [table for table in tables if table.name == by[0]]
     title = f"{diff.name_a} -> {diff.name_b}"

@@ -120,12 +120,12 @@ def command(
 
 def _offsets(given: tuple[str, ...]) -> dict[str, int | str]:
     """Returns the FILE=TIME options as a mapping; a name may contain '='. Raises UsageError."""
-    found: dict[str, int | str] = {}
+    offsets: dict[str, int | str] = {}
     for text in given:
         name, is_there, time = text.rpartition("=")
         if not is_there or not name:
             raise UsageError(f"'{text}' isn't an offset", expected="FILE=TIME, such as rank1.json.gz=+1.5ms")
-        if name in found:
+        if name in offsets:
             raise UsageError(f"'{name}' has two offsets", remedy="add them up")
-        found[name] = time
-    return found
+        offsets[name] = time
+    return offsets

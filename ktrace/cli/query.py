@@ -129,14 +129,20 @@ def command(
                 if sql is None:
                     rows = _Whole(overview(list(inputs), selection, report, progress.callback))
                 else:
-                    own = {name.removeprefix("$"): _number(value) for name, value in params}
+                    parameters = {name.removeprefix("$"): _number(value) for name, value in params}
                     how: Any = {
                         "bound": _bound(memory, timeout),
                         "holder": "parquet" if form == "parquet" else "python",
                     }
                     rows = stack.enter_context(
                         stream_query(
-                            inputs, sql, own, report=report, selection=selection, progress=progress.callback, **how
+                            inputs,
+                            sql,
+                            parameters,
+                            report=report,
+                            selection=selection,
+                            progress=progress.callback,
+                            **how,
                         )
                     )
             tell_issues(report)
@@ -245,4 +251,4 @@ def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, over
 
 def _for_terminal(text: str) -> str:
     """Returns the text as it is, on a terminal with escapes for what would steer it."""
-    return re.sub(r"[^\n\t]+", lambda found: escape_controls(found[0]), text) if is_terminal() else text
+    return re.sub(r"[^\n\t]+", lambda match: escape_controls(match[0]), text) if is_terminal() else text

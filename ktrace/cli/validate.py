@@ -49,10 +49,10 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
     from ktrace.report import Report
 
     report = Report()
-    found = canonical_inputs(paths, report)
+    inputs = canonical_inputs(paths, report)
     tell_issues(report)
     results = []
-    for path in found:
+    for path in inputs:
         result = validate(path, limit=limit)
         results.append((path, result))
         if style == "text":

@@ -59,10 +59,10 @@ def find(patterns: Sequence[str], report: Report, format: str | None = None) -> 
     A folder is one input if a format claims it; otherwise it means the traces in it. Raises InputError if a pattern
     names nothing or a store can't be reached.
     """
-    found: list[Found] = []
+    inputs: list[Found] = []
     for pattern in patterns:
-        found += _remote(pattern, report, format) if is_remote(pattern) else _local(pattern, report, format)
-    return each_once(found, report)
+        inputs += _remote(pattern, report, format) if is_remote(pattern) else _local(pattern, report, format)
+    return each_once(inputs, report)
 
 
 def _fixed(pattern: str) -> str:
@@ -129,19 +129,19 @@ def _remote_stamp(info: dict[str, Any]) -> Stamp:
     return Stamp(info.get("size"), tag=tag or (None if when is None else str(when)))
 
 
-def labels(found: Sequence[Found], known: dict[str, str]) -> dict[str, str]:
+def labels(inputs: Sequence[Found], given: dict[str, str]) -> dict[str, str]:
     """Returns a label for each path: the `known` one, otherwise the stem, or the path below the root if stems repeat.
 
     Labels are unique within a dataset; `known` contains the labels of the inputs done already, by their paths.
     """
-    stems = Counter(stem(input.path) for input in found)
-    for path in known.keys() - {input.path for input in found}:
+    stems = Counter(stem(input.path) for input in inputs)
+    for path in given.keys() - {input.path for input in inputs}:
         stems[stem(path)] += 1
-    used = set(known.values())
+    used = set(given.values())
     by_path = {}
-    for input in found:
-        if input.path in known:
-            by_path[input.path] = known[input.path]
+    for input in inputs:
+        if input.path in given:
+            by_path[input.path] = given[input.path]
             continue
         label = stem(input.path) if stems[stem(input.path)] == 1 else _without_suffix(input.inside)
         by_path[input.path] = unique_name(label, used.__contains__)
@@ -171,12 +171,12 @@ def divided(task: Task) -> list[Task]:
         if source.is_folder:
             return []
         with wrap_store_errors(task.path):
-            known = by_name(selection.from_) if selection.from_ else choose(source)
-            ranges = known.function("ranges")
+            fmt = by_name(selection.from_) if selection.from_ else choose(source)
+            ranges = fmt.function("ranges")
             parts = ranges(source, task.stamp.size or 0, STEP) if ranges else []
     except (KtraceError, OSError):  # reported when the input is read
         return []
-    selection = selection.replace(from_=known.name)
+    selection = selection.replace(from_=fmt.name)
     stem = f"{RANGES}{file_stem(task.path)}"
     return [
         replace(task, selection=selection, part=part, staged=f"{stem}.{number}", old=())

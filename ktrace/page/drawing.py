@@ -147,7 +147,7 @@ def _rules() -> list[tuple[str, str]]:
     """All rules, with the light colours of the page."""
     css = resources.files(__package__).joinpath("page.css").read_text("utf-8")
     colours = dict(re.findall(r"(?<![\w-])--([\w-]+): (#\w+);", css.partition("}")[0]))
-    fills = [(f".{name}", f"fill:{colours[own]}") for name, own in _FILLS.items()]
+    fills = [(f".{name}", f"fill:{colours[colour]}") for name, colour in _FILLS.items()]
     return [*fills, (".most", f"stroke:{colours['k1']}"), *_RULES.items()]
 
 
@@ -173,7 +173,7 @@ def _block(block: Bars | Legend | Plot | Lists) -> list[tuple[Markup, float]]:
         last = _text(shortened(block.last, 50), WIDTH, _PLOT + 20, class_="soft", text_anchor="end")
         return [(first + chart + last, _PLOT + 28.0)]
     return [
-        part for title, own in block.lists for part in [(_text(title, 0, 14, font_weight="600"), 20.0), *_bars(own)]
+        part for title, bars in block.lists for part in [(_text(title, 0, 14, font_weight="600"), 20.0), *_bars(bars)]
     ]
 
 

@@ -188,7 +188,7 @@ def size(count: float) -> str:
 
 def escape_controls(text: str) -> str:
     r"""The text with escapes for characters that have no visible form: `\x1b`, `\n`, `\u202e`."""
-    return UNSEEN.sub(lambda found: _escape(found.group()), text)
+    return UNSEEN.sub(lambda match: _escape(match.group()), text)
 
 
 def shortened(text: str, width: int) -> str:

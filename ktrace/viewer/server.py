@@ -274,9 +274,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _asked_for(self) -> Served | None:
         """Returns what is requested if this client may have it; otherwise sends a 404 and returns None."""
         server = self.server
-        own = f"http://{server.host}"
+        origin = f"http://{server.host}"
         origins = self.headers.get_all("Origin", [])
-        right_page = origins == [server.origin] if server.origin else origins in ([], [own])
+        right_page = origins == [server.origin] if server.origin else origins in ([], [origin])
         path, question, _ = self.path.partition("?")
         file = server.files.get(path) if right_page and self.headers.get_all("Host") == [server.host] else None
         if question and isinstance(file, File):

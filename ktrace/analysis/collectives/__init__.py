@@ -37,25 +37,25 @@ def questions(names: Sequence[str], spill: Spill) -> Question:
     return CollectivesQuestion(spill)
 
 
-def _matching(answer: CollectivesAnswer, found: CollectiveTable, parted: int) -> Iterator[str]:
-    if found.unfinished:
-        yield f"Not counted: {found.unfinished:,} without an end."
-    if len(found.ranks) == 1:
+def _matching(answer: CollectivesAnswer, table: CollectiveTable, parted: int) -> Iterator[str]:
+    if table.unfinished:
+        yield f"Not counted: {table.unfinished:,} without an end."
+    if len(table.ranks) == 1:
         yield "One rank alone: who waits for whom needs the files of the others, too."
         return
     if not answer.joint:
         yield "No collective was found on several ranks."
     elif answer.alone:
         yield f"{answer.alone:,} rows have no counterpart on another rank: nothing is known about their skew."
-    if found.confused:
-        yield f"{found.confused:,} have the same number on several ranks, but another operation: they aren't matched."
+    if table.confused:
+        yield f"{table.confused:,} have the same number on several ranks, but another operation: they aren't matched."
     if parted:
         yield f"{parted:,} rows don't overlap in time with their counterparts: they aren't matched."
-    if found.way and answer.joint:
+    if table.way and answer.joint:
         yield "There are no sequence numbers: collectives are matched by their position on each rank."
-    sizes = [kind.ranks for kind in found.kinds if kind.ranks and kind.joint]
-    if answer.joint and max(sizes, default=0) > len(found.ranks):
-        yield f"Groups have up to {max(sizes):,} ranks, of which {len(found.ranks):,} are here: others may come later."
+    sizes = [kind.ranks for kind in table.kinds if kind.ranks and kind.joint]
+    if answer.joint and max(sizes, default=0) > len(table.ranks):
+        yield f"Groups have up to {max(sizes):,} ranks, of which {len(table.ranks):,} are here: others may come later."
 
 
 def _clocks(answer: CollectivesAnswer, clocks: Clocks) -> Iterator[str]:
@@ -80,13 +80,13 @@ def _clocks(answer: CollectivesAnswer, clocks: Clocks) -> Iterator[str]:
         yield f"Skew below {ends} can't be told from the clocks' difference{lines}."
 
 
-def _bandwidths(answer: CollectivesAnswer, found: CollectiveTable) -> Iterator[str]:
-    if found.of_calls:
+def _bandwidths(answer: CollectivesAnswer, table: CollectiveTable) -> Iterator[str]:
+    if table.of_calls:
         yield "Times are those of calls on the host, not of transfers: there is no bandwidth."
-    sized = found.of_kinds([kind.operation != "barrier" for kind in found.kinds])
-    unknown = int(np.count_nonzero((found.size < 0) & sized))
-    if unknown and not found.of_calls:
-        yield f"Without a known size, and so without bandwidth: {unknown:,} of {len(found):,} rows."
+    sized = table.of_kinds([kind.operation != "barrier" for kind in table.kinds])
+    unknown = int(np.count_nonzero((table.size < 0) & sized))
+    if unknown and not table.of_calls:
+        yield f"Without a known size, and so without bandwidth: {unknown:,} of {len(table):,} rows."
     if any(use.algorithm_bandwidth is not None and use.bus_bandwidth is None for use in answer.collectives):
         yield "Bus bandwidth needs the number of ranks in the group, which isn't known everywhere."
     rated = [use for use in answer.collectives if use.algorithm_bandwidth is not None]
@@ -123,29 +123,29 @@ class CollectivesQuestion:
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if there are collectives with an end, or that ranks wait in."""
         hangs = self._entered.hangs(labels, work.gathered.catalog)
-        found = build_table(self._rows, work) if len(self._rows) else ()
-        if not isinstance(found, CollectiveTable) or not len(found):
+        table = build_table(self._rows, work) if len(self._rows) else ()
+        if not isinstance(table, CollectiveTable) or not len(table):
             return {NAME: CollectivesAnswer(hangs=hangs)} if hangs else {}
-        join(found)
-        before = int(np.count_nonzero(found.joint >= 0))
-        clocks = align(found, work.gathered.catalog)
-        parted = before - int(np.count_nonzero(found.joint >= 0))
-        names = _names(found.ranks, labels)
-        arrivals = _arrivals(found, clocks)
-        sized = _sized(found)
+        join(table)
+        before = int(np.count_nonzero(table.joint >= 0))
+        clocks = align(table, work.gathered.catalog)
+        parted = before - int(np.count_nonzero(table.joint >= 0))
+        names = _names(table.ranks, labels)
+        arrivals = _arrivals(table, clocks)
+        sized = _sized(table)
         answer = CollectivesAnswer(
-            _collectives(found, arrivals, names, *sized),
-            _ranks(found, arrivals, names, work, labels),
+            _collectives(table, arrivals, names, *sized),
+            _ranks(table, arrivals, names, work, labels),
             clocks.rule,
             clocks.ends,
             arrivals.joint,
-            int(np.count_nonzero((found.joint < 0) & found.of_kinds([kind.joint for kind in found.kinds]))),
+            int(np.count_nonzero((table.joint < 0) & table.of_kinds([kind.joint for kind in table.kinds]))),
         )
         answer.hangs = hangs
-        answer.notes += [*_matching(answer, found, parted), *_clocks(answer, clocks), *_bandwidths(answer, found)]
+        answer.notes += [*_matching(answer, table, parted), *_clocks(answer, clocks), *_bandwidths(answer, table)]
         if (late := answer.straggler) is not None:
             rank = names.index(late.label)
-            answer.steady, answer.late = _steadiness(found, arrivals, rank), _late(found, arrivals, rank)
+            answer.steady, answer.late = _steadiness(table, arrivals, rank), _late(table, arrivals, rank)
         return {NAME: answer}
 
 
@@ -164,77 +164,77 @@ class _Arrivals(NamedTuple):
     wait: Int64 | None
 
 
-def _arrivals(found: CollectiveTable, clocks: Clocks) -> _Arrivals:
-    there = found.joint >= 0
-    count = int(found.joint.max(initial=UNKNOWN)) + 1
-    waits = there & found.of_kinds([kind.waits for kind in found.kinds])
+def _arrivals(table: CollectiveTable, clocks: Clocks) -> _Arrivals:
+    there = table.joint >= 0
+    count = int(table.joint.max(initial=UNKNOWN)) + 1
+    waits = there & table.of_kinds([kind.waits for kind in table.kinds])
     shortest = np.zeros(count, np.int64)
     if count:
-        shortest, _ = extremes(found.joint[there], found.dur[there])
+        shortest, _ = extremes(table.joint[there], table.dur[there])
     if clocks.rule == "unknown" or not count:
         return _Arrivals(count, waits, shortest, None, None, None)
-    first, latest = extremes(found.joint[there], found.ts[there])
+    first, latest = extremes(table.joint[there], table.ts[there])
     rows = np.flatnonzero(there)
-    rows = rows[found.ts[rows] == latest[found.joint[rows]]]
+    rows = rows[table.ts[rows] == latest[table.joint[rows]]]
     last = np.full(count, UNKNOWN, np.int32)
-    last[found.joint[rows]] = found.rank[rows]
-    last[np.bincount(found.joint[rows], minlength=count) > 1] = UNKNOWN
-    wait = np.where(there, latest[found.joint] - found.ts, 0)
+    last[table.joint[rows]] = table.rank[rows]
+    last[np.bincount(table.joint[rows], minlength=count) > 1] = UNKNOWN
+    wait = np.where(there, latest[table.joint] - table.ts, 0)
     return _Arrivals(count, waits, shortest, latest - first, last, wait)
 
 
-def _sized(found: CollectiveTable) -> tuple[Int64, Int64]:
+def _sized(table: CollectiveTable) -> tuple[Int64, Int64]:
     """The size of each row, that of all ranks together being the greatest, and the number of its class of sizes.
 
     Sizes are classes of their own, unless an operation of a group has many.
     """
-    size = found.size.copy()
-    there = found.joint >= 0
+    size = table.size.copy()
+    there = table.joint >= 0
     if there.any():
-        _, greatest = extremes(found.joint[there], size[there])
-        size[there] = greatest[found.joint[there]]
+        _, greatest = extremes(table.joint[there], size[there])
+        size[there] = greatest[table.joint[there]]
     number = size.copy()
     sizes, place = np.unique(size, return_inverse=True)
-    first, _ = distinct(*combined(((found.kind, len(found.kinds)), (place, len(sizes))), len(found)))
-    many = np.bincount(found.kind[first], minlength=len(found.kinds)) > _SIZES
-    classed = many[found.kind] & (size > 0)
+    first, _ = distinct(*combined(((table.kind, len(table.kinds)), (place, len(sizes))), len(table)))
+    many = np.bincount(table.kind[first], minlength=len(table.kinds)) > _SIZES
+    classed = many[table.kind] & (size > 0)
     number[classed] = np.floor(np.log2(size[classed]) / 2).astype(np.int64)
     return size, number
 
 
 def _collectives(
-    found: CollectiveTable, arrivals: _Arrivals, names: list[str], size: Int64, number: Int64
+    table: CollectiveTable, arrivals: _Arrivals, names: list[str], size: Int64, number: Int64
 ) -> list[CollectiveUse]:
     """The figures of each operation, group and size, those that take the most time first."""
     numbers, place = np.unique(number, return_inverse=True)
-    codes = combined(((found.kind, len(found.kinds)), (place, len(numbers))), len(found))
+    codes = combined(((table.kind, len(table.kinds)), (place, len(numbers))), len(table))
     first, group = distinct(*codes)
     rows_of = by_group(group.astype(np.int32), len(first))
     uses = [
-        _use(found, arrivals, names, size, rows_of(at), found.kinds[found.kind[row]])
+        _use(table, arrivals, names, size, rows_of(at), table.kinds[table.kind[row]])
         for at, row in enumerate(first.tolist())
     ]
     return sorted(uses, key=lambda use: -use.total)
 
 
 def _use(
-    found: CollectiveTable, arrivals: _Arrivals, names: list[str], size: Int64, rows: Int64, kind: Kind
+    table: CollectiveTable, arrivals: _Arrivals, names: list[str], size: Int64, rows: Int64, kind: Kind
 ) -> CollectiveUse:
     """The figures of these rows."""
-    rising = np.sort(found.dur[rows])
+    rising = np.sort(table.dur[rows])
     median, p95 = percentiles(rising, (50, 95))
-    joint, places = np.unique(found.joint[rows], return_index=True)
+    joint, places = np.unique(table.joint[rows], return_index=True)
     places, joint = rows[places][joint >= 0], joint[joint >= 0]
-    alone = rows[found.joint[rows] < 0]
+    alone = rows[table.joint[rows] < 0]
     sizes = size[rows]
-    known = len(sizes) and int(sizes.min()) >= 0
+    are_sized = len(sizes) and int(sizes.min()) >= 0
     transfer = arrivals.shortest[joint] if kind.waits else np.zeros(0, np.int64)
     if kind.waits:
         bytes_ = np.concatenate([size[places], size[alone]])
-        times = np.concatenate([transfer, found.dur[alone]])
+        times = np.concatenate([transfer, table.dur[alone]])
     else:
-        bytes_, times = sizes, found.dur[rows]
-    moved = (bytes_ > 0) & (times > 0) & (not found.of_calls)
+        bytes_, times = sizes, table.dur[rows]
+    moved = (bytes_ > 0) & (times > 0) & (not table.of_calls)
     bandwidth = float(np.median(bytes_[moved] / times[moved])) * 1e9 if moved.any() else None
     factor = factor_of(kind.operation, kind.ranks)
     last, share = _last(arrivals, joint, names)
@@ -242,8 +242,8 @@ def _use(
         kind.operation,
         kind.group,
         kind.ranks,
-        int(sizes.min()) if known else None,
-        int(sizes.max()) if known else None,
+        int(sizes.min()) if are_sized else None,
+        int(sizes.max()) if are_sized else None,
         len(joint) + len(alone),
         len(rows),
         int(rising.sum()),
@@ -271,64 +271,64 @@ def _last(arrivals: _Arrivals, joint: Int64, names: list[str]) -> tuple[str | No
     return names[most], 100 * int(counts[most]) / len(joint)
 
 
-def _ranks(found: CollectiveTable, arrivals: _Arrivals, names: list[str], work: Work, labels: Labels) -> list[RankUse]:
+def _ranks(table: CollectiveTable, arrivals: _Arrivals, names: list[str], work: Work, labels: Labels) -> list[RankUse]:
     """The figures of each rank."""
     devices = _devices(work)
-    rows_of = by_group(found.rank, len(found.ranks))
+    rows_of = by_group(table.rank, len(table.ranks))
     rows = np.flatnonzero(arrivals.waits)
-    cause = np.zeros(0, np.int32) if arrivals.last is None else arrivals.last[found.joint[rows]]
-    others = np.flatnonzero((cause >= 0) & (cause != found.rank[rows[: len(cause)]]))
-    caused_by = by_group(cause[others], len(found.ranks))
+    cause = np.zeros(0, np.int32) if arrivals.last is None else arrivals.last[table.joint[rows]]
+    others = np.flatnonzero((cause >= 0) & (cause != table.rank[rows[: len(cause)]]))
+    caused_by = by_group(cause[others], len(table.ranks))
     uses = []
-    for number, (name, rank) in enumerate(zip(names, found.ranks, strict=True)):
-        own = rows_of(number)
-        mine = own[arrivals.waits[own]]
-        use = RankUse(name, rank.source, rank.device, labels.rank(rank.source), len(mine))
+    for number, (name, rank) in enumerate(zip(names, table.ranks, strict=True)):
+        rank_rows = rows_of(number)
+        waiting = rank_rows[arrivals.waits[rank_rows]]
+        use = RankUse(name, rank.source, rank.device, labels.rank(rank.source), len(waiting))
         values = use.__dict__ | devices.get((rank.source, rank.host, rank.device), {})
         if arrivals.wait is not None and arrivals.last is not None and len(rows):
             caused = rows[others[caused_by(number)]]
             values |= {
-                "last": int(np.count_nonzero(arrivals.last[found.joint[mine]] == number)),
+                "last": int(np.count_nonzero(arrivals.last[table.joint[waiting]] == number)),
                 "others_waited": spread(arrivals.wait[caused]),
-                "waited": spread(arrivals.wait[mine]),
+                "waited": spread(arrivals.wait[waiting]),
             }
         uses.append(RankUse(**values))
     return sorted(uses, key=lambda use: natural(use.label))
 
 
-def _steadiness(found: CollectiveTable, arrivals: _Arrivals, rank: int) -> float | None:
+def _steadiness(table: CollectiveTable, arrivals: _Arrivals, rank: int) -> float | None:
     """How steadily a rank begins after the median of the others: the mean over parts of the run in standard errors.
 
     Collectives that follow each other aren't independent: a rank that is behind stays so until ranks wait for each
     other elsewhere. Long parts of a run nearly are.
     """
-    mine = np.flatnonzero(arrivals.waits & (found.rank == rank))
-    mine = mine[np.argsort(found.ts[mine], kind="stable")]
-    others = np.flatnonzero(arrivals.waits & (found.rank != rank))
-    others = others[np.lexsort((found.ts[others], found.joint[others]))]
-    low = np.searchsorted(found.joint[others], found.joint[mine])
-    high = np.searchsorted(found.joint[others], found.joint[mine], "right")
-    mine, low, high = mine[high > low], low[high > low], high[high > low]
-    if len(mine) < _PARTS:
+    rows = np.flatnonzero(arrivals.waits & (table.rank == rank))
+    rows = rows[np.argsort(table.ts[rows], kind="stable")]
+    others = np.flatnonzero(arrivals.waits & (table.rank != rank))
+    others = others[np.lexsort((table.ts[others], table.joint[others]))]
+    low = np.searchsorted(table.joint[others], table.joint[rows])
+    high = np.searchsorted(table.joint[others], table.joint[rows], "right")
+    rows, low, high = rows[high > low], low[high > low], high[high > low]
+    if len(rows) < _PARTS:
         return None
-    ts = found.ts[others]
-    late = found.ts[mine] - (ts[(low + high - 1) // 2] + ts[(low + high) // 2]) / 2
+    ts = table.ts[others]
+    late = table.ts[rows] - (ts[(low + high - 1) // 2] + ts[(low + high) // 2]) / 2
     means = np.array([part.mean() for part in np.array_split(late, _PARTS)])
     error = float(means.std(ddof=1)) / _PARTS**0.5
     return float(means.mean() / error) if error else float("inf")
 
 
-def _late(found: CollectiveTable, arrivals: _Arrivals, rank: int) -> list[Evidence]:
+def _late(table: CollectiveTable, arrivals: _Arrivals, rank: int) -> list[Evidence]:
     """The collectives at which this rank began last and the others waited longest: its own rows."""
     if arrivals.last is None or arrivals.skew is None:
         return []
-    rows = np.flatnonzero(arrivals.waits & (found.rank == rank))
-    rows = rows[arrivals.last[found.joint[rows]] == rank]
-    waited, source = arrivals.skew[found.joint[rows]], found.ranks[rank].source
+    rows = np.flatnonzero(arrivals.waits & (table.rank == rank))
+    rows = rows[arrivals.last[table.joint[rows]] == rank]
+    waited, source = arrivals.skew[table.joint[rows]], table.ranks[rank].source
     return [
         Evidence(
-            *(source, int(found.id[row]), found.kinds[found.kind[row]].operation),
-            *(int(found.own[row]), int(found.own[row] + found.dur[row]), int(waited[place])),
+            *(source, int(table.id[row]), table.kinds[table.kind[row]].operation),
+            *(int(table.own[row]), int(table.own[row] + table.dur[row]), int(waited[place])),
         )
         for place in longest(waited)
         for row in rows[place : place + 1]
@@ -339,7 +339,7 @@ def _devices(work: Work) -> dict[tuple[str, str | None, int | None], dict[str, i
     """The use of each device, by source, host and device."""
     if work.rows is not work.gathered.work:
         return {}
-    found = {}
+    uses = {}
     for events in work.each():
         which, places = events.places
         rows_of = by_group(which, len(places))
@@ -348,9 +348,9 @@ def _devices(work: Work) -> dict[tuple[str, str | None, int | None], dict[str, i
             begin, end = events.ts[rows], events.ts[rows] + events.dur[rows]
             used = usage(begin, end, events.roles[rows])
             names = ("busy", "compute", "communication", "exposed_communication")
-            own = {name: getattr(used, name) for name in names}
-            found[work.devices[place]] = own | {"span": int(end.max() - begin.min())}
-    return found
+            times = {name: getattr(used, name) for name in names}
+            uses[work.devices[place]] = times | {"span": int(end.max() - begin.min())}
+    return uses
 
 
 def _names(ranks: list[Rank], labels: Labels) -> list[str]:

@@ -101,8 +101,8 @@ class CollectivesAnswer:
     @property
     def straggler(self) -> RankUse | None:
         """The rank that others waited longest for; None if no one waited, or nothing is known about it."""
-        known = [rank for rank in self.ranks if rank.others_waited is not None]
-        return max(known, key=lambda rank: rank.others_waited.total if rank.others_waited else 0, default=None)
+        timed = [rank for rank in self.ranks if rank.others_waited is not None]
+        return max(timed, key=lambda rank: rank.others_waited.total if rank.others_waited else 0, default=None)
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """The table of collectives with at most `top` rows, and of several ranks the table of stragglers."""
@@ -115,12 +115,12 @@ def tables(answer: CollectivesAnswer, top: int | None = None, *, brief: bool = F
     uses = answer.collectives[:top]
     columns = _BRIEF if brief else _FULL
     rows = [_brief(use) if brief else _full(use) for use in uses]
-    found = [
+    shown = [
         _shown("collective", "collectives", columns, rows, answer.notes, len(answer.collectives) - len(rows), brief)
     ]
     if len(answer.ranks) > 1:
-        found.append(_stragglers(answer, top, brief))
-    return found
+        shown.append(_stragglers(answer, top, brief))
+    return shown
 
 
 #: In brief what decides comes first: a terminal shows the rest below.
@@ -183,14 +183,14 @@ def _stragglers(answer: CollectivesAnswer, top: int | None, brief: bool) -> Tabl
 
 
 def _rank(one: RankUse, brief: bool) -> tuple[Cell, ...]:
-    others, mine = one.others_waited, one.waited
+    others, waited = one.others_waited, one.waited
     median, _, most = _figures(others)
     nothing = None if one.last is None else 0
     cells: list[Cell] = [one.label, one.last, None if one.last is None else percent(one.last, one.joint)]
-    cells += [others.total if others else nothing, median, most, mine.total if mine else None]
+    cells += [others.total if others else nothing, median, most, waited.total if waited else None]
     if not brief:
-        own, _, longest = _figures(mine)
-        cells += [own, longest, one.joint]
+        total, _, longest = _figures(waited)
+        cells += [total, longest, one.joint]
     cells += [one.communication, one.exposed_communication, one.compute, one.busy]
     return tuple(cells) if brief else (*cells, one.span, one.source)
 

@@ -113,12 +113,14 @@ def build_table(rows: CollectiveRows, work: Work) -> CollectiveTable:
     columns: list[dict[str, Any]] = []
     named = {*rows.named.sources}
     for source in rows.sources:
-        mine = rows.for_source(source)
-        if len(mine["grade"]) and mine["grade"][0] == KERNEL:
-            passed = is_among(mine["id"], work.gathered.work.for_source(source)["id"])
-            mine = mine if passed.all() else {name: column[passed] for name, column in mine.items()}
-            mine = _with_names(rows, work, source, mine) if source in named else mine
-        columns.append(mine)
+        source_columns = rows.for_source(source)
+        if len(source_columns["grade"]) and source_columns["grade"][0] == KERNEL:
+            passed = is_among(source_columns["id"], work.gathered.work.for_source(source)["id"])
+            source_columns = (
+                source_columns if passed.all() else {name: column[passed] for name, column in source_columns.items()}
+            )
+            source_columns = _with_names(rows, work, source, source_columns) if source in named else source_columns
+        columns.append(source_columns)
     names = ("id", "ts", "dur", "seq", "size", "facts", "shape")
     id_, ts, dur, seq, size, facts, shape = (np.concatenate([one[name] for one in columns]) for name in names)
     done = dur >= 0
@@ -133,10 +135,10 @@ def build_table(rows: CollectiveRows, work: Work) -> CollectiveTable:
     table = []
     for place in first.tolist():
         one, stated = shapes[shape[place]], every[facts[place]]
-        known = int(size[place])
+        bytes_sent = int(size[place])
         kind = _kind(one, stated)
         rank = Rank(one["source"], one["host"], one["pid"], one["device"])
-        whole = moved(kind.operation, stated, None if known < 0 else known)
+        whole = moved(kind.operation, stated, None if bytes_sent < 0 else bytes_sent)
         numbers = ranks.setdefault(rank, len(ranks)), kinds.setdefault(kind, len(kinds))
         table.append((*numbers, UNKNOWN if whole is None else whole))
     values = np.array(table, np.int64).reshape(-1, 3)[which]
@@ -157,21 +159,21 @@ def build_table(rows: CollectiveRows, work: Work) -> CollectiveTable:
     )
 
 
-def _with_names(rows: CollectiveRows, work: Work, source: str, mine: dict[str, Any]) -> dict[str, Any]:
+def _with_names(rows: CollectiveRows, work: Work, source: str, columns: dict[str, Any]) -> dict[str, Any]:
     """The kernels of a source, those without a communicator with that of NCCL's range around their launch."""
     shapes = rows.shapes.all()
-    bare = np.array([shapes[shape]["comm"] is None for shape in mine["shape"].tolist()], np.bool_)
+    bare = np.array([shapes[shape]["comm"] is None for shape in columns["shape"].tolist()], np.bool_)
     if not bare.any():
-        return mine
-    words = [shapes[shape]["name"] for shape in mine["shape"].tolist()]
-    stated = rows.named.of_launches(work, source, mine["id"], words)
-    facts, size = mine["facts"].copy(), mine["size"].copy()
+        return columns
+    words = [shapes[shape]["name"] for shape in columns["shape"].tolist()]
+    stated = rows.named.of_launches(work, source, columns["id"], words)
+    facts, size = columns["facts"].copy(), columns["size"].copy()
     for place in np.flatnonzero(bare).tolist():
         call = stated[place]
         if call is not None:
             facts[place] = rows.number(Facts(call.operation, comm=call.comm))
             size[place] = UNKNOWN if call.size is None else call.size
-    return mine | {"facts": facts, "size": size}
+    return columns | {"facts": facts, "size": size}
 
 
 def _kind(shape: dict[str, Any], facts: Facts) -> Kind:
@@ -181,51 +183,51 @@ def _kind(shape: dict[str, Any], facts: Facts) -> Kind:
     return Kind(facts.operation or operation_in(shape["name"]) or kernel_of(shape), key, group, facts.ranks)
 
 
-def join(found: CollectiveTable) -> None:
+def join(table: CollectiveTable) -> None:
     """Finds the same collective on several ranks, and fills in `joint`."""
-    together = found.of_kinds([kind.joint for kind in found.kinds])
+    together = table.of_kinds([kind.joint for kind in table.kinds])
     rows = np.flatnonzero(together)
-    rows_of = by_group(found.rank[rows], len(found.ranks))
-    places = [rows[rows_of(rank)] for rank in range(len(found.ranks))]
-    there = [rank for rank, mine in enumerate(places) if len(mine)]
+    rows_of = by_group(table.rank[rows], len(table.ranks))
+    places = [rows[rows_of(rank)] for rank in range(len(table.ranks))]
+    there = [rank for rank, rank_places in enumerate(places) if len(rank_places)]
     if len(there) < 2:
         return
-    keyed = [Keyed(_as_rows(found, mine)) for mine in places]
-    found.way = max(keyed[rank].way for rank in there)
-    known: dict[Any, int] = {}
+    keyed = [Keyed(_as_rows(table, rank_places)) for rank_places in places]
+    table.way = max(keyed[rank].way for rank in there)
+    codes: dict[Any, int] = {}
     for rank in there:
-        own = keyed[rank].places(found.way)
-        numbers = [known.setdefault(key, len(known)) for key in own]
-        found.joint[places[rank][list(own.values())]] = numbers
-    found.part(np.zeros(len(found), np.bool_))
-    _unmatch_conflicting(found)
+        code = keyed[rank].places(table.way)
+        numbers = [codes.setdefault(key, len(codes)) for key in code]
+        table.joint[places[rank][list(code.values())]] = numbers
+    table.part(np.zeros(len(table), np.bool_))
+    _unmatch_conflicting(table)
 
 
-def _as_rows(found: CollectiveTable, places: Int64) -> list[CollectiveRow]:
+def _as_rows(table: CollectiveTable, places: Int64) -> list[CollectiveRow]:
     """These rows as the matching takes them."""
-    columns = found.kind, found.seq, found.size, found.ts, found.end
+    columns = table.kind, table.seq, table.size, table.ts, table.end
     return [
-        CollectiveRow(found.kinds[kind].key, found.kinds[kind].operation, None if seq < 0 else seq, size, begin, end)
+        CollectiveRow(table.kinds[kind].key, table.kinds[kind].operation, None if seq < 0 else seq, size, begin, end)
         for kind, seq, size, begin, end in zip(*(column[places].tolist() for column in columns), strict=True)
     ]
 
 
-def _unmatch_conflicting(found: CollectiveTable) -> None:
+def _unmatch_conflicting(table: CollectiveTable) -> None:
     """Takes apart what has the same number on several ranks, but isn't the same operation there."""
-    rows = np.flatnonzero(found.joint >= 0)
+    rows = np.flatnonzero(table.joint >= 0)
     if not len(rows):
         return
     operations: dict[str, int] = {}
-    number = np.array([operations.setdefault(kind.operation, len(operations)) for kind in found.kinds])
-    joint, operation = found.joint[rows], number[found.kind[rows]]
+    number = np.array([operations.setdefault(kind.operation, len(operations)) for kind in table.kinds])
+    joint, operation = table.joint[rows], number[table.kind[rows]]
     first = np.zeros(joint.max() + 1, np.int64)
     first[joint] = operation
     differs = np.zeros(len(first), np.bool_)
     differs[joint[operation != first[joint]]] = True
-    wrong = np.zeros(len(found), np.bool_)
+    wrong = np.zeros(len(table), np.bool_)
     wrong[rows] = differs[joint]
-    found.confused = int(np.count_nonzero(differs))
-    found.part(wrong)
+    table.confused = int(np.count_nonzero(differs))
+    table.part(wrong)
 
 
 #: The ends must agree this many times better by collectives than by unix time.
@@ -255,62 +257,64 @@ class Clocks(NamedTuple):
     moved: int = 0
 
 
-def align(found: CollectiveTable, catalog: Catalog) -> Clocks:
+def align(table: CollectiveTable, catalog: Catalog) -> Clocks:
     """Moves the times of `found` into one clock if one is known, and takes apart what can't be the same collective."""
-    sources = list(dict.fromkeys(rank.source for rank in found.ranks))
-    waits = found.of_kinds([kind.waits for kind in found.kinds]) & (found.joint >= 0)
-    if not np.any(found.joint >= 0):
+    sources = list(dict.fromkeys(rank.source for rank in table.ranks))
+    waits = table.of_kinds([kind.waits for kind in table.kinds]) & (table.joint >= 0)
+    if not np.any(table.joint >= 0):
         return Clocks("one" if len(sources) == 1 else "unknown")
-    own = found.ts.copy()
-    clocks = Clocks("one", _ends(found, waits)) if len(sources) == 1 else _decided(found, waits, own, sources, catalog)
-    apart = _cannot_match(found, waits)
+    recorded = table.ts.copy()
+    clocks = (
+        Clocks("one", _ends(table, waits)) if len(sources) == 1 else _decided(table, waits, recorded, sources, catalog)
+    )
+    apart = _cannot_match(table, waits)
     if clocks.rule == "unknown" or np.count_nonzero(apart) > np.count_nonzero(waits) / 2:
-        found.ts = own
-        if found.way:
-            found.part(np.ones(len(found), np.bool_))
+        table.ts = recorded
+        if table.way:
+            table.part(np.ones(len(table), np.bool_))
         return Clocks("unknown", clocks.ends)
-    found.part(apart)
+    table.part(apart)
     return clocks
 
 
-def _decided(found: CollectiveTable, waits: Bools, own: Int64, sources: list[str], catalog: Catalog) -> Clocks:
+def _decided(table: CollectiveTable, waits: Bools, recorded: Int64, sources: list[str], catalog: Catalog) -> Clocks:
     """Moves the times by unix time or by collectives."""
     place = {source: number for number, source in enumerate(sources)}
-    which = np.array([place[rank.source] for rank in found.ranks], np.int32)[found.rank]
+    which = np.array([place[rank.source] for rank in table.ranks], np.int32)[table.rank]
     first = np.full(len(sources), np.iinfo(np.int64).max)
-    np.minimum.at(first, which, own)
+    np.minimum.at(first, which, recorded)
     there = np.bincount(which, minlength=len(sources)).tolist()
     begins = {source: time for source, time, any_ in zip(sources, first.tolist(), there, strict=True) if any_}
     placed = by_auto(sources, catalog, begins)
     related = not any(one.rule in _GUESSES for one in placed.values())
     unix = {source: one.move for source, one in placed.items()}
-    _move(found, own, which, sources, unix)
-    ends = _ends(found, waits)
+    _move(table, recorded, which, sources, unix)
+    ends = _ends(table, waits)
     if related and (ends is None or ends <= _GOOD):
         return Clocks("unix", ends)
-    fitted = _fits(found, waits, own, which, sources)
+    fitted = _fits(table, waits, recorded, which, sources)
     if fitted is None:
         return Clocks("unix" if related else "unknown", ends)
     moves = unix | {source: fit.move for source, fit in fitted.items()}
-    _move(found, own, which, sources, moves)
-    better = _ends(found, waits)
+    _move(table, recorded, which, sources, moves)
+    better = _ends(table, waits)
     far = {source: _correction(unix[source], moves[source], begins[source]) for source in fitted}
     source = max(far, key=lambda one: abs(far[one]))
     if not related:
         doubtful = any(fit.is_doubtful for fit in fitted.values())
         return Clocks("unknown" if doubtful else "collective", better)
-    mistaken = found.way > 0 and abs(far[source]) > _spacing(found, waits) / 2  # a position may be counted wrongly
+    mistaken = table.way > 0 and abs(far[source]) > _spacing(table, waits) / 2  # a position may be counted wrongly
     if ends is not None and better is not None and ends > _BETTER * better and not mistaken:
         return Clocks("collective", better, source, far[source])
-    _move(found, own, which, sources, unix)
+    _move(table, recorded, which, sources, unix)
     return Clocks("unix", ends)
 
 
-def _spacing(found: CollectiveTable, waits: Bools) -> float:
+def _spacing(table: CollectiveTable, waits: Bools) -> float:
     """The typical time from one collective to the next on a rank."""
     rows = np.flatnonzero(waits)
-    rows = rows[np.lexsort((found.ts[rows], found.rank[rows]))]
-    gaps = np.diff(found.ts[rows])[np.diff(found.rank[rows]) == 0]
+    rows = rows[np.lexsort((table.ts[rows], table.rank[rows]))]
+    gaps = np.diff(table.ts[rows])[np.diff(table.rank[rows]) == 0]
     return float(np.median(gaps)) if len(gaps) else 0.0
 
 
@@ -319,22 +323,22 @@ def _correction(unix: Move, other: Move, at: int) -> int:
 
 
 def _fits(
-    found: CollectiveTable, waits: Bools, own: Int64, which: Int32, sources: list[str]
+    table: CollectiveTable, waits: Bools, recorded: Int64, which: Int32, sources: list[str]
 ) -> Mapping[str, Fit] | None:
     """The moves by collectives; of a source with several ranks, by the one that takes part in the most.
 
     Of many collectives some are enough: what is joint on the ranks is known already.
     """
-    every = int(found.joint.max()) // _ENOUGH + 1
+    every = int(table.joint.max()) // _ENOUGH + 1
     rows: dict[str, list[CollectiveRow]] = {}
-    some = np.flatnonzero(waits & (found.joint % every == 0))
+    some = np.flatnonzero(waits & (table.joint % every == 0))
     rows_of = by_group(which[some], len(sources))
     for number, source in enumerate(sources):
-        mine = some[rows_of(number)]
-        if not len(mine):
+        source_rows = some[rows_of(number)]
+        if not len(source_rows):
             continue
-        mine = mine[found.rank[mine] == np.bincount(found.rank[mine]).argmax()]
-        columns = found.joint[mine], own[mine], own[mine] + found.dur[mine]
+        source_rows = source_rows[table.rank[source_rows] == np.bincount(table.rank[source_rows]).argmax()]
+        columns = table.joint[source_rows], recorded[source_rows], recorded[source_rows] + table.dur[source_rows]
         rows[source] = [
             CollectiveRow("", "", joint, None, begin, end)
             for joint, begin, end in zip(*(column.tolist() for column in columns), strict=True)
@@ -347,30 +351,30 @@ def _fits(
         return None
 
 
-def _move(found: CollectiveTable, own: Int64, which: Int32, sources: list[str], moves: Mapping[str, Move]) -> None:
-    ts, rows_of = own.copy(), by_group(which, len(sources))
+def _move(table: CollectiveTable, recorded: Int64, which: Int32, sources: list[str], moves: Mapping[str, Move]) -> None:
+    ts, rows_of = recorded.copy(), by_group(which, len(sources))
     for number, source in enumerate(sources):
-        mine = rows_of(number)
-        ts[mine] = moves[source].times(own[mine])
-    found.ts = ts
+        rows = rows_of(number)
+        ts[rows] = moves[source].times(recorded[rows])
+    table.ts = ts
 
 
-def _ends(found: CollectiveTable, waits: Bools) -> float | None:
+def _ends(table: CollectiveTable, waits: Bools) -> float | None:
     """The median of how much the ends of the same collective differ."""
-    joint, end = found.joint[waits], found.end[waits]
+    joint, end = table.joint[waits], table.end[waits]
     if not len(joint):
         return None
     low, high = extremes(joint, end)
     return float(np.median((high - low)[np.unique(joint)]))
 
 
-def _cannot_match(found: CollectiveTable, waits: Bools) -> Bools:
+def _cannot_match(table: CollectiveTable, waits: Bools) -> Bools:
     """Which rows are of a collective that would end on a rank before it begins on another."""
-    apart = np.zeros(len(found), np.bool_)
-    joint = found.joint[waits]
+    apart = np.zeros(len(table), np.bool_)
+    joint = table.joint[waits]
     if len(joint):
-        _, last = extremes(joint, found.ts[waits])
-        first_end, _ = extremes(joint, found.end[waits])
+        _, last = extremes(joint, table.ts[waits])
+        first_end, _ = extremes(joint, table.end[waits])
         apart[waits] = (last > first_end)[joint]
     return apart
 

@@ -99,11 +99,11 @@ class Entered:
         if batch.record == "summaries":
             self._see_status(batch)
             return
-        mine = truth(batch.column("comm").is_valid()) & truth(batch.column("comm_seq").is_valid())
-        mine &= words_in(batch.column("kind"), ("op", "instant"))
-        if not mine.any():
+        states = truth(batch.column("comm").is_valid()) & truth(batch.column("comm_seq").is_valid())
+        states &= words_in(batch.column("kind"), ("op", "instant"))
+        if not states.any():
             return
-        at = pa.array(np.flatnonzero(mine))
+        at = pa.array(np.flatnonzero(states))
         columns = {name: decoded(batch.column(name).take(at)) for name in _COLUMNS}
         columns |= {key: batch.argument(key, at) for key in ("state", "pg_id")}
         source = batch.column("source")[0].as_py()
@@ -115,12 +115,12 @@ class Entered:
         group = row["comm"]
         is_open = row["dur"] is None and row["state"] in ((_STARTED,) if row["kind"] == "instant" else _OPEN)
         entry = _Entry(operation_in(row["name"]) or row["name"], row["name"], is_open, row["ts"], row["id"])
-        known = self._entries[source, group]
-        known[row["comm_seq"]] = entry
-        if len(known) > 2 * _KEPT:
-            for number in sorted(known)[:_KEPT]:
-                if not known[number].is_open:
-                    del known[number]
+        entries = self._entries[source, group]
+        entries[row["comm_seq"]] = entry
+        if len(entries) > 2 * _KEPT:
+            for number in sorted(entries)[:_KEPT]:
+                if not entries[number].is_open:
+                    del entries[number]
         self._descriptions[group] = (row["track"] or "").removeprefix("process group").strip() or group
         if row["pg_id"] is not None:
             self._groups[str(row["pg_id"])] = group
@@ -131,8 +131,8 @@ class Entered:
             return
         columns = {name: decoded(batch.column(name).take(pa.array(rows))) for name in ("source", "name", "value")}
         for row in pa.RecordBatch.from_pydict(columns).to_pylist():
-            if (found := _STATUS.fullmatch(row["name"])) and row["value"] is not None:
-                self._last[row["source"], found[1]] = int(row["value"])
+            if (status := _STATUS.fullmatch(row["name"])) and row["value"] is not None:
+                self._last[row["source"], status[1]] = int(row["value"])
 
     def hangs(self, labels: Labels, catalog: Catalog) -> list[Hang]:
         """The collectives that don't end, first those that a rank which waits for nothing keeps from ending."""
@@ -142,12 +142,12 @@ class Entered:
             if number is not None:
                 first[group, number][source] = entries[number]
         busy = {source for waiting in first.values() for source in waiting}
-        found = []
+        hangs = []
         for (group, number), waiting in first.items():
             hang, free = self._hang(group, number, waiting, busy, labels, catalog)
             since = min(one.ts for one in waiting.values())
-            found.append((not free, not hang.missing and not hang.other, since, number, hang))
-        return [hang for *_, hang in sorted(found, key=lambda one: one[:-1])]
+            hangs.append((not free, not hang.missing and not hang.other, since, number, hang))
+        return [hang for *_, hang in sorted(hangs, key=lambda one: one[:-1])]
 
     def _hang(
         self, group: str, number: int, waiting: dict[str, _Entry], busy: set[str], labels: Labels, catalog: Catalog
@@ -167,13 +167,13 @@ class Entered:
             if (members is not None and rank not in members) or (members is None and entries is None):
                 continue
             name = source if rank is None else str(rank)
-            mine = (entries or {}).get(number)
+            current = (entries or {}).get(number)
             last = self._last_of(source, group)
-            if mine is not None and mine.operation != entry.operation:
-                hang.other[name] = mine.operation
+            if current is not None and current.operation != entry.operation:
+                hang.other[name] = current.operation
             elif source in waiting:
                 hang.waiting.append(name)
-            elif mine is None and (last is None or last < number):
+            elif current is None and (last is None or last < number):
                 hang.missing[name] = last
                 free |= source not in busy
             else:
@@ -183,9 +183,9 @@ class Entered:
 
     def _last_of(self, source: str, group: str) -> int | None:
         """The number of the last collective that a rank entered in a group."""
-        known = [*self._entries.get((source, group), ())]
-        known += [last for (one, key), last in self._last.items() if one == source and self._groups.get(key) == group]
-        return max(known, default=None)
+        entered = [*self._entries.get((source, group), ())]
+        entered += [last for (one, key), last in self._last.items() if one == source and self._groups.get(key) == group]
+        return max(entered, default=None)
 
     def _members(self, group: str, catalog: Catalog) -> list[int] | None:
         """The ranks of a group as any source states them; None where none does."""

@@ -163,8 +163,8 @@ def _bytes(kind: Any) -> int | None:
 
 
 def _times(count: Any, width: int | None) -> int | None:
-    known = _to_int_or_none(count)
-    return None if known is None or width is None else _to_int_or_none(known * width)
+    whole = _to_int_or_none(count)
+    return None if whole is None or width is None else _to_int_or_none(whole * width)
 
 
 def _received(args: dict[str, Any]) -> int | None:
@@ -223,37 +223,37 @@ class NamedCalls:
         """Adds the ranges among events of one source."""
         if not batch.has("comm") or not batch.has("track"):
             return
-        mine = words_in(batch.column("track"), (_DOMAIN,)) & words_in(batch.column("kind"), ("range",))
-        mine &= truth(batch.column("comm").is_valid())
-        if not mine.any():
+        is_range = words_in(batch.column("track"), (_DOMAIN,)) & words_in(batch.column("kind"), ("range",))
+        is_range &= truth(batch.column("comm").is_valid())
+        if not is_range.any():
             return
-        rows = np.flatnonzero(mine & self._is_call(batch.column("name")))
+        rows = np.flatnonzero(is_range & self._is_call(batch.column("name")))
         if len(rows):
-            size, known = values(batch.columns, "bytes")
+            size, is_sized = values(batch.columns, "bytes")
             ts = batch.column("ts").to_numpy()[rows]
             shape = self._shapes.number(batch, rows)
-            self._rows.add(source_of(batch), ts=ts, size=np.where(known, size, -1)[rows], shape=shape)
+            self._rows.add(source_of(batch), ts=ts, size=np.where(is_sized, size, -1)[rows], shape=shape)
 
     def of_launches(self, work: Work, source: str, ids: Int64, names: Sequence[str]) -> list[NamedCall | None]:
         """The range of each kernel, by its id and name."""
         events = work.for_source(source)
         order = np.argsort(events.ids)
         place = order[np.minimum(np.searchsorted(events.ids, ids, sorter=order), len(order) - 1)]
-        known = np.flatnonzero((events.ids[place] == ids) & (events.call[place] >= 0))
-        call = events.call[place[known]]
+        launched = np.flatnonzero((events.ids[place] == ids) & (events.call[place] >= 0))
+        call = events.call[place[launched]]
         launches: defaultdict[_Thread, list[tuple[int, int]]] = defaultdict(list)
         begins, threads = events.calls["ts"][call].tolist(), events.calls["thread"][call].tolist()
-        for row, ts, thread in zip(known.tolist(), begins, threads, strict=True):
+        for row, ts, thread in zip(launched.tolist(), begins, threads, strict=True):
             one = work.threads[thread]
             launches[one["host"], one["pid"], one["tid"]].append((ts, row))
-        found: list[NamedCall | None] = [None] * len(ids)
-        for thread, mine in launches.items():
-            self._name(found, source, thread, sorted(mine), names)
-        return found
+        calls: list[NamedCall | None] = [None] * len(ids)
+        for thread, rows in launches.items():
+            self._name(calls, source, thread, sorted(rows), names)
+        return calls
 
     def _name(
         self,
-        found: list[NamedCall | None],
+        calls: list[NamedCall | None],
         source: str,
         thread: _Thread,
         launches: list[tuple[int, int]],
@@ -263,16 +263,16 @@ class NamedCalls:
         shapes, rows = self._shapes.all(), self._rows.for_source(source)
         used, which = np.unique(rows["shape"], return_inverse=True)
         places = (tuple(shapes[one][name] for name in ("host", "pid", "tid")) for one in used.tolist())
-        mine = np.flatnonzero(np.array([place == thread for place in places], np.bool_)[which])
-        mine = mine[np.argsort(rows["ts"][mine], kind="stable")]
-        until = np.searchsorted(rows["ts"][mine], [ts for ts, _ in launches], "right")
+        ranges = np.flatnonzero(np.array([place == thread for place in places], np.bool_)[which])
+        ranges = ranges[np.argsort(rows["ts"][ranges], kind="stable")]
+        until = np.searchsorted(rows["ts"][ranges], [ts for ts, _ in launches], "right")
         since = 0
         for (_, row), after in zip(launches, until.tolist(), strict=True):
             if after - since == 1:
-                shape, size = shapes[rows["shape"][mine[since]]], int(rows["size"][mine[since]])
+                shape, size = shapes[rows["shape"][ranges[since]]], int(rows["size"][ranges[since]])
                 operation = operation_in(shape["name"]) or ""
                 if operation_in(names[row]) in (None, operation):
-                    found[row] = NamedCall(operation, shape["comm"], None if size < 0 else size)
+                    calls[row] = NamedCall(operation, shape["comm"], None if size < 0 else size)
             since = after
 
 
@@ -338,12 +338,12 @@ class CollectiveRows:
         """Adds the collectives among events of one source, and what NCCL's own ranges state about them."""
         self.named.add(batch)
         grade = self._grades(batch)
-        mine = grade >= 0
-        if not mine.any():
+        graded = grade >= 0
+        if not graded.any():
             return
-        rows = Batch("events", batch.columns.filter(pa.array(mine)))
+        rows = Batch("events", batch.columns.filter(pa.array(graded)))
         numbers = {name: values(rows.columns, name) for name in ("comm_seq", "bytes")}
-        seq, size = (np.where(known, number, UNKNOWN) for number, known in numbers.values())
+        seq, size = (np.where(is_stated, number, UNKNOWN) for number, is_stated in numbers.values())
         self._rows.add(
             source_of(rows),
             ts=rows.column("ts").to_numpy(),
@@ -353,7 +353,7 @@ class CollectiveRows:
             size=size,
             facts=self._facts_of(rows),
             shape=self.shapes.number(rows, np.arange(len(rows))),
-            grade=grade[mine],
+            grade=grade[graded],
         )
 
     def _grades(self, batch: Batch) -> Int8:
@@ -379,11 +379,11 @@ class CollectiveRows:
     def _facts_of(self, rows: Batch) -> Int32:
         """The number of the facts of each row; equal arguments are decoded once, and only those that state any."""
         words = encoded(rows.args_text(_STATED))
-        known = self._facts
-        numbers = np.full(len(words.dictionary) + 1, known.setdefault(Facts(), len(known)), np.int32)
+        fact_numbers = self._facts
+        numbers = np.full(len(words.dictionary) + 1, fact_numbers.setdefault(Facts(), len(fact_numbers)), np.int32)
         stating = pc.indices_nonzero(pc.match_substring_regex(words.dictionary, _STATED_IN_TEXT))
         texts = words.dictionary.take(stating).to_pylist()
-        numbers[stating] = [known.setdefault(_facts(text), len(known)) for text in texts]
+        numbers[stating] = [fact_numbers.setdefault(_facts(text), len(fact_numbers)) for text in texts]
         codes: Int64 = words.indices.fill_null(len(words.dictionary)).to_numpy(zero_copy_only=False)
         chosen: Int32 = numbers[codes]
         return chosen

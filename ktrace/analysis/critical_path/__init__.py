@@ -164,19 +164,19 @@ class CriticalPathAnswer:
         title = "critical path by source" if self.is_whole else "critical path by step"
         return Table("critical path steps", title, tuple(columns), rows, more=len(self.steps) - len(rows))
 
-    def _shares(self, by: str, found: list[PathShare], top: int | None, brief: bool) -> Table:
+    def _shares(self, by: str, shares: list[PathShare], top: int | None, brief: bool) -> Table:
         """The shares by operation or by name; names have a kind."""
-        kind = any(one.kind for one in found)
+        kind = any(one.kind for one in shares)
         columns = [Column(by), *([Column("kind")] if kind else []), Column("time", "ns"), Column("share", "%")]
         columns += [] if brief else [Column("pieces", "count"), Column("total", "ns")]
         columns.append(Column("on the path", "%"))
         rows: list[tuple[Cell, ...]] = []
-        for one in found[:top]:
+        for one in shares[:top]:
             row: list[Cell] = [one.key, *([one.kind] if kind else []), one.time, percent(one.time, self.wall)]
             row += [] if brief else [one.pieces, one.total]
             rows.append((*row, percent(one.time, one.total) if one.total else None))
         return Table(
-            f"critical path by {by}", f"critical path by {by}", tuple(columns), rows, more=len(found) - len(rows)
+            f"critical path by {by}", f"critical path by {by}", tuple(columns), rows, more=len(shares) - len(rows)
         )
 
 
@@ -248,9 +248,9 @@ class _Sums:
     def _add_steps(self, path: Path, times: Int64) -> None:
         """Adds the steps, with the times of each by kind."""
         self._is_whole &= path.course.is_whole
-        for step, mine in zip(path.course.steps, times, strict=True):
-            count, wall, known = self.steps.get(step.label, (0, 0, np.zeros(len(KINDS), np.int64)))
-            self.steps[step.label] = count + 1, wall + step.end + step.after - step.begin, known + mine
+        for step, step_times in zip(path.course.steps, times, strict=True):
+            count, wall, by_kind = self.steps.get(step.label, (0, 0, np.zeros(len(KINDS), np.int64)))
+            self.steps[step.label] = count + 1, wall + step.end + step.after - step.begin, by_kind + step_times
 
     def _add_names(self, path: Path, columns: Columns, length: Int64) -> None:
         """Adds times on the path by name and kind, and those of device work by operation."""
@@ -259,9 +259,9 @@ class _Sums:
         cell, which = distinct(code, len(words) * len(KINDS))
         keys = [(words[one // len(KINDS)], KINDS[one % len(KINDS)]) for one in code[cell].tolist()]
         _add(self._by_name, keys, which, length)
-        mine = np.flatnonzero(columns.kind < OPERATOR)
-        operation = self._names.operation[path.device.shape[columns.work[mine]]]
-        _add(self._operations, self._names.operations, operation, length[mine])
+        on_host = np.flatnonzero(columns.kind < OPERATOR)
+        operation = self._names.operation[path.device.shape[columns.work[on_host]]]
+        _add(self._operations, self._names.operations, operation, length[on_host])
 
     def _add_own(self, path: Path) -> None:
         """Adds the own times of operators and calls altogether, on the path or not."""

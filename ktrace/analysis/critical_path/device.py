@@ -31,21 +31,21 @@ from ktrace.model.arrays import AnyArray, Bools, Int8, Int32, Int64, Integers
 from ktrace.store.joins import Moments, distinct, positions
 
 
-def asof_join(group: Integers, time: Int64, wanted: Integers, until: Int64) -> Int64:
+def asof_join(group: Integers, time: Int64, keys: Integers, until: Int64) -> Int64:
     """The index of the last moment of each wanted group up to a time, inclusive; -1 where there is none.
 
     Of several at the same time it is the last one in the order of the moments.
     """
-    if not len(group) or not len(wanted):
-        return np.full(len(wanted), -1, np.int64)
-    groups = np.concatenate([group.astype(np.int64), wanted.astype(np.int64)])
+    if not len(group) or not len(keys):
+        return np.full(len(keys), -1, np.int64)
+    groups = np.concatenate([group.astype(np.int64), keys.astype(np.int64)])
     order = np.lexsort((np.concatenate([time, until]), groups))  # stable: at one time, the moments come first
-    known = order < len(group)
-    place = np.maximum.accumulate(np.where(known, np.arange(len(order)), -1))
-    found = np.where(place >= 0, order[place], -1)
-    found[(found >= 0) & (groups[found] != groups[order])] = -1
+    is_row = order < len(group)
+    place = np.maximum.accumulate(np.where(is_row, np.arange(len(order)), -1))
+    row = np.where(place >= 0, order[place], -1)
+    row[(row >= 0) & (groups[row] != groups[order])] = -1
     result = np.empty(len(order), np.int64)
-    result[order] = found
+    result[order] = row
     return result[len(group) :]
 
 
@@ -79,17 +79,17 @@ class Device:
         self.id_: Int64 = events.ids[order]
         self.call: Int64 = events.call[order]
         self.launched: Bools = self.call >= 0
-        calls, known = events.calls, self.launched
+        calls, launched = events.calls, self.launched
         self.call_ids: Int64 = calls["id"]
         self.thread: Int32 = np.full(count, -1, np.int32)
-        self.thread[known] = calls["thread"][self.call[known]]
+        self.thread[launched] = calls["thread"][self.call[launched]]
         self.call_begin: Int64 = self.begin.copy()
-        self.call_begin[known] = calls["ts"][self.call[known]]
+        self.call_begin[launched] = calls["ts"][self.call[launched]]
         self.call_end: Int64 = self.begin.copy()
-        self.call_end[known] = self.call_begin[known] + np.maximum(calls["dur"][self.call[known]], 0)
+        self.call_end[launched] = self.call_begin[launched] + np.maximum(calls["dur"][self.call[launched]], 0)
         self.processes = work.processes
         self.process: Int32 = np.full(count, -1, np.int32)
-        self.process[known] = self.processes[self.thread[known]]
+        self.process[launched] = self.processes[self.thread[launched]]
         number, streams = work.by_shape(stream_of)
         self.stream: Int32 = number[self.shape]
         used = self.stream[distinct(self.stream.astype(np.int64), len(streams))[0]]
@@ -128,9 +128,9 @@ class Device:
         if stream is None:
             return -1
         for process in (pid, None):
-            found = self._streams.get((host, process, device, stream, None))
-            if found is not None:
-                return found
+            stream_number = self._streams.get((host, process, device, stream, None))
+            if stream_number is not None:
+                return stream_number
         alike = self._alike[host, device, stream]
         return alike[0] if len(alike) == 1 else -1
 
@@ -142,23 +142,23 @@ class Device:
     @cached_property
     def _alike(self) -> defaultdict[tuple[object, ...], list[int]]:
         """The streams of a host and device with a number, and all with it."""
-        found: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
         for (host, _, device, stream, _), number in self._streams.items():
-            found[host, device, stream].append(number)
-            found[(stream,)].append(number)
-        return found
+            alike[host, device, stream].append(number)
+            alike[(stream,)].append(number)
+        return alike
 
     def last_launched(self, stream: Int64, until: Int64) -> Int64:
         """The last work whose call on a stream began before a time; -1 where there is none."""
         rows = np.flatnonzero(self.launched)
-        found = asof_join(self.stream[rows], self.call_begin[rows], stream, until)
-        return np.where((found >= 0) & (stream >= 0), rows[found], -1) if len(rows) else found
+        last = asof_join(self.stream[rows], self.call_begin[rows], stream, until)
+        return np.where((last >= 0) & (stream >= 0), rows[last], -1) if len(rows) else last
 
     def first_launched(self, stream: Int64, after: Int64) -> Int64:
         """The first work whose call on a stream began after a time; -1 where there is none."""
         rows = np.flatnonzero(self.launched)[::-1]
-        found = asof_join(self.stream[rows], -self.call_begin[rows], stream, -after)
-        return np.where((found >= 0) & (stream >= 0), rows[found], -1) if len(rows) else found
+        first = asof_join(self.stream[rows], -self.call_begin[rows], stream, -after)
+        return np.where((first >= 0) & (stream >= 0), rows[first], -1) if len(rows) else first
 
     def connect(self, waiting: Int64, awaited: Int64) -> None:
         """Finds what allowed each piece of work to begin; `waiting` had to wait for `awaited`, because of an event."""
@@ -202,26 +202,26 @@ class Device:
         queued = self.launched & (self.call_end + usual_wait < self._released) & (after <= usual_wait)
         late, longer = returned.copy(), np.zeros(len(self), np.int64)
         every = np.ones(len(self), np.bool_)
-        for mine in (every, explained, ~explained):
-            known = after[mine & queued]
-            if len(known) >= SAMPLES:
-                usual, most = np.percentile(known, (50, _USUALLY))
-                late[mine] = after[mine] > 2 * most - usual
-                longer[mine] = after[mine] - int(usual)
+        for some in (every, explained, ~explained):
+            waits = after[some & queued]
+            if len(waits) >= SAMPLES:
+                usual, most = np.percentile(waits, (50, _USUALLY))
+                late[some] = after[some] > 2 * most - usual
+                longer[some] = after[some] - int(usual)
         launch = self.begin - self.call_end
         near = np.abs(launch - latency) <= np.maximum(longer, latency // 2)
         by_launch = (launch <= usual_wait) & (near | (latency < 0))
-        found: Bools = late & (by_launch | np.isin(self.cause, BY_HOST)) & (self.call_end < self.end)
-        return found
+        launched_late: Bools = late & (by_launch | np.isin(self.cause, BY_HOST)) & (self.call_end < self.end)
+        return launched_late
 
     def other_until(self, work: Int64, since: Int64, until: Int64) -> Int64:
         """The work of another stream of the device that ended last in each time before some work; -1 for none."""
         if not len(work):
             return work
-        found = self._ends.last(self.place[work], until)
-        found = np.where(found >= 0, self._by_end[found], -1)
-        there = (found >= 0) & (self.end[found] > since) & (self.stream[found] != self.stream[work])
-        return np.where(there, found, -1)
+        last = self._ends.last(self.place[work], until)
+        last = np.where(last >= 0, self._by_end[last], -1)
+        there = (last >= 0) & (self.end[last] > since) & (self.stream[last] != self.stream[work])
+        return np.where(there, last, -1)
 
     def _later_of_call(self) -> Bools:
         """Which work isn't the first of its call."""
@@ -246,14 +246,14 @@ class Device:
         if not len(rows):
             return rows
         by_end = self._by_end
-        found = asof_join(group[by_end], self.end[by_end], group[rows], self.begin[rows])
-        found = np.where(found >= 0, by_end[found], -1)
-        return np.where(found < rows, found, -1)  # without duration at the same time
+        last = asof_join(group[by_end], self.end[by_end], group[rows], self.begin[rows])
+        last = np.where(last >= 0, by_end[last], -1)
+        return np.where(last < rows, last, -1)  # without duration at the same time
 
     def _offer(self, rows: Int64, other: Int64) -> None:
         """Lets `rows` begin because of `other` work, -1 for none, where it ended later than what is known so far."""
-        mine = (other >= 0) & (other < rows)
-        rows, other = rows[mine], other[mine]
+        earlier = (other >= 0) & (other < rows)
+        rows, other = rows[earlier], other[earlier]
         release = np.minimum(self.end[other], self.begin[rows])
         if np.any(rows[1:] <= rows[:-1]):  # the latest of several
             order = np.argsort(-release, kind="stable")
@@ -327,20 +327,20 @@ class Syncs:
         """The waiting calls of each thread, by their end."""
         threads = self._threads
         rows = dict.fromkeys(self._waiting_calls().tolist(), (-1, -1, -1)) | self._copies() | self._known
-        found: dict[int, list[Sync]] = {}
+        syncs: dict[int, list[Sync]] = {}
         for row, (target, stream, device) in rows.items():
             sync = Sync(int(threads.ts[row]), int(threads.end[row]), target, stream, device)
             if sync.end > sync.begin:
-                found.setdefault(int(threads.thread[row]), []).append(sync)
-        for calls in found.values():
+                syncs.setdefault(int(threads.thread[row]), []).append(sync)
+        for calls in syncs.values():
             calls.sort(key=lambda one: (one.end, -one.begin))
-        return found
+        return syncs
 
     def _waiting_calls(self) -> Int64:
         """The calls that wait by their name."""
         waits = self._gathered.spans.named(_CALL.search)
-        mine = np.flatnonzero(self._threads.kind == _API)
-        return mine[waits[self._threads.names[mine]]]
+        calls = np.flatnonzero(self._threads.kind == _API)
+        return calls[waits[self._threads.names[calls]]]
 
     def _copies(self) -> dict[int, tuple[int, int, int]]:
         """The calls that return when their own copy has ended."""
@@ -348,14 +348,14 @@ class Syncs:
         copies = np.flatnonzero(device.launched & (device.is_copy))
         calls = self._threads.row_of(device.call_ids[device.call[copies]])
         shapes = self._device.shapes
-        found: dict[int, tuple[int, int, int]] = {}
+        waits: dict[int, tuple[int, int, int]] = {}
         for row, copy, shape in zip(calls.tolist(), copies.tolist(), device.shape[copies].tolist(), strict=True):
             if row < 0:
                 continue
             name = names[self._threads.names[row]]
             if ("memcpy" in name.lower() and "async" not in name.lower()) or _TO_PAGEABLE.search(shapes[shape]["name"]):
-                found[row] = copy, -1, -1
-        return found
+                waits[row] = copy, -1, -1
+        return waits
 
     def _read_records(self) -> None:
         """Reads the synchronisations that the source recorded."""
@@ -370,8 +370,8 @@ class Syncs:
         record, recorded_on = self._records(rows["id"].tolist())
         awaited_stream = np.where(rows["on_stream"] == NO_NUMBER, recorded_on, self._streams(places, on))
         awaited = np.full(len(places), -1, np.int64)
-        known = np.flatnonzero(record >= 0)
-        awaited[known] = self._device.last_launched(awaited_stream[known], threads.ts[record[known]])
+        matched = np.flatnonzero(record >= 0)
+        awaited[matched] = self._device.last_launched(awaited_stream[matched], threads.ts[record[matched]])
         waits = np.array([_STREAM_WAIT.search(one["name"]) is not None for one in places], np.bool_)
         self._streams_wait(np.flatnonzero(waits), stream, call, rows["ts"], awaited)
         for number in np.flatnonzero(~waits & (call >= 0)).tolist():
@@ -387,18 +387,18 @@ class Syncs:
 
     def _streams(self, places: list[dict[str, Any]], streams: list[int | None]) -> Int64:
         """The numbers of streams on the devices of some places, -1 where no work ran."""
-        found = [
+        numbers = [
             self._device.stream_of(one["host"], one["pid"], one["device"], stream)
             for one, stream in zip(places, streams, strict=True)
         ]
-        return np.array(found, np.int64)
+        return np.array(numbers, np.int64)
 
     def _streams_wait(self, rows: Int64, stream: Int64, call: Int64, ts: Int64, awaited: Int64) -> None:
         """The next work that was launched on a stream after it was told to wait for an event."""
         after = np.where(call[rows] >= 0, self._threads.ts[call[rows]], ts[rows])
         waiting = self._device.first_launched(stream[rows], after)
-        known = (waiting >= 0) & (awaited[rows] >= 0)
-        self.waiting, self.awaited = waiting[known], awaited[rows][known]
+        both = (waiting >= 0) & (awaited[rows] >= 0)
+        self.waiting, self.awaited = waiting[both], awaited[rows][both]
 
     def _records(self, ids: list[int]) -> tuple[Int64, Int64]:
         """The call that recorded the event which each synchronisation waits for, and its stream; -1 if not known."""
@@ -425,8 +425,8 @@ class Syncs:
                 ends[role][key] = event
         keys = [key for key in ends["in"] if key in ends["out"]]
         order = np.argsort(self._device.id_, kind="stable")
-        known = self._device.id_[order]
-        into, out = (positions(np.array([ends[role][key] for key in keys], np.int64), known) for role in ("in", "out"))
+        ids = self._device.id_[order]
+        into, out = (positions(np.array([ends[role][key] for key in keys], np.int64), ids) for role in ("in", "out"))
         both = (into >= 0) & (out >= 0)
         if both.any():
             self.waiting = np.concatenate([self.waiting, order[into[both]]])

@@ -55,10 +55,10 @@ def segments(thread: Int32, begin: Int64, end: Int64) -> Segments:
     rows_of = by_group(thread[lasting], int(thread.max(initial=0)) + 1)
     parts = [Segments(thread[:0], begin[:0], end[:0], np.zeros(0, np.int64))]
     for number in np.unique(thread[lasting]).tolist():
-        mine = lasting[rows_of(number)]
-        mine = mine[np.lexsort((-end[mine], begin[mine]))]
-        since, until, inside = _innermost(begin[mine], end[mine])
-        row = np.where(inside >= 0, mine[inside], -1)
+        slices = lasting[rows_of(number)]
+        slices = slices[np.lexsort((-end[slices], begin[slices]))]
+        since, until, inside = _innermost(begin[slices], end[slices])
+        row = np.where(inside >= 0, slices[inside], -1)
         parts.append(Segments(np.full(len(row), number, np.int32), since, until, row))
     return Segments(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -91,10 +91,10 @@ class Threads:
         self.end: Int64 = self.ts + np.maximum(self._columns["dur"], 0)
         self.thread: Int32 = self._columns["thread"]
         self.rows: Int64 = np.flatnonzero(self.kind != _RANGE)
-        mine = self.rows
-        found = segments(self.thread[mine], self.ts[mine], self.end[mine])
-        row = np.where(found.row >= 0, mine[found.row], -1) if len(mine) else found.row
-        self.segments = found._replace(row=row)
+        rows = self.rows
+        parts = segments(self.thread[rows], self.ts[rows], self.end[rows])
+        row = np.where(parts.row >= 0, rows[parts.row], -1) if len(rows) else parts.row
+        self.segments = parts._replace(row=row)
 
     def place(self, thread: int) -> slice:
         """Where the segments of a thread are."""
@@ -103,17 +103,17 @@ class Threads:
 
     def between(self, thread: int, since: int, until: int) -> tuple[Int64, Int64, Int64]:
         """Begin, end and row of the segments of a thread that meet an interval."""
-        mine = self.place(thread)
-        low = mine.start + int(np.searchsorted(self.segments.end[mine], since, "right"))
-        high = mine.start + int(np.searchsorted(self.segments.begin[mine], until, "left"))
+        place = self.place(thread)
+        low = place.start + int(np.searchsorted(self.segments.end[place], since, "right"))
+        high = place.start + int(np.searchsorted(self.segments.begin[place], until, "left"))
         begin, end, row = (column[low : max(low, high)] for column in self.segments[1:])
         return begin, end, row
 
     def row_of(self, ids: Int64) -> Int64:
         """The rows with these ids, -1 where there is none."""
-        known = self._columns["id"]
-        order = np.argsort(known, kind="stable")
-        at = positions(ids, known[order])
+        event_ids = self._columns["id"]
+        order = np.argsort(event_ids, kind="stable")
+        at = positions(ids, event_ids[order])
         return np.where(at >= 0, order[at], -1) if len(order) else at
 
     def calls_of(self, correlation: Int64, begin: Int64, end: Int64) -> Int64:
@@ -129,26 +129,26 @@ class Threads:
     def range_around(self, thread: Int32, at: Int64) -> Int64:
         """The row of the innermost range around each time on a thread, except steps; -1 where there is none."""
         rows, ranges = self._ranges
-        found = ranges.around(thread, at)
-        return np.where(found >= 0, rows[found], -1) if len(rows) else found
+        row = ranges.around(thread, at)
+        return np.where(row >= 0, rows[row], -1) if len(rows) else row
 
     @cached_property
     def _ranges(self) -> tuple[Int64, Ranges]:
         """The rows of the ranges, except steps."""
-        mine = np.flatnonzero(self.kind == _RANGE)
-        rows = mine[~self._gathered.spans.named(_is_step)[self.names[mine]]]
+        range_rows = np.flatnonzero(self.kind == _RANGE)
+        rows = range_rows[~self._gathered.spans.named(_is_step)[self.names[range_rows]]]
         return rows, Ranges(self.thread[rows], self.ts[rows], self.end[rows])
 
     def hops(self) -> dict[int, list[tuple[int, int]]]:
         """For each thread the moments at which the path comes from another thread, and that thread, rising."""
-        found: dict[int, set[tuple[int, int]]] = {}
+        hops: dict[int, set[tuple[int, int]]] = {}
         for forward, backward in sorted(self._joined() or self._by_name()):
             here, there = self._activity(forward), self._activity(backward)
             if here is None or there is None:
                 continue
-            found.setdefault(forward, set()).update((time, backward) for time in _ends_in_gaps(here, there))
-            found.setdefault(backward, set()).update((time, forward) for time in self._resumed(forward, there))
-        return {thread: sorted(moments) for thread, moments in found.items()}
+            hops.setdefault(forward, set()).update((time, backward) for time in _ends_in_gaps(here, there))
+            hops.setdefault(backward, set()).update((time, forward) for time in self._resumed(forward, there))
+        return {thread: sorted(moments) for thread, moments in hops.items()}
 
     def _joined(self) -> set[tuple[int, int]]:
         """The pairs of threads from whose operators arrows lead to backward operators on the other one."""
@@ -176,16 +176,16 @@ class Threads:
         Where operators are ranges (NVTX), so is what the engine runs.
         """
         engine = self._gathered.spans.named(_is_of_engine)
-        found = self.segments
+        pieces = self.segments
         if np.any(engine[self.names[self.kind == _RANGE]]):
-            found = segments(self.thread, self.ts, self.end)
-        open_ = found.row >= 0
-        first = open_ & ~np.append(False, open_[:-1] & (found.thread[1:] == found.thread[:-1]))
+            pieces = segments(self.thread, self.ts, self.end)
+        open_ = pieces.row >= 0
+        first = open_ & ~np.append(False, open_[:-1] & (pieces.thread[1:] == pieces.thread[:-1]))
         threads = self._gathered.threads.all()
-        outer = np.bincount(found.thread[first], minlength=len(threads))
+        outer = np.bincount(pieces.thread[first], minlength=len(threads))
         named = first.copy()
-        named[first] = engine[self.names[found.row[first]]]
-        backward = np.flatnonzero(np.bincount(found.thread[named], minlength=len(threads)) * 2 > outer).tolist()
+        named[first] = engine[self.names[pieces.row[first]]]
+        backward = np.flatnonzero(np.bincount(pieces.thread[named], minlength=len(threads)) * 2 > outer).tolist()
         busy = np.bincount(self.thread[self.rows], minlength=len(threads))
         pairs = set()
         for one in backward:
@@ -201,10 +201,10 @@ class Threads:
 
     def _activity(self, thread: int) -> tuple[Int64, Int64] | None:
         """The intervals in which a thread has calls or operators."""
-        mine = self.place(thread)
-        if mine.start == mine.stop:
+        place = self.place(thread)
+        if place.start == place.stop:
             return None
-        begin, end, open_ = self.segments.begin[mine], self.segments.end[mine], self.segments.row[mine] >= 0
+        begin, end, open_ = self.segments.begin[place], self.segments.end[place], self.segments.row[place] >= 0
         first = open_ & ~np.append(False, open_[:-1])
         last = open_ & ~np.append(open_[1:], False)
         return begin[first], end[last]
@@ -212,13 +212,13 @@ class Threads:
     def _resumed(self, forward: int, there: tuple[Int64, Int64]) -> list[int]:
         """When a backward thread began to work after a pause in which its forward thread did something."""
         begin, end = there
-        mine = self.segments.begin[self.place(forward)]
-        last = np.searchsorted(mine, begin, "right") - 1
+        starts = self.segments.begin[self.place(forward)]
+        last = np.searchsorted(starts, begin, "right") - 1
         before = np.append(begin[0] - 1, end[:-1])
-        moved: Bools = (last >= 0) & (mine[np.maximum(last, 0)] > before)
+        moved: Bools = (last >= 0) & (starts[np.maximum(last, 0)] > before)
         moved[0] = last[0] >= 0
-        found: list[int] = begin[moved].tolist()
-        return found
+        times: list[int] = begin[moved].tolist()
+        return times
 
 
 def _ends_in_gaps(here: tuple[Int64, Int64], there: tuple[Int64, Int64]) -> list[int]:
@@ -228,8 +228,8 @@ def _ends_in_gaps(here: tuple[Int64, Int64], there: tuple[Int64, Int64]) -> list
     ends = there[1][np.maximum(at, 0)]
     after = there[0][np.minimum(at + 1, len(there[0]) - 1)]
     goes_on = (at + 1 < len(there[0])) & (after < gap_end)  # it works when the forward thread resumes
-    found: list[int] = ends[(at >= 0) & (ends > gap_begin) & ~goes_on].tolist()
-    return found
+    times: list[int] = ends[(at >= 0) & (ends > gap_begin) & ~goes_on].tolist()
+    return times
 
 
 def covered(begin: Int64, end: Int64, at: Int64) -> Int64:
@@ -238,8 +238,8 @@ def covered(begin: Int64, end: Int64, at: Int64) -> Int64:
     place = np.searchsorted(begin, at, "right")
     last = np.maximum(place - 1, 0)
     over = np.maximum(end[last] - at, 0) if len(begin) else 0
-    found: Int64 = total[place] - np.where(place > 0, over, 0)
-    return found
+    length: Int64 = total[place] - np.where(place > 0, over, 0)
+    return length
 
 
 def _column(rows: pa.Table, name: str) -> list[Any]:

@@ -122,10 +122,10 @@ class Path:
     def own_times(self) -> tuple[Int32, Int64]:
         """What ran on the threads of the process: names of operators and calls, innermost, and times in the steps."""
         process, segments = self.course.process, self.threads.segments
-        mine = segments.row >= 0
+        in_process = segments.row >= 0
         if process >= 0:
-            mine &= self.device.processes[segments.thread] == process
-        rows = np.flatnonzero(mine)
+            in_process &= self.device.processes[segments.thread] == process
+        rows = np.flatnonzero(in_process)
         return self.threads.names[segments.row[rows]], self.inside(segments.begin[rows], segments.end[rows])
 
 
@@ -149,11 +149,11 @@ def paths(work: Work) -> Iterator[Path]:
         device, threads = Device(work, work.for_source(source)), Threads(gathered, source)
         syncs = Syncs(gathered, source, threads, device)
         device.connect(syncs.waiting, syncs.awaited)
-        found = courses(gathered, source, threads, device)
-        if not found or not (len(device) or gathered.marks.for_source(source)["ts"].size):
+        all_courses = courses(gathered, source, threads, device)
+        if not all_courses or not (len(device) or gathered.marks.for_source(source)["ts"].size):
             continue
         walker = walk.Walk(device, syncs.by_thread(), threads.hops())
-        for course in found:
+        for course in all_courses:
             last = course.steps[-1]
             pieces = walker.back(
                 course.steps[0].begin,
@@ -179,9 +179,9 @@ def _columns(pieces: walk.Pieces, device: Device, threads: Threads, kinds: Int8)
     kind[running] = kinds[device.shape[reference[rows][running]]]
     none, nowhere = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int32)
     parts.append(Columns(begin[rows], end[rows], kind, nowhere, reference[rows], none, none, none))
-    found = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    order = np.argsort(found[0], kind="stable")
-    return _rows(Columns(*found), order)
+    joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.argsort(joined[0], kind="stable")
+    return _rows(Columns(*joined), order)
 
 
 def _stretches(threads: Threads, thread: int, begin: Int64, end: Int64, rows: Int64) -> Columns:
@@ -300,17 +300,17 @@ class Names:
         """Name id of each piece."""
         kind, span, work = columns.kind, columns.span, columns.work
         kernel = self.of_work(path, work)
-        found = self._kinds + kind.astype(np.int64)
+        name_id = self._kinds + kind.astype(np.int64)
         if len(path.threads.names):
-            found = np.where(span >= 0, path.threads.names[span], found)
-        found = np.where(kind < OPERATOR, self._kernels + kernel, found)
+            name_id = np.where(span >= 0, path.threads.names[span], name_id)
+        name_id = np.where(kind < OPERATOR, self._kernels + kernel, name_id)
         waits = kind >= DEPENDENCY
         if waits.any():
             other = self.of_work(path, columns.other)
             wait = np.where(kernel >= 0, self._kernels + 2 * len(self.kernels) + kernel, len(self.words) - 1)
             wait = np.where(other >= 0, self._kernels + len(self.kernels) + other, wait)
-            found = np.where(waits, wait, found)
-        return found
+            name_id = np.where(waits, wait, name_id)
+        return name_id
 
 
 def _short(shape: dict[str, Any]) -> str:
@@ -319,11 +319,11 @@ def _short(shape: dict[str, Any]) -> str:
     return shape["short_name"] or (short_name(name) if shape["kind"] == "kernel" else name)
 
 
-def words(known: Sequence[str | None], numbers: Integers) -> pa.DictionaryArray:
+def words(values: Sequence[str | None], numbers: Integers) -> pa.DictionaryArray:
     """A column of words by their numbers, null for -1; its dictionary has each that occurs once."""
-    first, which = distinct(numbers.astype(np.int64) + 1, len(known) + 1)
+    first, which = distinct(numbers.astype(np.int64) + 1, len(values) + 1)
     texts: dict[str | None, int] = {}
-    used = (known[number] if number >= 0 else None for number in numbers[first].tolist())
+    used = (values[number] if number >= 0 else None for number in numbers[first].tolist())
     codes = np.array([texts.setdefault(word, len(texts)) for word in used], np.int32)
     return pa.DictionaryArray.from_arrays(pa.array(codes[which]), pa.array([*texts], pa.string()))
 
@@ -358,8 +358,10 @@ def _slices(path: Path, columns: Columns, names: Names, place: dict[str, Any]) -
     work, count = columns.work, len(columns.begin)
     shape = np.where(work >= 0, path.device.shape[work], -1) if len(path.device) else np.full(count, -1)
     steps = [None if path.course.is_whole else step.label for step in path.course.steps]
-    known: dict[str, list[Any]] = {key: [one[key] for one in names.work.shapes] for key in ("name", "device", "stream")}
-    found: dict[str, pa.Array] = {
+    values: dict[str, list[Any]] = {
+        key: [one[key] for one in names.work.shapes] for key in ("name", "device", "stream")
+    }
+    slice_columns: dict[str, pa.Array] = {
         **{name: pa.array([value] * count, pa.int64() if name == "pid" else _TEXT) for name, value in place.items()},
         "ts": pa.array(columns.begin),
         "dur": pa.array(columns.end - columns.begin),
@@ -368,20 +370,20 @@ def _slices(path: Path, columns: Columns, names: Names, place: dict[str, Any]) -
         "name": names.texts(path, columns),
         "args.path_kind": words(KINDS, columns.kind),
         "args.step": words(steps, columns.step),
-        "args.work": words(known["name"], shape),
+        "args.work": words(values["name"], shape),
         "args.work_operation": words(names.work.operations, shape),
-        "args.work_device": _integers(known["device"], shape),
-        "args.work_stream": _integers(known["stream"], shape),
+        "args.work_device": _integers(values["device"], shape),
+        "args.work_stream": _integers(values["stream"], shape),
         "args.thread": _integers(names.threads, columns.thread),
         "args.derived_by": _constant("ktrace", count),
     }
-    return pa.RecordBatch.from_pydict({name: one for name, one in found.items() if one.null_count < count})
+    return pa.RecordBatch.from_pydict({name: one for name, one in slice_columns.items() if one.null_count < count})
 
 
-def _integers(known: list[int | None], numbers: Any) -> pa.Array:
+def _integers(integers: list[int | None], numbers: Any) -> pa.Array:
     """A column of whole numbers by their index, null for -1."""
     used, codes = np.unique(numbers, return_inverse=True)
-    values = pa.array([known[number] if number >= 0 else None for number in used.tolist()], pa.int64())
+    values = pa.array([integers[number] if number >= 0 else None for number in used.tolist()], pa.int64())
     return values.take(pa.array(codes))
 
 

@@ -61,91 +61,93 @@ class Walk:
     """Walks through the threads and the device work of a source."""
 
     def __init__(self, device: Device, syncs: dict[int, list[Sync]], hops: dict[int, list[tuple[int, int]]]) -> None:
-        self._hops = {thread: ([time for time, _ in found], [to for _, to in found]) for thread, found in hops.items()}
-        self._syncs = {thread: ([sync.end for sync in found], found) for thread, found in syncs.items()}
+        self._hops = {
+            thread: ([time for time, _ in events], [to for _, to in events]) for thread, events in hops.items()
+        }
+        self._syncs = {thread: ([sync.end for sync in events], events) for thread, events in syncs.items()}
         self._device = device
         self._begin, self._before = device.begin.data, device.before.data  # all that a chain looks at
         self._by_process: dict[int, tuple[Int64, Int64]] = {}
 
     def back(self, start: int, time: int, *, thread: int = -1, work: int = -1, process: int = -1) -> Pieces:
         """The path from a time back to `start`, beginning on a thread, or with work."""
-        found = _Found(start)
+        path = _Found(start)
         left = 1000 + 4 * len(self._begin) + 8 * sum(len(ends) for ends, _ in self._syncs.values())
         left += 4 * sum(len(times) for times, _ in self._hops.values())
         if work >= 0 and self._device.end[work] < time:
             ended = int(self._device.end[work])
-            found.add(UNKNOWN, -1, max(ended, start), time)
+            path.add(UNKNOWN, -1, max(ended, start), time)
             time = ended
         while time > start and left > 0 and (work >= 0 or thread >= 0):
             left -= 1  # runs out only if times contradict each other
             if work >= 0:
-                work = self._chain(found, work, time)
-                time, thread = self._before_chain(found, work)
+                work = self._chain(path, work, time)
+                time, thread = self._before_chain(path, work)
                 work = -1
             else:
-                time, work, thread = self._before_host(found, thread, time, process)
-        found.add(UNKNOWN, -1, start, time)
-        return self._pieces(found)
+                time, work, thread = self._before_host(path, thread, time, process)
+        path.add(UNKNOWN, -1, start, time)
+        return self._pieces(path)
 
-    def _chain(self, found: _Found, work: int, time: int) -> int:
+    def _chain(self, path: _Found, work: int, time: int) -> int:
         """Goes from work to the work that allowed it to begin, and so on; returns the first of all."""
-        begin, before, start = self._begin, self._before, found.start
-        found.heads.append((len(found.chain), time))
-        append = found.chain.append
+        begin, before, start = self._begin, self._before, path.start
+        path.heads.append((len(path.chain), time))
+        append = path.chain.append
         append(work)
         while before[work] >= 0 and begin[work] > start:
             work = before[work]
             append(work)
         return work
 
-    def _before_chain(self, found: _Found, work: int) -> tuple[int, int]:
+    def _before_chain(self, path: _Found, work: int) -> tuple[int, int]:
         """Goes from work to its launch: the time and the thread from which the path goes on."""
         begin, device = self._begin[work], self._device
         if device.unseen[work]:
-            found.add(UNSEEN, work, found.start, begin)
-            return found.start, -1
-        if begin <= found.start or device.why[work] != LAUNCH:
-            return max(begin, found.start), -1
+            path.add(UNSEEN, work, path.start, begin)
+            return path.start, -1
+        if begin <= path.start or device.why[work] != LAUNCH:
+            return max(begin, path.start), -1
         until = min(int(device.call_end[work]), begin)
-        found.add(LAUNCH_DELAY, work, until, begin)
+        path.add(LAUNCH_DELAY, work, until, begin)
         since, thread = min(int(device.call_begin[work]), until), int(device.thread[work])
-        found.add(HOST, thread, since, until)
+        path.add(HOST, thread, since, until)
         return since, thread
 
-    def _pieces(self, found: _Found) -> Pieces:
+    def _pieces(self, path: _Found) -> Pieces:
         """What was found, with the pieces of chains of work."""
-        device, start = self._device, found.start
-        work = np.frombuffer(found.chain, np.int64) if found.chain else np.zeros(0, np.int64)
-        heads = np.array(found.heads, np.int64).reshape(-1, 2)
+        device, start = self._device, path.start
+        work = np.frombuffer(path.chain, np.int64) if path.chain else np.zeros(0, np.int64)
+        heads = np.array(path.heads, np.int64).reshape(-1, 2)
         entered = np.zeros(len(work), np.int64)
         entered[1:] = np.minimum(device.end[work[1:]], device.begin[work[:-1]])
         entered[heads[:, 0]] = heads[:, 1]
         inner = np.delete(np.arange(len(work)), heads[:, 0])  # those that other work is after
         after = work[inner - 1]
-        begin = np.concatenate([np.array(found.begin, np.int64), device.begin[work], entered[inner]])
-        end = np.concatenate([np.array(found.end, np.int64), entered, device.begin[after]])
+        begin = np.concatenate([np.array(path.begin, np.int64), device.begin[work], entered[inner]])
+        end = np.concatenate([np.array(path.end, np.int64), entered, device.begin[after]])
         np.maximum(begin, start, out=begin)
         rows = np.flatnonzero(end > begin)
         rows = rows[np.argsort(begin[rows], kind="stable")]
         begin, end = begin[rows], end[rows]
         delays = np.full(len(inner), WORK_DELAY, np.int8)
-        what = np.concatenate([np.array(found.what, np.int8), np.full(len(work), ON_DEVICE, np.int8), delays])[rows]
-        return Pieces(what, np.concatenate([np.array(found.reference, np.int64), work, after])[rows], begin, end)
+        what = np.concatenate([np.array(path.what, np.int8), np.full(len(work), ON_DEVICE, np.int8), delays])[rows]
+        return Pieces(what, np.concatenate([np.array(path.reference, np.int64), work, after])[rows], begin, end)
 
-    def _before_host(self, found: _Found, thread: int, time: int, process: int) -> tuple[int, int, int]:
+    def _before_host(self, path: _Found, thread: int, time: int, process: int) -> tuple[int, int, int]:
         """Goes back on a thread to where it last waited for a device or for another thread."""
-        start = found.start
+        start = path.start
         hops, to = self._hops.get(thread, ([], []))
         at = bisect_right(hops, time) - 1
         hop = hops[at] if at >= 0 else start
         until, target = self._last_sync(thread, time, max(hop, start), process)
         if target >= 0:
-            found.add(HOST, thread, until, time)
+            path.add(HOST, thread, until, time)
             return max(until, start), target, -1
         if at >= 0 and hop > start:
-            found.add(HOST, thread, hop, time)
+            path.add(HOST, thread, hop, time)
             return hop, -1, to[at]
-        found.add(HOST, thread, start, time)
+        path.add(HOST, thread, start, time)
         return start, -1, -1
 
     def _last_sync(self, thread: int, time: int, since: int, process: int) -> tuple[int, int]:
@@ -168,9 +170,9 @@ class Walk:
         if sync.target >= 0:
             return sync.target if begin < device.end[sync.target] <= sync.end else -1
         if process not in self._by_process:
-            mine = np.flatnonzero(np.isin(self._device.process, (process, -1)) | (process < 0))
-            mine = mine[np.argsort(self._device.end[mine], kind="stable")]
-            self._by_process[process] = self._device.end[mine], mine
+            by_end = np.flatnonzero(np.isin(self._device.process, (process, -1)) | (process < 0))
+            by_end = by_end[np.argsort(self._device.end[by_end], kind="stable")]
+            self._by_process[process] = self._device.end[by_end], by_end
         ends, order = self._by_process[process]
         at = int(np.searchsorted(ends, sync.end, "right")) - 1
         while at >= 0 and ends[at] > begin:
@@ -207,13 +209,13 @@ class Course:
 
 def courses(gathered: WorkInput, source: str, threads: Threads, device: Device) -> list[Course]:
     """The steps of each process of a source that has steps, else the whole source."""
-    found = [
+    walked = [
         _through(steps, thread, gathered, threads, device)
         for thread, steps in _steps(gathered, source).items()
         if steps
     ]
-    whole = [] if found else [_whole_course(source, threads, device)]
-    return [course for course in (*found, *whole) if course is not None]
+    whole = [] if walked else [_whole_course(source, threads, device)]
+    return [course for course in (*walked, *whole) if course is not None]
 
 
 def _steps(gathered: WorkInput, source: str) -> dict[int, list[Step]]:
@@ -239,20 +241,20 @@ def _steps(gathered: WorkInput, source: str) -> dict[int, list[Step]]:
         process = (place["host"], place["pid"]) if on_host else None
         if process not in of_process or time > of_process[process][0]:
             of_process[process] = time, track, apart
-    found: dict[int, list[Step]] = {}
+    by_thread: dict[int, list[Step]] = {}
     for _, track, apart in of_process.values():
         key = tuple(tracks[track][name] for name in ("source", "host", "pid", "tid"))
-        found[gathered.threads.get(key) if on_host else -1] = apart
-    return found
+        by_thread[gathered.threads.get(key) if on_host else -1] = apart
+    return by_thread
 
 
 def _outermost_steps(steps: list[Step]) -> list[Step]:
     """The outermost steps, one after another."""
-    found: list[Step] = []
+    outermost: list[Step] = []
     for step in sorted(steps, key=lambda one: (one.begin, -one.end)):
-        if not found or step.begin >= found[-1].end:
-            found.append(step)
-    return found
+        if not outermost or step.begin >= outermost[-1].end:
+            outermost.append(step)
+    return outermost
 
 
 def _through(steps: list[Step], thread: int, gathered: WorkInput, threads: Threads, device: Device) -> Course | None:
@@ -260,8 +262,8 @@ def _through(steps: list[Step], thread: int, gathered: WorkInput, threads: Threa
     begin, end = steps[0].begin, steps[-1].end
     process = int(device.processes[thread]) if thread >= 0 and len(device) else -1
     here = np.isin(device.process, (process, -1)) | (process < 0)
-    mine = np.flatnonzero(here & device.launched & (device.call_begin >= begin) & (device.call_begin < end))
-    last = _last(device.end, mine)
+    launched = np.flatnonzero(here & device.launched & (device.call_begin >= begin) & (device.call_begin < end))
+    last = _last(device.end, launched)
     if last >= 0 and device.end[last] > end:
         longer = int(device.end[last]) - end
         return Course([*steps[:-1], steps[-1]._replace(after=longer)], work=last, process=process)
@@ -281,10 +283,10 @@ def _whole_course(source: str, threads: Threads, device: Device) -> Course | Non
     lasting = threads.end[rows] - threads.ts[rows]
     counts = np.bincount(launching) if len(launching) else np.bincount(threads.thread[rows], weights=lasting)
     thread = int(counts.argmax()) if len(counts) else -1
-    mine = rows[threads.thread[rows] == thread]
-    begins, ends = [*threads.ts[mine][:1]], [*threads.end[mine][:1]]
-    if len(mine):
-        begins, ends = [int(threads.ts[mine].min())], [int(threads.end[mine].max())]
+    on_thread = rows[threads.thread[rows] == thread]
+    begins, ends = [*threads.ts[on_thread][:1]], [*threads.end[on_thread][:1]]
+    if len(on_thread):
+        begins, ends = [int(threads.ts[on_thread].min())], [int(threads.end[on_thread].max())]
     last = _last(device.end, np.arange(len(device)))
     if last >= 0:
         begins.append(int(device.begin[0]))

@@ -127,9 +127,9 @@ _OP, _RANGE, _API = (KINDS.index(kind) for kind in ("op", "range", "api"))
 
 def questions(names: tuple[str, ...], spill: Spill) -> HostQuestion:
     """Answers "op", "shape", "module", "range", "line", "pass" and "api"."""
-    wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in names if name in LEVELS}
-    wanted |= {SHAPE: ("op",)} if SHAPE in names else {}
-    return HostQuestion(wanted, spill, calls="api" in names, passes=PASS in names)
+    asked: dict[str, tuple[str, ...]] = {name: (name,) for name in names if name in LEVELS}
+    asked |= {SHAPE: ("op",)} if SHAPE in names else {}
+    return HostQuestion(asked, spill, calls="api" in names, passes=PASS in names)
 
 
 def tree(names: Sequence[str], spill: Spill) -> HostQuestion:
@@ -143,11 +143,11 @@ class HostQuestion:
     spans = True
 
     def __init__(
-        self, wanted: dict[str, tuple[str, ...]], spill: Spill, *, calls: bool = False, passes: bool = False
+        self, asked: dict[str, tuple[str, ...]], spill: Spill, *, calls: bool = False, passes: bool = False
     ) -> None:
-        self._wanted, self._spill, self._calls, self._passes = wanted, spill, calls, passes
-        self._arrows = Arrows(spill, f"backward of {' '.join(wanted)}")
-        self._replayed = Replayed(spill, f"replayed of {' '.join(wanted)}", shapes=SHAPE in wanted)
+        self._wanted, self._spill, self._calls, self._passes = asked, spill, calls, passes
+        self._arrows = Arrows(spill, f"backward of {' '.join(asked)}")
+        self._replayed = Replayed(spill, f"replayed of {' '.join(asked)}", shapes=SHAPE in asked)
 
     def see(self, batch: Batch) -> None:
         """Collects the arrows from forward to backward operators, and the operators of replayed kernels."""
@@ -177,12 +177,12 @@ class HostQuestion:
                     passes.add(host.spans, spans["kind"] != _API, host.nests, host.ends, events)
                 for one in sums.values():
                     one.add(host, events, self._replayed)
-        found: dict[str, Answer] = {by: answer for by, one in sums.items() if (answer := one.answer(has_device))}
+        answers: dict[str, Answer] = {by: answer for by, one in sums.items() if (answer := one.answer(has_device))}
         if calls and (table := calls.answer(has_device)):
-            found["api"] = table
+            answers["api"] = table
         if passes and (of_passes := passes.answer()):
-            found[PASS] = of_passes
-        return found
+            answers[PASS] = of_passes
+        return answers
 
 
 class _Host:
@@ -212,8 +212,8 @@ class _Host:
     def mask(self, levels: Sequence[str], names: Names) -> Bools:
         """Which spans are of some levels; those with a line of code are by the meanings of names."""
         lines = names.line[self.name]
-        found: Bools = np.logical_or.reduce([lines if level == LINE else self.levels[level] for level in levels])
-        return found
+        of_levels: Bools = np.logical_or.reduce([lines if level == LINE else self.levels[level] for level in levels])
+        return of_levels
 
     @cached_property
     def ends(self) -> Ends:
@@ -245,51 +245,53 @@ class _Sum:
 
     def add(self, host: _Host, events: Events | None, replayed: Replayed) -> None:
         """Adds the spans of a source, and its device work."""
-        mine = host.mask(self._levels, self._names)
-        code = np.zeros(int(np.count_nonzero(mine)), np.int64)
+        chosen = host.mask(self._levels, self._names)
+        code = np.zeros(int(np.count_nonzero(chosen)), np.int64)
         for number, level in enumerate(LEVELS):
             if level in self._levels:
-                code[host.mask((level,), self._names)[mine]] = number
-        code += self._names.group[host.name[mine]] * _CODES
-        self._used[host.name[mine]] = True
-        spans = host.spans.where(mine)
+                code[host.mask((level,), self._names)[chosen]] = number
+        code += self._names.group[host.name[chosen]] * _CODES
+        self._used[host.name[chosen]] = True
+        spans = host.spans.where(chosen)
         self._any |= bool(len(spans))
         self._from_ranges |= "op" in self._levels and not host.has_operators and bool(host.levels["op"].any())
         call, used = _launching(events)
         calls = events.calls if events is not None else None
         thread = calls["thread"][used] if calls else spans.thread[:0]
         at = calls["ts"][used] if calls else spans.begin[:0]
-        forest = Forest.from_spans(spans, thread, at, host.nests, self._outer(host, spans, mine))
+        forest = Forest.from_spans(spans, thread, at, host.nests, self._outer(host, spans, chosen))
         path = self._paths.of_spans(forest, code)
         if len(spans):
-            self._paths.add_host(path, host.dur[mine], _own(forest, spans, host.dur[mine]))
+            self._paths.add_host(path, host.dur[chosen], _own(forest, spans, host.dur[chosen]))
         if events is not None and len(events):
             self._add_work(events, call, used, np.append(path, -1)[forest.owner], replayed)
 
-    def _outer(self, host: _Host, spans: SpanColumns, mine: Bools) -> list[Outer]:
+    def _outer(self, host: _Host, spans: SpanColumns, chosen: Bools) -> list[Outer]:
         """What is around spans on threads of the backward pass."""
-        found: list[Outer] = []
+        around: list[Outer] = []
         if self._levels == ("op",) or not len(host.ends) or not len(spans):
-            return found
+            return around
         if "range" in self._levels:
-            found.append(ForwardRanges(host.ends, spans, host.levels["range"][mine]))
+            around.append(ForwardRanges(host.ends, spans, host.levels["range"][chosen]))
         if "module" in self._levels:
-            modules, engine = host.levels["module"][mine], self._names.engine[host.operators.name]
-            found.append(ForwardModules(host.ends, spans, modules, host.operators, engine))
-        return found
+            modules, engine = host.levels["module"][chosen], self._names.engine[host.operators.name]
+            around.append(ForwardModules(host.ends, spans, modules, host.operators, engine))
+        return around
 
     def _add_work(self, events: Events, call: Int64, used: Int64, path: Int64, replayed: Replayed) -> None:
         """Adds device work; `path` is that of each used call."""
         (outside,) = self._paths.number(np.array([-1]), np.array([_OTHER]))
         of_call = np.full(len(events.calls["ts"]) + 1, outside, np.int64)  # the last one is for work without a call
         of_call[used] = np.where(path >= 0, path, outside)
-        found = self._captured(of_call[call], events, replayed, outside)
-        lacking = graph_calls(self._all, events)[call] & (found == of_call[call])
+        path_of_work = self._captured(of_call[call], events, replayed, outside)
+        lacking = graph_calls(self._all, events)[call] & (path_of_work == of_call[call])
         self._replays += int(np.count_nonzero(lacking))
         self._replayed_time += int(events.dur[lacking].sum())
         if self._shows_kernels:
-            found = self._paths.number(found, (self._kernel[events.shape].astype(np.int64) + 1) * _CODES + _OTHER)
-        self._paths.add_work(found, events.dur)
+            path_of_work = self._paths.number(
+                path_of_work, (self._kernel[events.shape].astype(np.int64) + 1) * _CODES + _OTHER
+            )
+        self._paths.add_work(path_of_work, events.dur)
         self._device += int(events.dur.sum())
         self._work += len(events)
         lost = call < 0
@@ -307,10 +309,10 @@ class _Sum:
         first, code = self._codes_of(replayed)
         for span in replayed.chains:
             name = span[chain]
-            mine, name = rows[code[name] >= 0], name[code[name] >= 0]
+            replays, name = rows[code[name] >= 0], name[code[name] >= 0]
             self._used[first + name] = True
-            self._any |= bool(len(mine))
-            path[mine] = self._paths.number(np.where(path[mine] == outside, -1, path[mine]), code[name])
+            self._any |= bool(len(replays))
+            path[replays] = self._paths.number(np.where(path[replays] == outside, -1, path[replays]), code[name])
         return path
 
     def _codes_of(self, replayed: Replayed) -> tuple[int, Int64]:
@@ -331,10 +333,10 @@ class _Sum:
             "op": (kind == "op") | (is_range & self._names.operator[first:]),
             LINE: self._names.line[first:],
         }
-        found = np.full(len(kinds), -1, np.int64)
+        level = np.full(len(kinds), -1, np.int64)
         for name in self._levels:
-            found[on[name]] = LEVELS.index(name)
-        return found
+            level[on[name]] = LEVELS.index(name)
+        return level
 
     def answer(self, has_device: bool) -> HostCosts | None:
         """The costs, None if there are no such spans."""
@@ -363,7 +365,7 @@ class _Sum:
             inside.setdefault(parent, []).append(path)
         costs = [self._cost(code, row) for code, row in zip(codes, figures, strict=True)]
         weights = [(row.total, row.host or 0) if has_device else (row.host or 0, 0) for row in costs]
-        found: list[HostCost] = []
+        rows: list[HostCost] = []
         open_: list[tuple[int, tuple[str, ...]]] = [(path, ()) for path in inside.get(-1, [])]
         open_.sort(key=lambda one: weights[one[0]])
         while open_:
@@ -371,10 +373,10 @@ class _Sum:
             cost = costs[path]
             names = (*outer, cost.name)
             if cost.level or cost.launched:
-                found.append(replace(cost, path=names))
+                rows.append(replace(cost, path=names))
             below = sorted(inside.get(path, []), key=lambda one: weights[one])
             open_ += [(one, names) for one in below]
-        return found
+        return rows
 
     def _cost(self, code: int, figures: Sequence[int]) -> HostCost:
         """The row of a name or path."""
@@ -392,22 +394,22 @@ class _Sum:
         return dict(zip(*(column.tolist() for column in np.unique(modules, return_counts=True)), strict=True))
 
     def _notes(self) -> list[str]:
-        found = []
+        notes = []
         if self._from_ranges:
-            found.append("Operators are ranges here, as PyTorch's emit_nvtx writes them.")
+            notes.append("Operators are ranges here, as PyTorch's emit_nvtx writes them.")
         grouped = int(np.count_nonzero(self._names.arguments & self._used))
         if grouped and self._by != SHAPE:
-            found.append(f"{grouped:,} names with arguments, as in 'aten::mm, seq = 12', count without them.")
+            notes.append(f"{grouped:,} names with arguments, as in 'aten::mm, seq = 12', count without them.")
         if self._replays and {"op", "module"} & {*self._levels}:
             many = f"{self._replays:,} pieces of work ({duration(self._replayed_time)})"
-            found.append(
+            notes.append(
                 f"{many} were replayed by graphs; their operators ran at capture. Name PyTorch's trace of the capture "
                 "with --capture, or begin to record before it."
             )
         if self._unlaunched:
             many = f"{self._unlaunched:,} of {self._work:,} pieces of device work ({duration(self._time)})"
-            found.append(f"The call that launched {many} isn't known.")
-        return found
+            notes.append(f"The call that launched {many} isn't known.")
+        return notes
 
 
 def _launching(events: Events | None) -> tuple[Int64, Int64]:
@@ -425,5 +427,5 @@ def _own(forest: Forest, spans: SpanColumns, dur: Int64) -> Int64:
     inner = np.flatnonzero(forest.parent >= 0)
     inner = inner[spans.thread[inner] == spans.thread[forest.parent[inner]]]
     inside = np.bincount(forest.parent[inner], weights=dur[inner], minlength=len(dur)).astype(np.int64)
-    found: Int64 = np.maximum(dur - inside, 0)
-    return found
+    own_time: Int64 = np.maximum(dur - inside, 0)
+    return own_time

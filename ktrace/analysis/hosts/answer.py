@@ -126,8 +126,8 @@ _HOST_COLUMNS = (
 
 
 def _device_figures(row: HostCost, whole: int) -> Sequence[Cell]:
-    own, total = (row.own, percent(row.own, whole)), (row.total, percent(row.total, whole))
-    return (*own, *total, row.launched, row.launched_own, row.calls, row.host, row.host_own)
+    own_cells, total = (row.own, percent(row.own, whole)), (row.total, percent(row.total, whole))
+    return (*own_cells, *total, row.launched, row.launched_own, row.calls, row.host, row.host_own)
 
 
 def _host_figures(row: HostCost, whole: int) -> Sequence[Cell]:
@@ -208,9 +208,9 @@ class ApiTable:
         whole = sum(row.calls.total for row in self.rows)
         rows = []
         for row in self.rows[:top]:
-            own = (row.calls.key, row.calls.total, percent(row.calls.total, whole), row.calls.count)
+            call_cells = (row.calls.key, row.calls.total, percent(row.calls.total, whole), row.calls.count)
             device = (row.launched, row.device) if self.has_device else ()
-            rows.append((*own, *(getattr(row.calls, name) for name in figures), *device))
+            rows.append((*call_cells, *(getattr(row.calls, name) for name in figures), *device))
         title = "API calls on the host"
         return [Table("api", title, tuple(columns), rows, self.notes, len(self.rows) - len(rows))]
 
@@ -227,8 +227,8 @@ class CallCosts:
 
     def add(self, source: str, spans: dict[str, Any], events: Events | None) -> None:
         """Adds the calls among the spans of a source, and its device work."""
-        mine = np.flatnonzero(spans["kind"] == _API)
-        ids, name, dur = spans["id"][mine], spans["name"][mine], spans["dur"][mine]
+        calls = np.flatnonzero(spans["kind"] == _API)
+        ids, name, dur = spans["id"][calls], spans["name"][calls], spans["dur"][calls]
         done = dur >= 0
         self._unfinished += len(dur) - int(np.count_nonzero(done))
         if done.any():
@@ -236,8 +236,8 @@ class CallCosts:
         if events is not None and len(events) and len(ids):
             order = np.argsort(ids, kind="stable")
             span = positions(events.calls["id"], ids[order])
-            known = np.append(np.where(span >= 0, name[order[span]], -1), -1)
-            by = known[events.call]  # the last one is that of work without a call
+            name_of_call = np.append(np.where(span >= 0, name[order[span]], -1), -1)
+            by = name_of_call[events.call]  # the last one is that of work without a call
             launching = by >= 0
             np.add.at(self._launched, by[launching], 1)
             np.add.at(self._device, by[launching], events.dur[launching])

@@ -44,9 +44,9 @@ class SpanColumns(NamedTuple):
     def __len__(self) -> int:
         return len(self.begin)
 
-    def where(self, mine: Bools | Int64) -> SpanColumns:
+    def where(self, rows: Bools | Int64) -> SpanColumns:
         """Some of the spans: where a mask is true, or by index."""
-        return SpanColumns(self.thread[mine], self.begin[mine], self.end[mine], self.name[mine])
+        return SpanColumns(self.thread[rows], self.begin[rows], self.end[rows], self.name[rows])
 
 
 class Forest(NamedTuple):
@@ -63,8 +63,8 @@ class Forest(NamedTuple):
             return cls(np.zeros(0, np.int64), np.full(len(at), -1, np.int64))
         alone = ~nests[spans.thread]
         track = np.concatenate([spans.thread, thread])
-        found = _innermost(track, np.concatenate([spans.begin, at]), np.concatenate([spans.end, at]))
-        parent, owner = found[:count], found[count:]
+        innermost_of = _innermost(track, np.concatenate([spans.begin, at]), np.concatenate([spans.end, at]))
+        parent, owner = innermost_of[:count], innermost_of[count:]
         if alone.any():
             parent[alone] = -1
             owner[~nests[thread]] = -1
@@ -104,15 +104,15 @@ def _innermost(track: Int32, begin: Int64, end: Int64) -> Int64:
         return innermost(track, begin, end)
     order = np.lexsort((begin, track))
     cuts = _cuts(track[order], begin[order], end[order])
-    found = np.full(len(track), -1, np.int64)
+    around = np.full(len(track), -1, np.int64)
     first = 0
     while first < len(order):
         place = np.searchsorted(cuts, min(first + BLOCK, len(order)))
         rows = np.sort(order[first : cuts[place]])  # slices that are equal nest in their order
         inside = innermost(track[rows], begin[rows], end[rows])
-        found[rows] = np.where(inside >= 0, rows[inside], -1)
+        around[rows] = np.where(inside >= 0, rows[inside], -1)
         first = int(cuts[place])
-    return found
+    return around
 
 
 def _cuts(track: Int32, begin: Int64, end: Int64) -> Int64:
@@ -150,10 +150,10 @@ class Figures:
 
     def extended(self, count: int) -> Figures:
         """The same for so many paths, with zeros for new ones."""
-        found = Figures.zeros(count)
-        for into, column in zip(found.columns(), self.columns(), strict=True):
+        figures = Figures.zeros(count)
+        for into, column in zip(figures.columns(), self.columns(), strict=True):
             into[: len(column)] = column[:count]
-        return found
+        return figures
 
     def columns(self) -> list[Int64]:
         """The columns in the order of the fields."""
@@ -182,31 +182,31 @@ class Paths:
 
     def number(self, parent: Int64, code: Int64) -> Int64:
         """The numbers of paths."""
-        known = self._numbers
+        numbers = self._numbers
         if len(parent) <= _FEW:
             pairs = zip(parent.tolist(), code.tolist(), strict=True)
-            return np.array([known.setdefault(pair, len(known)) for pair in pairs], np.int64)
+            return np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs], np.int64)
         codes = int(code.max()) + 1
         if codes * (len(self._numbers) + 1) >= _CODES:
             raise OverflowError("too many names and paths")
         first, which = distinct((parent + 1) * codes + code, codes * (len(self._numbers) + 1))
         pairs = zip(parent[first].tolist(), code[first].tolist(), strict=True)
-        return np.array([known.setdefault(pair, len(known)) for pair in pairs], np.int64)[which]
+        return np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs], np.int64)[which]
 
     def of_spans(self, forest: Forest, code: Int64) -> Int64:
         """The path of each span, whose names have these codes."""
-        found = np.full(len(code), -1, np.int64)
+        path = np.full(len(code), -1, np.int64)
         for spans in forest.levels():
             outer = forest.parent[spans]
-            found[spans] = self.number(np.where(outer >= 0, found[outer], -1), code[spans])
-        return found
+            path[spans] = self.number(np.where(outer >= 0, path[outer], -1), code[spans])
+        return path
 
-    def add_host(self, path: Int64, host: Int64, own: Int64) -> None:
+    def add_host(self, path: Int64, host: Int64, own_time: Int64) -> None:
         """Adds spans with these paths."""
         figures = self._grown()
         _add(figures.calls, path, np.ones(len(path), np.int64))
         _add(figures.host, path, host)
-        _add(figures.host_own, path, own)
+        _add(figures.host_own, path, own_time)
 
     def add_work(self, path: Int64, dur: Int64) -> None:
         """Adds device work that was launched on these paths."""
@@ -222,31 +222,31 @@ class Paths:
 
     def figures(self) -> Figures:
         """The figures of each path."""
-        found, parent = self._figures.extended(len(self)), self.parent
-        found.total, found.launched = found.own.copy(), found.launched_own.copy()
+        figures, parent = self._figures.extended(len(self)), self.parent
+        figures.total, figures.launched = figures.own.copy(), figures.launched_own.copy()
         for paths in reversed(list(Forest(parent, parent).levels())):
             inner = paths[parent[paths] >= 0]
-            np.add.at(found.total, parent[inner], found.total[inner])
-            np.add.at(found.launched, parent[inner], found.launched[inner])
-        return found
+            np.add.at(figures.total, parent[inner], figures.total[inner])
+            np.add.at(figures.launched, parent[inner], figures.launched[inner])
+        return figures
 
     def by_name(self) -> tuple[Int64, Figures]:
         """The codes of names, and the figures of all spans with such a name: one within another counts once."""
         paths, code = self.figures(), self.code
-        known, which = np.unique(code, return_inverse=True)
+        names, which = np.unique(code, return_inverse=True)
         outermost = self._outermost(code)
-        found = Figures.zeros(len(known))
-        for into, column, field in zip(found.columns(), paths.columns(), fields(Figures), strict=True):
-            mine = outermost if field.name in ("host", "total", "launched") else slice(None)
-            np.add.at(into, which[mine], column[mine])
-        return known, found
+        figures = Figures.zeros(len(names))
+        for into, column, field in zip(figures.columns(), paths.columns(), fields(Figures), strict=True):
+            rows = outermost if field.name in ("host", "total", "launched") else slice(None)
+            np.add.at(into, which[rows], column[rows])
+        return names, figures
 
     def _outermost(self, code: Int64) -> Bools:
         """Whether no path around a path ends in the same name."""
         inside: dict[int, list[int]] = {}
         for path, parent in enumerate(self.parent.tolist()):
             inside.setdefault(parent, []).append(path)
-        found, codes, around = np.ones(len(code), np.bool_), code.tolist(), set[int]()
+        is_outermost, codes, around = np.ones(len(code), np.bool_), code.tolist(), set[int]()
         left = [(path, True) for path in inside.get(-1, ())]
         while left:
             path, enters = left.pop()
@@ -254,12 +254,12 @@ class Paths:
                 around.remove(codes[path])
                 continue
             if codes[path] in around:
-                found[path] = False
+                is_outermost[path] = False
             else:
                 around.add(codes[path])
                 left.append((path, False))
             left += [(one, True) for one in inside.get(path, ())]
-        return found
+        return is_outermost
 
 
 def _add(sums: Int64, group: Int64, values: AnyArray) -> None:

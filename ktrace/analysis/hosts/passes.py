@@ -50,14 +50,14 @@ class Arrows:
         """Collects the arrows of a batch of one source."""
         if batch.record != "links" or not len(batch):
             return
-        mine = np.flatnonzero(words_in(batch.column("link"), ("fwdbwd",)))
-        if len(mine):
+        arrows = np.flatnonzero(words_in(batch.column("link"), ("fwdbwd",)))
+        if len(arrows):
             columns = [
-                batch.column(field.name).cast(field.type).take(pa.array(mine))
+                batch.column(field.name).cast(field.type).take(pa.array(arrows))
                 for field in _ENDS
                 if field.name != "place"
             ]
-            columns.append(pa.array(self._places.number(batch, mine)))
+            columns.append(pa.array(self._places.number(batch, arrows)))
             self._rows.add(source_of(batch), pa.record_batch(columns, schema=_ENDS))
 
     def for_source(self, source: str, threads: RowKeys, columns: dict[str, Any]) -> Ends:
@@ -103,12 +103,12 @@ class Ends(NamedTuple):
 
     def forward_threads(self) -> dict[int, int]:
         """For each thread that only runs backward operators the thread of most of their forward operators."""
-        found = {}
+        threads = {}
         for thread in np.unique(self.back_thread).tolist():
             forward = int(np.bincount(self.thread[self.back_thread == thread]).argmax())
             if forward != thread:
-                found[thread] = forward
-        return {thread: forward for thread, forward in found.items() if forward not in found}
+                threads[thread] = forward
+        return {thread: forward for thread, forward in threads.items() if forward not in threads}
 
 
 class ForwardRanges:
@@ -117,18 +117,18 @@ class ForwardRanges:
     def __init__(self, ends: Ends, spans: SpanColumns, ranges: Bools) -> None:
         self._forward = ends.forward_threads()
         self._index: Int64 = np.flatnonzero(ranges & np.isin(spans.thread, list(self._forward.values())))
-        mine = spans.where(self._index)
-        self._ranges = Ranges(mine.thread, mine.begin, mine.end)
+        forward = spans.where(self._index)
+        self._ranges = Ranges(forward.thread, forward.begin, forward.end)
 
     def __call__(self, thread: Int32, at: Int64) -> Int64:
         """The index of the range, -1 where there is none."""
-        found = np.full(len(at), -1, np.int64)
+        index = np.full(len(at), -1, np.int64)
         rows = np.flatnonzero(np.isin(thread, list(self._forward)))
         if len(rows) and len(self._index):
             theirs = np.array([self._forward[one] for one in thread[rows].tolist()], np.int32)
             around = self._ranges.around(theirs, at[rows])
-            found[rows] = np.where(around >= 0, self._index[around], -1)
-        return found
+            index[rows] = np.where(around >= 0, self._index[around], -1)
+        return index
 
 
 class ForwardModules:
@@ -137,13 +137,13 @@ class ForwardModules:
     def __init__(self, ends: Ends, spans: SpanColumns, modules: Bools, operators: SpanColumns, engine: Bools) -> None:
         """`operators` are all operators, in `spans` or not; `engine` are those of autograd's engine around others."""
         index = np.flatnonzero(modules)
-        mine = spans.where(modules)
-        module = Ranges(mine.thread, mine.begin, mine.end).around(ends.thread, ends.at)
-        known = module >= 0
-        back = _operators(ends.back_thread[known], ends.back_at[known], operators, engine)
+        module_spans = spans.where(modules)
+        module = Ranges(module_spans.thread, module_spans.begin, module_spans.end).around(ends.thread, ends.at)
+        in_module = module >= 0
+        back = _operators(ends.back_thread[in_module], ends.back_at[in_module], operators, engine)
         there = np.flatnonzero(back >= 0)
         back, first = np.unique(back[there], return_index=True)
-        self._module = index[module[known][there][first]]
+        self._module = index[module[in_module][there][first]]
         self._begin = spans.begin
         backward = operators.where(back)
         self._operators = Ranges(backward.thread, backward.begin, backward.end)
@@ -154,8 +154,8 @@ class ForwardModules:
         if not len(self._module):
             return around
         module = self._module[around]
-        found: Int64 = np.where((around >= 0) & (self._begin[module] < at), module, -1)
-        return found
+        index: Int64 = np.where((around >= 0) & (self._begin[module] < at), module, -1)
+        return index
 
 
 def _operators(thread: Int32, at: Int64, operators: SpanColumns, engine: Bools) -> Int64:
@@ -166,15 +166,15 @@ def _operators(thread: Int32, at: Int64, operators: SpanColumns, engine: Bools) 
     """
     order = np.lexsort((-operators.end, operators.begin, operators.thread))
     begun = find((thread, at), (operators.thread[order], operators.begin[order]))
-    found = Ranges(operators.thread, operators.begin, operators.end).around(thread, at)
+    operator = Ranges(operators.thread, operators.begin, operators.end).around(thread, at)
     if len(order):
-        found = np.where(begun >= 0, order[begun], found)
+        operator = np.where(begun >= 0, order[begun], operator)
     index = np.flatnonzero(engine)
     if len(index):
-        mine = operators.where(index)
-        around = Ranges(mine.thread, mine.begin, mine.end).around(thread, at)
-        found = np.where(around >= 0, index[around], found)
-    return found
+        backward = operators.where(index)
+        around = Ranges(backward.thread, backward.begin, backward.end).around(thread, at)
+        operator = np.where(around >= 0, index[around], operator)
+    return operator
 
 
 #: The name of the question, as `--by` takes it.
@@ -233,35 +233,35 @@ class PassCosts:
         self._time, self._launched = np.zeros((2, len(PASSES)), np.int64)
         self._trains, self._unlaunched = False, 0
 
-    def add(self, spans: SpanColumns, mine: Bools, nests: Bools, ends: Ends, events: Events) -> None:
+    def add(self, spans: SpanColumns, chosen: Bools, nests: Bools, ends: Ends, events: Events) -> None:
         """Adds the device work of a source; `mine` are the spans that aren't calls, `ends` arrows to the backward."""
-        spans = spans.where(mine)
+        spans = spans.where(chosen)
         calls, call = events.calls, events.call
         used = np.unique(call[call >= 0])
         forest = Forest.from_spans(spans, calls["thread"][used], calls["ts"][used], nests, [])
-        found = self._of_spans(spans, forest, ends)
-        self._trains |= bool((found == _BACKWARD).any())
+        pass_of = self._of_spans(spans, forest, ends)
+        self._trains |= bool((pass_of == _BACKWARD).any())
         of_call = np.full(len(calls["ts"]) + 1, _OTHER, np.int64)  # the last one is for work without a call
-        of_call[used] = np.append(found, _OTHER)[forest.owner]
+        of_call[used] = np.append(pass_of, _OTHER)[forest.owner]
         self._unlaunched += int(np.count_nonzero(call < 0))
         np.add.at(self._time, of_call[call], events.dur)
         self._launched += np.bincount(of_call[call], minlength=len(PASSES))
 
     def _of_spans(self, spans: SpanColumns, forest: Forest, ends: Ends) -> Int64:
         """The pass of what is directly in each span."""
-        found = np.full(len(spans), _OTHER, np.int64)
+        pass_of = np.full(len(spans), _OTHER, np.int64)
         if not len(spans):
-            return found
+            return pass_of
         meaning = self._meaning[spans.name]
         begins = find((spans.thread, spans.begin), (ends.thread, ends.at)) >= 0
         for level in forest.levels():
-            outer = np.append(found, _OTHER)[forest.parent[level]]
-            mine = meaning[level]
-            again = np.isin(mine, (_MODULE, _HOOK)) & (outer == _BACKWARD)
-            first = ((mine == _MODULE) | begins[level]) & (outer == _OTHER)
-            cases = [mine == _STEP, mine == _CHECKPOINT, mine == _NODE, again, first]
-            found[level] = np.select(cases, [_OPTIMIZER, _RECOMPUTE, _BACKWARD, _RECOMPUTE, _FORWARD], outer)
-        return found
+            outer = np.append(pass_of, _OTHER)[forest.parent[level]]
+            stated = meaning[level]
+            again = np.isin(stated, (_MODULE, _HOOK)) & (outer == _BACKWARD)
+            first = ((stated == _MODULE) | begins[level]) & (outer == _OTHER)
+            cases = [stated == _STEP, stated == _CHECKPOINT, stated == _NODE, again, first]
+            pass_of[level] = np.select(cases, [_OPTIMIZER, _RECOMPUTE, _BACKWARD, _RECOMPUTE, _FORWARD], outer)
+        return pass_of
 
     def answer(self) -> PassesAnswer | None:
         """The passes, None if there is no backward pass or no device work in any."""

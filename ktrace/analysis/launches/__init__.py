@@ -92,8 +92,8 @@ class Configurations:
         """Adds some rows of a batch, whose name is that of a kernel, with how many launches each is and their time."""
         chosen = Batch(batch.record, batch.columns.take(pa.array(rows)))
         names = encoded(pc.coalesce(*(chosen.column(name).cast(pa.string()) for name in ("short_name", "name"))))
-        known = self._words
-        numbers = np.array([known.setdefault(word, len(known)) for word in names.dictionary.to_pylist()], np.int32)
+        words = self._words
+        numbers = np.array([words.setdefault(word, len(words)) for word in names.dictionary.to_pylist()], np.int32)
         kernel = numbers[names.indices.to_numpy()]
         columns = [chosen.column(name) for name in _SIZES]
         stated = pc.or_(*(chosen.column(name).is_valid() for name in ("grid_x", "block_x")))
@@ -104,12 +104,12 @@ class Configurations:
 
     def all(self) -> pa.Table:
         """The columns `kernel`, `_SIZES`, `count` and `time` in ns: those with the most time first."""
-        found = _added_up(pa.concat_tables([self._schema.empty_table(), *self._waiting]))
+        table = _added_up(pa.concat_tables([self._schema.empty_table(), *self._waiting]))
         words = sorted(self._words)
         place = {word: number for number, word in enumerate(words)}
-        rank = np.array([place[word] for word in self._words], np.int32)[found["kernel"].to_numpy()]
-        found = found.set_column(0, "kernel", pa.array(words, pa.string()).take(pa.array(rank)))
-        return found.take(pa.array(np.lexsort((rank, -found["time"].to_numpy()))))
+        rank = np.array([place[word] for word in self._words], np.int32)[table["kernel"].to_numpy()]
+        table = table.set_column(0, "kernel", pa.array(words, pa.string()).take(pa.array(rank)))
+        return table.take(pa.array(np.lexsort((rank, -table["time"].to_numpy()))))
 
 
 def _added_up(table: pa.Table) -> pa.Table:
@@ -185,8 +185,8 @@ class Launches:
         rows = rows[dur[rows] >= 0]
         if not len(rows):
             return
-        size, known = values(batch.columns, "bytes")
-        figures = np.stack([dur[rows], np.where(known, size, -1)[rows]])
+        size, is_sized = values(batch.columns, "bytes")
+        figures = np.stack([dur[rows], np.where(is_sized, size, -1)[rows]])
         direction, name = (decoded(batch.column(one).take(pa.array(rows))) for one in ("copy_kind", "name"))
         words = pc.coalesce(direction, name).dictionary_encode()
         codes = words.indices.to_numpy(zero_copy_only=False)
@@ -214,19 +214,19 @@ class Launches:
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answers that are known."""
-        found: dict[str, Answer] = {}
+        answers: dict[str, Answer] = {}
         if LAUNCH in self._names and len(launches := self._configurations.all()):
-            found[LAUNCH] = LaunchesAnswer(launches)
+            answers[LAUNCH] = LaunchesAnswer(launches)
         if LIMITS in self._names and (kernels := self._limits()):
-            found[LIMITS] = LimitsAnswer(kernels, self._advice())
+            answers[LIMITS] = LimitsAnswer(kernels, self._advice())
         if DURATION in self._names and work.is_on_devices and (lengths := _lengths(work)):
-            found[DURATION] = LengthsAnswer(lengths)
+            answers[DURATION] = LengthsAnswer(lengths)
         if SEQUENCE in self._names and work.is_on_devices and (sequences := sequences_of(work)):
-            found[SEQUENCE] = sequences
+            answers[SEQUENCE] = sequences
         if COPY in self._names and self._copies:
             copies = [_copied(direction, np.concatenate(parts, axis=1)) for direction, parts in self._copies.items()]
-            found[COPY] = CopiesAnswer(sorted(copies, key=lambda one: (-one.time, one.direction)))
-        return found
+            answers[COPY] = CopiesAnswer(sorted(copies, key=lambda one: (-one.time, one.direction)))
+        return answers
 
     def _limits(self) -> list[KernelLimits]:
         """What limits each kernel whose counters are known."""
@@ -235,27 +235,29 @@ class Launches:
             metrics = self._metrics.get(key, {})
             if metrics.keys() - {_TIME, _WAVES}:
                 launches[kernel_of(row)].append((int(row.get("total") or metrics.get(_TIME) or 0), metrics))
-        found = []
+        limited = []
         for kernel, rows in launches.items():
             rates = {name: mean for metric, name in _RATE_OF.items() if (mean := _mean(rows, metric)) is not None}
             limits = Counter(_limiter(metrics) for _, metrics in rows)
             achieved, possible, waves = (_mean(rows, metric) for metric in (_ACHIEVED, _POSSIBLE, _WAVES))
             limited_by, time = limits.most_common(1)[0][0], sum(time for time, _ in rows)
-            found.append(KernelLimits(kernel, len(rows), time, rates, achieved, possible, limited_by, waves))
-        return sorted(found, key=lambda one: (-one.time, one.kernel))
+            limited.append(KernelLimits(kernel, len(rows), time, rates, achieved, possible, limited_by, waves))
+        return sorted(limited, key=lambda one: (-one.time, one.kernel))
 
     def _advice(self) -> list[Advice]:
         """What the rules say, the greatest promise first; the same words of several launches are one advice."""
-        found: dict[tuple[str, str, str], list[float | None]] = {}
+        promises: dict[tuple[str, str, str], list[float | None]] = {}
         for key, text, args in self._notes:
             if key in self._heads:
                 said = load_object(args)
                 speedup = said.get("Estimated Speedup")
                 number = float(speedup) if isinstance(speedup, (int, float)) else None
-                found.setdefault((kernel_of(self._heads[key]), str(said.get("Rule Name", "")), text), []).append(number)
+                promises.setdefault((kernel_of(self._heads[key]), str(said.get("Rule Name", "")), text), []).append(
+                    number
+                )
         rows = [
             Advice(*key, max((one for one in promised if one is not None), default=None), len(promised))
-            for key, promised in found.items()
+            for key, promised in promises.items()
         ]
         return sorted(rows, key=lambda one: (-(one.speedup or 0), one.kernel, one.rule, one.text))
 
@@ -277,30 +279,30 @@ def _lengths(work: Work) -> list[Lengths]:
 def _copied(direction: str, figures: Int64) -> CopyUse:
     """What the copies in a direction have in common; `figures` are their durations and bytes."""
     dur, size = figures
-    known = size >= 0
-    if not known.any():
+    is_sized = size >= 0
+    if not is_sized.any():
         return CopyUse(direction, len(dur), int(dur.sum()), None, None, None, None)
-    moved, time = int(size[known].sum()), int(dur[known].sum())
-    median, rate = float(np.median(size[known])), moved / time * 1e9 if time else None
-    return CopyUse(direction, len(dur), int(dur.sum()), moved, median, int(size[known].max()), rate)
+    moved, time = int(size[is_sized].sum()), int(dur[is_sized].sum())
+    median, rate = float(np.median(size[is_sized])), moved / time * 1e9 if time else None
+    return CopyUse(direction, len(dur), int(dur.sum()), moved, median, int(size[is_sized].max()), rate)
 
 
 def _mean(rows: Sequence[tuple[int, dict[str, float]]], metric: str) -> float | None:
     """The mean of a metric over the launches that have it, weighted by time, None where none has."""
-    known = [(time, metrics[metric]) for time, metrics in rows if metric in metrics]
-    whole = sum(time for time, _ in known)
-    if not known:
+    stated = [(time, metrics[metric]) for time, metrics in rows if metric in metrics]
+    whole = sum(time for time, _ in stated)
+    if not stated:
         return None
     if not whole:
-        return sum(value for _, value in known) / len(known)
-    return sum(time * value for time, value in known) / whole
+        return sum(value for _, value in stated) / len(stated)
+    return sum(time * value for time, value in stated) / whole
 
 
 def _limiter(metrics: dict[str, float]) -> str:
     """What limits the blocks of a multiprocessor: the least of the limits; "" where none is known."""
-    known = {name: metrics[metric] for metric, name in _LIMIT_OF.items() if metric in metrics}
-    least = min(known.values(), default=0.0)
-    return ", ".join(name for name, limit in known.items() if limit == least)
+    blocks = {name: metrics[metric] for metric, name in _LIMIT_OF.items() if metric in metrics}
+    least = min(blocks.values(), default=0.0)
+    return ", ".join(name for name, limit in blocks.items() if limit == least)
 
 
 #: Operations that move data more than they compute, so that one kernel could do several on the way.
@@ -360,22 +362,22 @@ def sequences_of(work: Work) -> SequencesAnswer | None:
     kernel, names = work.by_shape(kernel_of)
     stream, _ = work.by_shape(stream_of)
     is_light = np.array(lights, np.bool_)
-    found: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0, 0])
+    counts: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0, 0])
     whole = 0
     for events in work.each():
         whole += int(events.dur.sum())
         rows = np.lexsort((events.dur, events.ts, stream[events.shape]))
         shape = events.shape[rows]
-        _add(found, stream[shape], events.ts[rows], events.dur[rows], kernel[shape], is_light[light[shape]])
+        _add(counts, stream[shape], events.ts[rows], events.dur[rows], kernel[shape], is_light[light[shape]])
     sequences = [
         KernelSequence(tuple(names[one] for one in np.frombuffer(key, np.int32).tolist()), *sums)
-        for key, sums in found.items()
+        for key, sums in counts.items()
     ]
     sequences.sort(key=lambda one: (-one.time, one.label))
     return SequencesAnswer(sequences, whole) if sequences else None
 
 
-def _add(found: defaultdict[bytes, list[int]], stream: Any, ts: Any, dur: Any, kernel: Any, light: Any) -> None:
+def _add(sequences: defaultdict[bytes, list[int]], stream: Any, ts: Any, dur: Any, kernel: Any, light: Any) -> None:
     """Adds the sequences of streams, whose work is in the order of its time, by the numbers of their kernels."""
     gap = np.where(stream[1:] == stream[:-1], np.maximum(ts[1:] - ts[:-1] - dur[:-1], 0), PAUSE + 1)
     follows = light[1:] & light[:-1] & (gap <= PAUSE)
@@ -384,7 +386,7 @@ def _add(found: defaultdict[bytes, list[int]], stream: Any, ts: Any, dur: Any, k
     done, idle = np.concatenate([[0], np.cumsum(dur)]), np.concatenate([[0], np.cumsum(gap)])
     times, between = done[last] - done[first], idle[last - 1] - idle[first]
     for begin, end, time, rest in zip(first.tolist(), last.tolist(), times.tolist(), between.tolist(), strict=True):
-        sums = found[kernel[begin:end].tobytes()]
+        sums = sequences[kernel[begin:end].tobytes()]
         sums[0] += 1
         sums[1] += time
         sums[2] += rest

@@ -102,11 +102,11 @@ class LaunchUse:
     def threads(self) -> int | None:
         """The threads of a launch."""
         sizes = [size for size in (*self.grid, *self.block) if size is not None]
-        known = self.grid[0] is not None and self.block[0] is not None
+        is_stated = self.grid[0] is not None and self.block[0] is not None
         product = 1
         for size in sizes:
             product *= size
-        return product if known else None
+        return product if is_stated else None
 
 
 @dataclass
@@ -138,8 +138,8 @@ class LaunchesAnswer:
             )
             for use in self._uses(top)
         ]
-        found = Table("launch", "launches by configuration", columns, rows, [], len(self.columns) - len(rows))
-        return [_with_cells(found) if brief else found]
+        table = Table("launch", "launches by configuration", columns, rows, [], len(self.columns) - len(rows))
+        return [_with_cells(table) if brief else table]
 
 
 @dataclass(frozen=True)
@@ -201,13 +201,13 @@ class LimitsAnswer:
         limits = Table(
             "limits", "Speed of Light: how near kernels are to the limits of their device", columns, rows, [], more
         )
-        found = [_with_cells(limits) if brief else limits]
+        tables = [_with_cells(limits) if brief else limits]
         if self.advice:
             heads = (Column("kernel"), Column("speedup", "%"), Column("rule"), Column("advice"))
             rows = [(one.kernel, one.speedup, one.rule, one.text) for one in self.advice[:top]]
             more = len(self.advice) - len(rows)
-            found.append(Table("advice", "what the profiler's rules advise", heads, rows, [], more))
-        return found
+            tables.append(Table("advice", "what the profiler's rules advise", heads, rows, [], more))
+        return tables
 
 
 def _with_cells(table: Table) -> Table:
@@ -219,7 +219,7 @@ def _with_cells(table: Table) -> Table:
 
 def dims(sizes: Dims) -> str | None:
     """A grid or block as text: 64x32, 256."""
-    known = [size for size in sizes if size is not None]
-    while len(known) > 1 and known[-1] == 1:
-        known.pop()
-    return "x".join(map(str, known)) or None
+    stated = [size for size in sizes if size is not None]
+    while len(stated) > 1 and stated[-1] == 1:
+        stated.pop()
+    return "x".join(map(str, stated)) or None

@@ -68,13 +68,13 @@ class Access:
             raise self._refused(path, "isn't the name of a file in an allowed folder")
         whole = path if Path(path).is_absolute() or not self.folders else str(self.folders[0] / path)
         with self.in_force():
-            found = [whole]
+            paths = [whole]
             if glob.has_magic(path) and not os.path.lexists(whole):
                 fixed, parts = _divided(whole)
-                found = sorted(_Search(self, path).matches(self.inside(fixed, path), parts))
-                if not found:
+                paths = sorted(_Search(self, path).matches(self.inside(fixed, path), parts))
+                if not paths:
                     raise InputError("no file matches this pattern", path=path, expected=near_files(whole))
-            return [self._input(one, path) for one in found]
+            return [self._input(one, path) for one in paths]
 
     def _input(self, name: str, asked: str) -> str:
         stored, member = split_member(name)
@@ -219,10 +219,10 @@ class _Search:
     def _entries(self, folder: Path) -> list[tuple[str, bool, bool]]:
         """What `entries_of` finds; nothing where a folder can't be listed, as in `glob`."""
         try:
-            found = entries_of(folder)
+            entries = entries_of(folder)
         except OSError:
             return []
-        self._seen += len(found)
+        self._seen += len(entries)
         if self._seen > MOST_FILES:
             raise _too_many(self._asked, "begin the pattern with a folder further inside")
-        return found
+        return entries

@@ -50,8 +50,8 @@ class Page:
 
         Raises UsageError for a cursor that isn't of them, and where the limit of bytes is too small.
         """
-        found = Limits(rows=self.rows, after=self.cursor).of(list(tables))
-        return self._fitted(found, list(notes) if self.cursor is None else [])
+        cut = Limits(rows=self.rows, after=self.cursor).of(list(tables))
+        return self._fitted(cut, list(notes) if self.cursor is None else [])
 
     def part(self, table: Table, count: int, notes: Sequence[str] = ()) -> dict[str, Any]:
         """One table for JSON, which has the rows from the cursor on, of `count`. Raises UsageError as `of` does."""
@@ -61,17 +61,17 @@ class Page:
         return self._fitted([replace(table, begin=begin, more=max(count - end, 0), next=more)], notes)
 
     def _fitted(self, tables: Sequence[Table], notes: Sequence[str]) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(fitted(tables, lambda some: as_text(_document(some, notes)), self.bytes))
-        return found
+        document: dict[str, Any] = json.loads(fitted(tables, lambda some: as_text(_document(some, notes)), self.bytes))
+        return document
 
 
 def _document(tables: Sequence[Table], notes: Sequence[str]) -> dict[str, Any]:
     sentences = {one.key: [row[0] for row in one.rows] for one in tables if one.sentences}
-    own = [note for one in tables if not one.begin for note in one.notes]
+    of_tables = [note for one in tables if not one.begin for note in one.notes]
     return {
         **sentences,
         "tables": [_shown(one) for one in tables if not one.sentences],
-        "notes": list(dict.fromkeys([*notes, *own])),
+        "notes": list(dict.fromkeys([*notes, *of_tables])),
     }
 
 
@@ -113,8 +113,8 @@ def sendable(document: dict[str, Any]) -> dict[str, Any]:
     text = as_text(document)
     if not _HALF.search(text):
         return document
-    found: dict[str, Any] = json.loads(_HALF.sub("\N{REPLACEMENT CHARACTER}", text))
-    return found
+    answer: dict[str, Any] = json.loads(_HALF.sub("\N{REPLACEMENT CHARACTER}", text))
+    return answer
 
 
 def cut(value: Any) -> Any:

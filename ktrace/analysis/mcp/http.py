@@ -96,8 +96,8 @@ class Guard:
         if all_of(b"host") != [self._host] or all_of(b"origin") not in ([], [b"http://" + self._host]):
             return HTTPStatus.NOT_FOUND
         scheme, _, token = b",".join(all_of(b"authorization")).partition(b" ")
-        known = scheme.lower() == b"bearer" and hmac.compare_digest(token, self._token)
-        return None if known else HTTPStatus.UNAUTHORIZED
+        has_token = scheme.lower() == b"bearer" and hmac.compare_digest(token, self._token)
+        return None if has_token else HTTPStatus.UNAUTHORIZED
 
     def around(self, app: ASGIApp) -> ASGIApp:
         """The application for requests that pass, one for each connection, with a time limit for their bodies."""

@@ -36,7 +36,7 @@ _INSTRUCTIONS = (
 def server_of(session: Session) -> Server[Any]:
     """The server of a session, for any transport."""
     threads = ThreadPoolExecutor(CALLS, "ktrace-call")  # a call whose client has gone keeps its place until it ends
-    found = pages()
+    paths = pages()
 
     async def list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=list(map(_declared, TOOLS.values())))
@@ -50,15 +50,15 @@ def server_of(session: Session) -> Server[Any]:
     async def list_resources(ctx: Any, params: Any) -> types.ListResourcesResult:
         listed = [
             types.Resource(uri=uri, name=path.stem, title=_title(path), mime_type="text/markdown")
-            for uri, path in found.items()
+            for uri, path in paths.items()
         ]
         return types.ListResourcesResult(resources=listed)
 
     async def read_resource(ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
-        if uri not in found:
+        if uri not in paths:
             raise _unknown(f"there is no resource {uri}")
-        text = found[uri].read_text("utf-8")
+        text = paths[uri].read_text("utf-8")
         contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
         return types.ReadResourceResult(contents=[contents])
 
@@ -139,8 +139,8 @@ _PREFIX = "ktrace://docs/"
 
 def pages() -> dict[str, Path]:
     """The pages by their addresses: ktrace://docs/recipes/too-large.md."""
-    found = [path for pattern in _PATTERNS for path in sorted(_FOLDER.glob(pattern))]
-    return {f"{_PREFIX}{path.relative_to(_FOLDER).as_posix()}": path for path in found}
+    paths = [path for pattern in _PATTERNS for path in sorted(_FOLDER.glob(pattern))]
+    return {f"{_PREFIX}{path.relative_to(_FOLDER).as_posix()}": path for path in paths}
 
 
 def _title(page: Path) -> str:

@@ -96,10 +96,10 @@ class Opened:
         """The summary with these groups and answers; those asked for least recently give way to it."""
         with self._lock:
             if by not in self._summaries:
-                found = summary_of(self._batches(), Report(), taxonomy(None), by)
-                size = size_of(found)
+                summary = summary_of(self._batches(), Report(), taxonomy(None), by)
+                size = size_of(summary)
                 self._fit(size)
-                self._summaries[by] = found, size
+                self._summaries[by] = summary, size
             self._summaries.move_to_end(by)
             return self._summaries[by][0]
 
@@ -173,11 +173,11 @@ class Session:
         """Opens a trace, or returns that which is open already if nothing has changed. Raises what reading raises."""
         self.children.warm()
         paths = self.access.inputs(path)
-        if found := self._same(paths, from_):
-            return found
+        if opened := self._same(paths, from_):
+            return opened
         with self._reading.one():
-            if found := self._same(paths, from_):  # another call has read it meanwhile
-                return found
+            if opened := self._same(paths, from_):  # another call has read it meanwhile
+                return opened
             with self.access.in_force():
                 made = Opened(f"t{next(self._handles)}", paths, self._memory, from_)
         with self._lock:

@@ -58,9 +58,9 @@ def _tool(
 
     def made(run: Callable[..., Answer]) -> Callable[..., Answer]:
         name = run.__name__.strip("_")
-        own = {"handle": HANDLE} if "handle" in needs else {}
+        handle = {"handle": HANDLE} if "handle" in needs else {}
         limits = PAGE if answers is TABLES else {}
-        TOOLS[name] = Tool(name, about, arguments(needs, own | takes | limits), answers, run, writes)
+        TOOLS[name] = Tool(name, about, arguments(needs, handle | takes | limits), answers, run, writes)
         return run
 
     return made
@@ -154,13 +154,15 @@ def kernel(session: Session, handle: str, name: str, **limits: Any) -> Answer:
     opened, page = session.get(handle), Page(**limits)
     groups = named(_named(opened, "kernel"), name)
     words = [str(row[0]) for table in groups for row in table.rows]
-    found = session.ask(opened, _LAUNCHES, {"names": words, "rows": page.rows}, rows=page.rows)
-    return page.of([*groups, as_table(found, "launches")], [*_notes(opened), *_unnamed(name, words, opened, "kernel")])
+    launches = session.ask(opened, _LAUNCHES, {"names": words, "rows": page.rows}, rows=page.rows)
+    return page.of(
+        [*groups, as_table(launches, "launches")], [*_notes(opened), *_unnamed(name, words, opened, "kernel")]
+    )
 
 
-def _unnamed(pattern: str | None, found: Sequence[object], opened: Opened, what: str) -> list[str]:
+def _unnamed(pattern: str | None, matches: Sequence[object], opened: Opened, what: str) -> list[str]:
     """That no name fits a pattern, and which kernels are the heaviest."""
-    if pattern is None or found:
+    if pattern is None or matches:
         return []
     groups = opened.summary(_computed("kernel")).groups.get("kernel", [])
     heaviest = f"; the heaviest kernels are {', '.join(group.key for group in groups[:3])}." if groups else "."
@@ -227,8 +229,8 @@ def window(
     asked = {"begin": begin_ns, "end": end_ns, "kinds": list(kinds) if kinds else None}
     count = session.ask(opened, f"select count(*) as n from {_OVERLAPPING}", asked, rows=1)["n"][0].as_py()
     sql = f"select {_SHOWN} from {_OVERLAPPING} order by ts, id limit {page.rows} offset {page.place[1]}"
-    found = session.ask(opened, sql, asked, rows=page.rows)
-    return page.part(as_table(found, "window"), count, [] if count else _nothing_in_window(session, opened, asked))
+    rows = session.ask(opened, sql, asked, rows=page.rows)
+    return page.part(as_table(rows, "window"), count, [] if count else _nothing_in_window(session, opened, asked))
 
 
 def _nothing_in_window(session: Session, opened: Opened, asked: dict[str, Any]) -> list[str]:
@@ -282,21 +284,21 @@ def query(
     opened, page = session.get(handle), Page(**limits)
     name, begin = page.place
     if name is not None:
-        found = session.kept(name)
+        result = session.kept(name)
     elif sql is None:
         raise UsageError("there is no query", expected="sql, or the cursor of an earlier answer")
     else:
-        found = session.ask(opened, sql, params, rows=_KEPT)
-        name = session.keep(handle, found)
+        result = session.ask(opened, sql, params, rows=_KEPT)
+        name = session.keep(handle, result)
     notes = (
-        [f"The answer has {_KEPT:,} rows or more; those after them are left out."] if found.num_rows == _KEPT else []
+        [f"The answer has {_KEPT:,} rows or more; those after them are left out."] if result.num_rows == _KEPT else []
     )
-    notes += [] if found.num_rows else [f"The query has no rows; {_contents(opened)}"]
-    empty = [one for one in found.column_names if found.num_rows and found.column(one).null_count == found.num_rows]
-    if empty and len(empty) < found.num_columns:
-        found = found.drop_columns(empty)
+    notes += [] if result.num_rows else [f"The query has no rows; {_contents(opened)}"]
+    empty = [one for one in result.column_names if result.num_rows and result.column(one).null_count == result.num_rows]
+    if empty and len(empty) < result.num_columns:
+        result = result.drop_columns(empty)
         notes.append(f"Columns without a value are left out: {', '.join(empty)}.")
-    return page.part(as_table(found.slice(begin, page.rows), name), found.num_rows, notes)
+    return page.part(as_table(result.slice(begin, page.rows), name), result.num_rows, notes)
 
 
 @_tool(
@@ -377,8 +379,8 @@ def _notes(opened: Opened) -> list[str]:
 
 def _lacking(opened: Opened, names: Sequence[str]) -> list[str]:
     """What the trace has nothing of, and how to record it."""
-    found = {name: opened.summary(_computed(name)) for name in names}
-    missing = [name for name, one in found.items() if name not in one.answers and name not in one.groups]
+    summaries = {name: opened.summary(_computed(name)) for name in names}
+    missing = [name for name, one in summaries.items() if name not in one.answers and name not in one.groups]
     if not missing:
         return []
     how = dict.fromkeys(RECORDING[name] for name in missing if name in RECORDING)

@@ -103,9 +103,9 @@ class Memory:
         allocates = words_in(batch.column("kind"), ("alloc",))
         if not allocates.any():
             return
-        size, known = values(batch.columns, "bytes")
+        size, is_sized = values(batch.columns, "bytes")
         is_memory = ~NameTest(lambda name: name.startswith(_RESERVES))(batch.column("name"))
-        rows = np.flatnonzero(allocates & known & is_memory)
+        rows = np.flatnonzero(allocates & is_sized & is_memory)
         if not len(rows):
             return
         at, every = pa.array(rows), np.arange(len(rows))
@@ -113,16 +113,16 @@ class Memory:
         columns = {name: batch.column(name).take(at) for name in there}
         columns |= {key: batch.argument(key, at) for key in (_KIND, *_ABOUT)}
         columns["address"] = pc.coalesce(*(batch.argument(key, at) for key in _ADDRESS))
-        mine = Batch("events", pa.RecordBatch.from_pydict(columns))
+        allocations = Batch("events", pa.RecordBatch.from_pydict(columns))
         self._rows.add(
             source_of(batch),
             ts=batch.column("ts").to_numpy()[rows],
             bytes=size[rows],
             id=batch.column("id").to_numpy()[rows],
-            thread=self._threads.number(mine, every),
-            place=self._places.number(mine, every),
-            address=np.where(present(columns["address"]), self._addresses.number(mine, every), _NONE),
-            about=self._about.number(mine, every),
+            thread=self._threads.number(allocations, every),
+            place=self._places.number(allocations, every),
+            address=np.where(present(columns["address"]), self._addresses.number(allocations, every), _NONE),
+            about=self._about.number(allocations, every),
         )
 
     def _see_totals(self, batch: Batch) -> None:
@@ -132,53 +132,53 @@ class Memory:
             return
         source, ts = source_of(batch), batch.column("ts").to_numpy()
         value = batch.column("value").fill_null(0).to_numpy(zero_copy_only=False)
-        parent, known = values(batch.columns, "parent")
+        parent, has_parent = values(batch.columns, "parent")
         for number, series in enumerate(_TOTALS):
-            rows = np.flatnonzero(counters & known & words_in(batch.column("name"), (series,)))
+            rows = np.flatnonzero(counters & has_parent & words_in(batch.column("name"), (series,)))
             if len(rows):
                 place = self._devices.number(batch, rows)
                 columns = {"parent": parent[rows], "ts": ts[rows], "value": value[rows].astype(np.int64)}
                 self._totals.add(source, **columns, place=place, series=number)
         if batch.has("track"):
-            rows = np.flatnonzero(counters & ~known & words_in(batch.column("track"), (_CATEGORIES,)))
+            rows = np.flatnonzero(counters & ~has_parent & words_in(batch.column("track"), (_CATEGORIES,)))
             if len(rows):
                 category = self._categories.number(batch, rows)
                 self._parts.add(source, ts=ts[rows], value=value[rows].astype(np.int64), category=category)
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if the input has allocations, or what categories of memory have over time."""
-        found = [self._use(course, work, labels) for course in self._courses()]
+        uses = [self._use(course, work, labels) for course in self._courses()]
         names = [one["name"] for one in self._categories.all()]
-        found += [
+        uses += [
             of_categories(source, self._parts.for_source(source), names, _start(work)) for source in self._parts.sources
         ]
-        held = [*self._snapshots.uses({use.source for use in found}, labels)]
-        if not found and not held:
+        held = [*self._snapshots.uses({use.source for use in uses}, labels)]
+        if not uses and not held:
             return {}
         snapshots = dict.fromkeys(use.source for use in held)
         notes = [f"{source} is a snapshot: its peak is what was held when it was taken." for source in snapshots]
-        if any(use.before is None for use in found):
+        if any(use.before is None for use in uses):
             notes.append("What was allocated before the trace isn't known: the source tells no totals.")
-        if any(not use.owners for use in found):
+        if any(not use.owners for use in uses):
             notes.append("Who held memory isn't known: the source tells no addresses.")
-        places = sorted([*found, *held], key=lambda use: (use.device is None, natural(use.label)))
+        places = sorted([*uses, *held], key=lambda use: (use.device is None, natural(use.label)))
         return {NAME: MemoryAnswer(places, notes)}
 
     def explain(self, work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
         """Yields what the greatest owners hold over time, as counters of their devices."""
         for course in self._courses():
-            known = (course.rows["bytes"] > 0) & (course.rows["address"] >= 0)
-            if known.any():
-                yield from _series(course, self._owners(course, work, known), self._places.all()[course.place])
+            is_owned = (course.rows["bytes"] > 0) & (course.rows["address"] >= 0)
+            if is_owned.any():
+                yield from _series(course, self._owners(course, work, is_owned), self._places.all()[course.place])
 
     def _courses(self) -> Iterator[_Course]:
         """Yields the allocations of each place of each source."""
         for source in self._rows.sources:
             rows, totals = self._rows.for_source(source), self._totals.for_source(source)
             for place in np.unique(rows["place"]).tolist():
-                mine = np.flatnonzero(rows["place"] == place)
-                mine = mine[np.lexsort((rows["id"][mine], rows["ts"][mine]))]
-                columns = {name: column[mine] for name, column in rows.items()}
+                order = np.flatnonzero(rows["place"] == place)
+                order = order[np.lexsort((rows["id"][order], rows["ts"][order]))]
+                columns = {name: column[order] for name, column in rows.items()}
                 allocated, reserved = (_stated(columns["id"], totals, series) for series in range(len(_TOTALS)))
                 if reserved is None:
                     reserved = self._reserved(place, columns["ts"], totals)
@@ -193,8 +193,8 @@ class Memory:
             return None
         rows = rows[np.argsort(totals["ts"][rows], kind="stable")]
         at = np.searchsorted(totals["ts"][rows], ts, "right") - 1
-        found: Int64 = totals["value"][rows[np.maximum(at, 0)]]
-        return found
+        reserved: Int64 = totals["value"][rows[np.maximum(at, 0)]]
+        return reserved
 
     def _reserved_then(self, course: _Course, place: dict[str, Any]) -> Int64 | None:
         """What was reserved after each allocation: without changes in the trace what its snapshot has at the end."""
@@ -206,9 +206,9 @@ class Memory:
     def _use(self, course: _Course, work: Work, labels: Labels) -> MemoryUse:
         rows, allocated, size = course.rows, course.allocated, course.rows["bytes"]
         place, peak = self._places.all()[course.place], int(allocated.argmax())
-        known = (size > 0) & (rows["address"] >= 0)
+        is_owned = (size > 0) & (rows["address"] >= 0)
         freed = _freed(rows["address"])
-        held, left = known & (np.arange(len(freed)) <= peak) & (freed > peak), known & (freed == len(freed))
+        held, left = is_owned & (np.arange(len(freed)) <= peak) & (freed > peak), is_owned & (freed == len(freed))
         owner = self._owners(course, work, held | left)
         owners = _added(owner, size, held, int(allocated[peak] - size[held].sum()))
         device, reserved = place["device"], self._reserved_then(course, place)
@@ -220,10 +220,10 @@ class Memory:
             peak=int(allocated[peak]),
             peak_at=int(rows["ts"][peak]) - _start(work),
             end=int(allocated[-1]),
-            left=int(size[left].sum()) if known.any() else None,
+            left=int(size[left].sum()) if is_owned.any() else None,
             allocations=int(np.count_nonzero(size > 0)),
             frees=int(np.count_nonzero(size < 0)),
-            owners=owners if known.any() else self._by_words(course, work, peak),
+            owners=owners if is_owned.any() else self._by_words(course, work, peak),
             leaks=_added(owner, size, left, 0),
             steps=_steps(course, work),
             times=rows["ts"] - _start(work),
@@ -241,17 +241,17 @@ class Memory:
         sums = np.zeros(len(about), np.int64)
         np.add.at(sums, code, size)
         counts = np.bincount(code[size > 0], minlength=len(about))
-        found = [
+        owners = [
             MemoryOwner("", "", *about[number], int(sums[number]), int(counts[number]))
             for number in np.flatnonzero(sums).tolist()
             if any(about[number])
         ]
-        return sorted(found, key=lambda one: -one.bytes)
+        return sorted(owners, key=lambda one: -one.bytes)
 
-    def _owners(self, course: _Course, work: Work, wanted: Bools) -> list[_Owner | None]:
+    def _owners(self, course: _Course, work: Work, chosen: Bools) -> list[_Owner | None]:
         """Who made each wanted allocation of a course."""
-        found: list[_Owner | None] = [None] * len(wanted)
-        rows = np.flatnonzero(wanted)
+        owners: list[_Owner | None] = [None] * len(chosen)
+        rows = np.flatnonzero(chosen)
         spans = work.gathered.spans.for_source(course.source)
         names = work.gathered.spans.names
         number = {tuple(one.values()): place for place, one in enumerate(work.threads)}
@@ -261,8 +261,8 @@ class Memory:
         for row, one, other in zip(rows.tolist(), module.tolist(), operator.tolist(), strict=True):
             category, frame = about[course.rows["about"][row]]
             inside = names[one].removeprefix(MODULE) if one >= 0 else ""
-            found[row] = _Owner(inside, grouped(names[other])[0] if other >= 0 else "", category, frame)
-        return found
+            owners[row] = _Owner(inside, grouped(names[other])[0] if other >= 0 else "", category, frame)
+        return owners
 
     @staticmethod
     def _said(about: dict[str, Any], source: str, work: Work) -> tuple[str, str]:
@@ -295,13 +295,13 @@ class _Course:
 
 def _stated(ids: Int64, totals: dict[str, Any], series: int) -> Int64 | None:
     """The total after each allocation as counters state it, None unless all have one."""
-    mine = np.flatnonzero(totals["series"] == series)
-    order = mine[np.argsort(totals["parent"][mine], kind="stable")]
+    of_series = np.flatnonzero(totals["series"] == series)
+    order = of_series[np.argsort(totals["parent"][of_series], kind="stable")]
     place = positions(ids, totals["parent"][order])
     if not len(order) or (place < 0).any():
         return None
-    found: Int64 = totals["value"][order[place]]
-    return found
+    totals_then: Int64 = totals["value"][order[place]]
+    return totals_then
 
 
 def _series(course: _Course, owners: Sequence[_Owner | None], place: dict[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -323,14 +323,14 @@ def _series(course: _Course, owners: Sequence[_Owner | None], place: dict[str, A
     names = list(numbers)
     schema = arrow_schema("events")
     for number in np.argsort(-most, kind="stable")[:_SERIES].tolist():
-        mine = slice(first[number], [*first, len(of)][number + 1])
+        part = slice(first[number], [*first, len(of)][number + 1])
         name = " ".join(filter(None, (*names[of[first[number]]][:2], *names[of[first[number]]][2:]))) or "unknown"
-        columns = {"ts": pa.array(course.rows["ts"][row[mine]]), "value": pa.array(held[mine].astype(np.float64))}
+        columns = {"ts": pa.array(course.rows["ts"][row[part]]), "value": pa.array(held[part].astype(np.float64))}
         words = {**{key: place[key] for key in _PLACE}, "source": course.source, "kind": "counter", "unit": "B"}
         words |= {"name": f"held by {name}", "track": f"held by {name}", "timing": "derived"}
         for key, value in words.items():
             if value is not None:
-                columns[key] = pa.array([value] * (mine.stop - mine.start), schema.field(key).type)
+                columns[key] = pa.array([value] * (part.stop - part.start), schema.field(key).type)
         yield pa.RecordBatch.from_pydict(columns)
 
 
@@ -341,11 +341,11 @@ def _start(work: Work) -> int:
 
 def _freed(address: Int32) -> Int64:
     """For each row the next one of its address, which frees it; the number of rows where there is none."""
-    found = np.full(len(address), len(address), np.int64)
+    freed_by = np.full(len(address), len(address), np.int64)
     order = np.lexsort((np.arange(len(address)), address))
     same = (address[order[1:]] == address[order[:-1]]) & (address[order[1:]] >= 0)
-    found[order[:-1][same]] = order[1:][same]
-    return found
+    freed_by[order[:-1][same]] = order[1:][same]
+    return freed_by
 
 
 def _around(spans: dict[str, Any], names: Sequence[str], thread: Int32, at: Int64) -> tuple[Int64, Int64]:
@@ -355,8 +355,8 @@ def _around(spans: dict[str, Any], names: Sequence[str], thread: Int32, at: Int6
         return none, none
     is_module = np.array([name.startswith(MODULE) for name in names], np.bool_)
     is_step = np.array([step_of(name) is not None for name in names], np.bool_)
-    wanted = is_module[spans["name"]] | ((spans["kind"] == KINDS.index("op")) & ~is_step[spans["name"]])
-    rows = np.flatnonzero(wanted & np.isin(spans["thread"], np.unique(thread)))
+    relevant = is_module[spans["name"]] | ((spans["kind"] == KINDS.index("op")) & ~is_step[spans["name"]])
+    rows = np.flatnonzero(relevant & np.isin(spans["thread"], np.unique(thread)))
     if not len(rows):
         return none, none
     end = np.where(spans["dur"][rows] < 0, np.iinfo(np.int64).max, spans["ts"][rows] + spans["dur"][rows])
@@ -375,15 +375,15 @@ def _around(spans: dict[str, Any], names: Sequence[str], thread: Int32, at: Int6
     return name[inside].astype(np.int64), name[operator].astype(np.int64)
 
 
-def _added(owner: Sequence[_Owner | None], size: Int64, mine: Bools, rest: int) -> list[MemoryOwner]:
+def _added(owner: Sequence[_Owner | None], size: Int64, chosen: Bools, rest: int) -> list[MemoryOwner]:
     """What each owner has of these allocations, the greatest first, with the rest that was there before."""
-    found: defaultdict[_Owner, list[int]] = defaultdict(lambda: [0, 0])
-    for row in np.flatnonzero(mine).tolist():
+    sums: defaultdict[_Owner, list[int]] = defaultdict(lambda: [0, 0])
+    for row in np.flatnonzero(chosen).tolist():
         one = owner[row]
         assert one is not None
-        found[one][0] += int(size[row])
-        found[one][1] += 1
-    owners = [MemoryOwner(*one, held, count) for one, (held, count) in found.items()]
+        sums[one][0] += int(size[row])
+        sums[one][1] += 1
+    owners = [MemoryOwner(*one, held, count) for one, (held, count) in sums.items()]
     owners += [MemoryOwner("", "", "", "", rest, 0)] if rest else []
     return sorted(owners, key=lambda one: (-one.bytes, one.module, one.operator, one.category, one.frame))
 
@@ -400,7 +400,7 @@ def _steps(course: _Course, work: Work) -> list[StepMemory]:
         course.source, np.array([_NONE if one.step is None else number[one.step] for one in meanings], np.int32)
     )
     ranges = ranges.where(~occurrences.is_device[ranges.track])
-    found: list[StepMemory] = []
+    steps: list[StepMemory] = []
     last: int | None = None
     for row in np.argsort(ranges.begin, kind="stable").tolist():
         low, high = np.searchsorted(course.rows["ts"], [ranges.begin[row], ranges.end[row]]).tolist()
@@ -408,6 +408,6 @@ def _steps(course: _Course, work: Work) -> list[StepMemory]:
             continue  # nothing is known yet
         end = int(course.allocated[high - 1])
         peak = int(course.allocated[max(low - 1, 0) : high].max())
-        found.append(StepMemory(labels[ranges.label[row]], peak, end, None if last is None else end - last))
+        steps.append(StepMemory(labels[ranges.label[row]], peak, end, None if last is None else end - last))
         last = end
-    return found
+    return steps

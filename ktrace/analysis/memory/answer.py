@@ -90,31 +90,31 @@ class MemoryAnswer:
             return []
         subject: dict[str, Cell] = {"memory": use.label, "device": use.device, "source": use.source}
         details: dict[str, Cell] = {"places": len(self.places), "left": use.left}
-        found = [
+        facts = [
             Finding("memory.peak", "held", use.peak, "B", use.reserved, "what is reserved", subject, None, details)
         ]
         owner = next((one for one in use.owners if one.is_known), None)
         if owner is not None:
             named: dict[str, Cell] = {key: getattr(owner, key) or None for key in _KNOWN}
             much: dict[str, Cell] = {"allocations": owner.allocations}
-            found.append(
+            facts.append(
                 Finding("memory.owner", "held", owner.bytes, "B", use.peak, "the peak", named | subject, None, much)
             )
-        return found
+        return facts
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """Tables of places, of owners at the peak, of what is left, and of steps, at most `top` rows of a place."""
-        found = [self._places(brief), self._owners("memory owners", "who held memory at its peak", "owners", top)]
-        found.append(self._owners("memory left", "allocated in the trace and never freed in it", "leaks", top))
+        tables = [self._places(brief), self._owners("memory owners", "who held memory at its peak", "owners", top)]
+        tables.append(self._owners("memory left", "allocated in the trace and never freed in it", "leaks", top))
         columns = (Column("memory"), Column("step"), Column("peak", "B"), Column("end", "B"))
         rows: list[tuple[Cell, ...]] = [
             (use.label, step.label, step.peak, step.end, step.growth) for use in self.places for step in use.steps[:top]
         ]
         more = sum(len(use.steps) for use in self.places) - len(rows)
-        found.append(
+        tables.append(
             Table("memory by step", "memory by step", (*columns, Column("growth", "B", signed=True)), rows, [], more)
         )
-        return [found[0], *(table for table in found[1:] if table.rows)]
+        return [tables[0], *(table for table in tables[1:] if table.rows)]
 
     def _places(self, brief: bool) -> Table:
         names = ["peak", "reserved", "unused", "before", "end", "left"]

@@ -49,10 +49,10 @@ class Snapshots:
 
     def see(self, batch: Batch) -> None:
         """Collects what is held among summaries."""
-        mine = np.flatnonzero(words_in(batch.column("kind"), ("alloc",)))
-        if not len(mine):
+        allocations = np.flatnonzero(words_in(batch.column("kind"), ("alloc",)))
+        if not len(allocations):
             return
-        at = pa.array(mine)
+        at = pa.array(allocations)
         columns = {name: decoded(batch.column(name).take(at)) for name in _COLUMNS}
         columns |= {"named": batch.argument("device", at), "frame": batch.argument("frame", at)}
         for row in pa.RecordBatch.from_pydict(columns).to_pylist():
@@ -61,9 +61,9 @@ class Snapshots:
             if scope == _SEGMENTS:
                 self._reserved[place] += int(row["value"] or 0)
             elif scope[:2] == _HELD or metric in (*_SPACE, *_OBJECTS):
-                found = self._held[place].setdefault(_frame(row, scope), [0, 0])
-                found[0] += 0 if metric in _OBJECTS else int(row["total"] or 0)
-                found[1] += int((row["total"] if metric in _OBJECTS else row["count"]) or 0)
+                sums = self._held[place].setdefault(_frame(row, scope), [0, 0])
+                sums[0] += 0 if metric in _OBJECTS else int(row["total"] or 0)
+                sums[1] += int((row["total"] if metric in _OBJECTS else row["count"]) or 0)
 
     def reserved(self, source: str, host: str | None, device: int | None) -> int | None:
         """What was reserved on a device when a snapshot was taken; None where no segment says it."""
@@ -75,8 +75,8 @@ class Snapshots:
             source, host, device, name = place
             if source in timed:
                 continue
-            found = self._held[place].items()
-            owners = [MemoryOwner("", "", "", frame, held, count) for frame, (held, count) in found if held]
+            frames = self._held[place].items()
+            owners = [MemoryOwner("", "", "", frame, held, count) for frame, (held, count) in frames if held]
             held, reserved = sum(one.bytes for one in owners), self._reserved.get(place)
             if not held and reserved is None:
                 continue  # allocations of unknown sizes

@@ -105,11 +105,11 @@ class _Writer:
     def _slices(self, batch: Batch) -> Span:
         """Keeps the slices of a batch. Returns the time that its rows cover."""
         ts, _ = values(batch.columns, "ts")
-        dur, known = values(batch.columns, "dur")
-        end = ts + np.where(known & (dur >= 0), dur, 0)
+        dur, ended = values(batch.columns, "dur")
+        end = ts + np.where(ended & (dur >= 0), dur, 0)
         fits = (abs(ts) < LIMIT) & (abs(end) < LIMIT)
         slices = slice_rows(batch) & fits
-        unfinished = slices & ~known
+        unfinished = slices & ~ended
         rows = np.flatnonzero(slices)
         self._runs.append(
             ts=ts[rows],
@@ -126,11 +126,11 @@ class _Writer:
 
     def _counters(self, batch: Batch, ts: Int64, fits: Bools) -> None:
         """Keeps the readings of counters, but for those that belong to a slice, such as a kernel's metrics."""
-        found = words_in(batch.column("kind"), ("counter",)) & fits
-        if not found.any():
+        readings = words_in(batch.column("kind"), ("counter",)) & fits
+        if not readings.any():
             return
-        found &= present(batch.column("value")) & ~are_figures(batch)
-        rows = np.flatnonzero(found)
+        readings &= present(batch.column("value")) & ~are_figures(batch)
+        rows = np.flatnonzero(readings)
         value = batch.column("value").fill_null(0).to_numpy()
         self._readings.append(ts=ts[rows], value=value[rows], series=self._series.number(batch, rows))
 
@@ -169,12 +169,12 @@ class _Writer:
 
     def _envelope(self, start: int, shift: int) -> Envelope:
         """The envelope of all readings, which are written in the order of time."""
-        found = Envelope.from_readings(np.empty(0, READING), start, shift)
+        envelope = Envelope.from_readings(np.empty(0, READING), start, shift)
         with (self._folder / _READINGS).open("wb") as file:
             for part in self._readings.parts(RANGE_ROWS):
                 part.tofile(file)
-                found = found.joined(Envelope.from_readings(part, start, shift))
-        return found
+                envelope = envelope.joined(Envelope.from_readings(part, start, shift))
+        return envelope
 
     def _in_order(self, lanes: Lanes, file: Any, zones: list[Span]) -> Iterator[Structured]:
         """Yields the slices in the order of time, and writes them, with the times of each zone."""
@@ -205,8 +205,10 @@ def _span_of(rows: Structured) -> Span:
 
 def _time_of(batch: Batch) -> Span:
     """The time that rows of other records cover: all of it if any has none."""
-    ts, known = values(batch.columns, "ts") if batch.record != "catalog" else (np.zeros(0, np.int64), np.zeros(1, bool))
-    return (int(ts.min()), int(ts.max())) if len(known) and known.all() else ALWAYS
+    ts, is_timed = (
+        values(batch.columns, "ts") if batch.record != "catalog" else (np.zeros(0, np.int64), np.zeros(1, bool))
+    )
+    return (int(ts.min()), int(ts.max())) if len(is_timed) and is_timed.all() else ALWAYS
 
 
 def _write(path: Path, columns: dict[str, AnyArray | pa.Array]) -> None:
@@ -305,8 +307,8 @@ class Stored:
         report.reader = Ledger("reader", taken, given, removed=Counter(removed))
         report.bytes = ByteAccount(**state["bytes"] | {"ranges": [Range(*one) for one in state["bytes"]["ranges"]]})
         for kind, severity, sentence, rows, places in state["issues"]:
-            found = [(where, what) for where, what in places]
-            report.issues[kind] = Issue(kind, Severity(severity), sentence, rows, found)
+            noted = [(where, what) for where, what in places]
+            report.issues[kind] = Issue(kind, Severity(severity), sentence, rows, noted)
         return report
 
     def batches(self, span: Span = ALWAYS, columns: frozenset[str] | None = None) -> Iterator[Batch]:
@@ -322,23 +324,23 @@ class Stored:
         data = pa.py_buffer(self._files[_ROWS].read(block.start, block.stop))
         stream = pa.ipc.open_stream(data)
         if columns is not None:
-            known, has_args = arrow_schema("events").names, "args" in columns
-            wanted = [
+            names, has_args = arrow_schema("events").names, "args" in columns
+            fields = [
                 number
                 for number, name in enumerate(stream.schema.names)
-                if name in columns or (is_required("events", name) if name in known else has_args)
+                if name in columns or (is_required("events", name) if name in names else has_args)
             ]
-            stream = pa.ipc.open_stream(data, options=pa.ipc.IpcReadOptions(included_fields=wanted))
+            stream = pa.ipc.open_stream(data, options=pa.ipc.IpcReadOptions(included_fields=fields))
         return Batch(block.record, stream.read_next_batch())
 
     @cached_property
     def catalog(self) -> Catalog:
         """All facts."""
-        found = Catalog()
+        facts = Catalog()
         for block in self.blocks:
             if block.record == "catalog":
-                found.add(self._batch(block))
-        return found
+                facts.add(self._batch(block))
+        return facts
 
     @cached_property
     def names(self) -> list[Name]:

@@ -88,8 +88,8 @@ class Overview:
     @cached_property
     def _busy(self) -> dict[int, int]:
         """The busy time of each lane that has slices."""
-        found = self._sums((0, self.length))
-        return {lane: int(buckets.busy.sum()) for lane, buckets in by_lane(found)}
+        sums = self._sums((0, self.length))
+        return {lane: int(buckets.busy.sum()) for lane, buckets in by_lane(sums)}
 
     @cached_property
     def _ruled(self) -> set[int]:
@@ -100,7 +100,7 @@ class Overview:
         """Devices, then processes, each with its lanes; those of a process that are busy longest first."""
         tracks = [lane.track for lane in self.stored.lanes.all[: len(self.stored.lanes.whole)] if lane.shows == WORK]
         nodes = arrange(tracks, self.stored.catalog)
-        found = [*self._devices(nodes)]
+        groups = [*self._devices(nodes)]
         for process in nodes:
             lanes = [
                 lane
@@ -109,20 +109,20 @@ class Overview:
                 for lane in self._of_track(node.number, _name(node, process))
             ]
             if lanes:
-                found.append({"name": process.shown.name, "lane": None, "lanes": self._by_time(lanes)})
-        return found
+                groups.append({"name": process.shown.name, "lane": None, "lanes": self._by_time(lanes)})
+        return groups
 
     def _devices(self, nodes: Sequence[Node]) -> Iterator[dict[str, Any]]:
         """Each device with the lanes of its streams; those of several processes are in one group."""
         wholes = {lane.track: number for number, lane in enumerate(self.stored.lanes.all)}
-        found: dict[int | None, list[tuple[Node, Node]]] = {}
+        devices: dict[int | None, list[tuple[Node, Node]]] = {}
         for process in nodes:
             for node in process.walk():
                 if node.kind == "device" and isinstance(node.key, Track):
                     whole = wholes.get(Track(node.key.source, node.key.host, None, None, node.key.device))
-                    found.setdefault(whole if whole in self._busy else None, []).append((process, node))
-        names = Counter(of[0][1].shown.name for of in found.values())
-        for whole, of in found.items():
+                    devices.setdefault(whole if whole in self._busy else None, []).append((process, node))
+        names = Counter(of[0][1].shown.name for of in devices.values())
+        for whole, of in devices.items():
             lanes = [
                 lane
                 for process, node in of
@@ -174,37 +174,37 @@ class Overview:
         )
         ranges = sorted(ranges, key=lambda one: -self._busy[one])
         names = (("steps", marks[:1]), ("ranges", ranges[:1]))
-        return [{"name": name, "lane": number} for name, found in names for number in found]
+        return [{"name": name, "lane": number} for name, numbers in names for number in numbers]
 
     @cached_property
     def _labels(self) -> list[tuple[str, str]]:
         """What each name is called in short, and its operation; of the host the kind."""
         rules = taxonomy(None)
-        found = []
+        labelled = []
         for name in self.stored.names:
             if name.kind in DEVICE_KINDS:
                 labels = rules.labels(name.name, name.kind)
-                found.append((labels.short_name or name.name, labels.operation or OTHER))
+                labelled.append((labels.short_name or name.name, labels.operation or OTHER))
             else:
                 phase = phase_of(name.name) if name.kind in ("range", "op") else None
-                found.append(
+                labelled.append(
                     (
                         short_name(name.name) if name.kind in ("op", "api") else name.name,
                         phase.phase if phase else name.kind,
                     )
                 )
-        return found
+        return labelled
 
     @cached_property
     def operations(self) -> list[Group]:
         """The operations of the work of devices, that which takes most time first."""
         time: dict[str, int] = {}
         cells = self._sums((0, self.length))
-        mine = self.tables[cells.lane] == "device"
-        for name, own in zip(cells.name[mine].tolist(), cells.time[mine].tolist(), strict=True):
+        on_device = self.tables[cells.lane] == "device"
+        for name, busy in zip(cells.name[on_device].tolist(), cells.time[on_device].tolist(), strict=True):
             operation = self._labels[name][1]
-            time[operation] = time.get(operation, 0) + own
-        return sorted((Group(operation, own) for operation, own in time.items()), key=lambda group: -group.total)
+            time[operation] = time.get(operation, 0) + busy
+        return sorted((Group(operation, busy) for operation, busy in time.items()), key=lambda group: -group.total)
 
     def _widened(self, shift: int) -> Cells:
         return self.stored.cells.wider(shift)
@@ -248,23 +248,23 @@ class Overview:
 
     def level(self, span: Span, shift: int, lanes: Iterable[int] | None = None) -> dict[str, Any]:
         """How busy lanes are in the buckets of a part of the time; names with their operations by number."""
-        wanted = None if lanes is None else set(lanes)
+        chosen = None if lanes is None else set(lanes)
         shift = max(0, min(shift, _ALL))
         while (span[1] - span[0]) >> shift > _BUCKETS:
             shift += 1
-        found, used = {}, set[int]()
+        cells_of, used = {}, set[int]()
         for lane, buckets in by_lane(self.cells(span, shift)):
-            if wanted is None or lane in wanted:
+            if chosen is None or lane in chosen:
                 used.update(np.unique(buckets.name).tolist())
-                found[lane] = [column.tolist() for column in buckets]
-        return {"shift": shift, "lanes": found, "names": self.named(used), "counters": self.counters(span, shift)}
+                cells_of[lane] = [column.tolist() for column in buckets]
+        return {"shift": shift, "lanes": cells_of, "names": self.named(used), "counters": self.counters(span, shift)}
 
     def counters(self, span: Span, shift: int) -> dict[int, list[list[float]]]:
         """Buckets, least and greatest reading of each counter in a part of the time."""
-        found = self.stored.envelope(self.absolute(span), shift)
+        envelope = self.stored.envelope(self.absolute(span), shift)
         return {
-            int(found.series[mine.start]): [column[mine].tolist() for column in found[3:]]
-            for mine in each_group((found.series,))
+            int(envelope.series[rows.start]): [column[rows].tolist() for column in envelope[3:]]
+            for rows in each_group((envelope.series,))
         }
 
     def named(self, numbers: Iterable[int]) -> dict[int, tuple[str, str, str]]:
@@ -318,10 +318,10 @@ class Overview:
         small = words.lower()
         named = np.array([small in name.name.lower() for name in self.stored.names], np.bool_)
         cells = self.cells((0, self.length), max(self.stored.cells.shift, int(self.length).bit_length() - 10))
-        mine = cells.where(named[cells.name] & (cells.lane < len(self.stored.lanes.whole)))
+        named_cells = cells.where(named[cells.name] & (cells.lane < len(self.stored.lanes.whole)))
         return [
-            {"lane": lane, "buckets": buckets.bucket.tolist()[:most], "shift": mine.shift}
-            for lane, buckets in by_lane(mine)
+            {"lane": lane, "buckets": buckets.bucket.tolist()[:most], "shift": named_cells.shift}
+            for lane, buckets in by_lane(named_cells)
         ]
 
 

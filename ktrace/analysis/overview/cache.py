@@ -206,27 +206,27 @@ def _code() -> int:
     """When the code of ktrace was changed last (ns): what it reads from an input may have changed with it."""
     from ktrace import __file__ as package
 
-    found = (
+    paths = (
         os.stat(os.path.join(folder, name)).st_mtime_ns  # noqa: PTH116, PTH118 (800 files, in 5 ms)
         for folder, _, names in os.walk(os.path.dirname(package), followlinks=True)  # noqa: PTH120
         for name in names
         if name.endswith(_CODE)
     )
-    return max(found, default=0)
+    return max(paths, default=0)
 
 
 def entries(folder: Path | None = None) -> list[Entry]:
     """The traces in the cache, the one that was used last first."""
     folder = folder or cache_folder()
-    inside, found = list[Path](), list[Entry]()
+    inside, traces = list[Path](), list[Entry]()
     with suppress(OSError):
         inside = list(folder.iterdir()) if folder else []
     for one in inside:
         with suppress(OSError):
             if (inputs := _inputs(one)) is not None:
                 size = sum(file.stat().st_size for file in one.iterdir())
-                found.append(Entry(one, inputs, size, one.stat().st_mtime))
-    return sorted(found, key=lambda entry: -entry.used)
+                traces.append(Entry(one, inputs, size, one.stat().st_mtime))
+    return sorted(traces, key=lambda entry: -entry.used)
 
 
 def _inputs(folder: Path) -> list[str] | None:
@@ -247,19 +247,19 @@ def _is_unreadable(folder: Path) -> bool:
 
 def clear(folder: Path | None = None) -> list[Entry]:
     """Removes all traces from the cache, and returns them."""
-    found = entries(folder)
-    for entry in found:
+    removed = entries(folder)
+    for entry in removed:
         remove(entry.folder)
-    return found
+    return removed
 
 
 def tidy(folder: Path, keep: Path) -> None:
     """Removes traces that are old, or one too many for the size of the cache, but for `keep`."""
     sweep(folder)
-    found = entries(folder)
-    free = shutil.disk_usage(folder).free + sum(entry.size for entry in found)
+    traces = entries(folder)
+    free = shutil.disk_usage(folder).free + sum(entry.size for entry in traces)
     left = min(MOST_BYTES, int(free * FREE_SHARE))
-    for entry in found:
+    for entry in traces:
         left -= entry.size
         if entry.folder != keep and (left < 0 or time.time() - entry.used > MOST_DAYS * _DAY):
             remove(entry.folder)

@@ -92,8 +92,8 @@ class Lanes:
 
     def of(self, track: Int32, name: Int32) -> Int32:
         """The lane of slices with these tracks and names."""
-        found: Int32 = track * np.int32(3) + self._shows[self._on_device[track], name]
-        return found
+        lane: Int32 = track * np.int32(3) + self._shows[self._on_device[track], name]
+        return lane
 
     def with_devices(self, rows: Structured) -> Structured:
         """The rows, by lane, and once more those that are work of a device, for the lane of the whole device."""
@@ -116,9 +116,9 @@ class Pieces:
         They are sorted by lane, those of one lane by time. An `end` that isn't known is `last`.
         """
         end = np.where(rows["end"] >= OPEN, last, rows["end"])
-        lane, ts, known = rows["lane"], rows["ts"], self._reached[rows["lane"]]
-        reached = np.maximum(greatest_so_far(end, (lane,)), known)
-        before = np.where(group_start_mask((lane,)), known, np.roll(reached, 1))
+        lane, ts, begun = rows["lane"], rows["ts"], self._reached[rows["lane"]]
+        reached = np.maximum(greatest_so_far(end, (lane,)), begun)
+        before = np.where(group_start_mask((lane,)), begun, np.roll(reached, 1))
         self._reached[lane] = reached  # that of the last row of each lane stays
         rows["ts"], rows["end"] = np.minimum(np.maximum(ts, before), np.maximum(end, ts)), end
         return rows
@@ -135,14 +135,14 @@ class Nested:
 
         The rows are sorted by lane, those of one lane by time. An `end` that isn't known is `last`.
         """
-        known = len(self._open)
+        open_before = len(self._open)
         both = np.concatenate([self._open, rows])
         order = np.argsort(both["lane"], kind="stable")
         both = both[order]
         both["end"] = np.where(both["end"] >= OPEN, last, both["end"])
         ts, end = (np.ascontiguousarray(both[name]) for name in ("ts", "end"))
         around = enclosing(np.ascontiguousarray(both["lane"]), ts, end)
-        inside = np.flatnonzero((around >= 0) & (order >= known))
+        inside = np.flatnonzero((around >= 0) & (order >= open_before))
         since, outer, taken = ts[inside], around[inside], [np.zeros(0, ROW)]
         while len(inside):  # once, but for slices that outlast the one around them
             until = np.minimum(end[inside], end[outer])
@@ -183,9 +183,9 @@ class Cells:
         """The columns, by `COLUMNS`."""
         return tuple(getattr(self, name) for name in self.COLUMNS)
 
-    def where(self, mine: Bools) -> Cells:
+    def where(self, rows: Bools) -> Cells:
         """Some of the cells."""
-        return Cells(self.origin, self.shift, *(column[mine] for column in self.columns))
+        return Cells(self.origin, self.shift, *(column[rows] for column in self.columns))
 
     @classmethod
     def none(cls, origin: int, shift: int) -> Cells:
@@ -283,15 +283,15 @@ def all_cells(parts: Iterator[Structured], lanes: Lanes, span: tuple[int, int], 
     """The cells of rows in rising parts of time, in buckets as narrow as `BUCKETS` and `most` cells allow."""
     start, stop = span
     shift = max(0, int(stop - start - 1).bit_length() - (BUCKETS.bit_length() - 1))
-    found, waiting = Cells.none(start, shift), list[Cells]()
+    cells, waiting = Cells.none(start, shift), list[Cells]()
     for rows, added, taken in prefetch(with_pieces(parts, lanes, stop)):
-        waiting.append(cells_of(rows, added, start, found.shift, span, taken))
+        waiting.append(cells_of(rows, added, start, cells.shift, span, taken))
         if sum(map(len, waiting)) > most // 2:
-            found = found.with_more(*waiting)
+            cells = cells.with_more(*waiting)
             waiting.clear()
-            while len(found) > most // 2 and found.shift < stop.bit_length():
-                found = found.wider(found.shift + 1)
-    return found.with_more(*waiting)
+            while len(cells) > most // 2 and cells.shift < stop.bit_length():
+                cells = cells.wider(cells.shift + 1)
+    return cells.with_more(*waiting)
 
 
 #: A reading of a counter.
@@ -351,5 +351,5 @@ def by_lane(cells: Cells) -> Iterator[tuple[int, Buckets]]:
     order = np.lexsort((cells.name, -cells.count, -cells.time, group))
     name = cells.name[order[first]]
     lane, bucket = cells.lane[first], cells.bucket[first]
-    for mine in each_group((lane,)):
-        yield int(lane[mine.start]), Buckets(bucket[mine], busy[mine], count[mine], name[mine])
+    for rows in each_group((lane,)):
+        yield int(lane[rows.start]), Buckets(bucket[rows], busy[rows], count[rows], name[rows])

@@ -93,40 +93,40 @@ class Phases:
 
     def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
         """The answer, if annotations state phases; else what repeats, if that is most of the work."""
-        known = _phases(work)
-        found = [steps for _, steps in _all_steps(work, known)]
-        if not found:
+        numbers = _phases(work)
+        steps_of_sources = [steps for _, steps in _all_steps(work, numbers)]
+        if not steps_of_sources:
             notes = [f"{NOT_STATED} {says} {HOW}"] if work.is_on_devices and (says := repeated(work)) else []
             return {name: PhasesAnswer(name, [], [], notes) for name in self._names if notes}
-        phases, batches = _added_up(found, known)
-        notes = _notes(found, known, work)
+        phases, batches = _added_up(steps_of_sources, numbers)
+        notes = _notes(steps_of_sources, numbers, work)
         return {name: PhasesAnswer(name, phases, batches, notes) for name in self._names}
 
 
 def _phases(work: Work) -> dict[Phase, int]:
     """The phases that annotations state, or that generate() has, numbered."""
     meanings = work.gathered.meanings
-    found = dict.fromkeys(meaning.phase for meaning in meanings if meaning.phase is not None)
-    found |= dict.fromkeys(_GENERATED if any(meaning.generate == LOOP for meaning in meanings) else ())
-    return {phase: number for number, phase in enumerate(found)}
+    phases = dict.fromkeys(meaning.phase for meaning in meanings if meaning.phase is not None)
+    phases |= dict.fromkeys(_GENERATED if any(meaning.generate == LOOP for meaning in meanings) else ())
+    return {phase: number for number, phase in enumerate(phases)}
 
 
 #: The phases of generate(), by the label of a pass.
 _GENERATED = (Phase(PREFILL), Phase(DECODE))
 
 
-def _all_steps(work: Work, known: dict[Phase, int]) -> Iterator[tuple[Events, Steps]]:
+def _all_steps(work: Work, numbers: dict[Phase, int]) -> Iterator[tuple[Events, Steps]]:
     """Yields the work and the steps of each source that has steps of phases."""
-    if not known:
+    if not numbers:
         return
-    number = np.array([known[one.phase] if one.phase is not None else -1 for one in work.gathered.meanings], np.int32)
+    number = np.array([numbers[one.phase] if one.phase is not None else -1 for one in work.gathered.meanings], np.int32)
     part = [-1 if one.generate is None else one.generate for one in work.gathered.meanings]
-    generated = np.array([known.get(phase, -1) for phase in _GENERATED], np.int32)
+    generated = np.array([numbers.get(phase, -1) for phase in _GENERATED], np.int32)
     occurrences = Occurrences(work)
     kernel, names = work.by_shape(_kernel)
     is_kernel = np.array([name is not None for name in names], np.bool_)[kernel]
     for source in dict.fromkeys([*occurrences.sources, *work.rows.sources]):
-        ranges = _outermost(occurrences.ranges(source, number), occurrences, list(known))
+        ranges = _outermost(occurrences.ranges(source, number), occurrences, list(numbers))
         if not len(ranges.label) and LOOP in part:
             ranges = passes_of_generate(occurrences.ranges(source, np.array(part, np.int32)))
             ranges = ranges._replace(label=generated[ranges.label])
@@ -156,14 +156,19 @@ def _steps(work: Work, events: Events, ranges: MarkedRanges, occurrences: Occurr
     rows_of = by_group(device, len(devices))
     for place in range(len(devices)):
         rows = rows_of(place)
-        mine = rows[occurrence[rows] >= 0]
-        own, begins, ends, roles = occurrence[mine].astype(np.int64), events.ts[mine], end[mine], events.roles[mine]
+        in_steps = rows[occurrence[rows] >= 0]
+        step, begins, ends, roles = (
+            occurrence[in_steps].astype(np.int64),
+            events.ts[in_steps],
+            end[in_steps],
+            events.roles[in_steps],
+        )
         outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
-        whole = spans_on_device(ranges, own, (begins, ends), roles, (events.ts[outside], end[outside]))
+        whole = spans_on_device(ranges, step, (begins, ends), roles, (events.ts[outside], end[outside]))
         since[place], span[place] = _from(events.ts[rows[unseen[rows]]], whole)
         cut |= span[place] < whole[1]
-        inside = np.minimum(np.maximum(begins, since[place][own]), ends)
-        busy[place] = parts_of(own, count, inside, ends, roles)[:, 0]
+        inside = np.minimum(np.maximum(begins, since[place][step]), ends)
+        busy[place] = parts_of(step, count, inside, ends, roles)[:, 0]
     kernels = np.bincount(occurrence[(occurrence >= 0) & is_kernel[events.shape]], minlength=count)
     longest = span.argmax(axis=0) if len(devices) else np.zeros(count, np.int64)
     each = np.arange(count)
@@ -184,26 +189,26 @@ def _from(unseen: Int64, spans: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
     return np.where(span > 0, begun, since), np.where(span > 0, since + span - begun, span)
 
 
-def _added_up(found: Sequence[Steps], known: dict[Phase, int]) -> tuple[list[PhaseUse], list[PhaseUse]]:
+def _added_up(all_steps: Sequence[Steps], numbers: dict[Phase, int]) -> tuple[list[PhaseUse], list[PhaseUse]]:
     """The use of each phase, and that of each batch size in it."""
-    phases = list(known)
+    phases = list(numbers)
     label, time, span, busy, kernels = (
         np.concatenate(parts)
         for parts in zip(
-            *((one.label, one.time, one.span.sum(0), one.busy.sum(0), one.kernels) for one in found), strict=True
+            *((one.label, one.time, one.span.sum(0), one.busy.sum(0), one.kernels) for one in all_steps), strict=True
         )
     )
-    waits = np.concatenate([_per_token(one, phases) for one in found])
-    elapsed = np.concatenate([_until_next(one, np.ones(len(one.label), np.bool_)) for one in found])
+    waits = np.concatenate([_per_token(one, phases) for one in all_steps])
+    elapsed = np.concatenate([_until_next(one, np.ones(len(one.label), np.bool_)) for one in all_steps])
     groups: dict[tuple[str, int | None], list[int]] = {}
     for row, number in enumerate(label.tolist()):
         phase = phases[number]
         groups.setdefault((phase.phase, phase.batch), []).append(row)
 
     def use(phase: str, batch: int | None, rows: Sequence[int]) -> PhaseUse:
-        mine = np.array(rows)
-        stated = [phases[number] for number in label[mine].tolist()]
-        times, waited = np.sort(time[mine]), waits[mine]
+        chosen = np.array(rows)
+        stated = [phases[number] for number in label[chosen].tolist()]
+        times, waited = np.sort(time[chosen]), waits[chosen]
         step = spread(times)
         assert step is not None
         return PhaseUse(
@@ -211,11 +216,11 @@ def _added_up(found: Sequence[Steps], known: dict[Phase, int]) -> tuple[list[Pha
             batch,
             int(times.sum()),
             times,
-            int(span[mine].sum()),
-            int(busy[mine].sum()),
-            int(kernels[mine].sum()),
+            int(span[chosen].sum()),
+            int(busy[chosen].sum()),
+            int(kernels[chosen].sum()),
             step=step,
-            elapsed=int(elapsed[mine].sum()),
+            elapsed=int(elapsed[chosen].sum()),
             per_token=spread(waited[waited >= 0]),
             **{name: _sum(getattr(one, name) for one in stated) for name in _STATED},
         )
@@ -237,8 +242,8 @@ _STATED = ("context", "context_tokens", "generation", "generation_tokens", "toke
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
     """The sum, None if any isn't known."""
-    known = list(numbers)
-    return None if None in known else sum(number for number in known if number is not None)
+    values = list(numbers)
+    return None if None in values else sum(number for number in values if number is not None)
 
 
 def _per_token(steps: Steps, phases: Sequence[Phase]) -> Int64:
@@ -249,31 +254,31 @@ def _per_token(steps: Steps, phases: Sequence[Phase]) -> Int64:
     return np.where(one_each, _until_next(steps, generates), -1)
 
 
-def _until_next(steps: Steps, mine: Bools) -> Int64:
+def _until_next(steps: Steps, chosen: Bools) -> Int64:
     """How long it takes from each of these steps to the next one on its thread, its own time for the last; else -1."""
-    found = np.full(len(mine), -1, np.int64)
+    until = np.full(len(chosen), -1, np.int64)
     for track in np.unique(steps.track).tolist():
-        rows = np.flatnonzero((steps.track == track) & mine)
+        rows = np.flatnonzero((steps.track == track) & chosen)
         rows = rows[np.argsort(steps.begin[rows], kind="stable")]
-        found[rows] = np.append(np.diff(steps.begin[rows]), steps.time[rows[-1:]])
-    return found
+        until[rows] = np.append(np.diff(steps.begin[rows]), steps.time[rows[-1:]])
+    return until
 
 
-def _notes(found: Sequence[Steps], known: dict[Phase, int], work: Work) -> list[str]:
+def _notes(all_steps: Sequence[Steps], numbers: dict[Phase, int], work: Work) -> list[str]:
     """What the figures lack, or mean."""
-    notes, phases = [], list(known)
-    if len(found) > 1:
-        notes.append(f"Steps and tokens count in each of {len(found):,} sources.")
-    stated = [phases[number] for steps in found for number in steps.label.tolist()]
+    notes, phases = [], list(numbers)
+    if len(all_steps) > 1:
+        notes.append(f"Steps and tokens count in each of {len(all_steps):,} sources.")
+    stated = [phases[number] for steps in all_steps for number in steps.label.tolist()]
     several = sum(bool(one.generation) and one.generation != one.generation_tokens for one in stated)
     if several:
         notes.append(
             f"Per token leaves out {several:,} steps that compute several tokens for a request, or don't say how many."
         )
-    if any(steps.cut for steps in found):
+    if any(steps.cut for steps in all_steps):
         notes.append("The first step counts from the work that is recorded: what was queued before isn't in the trace.")
     if work.is_on_devices and len(work):
-        outside = sum(int(events.dur[steps.occurrence < 0].sum()) for events, steps in _all_steps(work, known))
+        outside = sum(int(events.dur[steps.occurrence < 0].sum()) for events, steps in _all_steps(work, numbers))
         whole = sum(int(events.dur.sum()) for events in work.each())
         if outside and (share := percent(outside, whole)) is not None:
             notes.append(f"{share:.1f}% of the device time is launched in no step of a phase.")
@@ -300,10 +305,10 @@ def repeated(work: Work) -> str | None:
         whole += int(events.dur.sum())
         every = np.flatnonzero(is_kernel[kernel[events.shape]])
         every = every[np.lexsort((events.ts[every], stream[events.shape[every]]))]
-        for mine in each_group((stream[events.shape[every]],)):
-            if mine.stop - mine.start < _LEAST_KERNELS * _LEAST_TIMES:
+        for stream_rows in each_group((stream[events.shape[every]],)):
+            if stream_rows.stop - stream_rows.start < _LEAST_KERNELS * _LEAST_TIMES:
                 continue
-            rows = every[mine]
+            rows = every[stream_rows]
             first, length, times = _repetition(kernel[events.shape[rows]])
             rows = rows[first : first + length * times]
             time = int(events.dur[rows].sum())
@@ -325,9 +330,9 @@ def _kernel(shape: Shape) -> str | None:
 def _repetition(kernels: Int32) -> tuple[int, int, int]:
     """Where the longest repetition in a sequence of kernels begins, the number of kernels, and how often they occur."""
     best = 0, 0, 0
-    found, counts = np.unique(kernels, return_counts=True)
+    kinds, counts = np.unique(kernels, return_counts=True)
     several = counts >= _LEAST_TIMES
-    rare = found[several][np.argsort(counts[several], kind="stable")][:_CANDIDATES]
+    rare = kinds[several][np.argsort(counts[several], kind="stable")][:_CANDIDATES]
     apart = (np.diff(np.flatnonzero(kernels == one)) for one in rare.tolist())
     for length in sorted({int(np.bincount(each).argmax()) for each in apart}):
         same = np.concatenate([[False], kernels[:-length] == kernels[length:], [False]])
@@ -342,9 +347,9 @@ def _repetition(kernels: Int32) -> tuple[int, int, int]:
 
 def slices(work: Work) -> Iterator[pa.RecordBatch]:
     """Yields the steps of phases of each source, on a track of each device."""
-    known = _phases(work)
-    phases = list(known)
-    for events, steps in _all_steps(work, known):
+    numbers = _phases(work)
+    phases = list(numbers)
+    for events, steps in _all_steps(work, numbers):
         for place, device in enumerate(events.places[1].tolist()):
             rows = np.flatnonzero(steps.span[place] > 0)
             rows = rows[np.argsort(steps.since[place][rows], kind="stable")]

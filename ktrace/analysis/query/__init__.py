@@ -128,13 +128,13 @@ def stream_query(
     """
     from ktrace.pipeline.selection import selected
 
-    wanted, account = selected(selection, options), report or Report()
-    wanted.require_unset("a query", "split_by")
+    chosen, account = selected(selection, options), report or Report()
+    chosen.require_unset("a query", "split_by")
 
     def load(plan: Plan, spill: Spill) -> Tables:
-        return loaded(paths_of(src), plan, wanted, account, spill, progress, scan=bound is None)
+        return loaded(paths_of(src), plan, chosen, account, spill, progress, scan=bound is None)
 
-    asking = Question(sql, params, holder=holder, jobs=wanted.jobs)
+    asking = Question(sql, params, holder=holder, jobs=chosen.jobs)
     with _run_query(asking, load) if bound is None else _run_query_within(asking, load, bound) as answer:
         yield answer
 
@@ -271,8 +271,8 @@ def as_lines(table: pa.Table, width: int) -> str:
     rows = table.to_pylist()
     lines = []
     for view in VIEWS.values():
-        mine = [row for row in rows if row["view"] == view.name]
-        lines.append(f"{view.name:<9}  {mine[0]['rows']:>11,} rows   {view.about}")
-        names = ", ".join(row["column"] for row in mine if row["filled"])
+        columns = [row for row in rows if row["view"] == view.name]
+        lines.append(f"{view.name:<9}  {columns[0]['rows']:>11,} rows   {view.about}")
+        names = ", ".join(row["column"] for row in columns if row["filled"])
         lines += textwrap.wrap(names, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"

@@ -66,16 +66,18 @@ class Answer:
 
         Raises UsageError, and what DuckDB raises.
         """
-        found = connection.sql(sql, params=dict(params) if params else None)
-        if found is None:
+        relation = connection.sql(sql, params=dict(params) if params else None)
+        if relation is None:
             raise UsageError("SQL: this has no result", expected="one query, such as: from events")
         if rows is not None:
-            found = found.limit(rows)
-        names = found.columns
-        casts = [_cast(kind, _HELD[holder]) for kind in found.types]
+            relation = relation.limit(rows)
+        names = relation.columns
+        casts = [_cast(kind, _HELD[holder]) for kind in relation.types]
         if any(casts):
-            found = found.project(", ".join(f"CAST(#{n} AS {to})" if to else f"#{n}" for n, to in enumerate(casts, 1)))
-        reader = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
+            relation = relation.project(
+                ", ".join(f"CAST(#{n} AS {to})" if to else f"#{n}" for n, to in enumerate(casts, 1))
+            )
+        reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
         return cls(reader(_ROWS), names)
 
     def __init__(self, reader: pa.RecordBatchReader, names: Sequence[str]) -> None:
@@ -128,14 +130,14 @@ def register(connection: Any, record: str, schema: pa.Schema, table: Any) -> Non
 
 def _unique(names: Sequence[str]) -> list[str]:
     """The names, with _1 and so on where one occurs before."""
-    found: dict[str, None] = {}
+    names_so_far: dict[str, None] = {}
     for name in names:
-        own, number = name, 0
-        while own in found:
+        unique, number = name, 0
+        while unique in names_so_far:
             number += 1
-            own = f"{name}_{number}"
-        found[own] = None
-    return list(found)
+            unique = f"{name}_{number}"
+        names_so_far[unique] = None
+    return list(names_so_far)
 
 
 def whole_numbers(table: pa.Table) -> pa.Table:

@@ -98,10 +98,10 @@ def read_frame(stream: IO[bytes]) -> tuple[bytes, bytes]:
 
 
 def _read(stream: IO[bytes], size: int) -> bytes:
-    found = stream.read(size)
-    if len(found) < size:
+    data = stream.read(size)
+    if len(data) < size:
         raise EOFError
-    return found
+    return data
 
 
 def main() -> None:

@@ -305,15 +305,15 @@ def planned(sql: str, params: Parameters | None) -> Plan:
             connection.register("empty", table_schema(record).empty_table())
             connection.execute(f"CREATE TABLE {table_name(record)} AS SELECT * FROM empty")
             connection.unregister("empty")
-        (known,) = zip(*connection.execute("SELECT name FROM duckdb_optimizers()").fetchall(), strict=True)
-        off = ",".join(name for name in known if name not in _OPTIMIZERS)
+        (optimizers,) = zip(*connection.execute("SELECT name FROM duckdb_optimizers()").fetchall(), strict=True)
+        off = ",".join(name for name in optimizers if name not in _OPTIMIZERS)
         connection.execute(f"SET disabled_optimizers = '{off}'")
         create_views(connection)
         if is_several(connection, sql):  # PIVOT looks at the values first: its plan isn't known
             words = set(re.findall(r"\w+", sql.lower())) & VIEWS.keys()
             return _all_columns(words) if words <= {*RECORDS} else everything()
-        found = connection.execute(f"{_EXPLAIN}{sql}", dict(params) if params else None).fetchall()
-        return _plan(json.loads(found[0][1]))
+        rows = connection.execute(f"{_EXPLAIN}{sql}", dict(params) if params else None).fetchall()
+        return _plan(json.loads(rows[0][1]))
 
 
 def is_several(connection: Any, sql: str) -> bool:
@@ -336,11 +336,11 @@ def _all_columns(records: set[str]) -> Plan:
     return Plan({record: frozenset(table_schema(record).names) for record in records})
 
 
-def _plan(found: Any) -> Plan:
+def _plan(tree: Any) -> Plan:
     """The tables and columns in a plan of DuckDB, which is a tree of nodes."""
     used: dict[str, set[str]] = {}
     names = {table_name(record): record for record in (*RECORDS, LAUNCHED)}
-    nodes = [*found]
+    nodes = [*tree]
     while nodes:
         node = nodes.pop()
         nodes += node.get("children", [])

@@ -91,9 +91,9 @@ class Launches:
         calls, call = events.calls, events.call[rows]
         ids, waits = calls["id"][call], events.waits[rows]
         dur, thread = calls["dur"][call], calls["thread"][call]
-        known = self._named.for_source(events.source)
-        order = np.argsort(known["id"], kind="stable")
-        name = known["name"][order[np.searchsorted(known["id"], ids, sorter=order)]]
+        named = self._named.for_source(events.source)
+        order = np.argsort(named["id"], kind="stable")
+        name = named["name"][order[np.searchsorted(named["id"], ids, sorter=order)]]
         places = {part: pa.array([one[part] for one in work.threads], pa.int64()) for part in ("pid", "tid")}
         columns = {
             "source": pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), [events.source]),
@@ -115,8 +115,8 @@ class Launches:
         used, which = np.unique(codes, return_inverse=True)
         texts = words.dictionary.take(pa.array(used)).to_pylist()
         numbers = np.array([self._names.setdefault(text, len(self._names)) for text in texts], np.int32)
-        found: Int32 = numbers[which]
-        return found
+        name_ids: Int32 = numbers[which]
+        return name_ids
 
 
 #: Bytes of rows in memory, above which they wait in files.
@@ -130,8 +130,8 @@ class Rows:
     """The rows of one record, with some columns. No rows may be added after `table`."""
 
     def __init__(self, spill: Spill, record: str, columns: Iterable[str]) -> None:
-        mine = frozenset(columns)
-        self._schema = pa.schema([field for field in table_schema(record) if field.name in mine])
+        chosen = frozenset(columns)
+        self._schema = pa.schema([field for field in table_schema(record) if field.name in chosen])
         self._schema = pa.schema([field.with_nullable(True) for field in self._schema])
         self._spill, self._name = spill, spill.take(f"{record}.parquet")
         self._waiting: list[pa.RecordBatch] = []
@@ -234,8 +234,8 @@ def tables_of(
     rows = {record: Rows(spill, record, columns) for record, columns in plan.tables.items()}
     catalog = Catalog()
     launches = Launches(spill) if plan.launches else None
-    known = _known(by_source(pair_halves(batches, report)), launches)
-    for batch in known if filter is None else filtered(known, filter, report):
+    collected = _known(by_source(pair_halves(batches, report)), launches)
+    for batch in collected if filter is None else filtered(collected, filter, report):
         if batch.record == "catalog":
             catalog.add(batch)
         elif batch.record in rows and len(batch):
@@ -247,7 +247,7 @@ def tables_of(
     if launches is not None:
         for columns in launches.tables():
             rows[LAUNCHED].append(columns)
-    return {record: own.table() for record, own in rows.items()}
+    return {record: record_rows.table() for record, record_rows in rows.items()}
 
 
 def _known(batches: Iterable[Batch], launches: Launches | None) -> Iterator[Batch]:
@@ -273,7 +273,7 @@ def _direct(paths: Sequence[str], plan: Plan, selection: Selection, report: Repo
         return {}
     if scan is None:
         return {}
-    wanted = [record for record in plan.tables if record in RECORDS[:-1]]
+    records = [record for record in plan.tables if record in RECORDS[:-1]]
     with input_faults(source.path, fmt):
-        found: Tables = scan(source, wanted) or {}
-    return found
+        tables: Tables = scan(source, records) or {}
+    return tables

@@ -212,14 +212,14 @@ def _for_people(rows: Part, form: str, headers: bool, width: int | None, colour:
     shown: list[tuple[Cell, ...]] = []
     filled = [False] * len(rows.schema)
     for columns in _values(rows):
-        filled = [was or any(one is not None for one in own) for was, own in zip(filled, columns, strict=True)]
+        filled = [was or any(one is not None for one in values) for was, values in zip(filled, columns, strict=True)]
         shown += [tuple(map(_cell, row)) for row in zip(*columns, strict=True)]
     places = [place for place, one in enumerate(filled) if one or len(filled) < _MANY or not shown]
     empty = [rows.schema.names[place] for place in range(len(filled)) if place not in places]
     notes = [f"Without a value: {', '.join(empty)}."] if empty else []
-    found = [tuple(row[place] for place in places) for row in shown] if empty else shown
+    cells = [tuple(row[place] for place in places) for row in shown] if empty else shown
     fields = [rows.schema.field(place) for place in places]
-    table = Table(_ROWS, "", _headings(fields), found, notes, rows.left, next=rows.next, begin=rows.begin)
+    table = Table(_ROWS, "", _headings(fields), cells, notes, rows.left, next=rows.next, begin=rows.begin)
 
     def text(tables: Sequence[Table]) -> str:
         tables = [replace(one, notes=[*one.notes, _rest(one.next)]) if one.next else one for one in tables]
@@ -245,13 +245,13 @@ def _unit(field: pa.Field) -> str:
 
 def _keyed(fields: Iterable[pa.Field]) -> list[str]:
     """The headings; two that differ only by a space get a number, as a table needs."""
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for field in fields:
         name = field.name
-        while name.replace(" ", "_") in found:
+        while name.replace(" ", "_") in keys:
             name += "_"
-        found[name.replace(" ", "_")] = name
-    return list(found.values())
+        keys[name.replace(" ", "_")] = name
+    return list(keys.values())
 
 
 def _separated(rows: Part, form: str, headers: bool) -> Iterator[str]:
@@ -318,4 +318,4 @@ def _as_json(value: Any) -> str:
     if isinstance(value, (int, _Digits)) and not isinstance(value, bool):
         return str(value)
     written = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", written)
+    return UNSEEN.sub(lambda match: f"\\u{ord(match.group()):04x}", written)

@@ -212,8 +212,8 @@ class RooflineAnswer:
         return [self._device(number, device) for number, device in enumerate(self.work)]
 
     def _device(self, number: int, device: Device) -> DeviceRate:
-        mine = [item for item in self.items if item.device == number]
-        arithmetic = [item for item in mine if item.flops]
+        items = [item for item in self.items if item.device == number]
+        arithmetic = [item for item in items if item.flops]
         peak = self.peak_of[number]
         shortest = [peak.seconds(item.flops, None, item.precision)[0] if peak else None for item in arithmetic]
         rated = bool(shortest) and None not in shortest
@@ -222,8 +222,8 @@ class RooflineAnswer:
             device,
             peak,
             fsum(item.flops or 0 for item in arithmetic),
-            percent(sum(item.time for item in mine if item.flops is not None), device.time),
-            percent(sum(item.time for item in mine if item.bytes is not None), device.time),
+            percent(sum(item.time for item in items if item.flops is not None), device.time),
+            percent(sum(item.time for item in items if item.bytes is not None), device.time),
             percent(best, device.span),
         )
 

@@ -96,10 +96,10 @@ class Measured:
             flops, moved = _column(batch, _FLOPS, rows), _column(batch, _BYTES, rows)
         else:
             flops, moved = _texts(batch, rows)
-        known = ~(np.isnan(flops) & np.isnan(moved))
-        if known.any():
-            id_ = batch.column("id").to_numpy()[rows[known]]
-            self._stated.add(source_of(batch), id=id_, flops=flops[known], bytes=moved[known])
+        is_stated = ~(np.isnan(flops) & np.isnan(moved))
+        if is_stated.any():
+            id_ = batch.column("id").to_numpy()[rows[is_stated]]
+            self._stated.add(source_of(batch), id=id_, flops=flops[is_stated], bytes=moved[is_stated])
 
     def _see_summaries(self, batch: Batch) -> None:
         kernels = words_in(batch.column("kind"), ("kernel",))
@@ -107,17 +107,17 @@ class Measured:
         if kernels.any():
             there = [name for name in _KERNEL if batch.has(name)]
             for source in decoded(batch.column("source")).unique().to_pylist():
-                mine = kernels & words_in(batch.column("source"), (source,))
-                self._kernels.add(source, batch.columns.select(there).filter(pa.array(mine)))
+                rows = kernels & words_in(batch.column("source"), (source,))
+                self._kernels.add(source, batch.columns.select(there).filter(pa.array(rows)))
 
-    def _see_metrics(self, batch: Batch, mine: Bools) -> None:
+    def _see_metrics(self, batch: Batch, rows: Bools) -> None:
         """Collects the counters among these rows."""
-        if not mine.any() or not batch.has("value"):
+        if not rows.any() or not batch.has("value"):
             return
-        mine = mine & self._wanted(batch.column("name"))
-        mine &= truth(batch.column("parent").is_valid()) & truth(batch.column("value").is_valid())
-        if mine.any():
-            columns = batch.columns.select(["source", "parent", "name", "value"]).filter(pa.array(mine))
+        rows = rows & self._wanted(batch.column("name"))
+        rows &= truth(batch.column("parent").is_valid()) & truth(batch.column("value").is_valid())
+        if rows.any():
+            columns = batch.columns.select(["source", "parent", "name", "value"]).filter(pa.array(rows))
             for row in columns.to_pylist():
                 self._metrics[row["source"], row["parent"]][row["name"]] = row["value"]
 
@@ -128,8 +128,8 @@ class Measured:
 
     def counted(self, source: str, id_: int, time: int, operation: str | None) -> Figures | None:
         """The figures of a piece of work from its counters; None if there are none. `time` is in ns."""
-        found = self._metrics.get((source, id_))
-        return _figures(found, found.get("gpu__time_duration.sum", time) * 1e-9, operation) if found else None
+        counters = self._metrics.get((source, id_))
+        return _figures(counters, counters.get("gpu__time_duration.sum", time) * 1e-9, operation) if counters else None
 
     @property
     def has_counters(self) -> bool:
@@ -138,7 +138,7 @@ class Measured:
 
     def ids(self, source: str) -> Int64:
         """The rows of a source with counters, rising."""
-        return np.array(sorted(id_ for own, id_ in self._metrics if own == source), np.int64)
+        return np.array(sorted(id_ for of_source, id_ in self._metrics if of_source == source), np.int64)
 
     def kernels(self) -> Iterator[tuple[dict[str, Any], Figures | None]]:
         """Yields the launches among the summaries and their figures, if any launch has counters."""
@@ -152,24 +152,24 @@ class Measured:
                         yield row, self.counted(source, row["id"], int(time), row.get("operation"))
 
 
-def _figures(found: dict[str, float], seconds: float, operation: str | None) -> Figures:
+def _figures(counters: dict[str, float], seconds: float, operation: str | None) -> Figures:
     """The figures of a kernel from its counters."""
     threads: dict[str, float] = {}
     for letter, precision in _THREADS.items():
         names = [f"sass_thread_inst_executed_op_{letter}{word}_pred_on" for word in _INSTRUCTIONS]
-        counts = [_sum(found, (f"sm__{name}", f"smsp__{name}"), seconds) for name in names]
+        counts = [_sum(counters, (f"sm__{name}", f"smsp__{name}"), seconds) for name in names]
         if None not in counts:
             weighted = zip(counts, _INSTRUCTIONS.values(), strict=True)
             threads[precision] = sum((count or 0) * factor for count, factor in weighted)
     matrices: dict[str, float] = defaultdict(float)
-    for name, value in found.items():
+    for name, value in counters.items():
         if match := _TENSOR.match(name):
             matrices[match[1]] += value
-    moved = _sum(found, ("dram__bytes",), seconds)
+    moved = _sum(counters, ("dram__bytes",), seconds)
     if moved is None:
-        parts = [_sum(found, (f"dram__bytes_{way}",), seconds) for way in ("read", "write")]
+        parts = [_sum(counters, (f"dram__bytes_{way}",), seconds) for way in ("read", "write")]
         moved = None if None in parts else sum(part or 0 for part in parts)
-    idle = [value for name, value in found.items() if "pipe_tensor" in name]
+    idle = [value for name, value in counters.items() if "pipe_tensor" in name]
     if not matrices and operation in _MATRICES and (not idle or any(idle)):
         return Figures(None, moved)
     flops = threads.copy()
@@ -180,30 +180,30 @@ def _figures(found: dict[str, float], seconds: float, operation: str | None) -> 
     )
 
 
-def _sum(found: dict[str, float], names: tuple[str, ...], seconds: float) -> float | None:
+def _sum(counters: dict[str, float], names: tuple[str, ...], seconds: float) -> float | None:
     """A counter: its sum, or its rate by time or by cycle over the time of the kernel."""
-    cycles = next((found[name] for name in _CYCLES if name in found), None)
+    cycles = next((counters[name] for name in _CYCLES if name in counters), None)
     for name in names:
-        if f"{name}.sum" in found:
-            return found[f"{name}.sum"]
-        if f"{name}.sum.per_second" in found:
-            return found[f"{name}.sum.per_second"] * seconds
-        if cycles is not None and f"{name}.sum.per_cycle_elapsed" in found:
-            return found[f"{name}.sum.per_cycle_elapsed"] * cycles * seconds
+        if f"{name}.sum" in counters:
+            return counters[f"{name}.sum"]
+        if f"{name}.sum.per_second" in counters:
+            return counters[f"{name}.sum.per_second"] * seconds
+        if cycles is not None and f"{name}.sum.per_cycle_elapsed" in counters:
+            return counters[f"{name}.sum.per_cycle_elapsed"] * cycles * seconds
     return None
 
 
 def _column(batch: Batch, names: tuple[str, ...], rows: Int64) -> Float64:
     """The first of these arguments that is a number not below 0, NaN where none is."""
-    found = np.full(len(rows), np.nan)
+    numbers = np.full(len(rows), np.nan)
     for name in names[::-1]:
         if not batch.has(f"args.{name}"):
             continue
         column = batch.column(f"args.{name}").take(pa.array(rows))
         if is_number(column.type):
             values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-            found = np.where(values >= 0, values, found)
-    return found
+            numbers = np.where(values >= 0, values, numbers)
+    return numbers
 
 
 def _texts(batch: Batch, rows: Int64) -> tuple[Float64, Float64]:
@@ -238,25 +238,25 @@ def stated_items(measured: Measured, work: Work, events: Events, on: Any) -> tup
     order = np.argsort(id_, kind="stable")
     place = positions(events.ids, id_[order])
     rows = np.flatnonzero(place >= 0)
-    own = order[place[rows]]
-    return _items(work, events, on, rows, flops[own], moved[own]), rows
+    stated_rows = order[place[rows]]
+    return _items(work, events, on, rows, flops[stated_rows], moved[stated_rows]), rows
 
 
 def _items(work: Work, events: Events, on: Any, rows: Int64, flops: Float64, moved: Float64) -> list[Item]:
     """Items of work with the same shape, on the same device, of which the same is known."""
     if not len(rows):
         return []
-    known = np.stack([events.shape[rows], on[rows], ~np.isnan(flops), ~np.isnan(moved)]).astype(np.int64)
-    groups, group = np.unique(known, axis=1, return_inverse=True)
+    keys = np.stack([events.shape[rows], on[rows], ~np.isnan(flops), ~np.isnan(moved)]).astype(np.int64)
+    groups, group = np.unique(keys, axis=1, return_inverse=True)
     group = group.reshape(-1)
     count = np.bincount(group)
     time = np.zeros(len(count), np.int64)
     np.add.at(time, group, events.dur[rows])
     sums = [np.bincount(group, weights=np.nan_to_num(one), minlength=len(count)) for one in (flops, moved)]
-    found = []
+    items = []
     for number, (shape, device, has_flops, has_bytes) in enumerate(groups.T.tolist()):
         amount, size = float(sums[0][number]), float(sums[1][number])
-        found.append(
+        items.append(
             item_of(
                 work.shapes[shape],
                 device,
@@ -266,19 +266,19 @@ def _items(work: Work, events: Events, on: Any, rows: Int64, flops: Float64, mov
                 size if has_bytes else None,
             )
         )
-    return found
+    return items
 
 
 def _counted(measured: Measured, work: Work, events: Events, on: Any) -> tuple[list[Item], Int64]:
     """Items of work with counters."""
     rows = np.flatnonzero(positions(events.ids, measured.ids(events.source)) >= 0)
-    found = []
+    items = []
     for row in rows.tolist():
         shape, time = work.shapes[events.shape[row]], int(events.dur[row])
         one = measured.counted(events.source, int(events.ids[row]), time, shape["operation"])
         if one is not None:
-            found.append(item_of(shape, int(on[row]), 1, time, one.flops, one.bytes, one.precision))
-    return merged(found), rows
+            items.append(item_of(shape, int(on[row]), 1, time, one.flops, one.bytes, one.precision))
+    return merged(items), rows
 
 
 def item_of(
@@ -318,7 +318,7 @@ def _summed(same: list[Item]) -> Item:
 
 def _precision(shape: Shape) -> str:
     """The type of the elements: that of the classifier, else the type of the result in the text of XLA."""
-    known = shape.get("precision")
-    if not known and (match := _XLA.search(shape["name"])):
-        known = "fp8" if match[1] == "f8" else match[1]
-    return _TYPES.get(known or "", known or "")
+    precision = shape.get("precision")
+    if not precision and (match := _XLA.search(shape["name"])):
+        precision = "fp8" if match[1] == "f8" else match[1]
+    return _TYPES.get(precision or "", precision or "")

@@ -131,15 +131,15 @@ def _numbers(operator: Operator, layout: dict[str, int], name: str, length: int)
 def convolution_backward(operator: Operator) -> Cost | None:
     """A convolution for each gradient that is wanted, of the input and of the filter."""
     grad, x, weight = (operator.tensor(place) for place in range(3))
-    transposed, wanted = operator.flag(7), operator.flags(10)
-    if grad is None or x is None or weight is None or transposed is None or wanted is None or len(wanted) != 3:
+    transposed, outputs = operator.flag(7), operator.flags(10)
+    if grad is None or x is None or weight is None or transposed is None or outputs is None or len(outputs) != 3:
         return None
     one = 2 * _positions(x.shape, grad.shape, transposed) * weight.elements
     moved = grad.bytes
-    moved += weight.bytes + x.elements * x.size if wanted[0] else 0
-    moved += x.bytes + weight.elements * weight.size if wanted[1] else 0
-    moved += grad.shape[1] * grad.size if wanted[2] else 0
-    return Cost("conv", one * sum(wanted[:2]), moved, x.type)
+    moved += weight.bytes + x.elements * x.size if outputs[0] else 0
+    moved += x.bytes + weight.elements * weight.size if outputs[1] else 0
+    moved += grad.shape[1] * grad.size if outputs[2] else 0
+    return Cost("conv", one * sum(outputs[:2]), moved, x.type)
 
 
 _CONVOLUTION = {"bias": 2, "stride": 3, "padding": 4, "dilation": 5, "transposed": 6, "output_padding": 7, "groups": 8}
@@ -241,10 +241,10 @@ def _pairs(operator: Operator, layout: Layout, q: Tensor, k: Tensor) -> int | No
     if len(q.shape) == 4 and not any(operator.tensor(place) for place in layout.lengths):
         batch, queries, keys = q.shape[0], q.shape[length], k.shape[length]
     else:
-        known = _equal(operator, layout, q, k)
-        if known is None:
+        pairs = _equal(operator, layout, q, k)
+        if pairs is None:
             return None
-        batch, queries, keys = known
+        batch, queries, keys = pairs
     return batch * (_seen(queries, keys, layout.last or mask == 2) if mask else 2 * queries * keys)
 
 
@@ -401,10 +401,10 @@ _FORMULAS: dict[str, Formula] = {
 
 def assumed(items: list[Item]) -> list[str]:
     """What is assumed of attention over a cache, and what isn't known of it, and of experts, with the time of these."""
-    known = any(is_cached(item.name) and item.flops is not None for item in items)
+    has_cache = any(is_cached(item.name) and item.flops is not None for item in items)
     times: dict[str, int] = {}
     for item in items:
         if item.flops is None and item.bytes is None:
             said = UNKNOWN_LENGTHS if is_cached(item.name) else UNKNOWN_EXPERTS
             times[said] = times.get(said, 0) + item.time
-    return [*([WHOLE_CACHE] if known else []), *(f"{brief(time)} {said}" for said, time in times.items())]
+    return [*([WHOLE_CACHE] if has_cache else []), *(f"{brief(time)} {said}" for said, time in times.items())]

@@ -91,15 +91,15 @@ class Operators:
 
     def see(self, batch: Batch) -> None:
         """Collects the operators among the events of one source, and those of replayed kernels."""
-        mine = words_in(batch.column("kind"), ("op",))
-        rows, cost = self._priced(batch, np.flatnonzero(mine), batch.column("name"))
+        is_operator = words_in(batch.column("kind"), ("op",))
+        rows, cost = self._priced(batch, np.flatnonzero(is_operator), batch.column("name"))
         dur = durations(batch)[rows]
         rows, cost, dur = (column[dur >= 0] for column in (rows, cost, dur))
         if len(rows):
             ts, thread = batch.column("ts").to_numpy()[rows], self._threads.number(batch, rows)
             self._rows.add(source_of(batch), ts=ts, dur=dur, thread=thread, cost=cost)
-        if (found := replayed(batch)) is not None and found[1]["operator"].null_count < len(found[0]):
-            work, columns = found
+        if (replay := replayed(batch)) is not None and replay[1]["operator"].null_count < len(replay[0]):
+            work, columns = replay
             whole = np.full(len(batch), len(work))
             whole[work] = np.arange(len(work))
             names = pa.concat_arrays([columns["operator"], pa.nulls(1, columns["operator"].type)]).take(pa.array(whole))
@@ -110,14 +110,14 @@ class Operators:
 
     def _priced(self, batch: Batch, rows: Int64, names: pa.Array) -> tuple[Int64, Int64]:
         """Those of the rows whose operator has a known cost, and the numbers of the costs; `names` are of all rows."""
-        found = _arguments(batch, rows, names) if len(rows) else None
-        if found is None:
+        arguments = _arguments(batch, rows, names) if len(rows) else None
+        if arguments is None:
             return rows[:0], rows[:0]
-        rows, inputs = found
+        rows, inputs = arguments
         number = self._numbers.number(inputs, np.arange(len(rows))).astype(np.int64)
         self._price()
-        known = np.array([cost is not None for cost in self.costs], np.bool_)[number]
-        return rows[known], number[known]
+        has_cost = np.array([cost is not None for cost in self.costs], np.bool_)[number]
+        return rows[has_cost], number[has_cost]
 
     def _price(self) -> None:
         """Computes the costs of inputs that are new."""
@@ -140,36 +140,36 @@ class Operators:
         self.operators.append(operator)
         return len(self.costs) - 1
 
-    def of(self, events: Events, threads: list[dict[str, Any]], mine: Int64) -> tuple[Int64, dict[str, Any]]:
+    def of(self, events: Events, threads: list[dict[str, Any]], work_rows: Int64) -> tuple[Int64, dict[str, Any]]:
         """For each piece of work in `mine` the position of its operator, -1: none; and the operators of the source.
 
         `threads` are those of the calls. An operator that encloses another one with FLOPs, both with work of their
         own, has the cost -1, so that nothing counts twice. A replayed kernel has the operator of its capture.
         """
-        found, rows = self._around(events, threads, mine)
-        own = self._replayed.for_source(events.source)
-        order = np.argsort(own["id"], kind="stable")
-        place = positions(events.ids[mine], own["id"][order])
+        operator, rows = self._around(events, threads, work_rows)
+        replays = self._replayed.for_source(events.source)
+        order = np.argsort(replays["id"], kind="stable")
+        place = positions(events.ids[work_rows], replays["id"][order])
         work = np.flatnonzero(place >= 0)
         if not len(work):
-            return found, rows
+            return operator, rows
         place = order[place[work]]
         key = (
             np.unique(one, return_inverse=True)
-            for one in (events.call[mine[work]], own["call"][place], own["cost"][place])
+            for one in (events.call[work_rows[work]], replays["call"][place], replays["cost"][place])
         )
         first, which = distinct(*combined(((one, len(words)) for words, one in key), len(work)))
-        found[work] = len(rows["cost"]) + which
-        return found, rows | {"cost": np.concatenate([rows["cost"], own["cost"][place[first]]])}
+        operator[work] = len(rows["cost"]) + which
+        return operator, rows | {"cost": np.concatenate([rows["cost"], replays["cost"][place[first]]])}
 
-    def _around(self, events: Events, threads: list[dict[str, Any]], mine: Int64) -> tuple[Int64, dict[str, Any]]:
+    def _around(self, events: Events, threads: list[dict[str, Any]], work_rows: Int64) -> tuple[Int64, dict[str, Any]]:
         """As `of`, for work whose call is within its operator."""
         rows = self._rows.for_source(events.source)
-        found = np.full(len(mine), -1, np.int64)
-        call = events.call[mine]
+        operator = np.full(len(work_rows), -1, np.int64)
+        call = events.call[work_rows]
         launched = call >= 0
         if not len(rows["ts"]) or not launched.any():
-            return found, rows
+            return operator, rows
         thread = self._among(threads)[rows["thread"]]
         used = np.zeros(len(events.calls["ts"]), np.bool_)
         used[call[launched]] = True
@@ -177,21 +177,21 @@ class Operators:
         begin, end = np.concatenate([rows["ts"], at]), np.concatenate([rows["ts"] + rows["dur"], at])
         outer = innermost(np.concatenate([thread, events.calls["thread"][used]]), begin, end)
         count = len(rows["ts"])
-        found[launched] = outer[count:][(np.cumsum(used) - 1)[call[launched]]]
-        return found, rows | {"cost": self._once(rows["cost"], outer[:count], found[found >= 0])}
+        operator[launched] = outer[count:][(np.cumsum(used) - 1)[call[launched]]]
+        return operator, rows | {"cost": self._once(rows["cost"], outer[:count], operator[operator >= 0])}
 
     def _among(self, threads: list[dict[str, Any]]) -> Any:
         """The number of each thread among those of the calls; others have numbers of their own."""
-        known = {tuple(one[name] for name in _THREAD): number for number, one in enumerate(threads)}
-        own = (tuple(one[name] for name in _THREAD) for one in self._threads.all())
-        return np.array([known.setdefault(one, len(known)) for one in own], np.int32)
+        numbers = {tuple(one[name] for name in _THREAD): number for number, one in enumerate(threads)}
+        threads_here = (tuple(one[name] for name in _THREAD) for one in self._threads.all())
+        return np.array([numbers.setdefault(one, len(numbers)) for one in threads_here], np.int32)
 
     def _once(self, cost: Any, outer: Int64, used: Int64) -> Any:
         """The costs, -1 for operators around others with FLOPs; `used` are those with work of their own."""
         arithmetic = np.array([bool(one and one.flops) for one in self.costs], np.bool_)
-        mine = np.zeros(len(cost), np.bool_)
-        mine[used] = True
-        above = outer[mine & arithmetic[cost]]
+        is_used = np.zeros(len(cost), np.bool_)
+        is_used[used] = True
+        above = outer[is_used & arithmetic[cost]]
         cost = cost.copy()
         while len(above := np.unique(above[above >= 0])):
             cost[above] = -1
@@ -225,7 +225,7 @@ def _arguments(batch: Batch, rows: Int64, names: pa.Array) -> tuple[Int64, Batch
 
 def _decoded(texts: list[str]) -> dict[str, pa.Array]:
     """The inputs of operators in the texts of their arguments."""
-    found: dict[str, list[bytes | None]] = {key: [] for key in SPELLINGS}
+    arguments: dict[str, list[bytes | None]] = {key: [] for key in SPELLINGS}
     for text in texts:
         try:
             one = _DECODER.decode(text)
@@ -233,8 +233,8 @@ def _decoded(texts: list[str]) -> dict[str, pa.Array]:
             one = _Arguments()
         values = one.dims if bytes(one.dims) else one.earlier, one.types, one.concrete, one.strides
         for key, value in zip(SPELLINGS, values, strict=True):
-            found[key].append(bytes(value) or None)
-    return {key: pa.array(values, pa.binary()) for key, values in found.items()}
+            arguments[key].append(bytes(value) or None)
+    return {key: pa.array(values, pa.binary()) for key, values in arguments.items()}
 
 
 def _bytes(value: Any) -> bytes:
@@ -292,8 +292,8 @@ class Roofline:
             notes |= {SHAPES: None} if shaped else {}
             by_shape += shaped
             notes |= {COUNTED if self._measured.has_counters else STATED: None} if stated else {}
-        found = [device.done() for device in devices]
-        return {NAME: RooflineAnswer(items, found, notes=[*notes, *assumed(by_shape)])} if items else {}
+        figures = [device.done() for device in devices]
+        return {NAME: RooflineAnswer(items, figures, notes=[*notes, *assumed(by_shape)])} if items else {}
 
     def _of_launches(self, work: Work, labels: Labels) -> Mapping[str, RooflineAnswer]:
         """The answer from launches without a place in time, which Nsight Compute reports."""
@@ -306,8 +306,10 @@ class Roofline:
             times[number] += int(row["total"])
             if figures and figures != (None, None, None):
                 items.append(item_of(row, number, 1, int(row["total"]), *figures))
-        found = [Device(labels.device(key), _name(work, key), None, times[number]) for key, number in devices.items()]
-        return {NAME: RooflineAnswer(merged(items), found, notes=[COUNTED])} if items else {}
+        devices_here = [
+            Device(labels.device(key), _name(work, key), None, times[number]) for key, number in devices.items()
+        ]
+        return {NAME: RooflineAnswer(merged(items), devices_here, notes=[COUNTED])} if items else {}
 
     def _items(self, work: Work, events: Events, on: Any, but: Int64) -> list[Item]:
         """The work of a source that belongs to an operator with a known cost, except the rows `but`."""
@@ -316,31 +318,31 @@ class Roofline:
         staying = np.array([not _leaves(shape) for shape in work.shapes], np.bool_)
         counts = staying[events.shape]
         counts[but] = False
-        mine = np.flatnonzero(counts)
-        place, rows = self._operators.of(events, work.threads, mine)
-        known = np.flatnonzero(place >= 0)
-        known = known[rows["cost"][place[known]] >= 0]
-        if not len(known):
+        launched = np.flatnonzero(counts)
+        place, rows = self._operators.of(events, work.threads, launched)
+        priced = np.flatnonzero(place >= 0)
+        priced = priced[rows["cost"][place[priced]] >= 0]
+        if not len(priced):
             return []
-        place, mine = place[known], mine[known]
-        rows["cost"] = self._of_batches(work, events, mine, place, rows["cost"])
-        tensor = np.array([shape["precision"] == "tf32" for shape in work.shapes], np.bool_)[events.shape[mine]]
-        return self._grouped(place, rows["cost"], on[mine], tensor, events.dur[mine])
+        place, launched = place[priced], launched[priced]
+        rows["cost"] = self._of_batches(work, events, launched, place, rows["cost"])
+        tensor = np.array([shape["precision"] == "tf32" for shape in work.shapes], np.bool_)[events.shape[launched]]
+        return self._grouped(place, rows["cost"], on[launched], tensor, events.dur[launched])
 
-    def _of_batches(self, work: Work, events: Events, mine: Int64, place: Int64, cost: Any) -> Any:
+    def _of_batches(self, work: Work, events: Events, work_rows: Int64, place: Int64, cost: Any) -> Any:
         """The costs, those of attention over a cache in its batch; `place` is the operator of each piece of work."""
         asked = np.array([one is not None and is_cached(one.name) for one in self._operators.operators], np.bool_)
         stated = [meaning.attended for meaning in work.gathered.meanings]
         batches = list(dict.fromkeys(one for one in stated if one is not None))
-        rows = np.flatnonzero(asked[cost[place]]) if batches else mine[:0]
+        rows = np.flatnonzero(asked[cost[place]]) if batches else work_rows[:0]
         if not len(rows):
             return cost
         number = np.array([-1 if one is None else batches.index(one) for one in stated], np.int32)
         occurrences = Occurrences(work)
         ranges = occurrences.ranges(events.source, number)
-        found = occurrences.find(events, ranges, OF_STEP)[mine[rows]]
-        rows, found = rows[found >= 0], found[found >= 0]
-        pairs = list(zip(cost[place[rows]].tolist(), ranges.label[found].tolist(), strict=True))
+        batch = occurrences.find(events, ranges, OF_STEP)[work_rows[rows]]
+        rows, batch = rows[batch >= 0], batch[batch >= 0]
+        pairs = list(zip(cost[place[rows]].tolist(), ranges.label[batch].tolist(), strict=True))
         priced = {pair: self._operators.of_batch(pair[0], batches[pair[1]]) for pair in dict.fromkeys(pairs)}
         cost = cost.astype(np.int64)
         cost[place[rows]] = [priced[pair] for pair in pairs]
@@ -357,27 +359,27 @@ class Roofline:
         kernels = np.bincount(group[which])
         time = np.zeros(len(calls), np.int64)
         np.add.at(time, group[which], dur)
-        found = []
-        for number, (one, device, tf32) in enumerate(zip(*(own[member].tolist() for own in key), strict=True)):
-            known, operator = self._operators.costs[one], self._operators.operators[one]
-            if known is None or operator is None:
+        items = []
+        for number, (one, device, tf32) in enumerate(zip(*(part[member].tolist() for part in key), strict=True)):
+            price, operator = self._operators.costs[one], self._operators.operators[one]
+            if price is None or operator is None:
                 continue
             times = int(calls[number])
-            found.append(
+            items.append(
                 Item(
-                    known.operation,
+                    price.operation,
                     operator.name,
                     operator.shapes,
-                    "tf32" if tf32 and known.precision == "fp32" else known.precision,
+                    "tf32" if tf32 and price.precision == "fp32" else price.precision,
                     device,
                     times,
                     int(kernels[number]),
                     int(time[number]),
-                    None if known.flops is None else times * known.flops,
-                    None if known.bytes is None else times * known.bytes,
+                    None if price.flops is None else times * price.flops,
+                    None if price.bytes is None else times * price.bytes,
                 )
             )
-        return found
+        return items
 
 
 def _leaves(shape: Shape) -> bool:
@@ -399,11 +401,11 @@ class _Device:
         self._time = self._unlaunched = 0
         self._bounds: list[int] = []
 
-    def add(self, events: Events, mine: Bools, unlaunched: Bools) -> None:
+    def add(self, events: Events, on_device: Bools, unlaunched: Bools) -> None:
         """Adds the work of `mine`; of `unlaunched` no call is known."""
-        begin, dur = events.ts[mine], events.dur[mine]
+        begin, dur = events.ts[on_device], events.dur[on_device]
         self._time += int(dur.sum())
-        self._unlaunched += int(dur[unlaunched[mine]].sum())
+        self._unlaunched += int(dur[unlaunched[on_device]].sum())
         self._bounds += [int(begin.min()), int((begin + dur).max())]
 
     def done(self) -> Device:

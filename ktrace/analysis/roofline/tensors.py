@@ -138,25 +138,25 @@ def parsed(name: str, dims: bytes, types: bytes, concrete: bytes | None, strides
 
 
 def _tensor(shape: Any, type: Any, strides: Any) -> Tensor | None:
-    known = TYPES.get(type) if isinstance(type, str) else None
-    if known is None or not _sizes(shape) or prod(shape) >= _GREATEST:
+    type_ = TYPES.get(type) if isinstance(type, str) else None
+    if type_ is None or not _sizes(shape) or prod(shape) >= _GREATEST:
         return None
-    return Tensor(tuple(shape), known[0], tuple(strides) if _sizes(strides) else None)
+    return Tensor(tuple(shape), type_[0], tuple(strides) if _sizes(strides) else None)
 
 
-def _sizes(found: Any) -> bool:
+def _sizes(value: Any) -> bool:
     """Whether these are sizes or strides, of no more elements than a 64-bit number can count."""
-    if not isinstance(found, list) or len(found) > _DIMENSIONS:
+    if not isinstance(value, list) or len(value) > _DIMENSIONS:
         return False
-    return all(type(one) is int and 0 <= one < _GREATEST for one in found)
+    return all(type(one) is int and 0 <= one < _GREATEST for one in value)
 
 
 def _list(text: bytes | None) -> list[Any] | None:
     try:
-        found = msgspec.json.decode(text) if text else None
+        value = msgspec.json.decode(text) if text else None
     except NOT_JSON:
         return None
-    return found if isinstance(found, list) else None
+    return value if isinstance(value, list) else None
 
 
 def _listed(text: str | None) -> list[str] | None:

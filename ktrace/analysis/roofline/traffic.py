@@ -16,10 +16,10 @@ from ktrace.analysis.roofline.tensors import BYTES, Cost, Formula, Operator, Ten
 def traffic(name: str) -> Formula | None:
     """The formula of an operator; `aten::add_` is that of `aten::add`, written in place."""
     plain = name.removesuffix("_") if not name.endswith("__") else name
-    found = _FORMULAS.get(name) or (_fused if name.startswith("triton_poi_fused") else None)
-    if found is None and plain != name and plain in _FORMULAS and _IN_PLACE[plain]:
+    formula = _FORMULAS.get(name) or (_fused if name.startswith("triton_poi_fused") else None)
+    if formula is None and plain != name and plain in _FORMULAS and _IN_PLACE[plain]:
         return partial(_in_place, formula=_FORMULAS[plain])
-    return found
+    return formula
 
 
 def _in_place(operator: Operator, formula: Formula) -> Cost | None:
@@ -46,14 +46,14 @@ def _elementwise(
 
 def _common(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...] | None:
     """The shape to which these are broadcast; None if they can't be."""
-    found: list[int] = []
+    common: list[int] = []
     for shape in shapes:
-        found = [1] * (len(shape) - len(found)) + found
-        padded = [1] * (len(found) - len(shape)) + [*shape]
-        if any(1 not in (a, b) and a != b for a, b in zip(found, padded, strict=True)):
+        common = [1] * (len(shape) - len(common)) + common
+        padded = [1] * (len(common) - len(shape)) + [*shape]
+        if any(1 not in (a, b) and a != b for a, b in zip(common, padded, strict=True)):
             return None
-        found = [b if a == 1 else a for a, b in zip(found, padded, strict=True)]
-    return tuple(found)
+        common = [b if a == 1 else a for a, b in zip(common, padded, strict=True)]
+    return tuple(common)
 
 
 def _promoted(tensors: list[Tensor]) -> str:
