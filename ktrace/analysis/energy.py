@@ -208,7 +208,7 @@ class Energy:
                 if power is None:
                     continue
                 rows = np.flatnonzero(device == number)
-                energy = _Pieces(events, rows, power)
+                energy = _EnergyPieces(events, rows, power)
                 answer.devices.append(energy.device(labels.device(where)))
                 for by, sums in groups.items():
                     energy.add(events.shape[rows], texts[by], sums)
@@ -252,7 +252,7 @@ def _series_of(series: dict[_Place, _Series], place: _Place, offsets: dict[str, 
     return None
 
 
-class _Pieces:
+class _EnergyPieces:
     """The energy of each piece of work of a device."""
 
     def __init__(self, events: Events, rows: Int64, series: _Series) -> None:

@@ -52,7 +52,7 @@ def questions(names: Sequence[str], spill: Spill) -> Question:
 
 
 @dataclass(frozen=True)
-class Range:
+class RangeInside:
     """A range of a kernel's code over all its warps; times in ns, each without the ranges inside it."""
 
     kernel: str
@@ -79,7 +79,7 @@ class Role:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelInside:
     """The launches of a kernel whose inside was recorded. Times in ns.
 
     `alive` is the time of all warps, `waiting` and `marked` the parts in waits and in any range. `tail` is the time in
@@ -106,9 +106,9 @@ class Kernel:
 class InsideAnswer:
     """What warps did inside kernels."""
 
-    kernels: list[Kernel]
+    kernels: list[KernelInside]
     roles: list[Role]
-    ranges: list[Range]
+    ranges: list[RangeInside]
     notes: list[str] = field(default_factory=list)
 
     def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
@@ -258,7 +258,7 @@ class _Launch:
         return times
 
 
-def _kernel(name: str, launches: list[_Launch], tracks: list[str]) -> Kernel:
+def _kernel(name: str, launches: list[_Launch], tracks: list[str]) -> KernelInside:
     longest = max(launches, key=lambda one: int(one.end.max() - one.begin.min()))
     by_sm: dict[str, int] = {}
     tail = sm_time = 0
@@ -271,7 +271,7 @@ def _kernel(name: str, launches: list[_Launch], tracks: list[str]) -> Kernel:
         last = int(launch.end.max())
         tail += sum(last - end for end in ends.values())
         sm_time += len(ends) * int(last - launch.begin.min())
-    return Kernel(
+    return KernelInside(
         name,
         launches=len(launches),
         warps=sum(len(one.warps) for one in launches),
@@ -287,11 +287,11 @@ def _kernel(name: str, launches: list[_Launch], tracks: list[str]) -> Kernel:
     )
 
 
-def _ranges(kernel: str, launches: list[_Launch], names: list[str]) -> list[Range]:
+def _ranges(kernel: str, launches: list[_Launch], names: list[str]) -> list[RangeInside]:
     name = np.concatenate([one.name for one in launches])
     times = np.concatenate([one.self_time for one in launches])
     spreads = ((names[each], spread(times[name == each])) for each in np.unique(name).tolist())
-    return [Range(kernel, text, of, _WAIT.search(text) is not None) for text, of in spreads if of is not None]
+    return [RangeInside(kernel, text, of, _WAIT.search(text) is not None) for text, of in spreads if of is not None]
 
 
 def _roles(kernel: str, launches: list[_Launch], tracks: list[str], names: list[str]) -> list[Role]:

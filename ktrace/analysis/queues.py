@@ -42,7 +42,7 @@ COLUMNS: frozenset[str] = frozenset()
 
 def questions(names: Sequence[str], spill: Spill) -> Question:
     """The questions "queue" and "wait"."""
-    return Queues(names)
+    return QueueQuestion(names)
 
 
 #: The name of the question, as `--by` takes it.
@@ -99,7 +99,7 @@ class QueueAnswer:
         return [Table(QUEUE, "launches that wait on their stream", columns, rows, [], more)]
 
 
-class Queues:
+class QueueQuestion:
     """The questions how much is queued, and what waits for devices cost. What they need is in work, calls and spans."""
 
     def __init__(self, names: Sequence[str]) -> None:

@@ -249,7 +249,7 @@ def write_figures(
     from ktrace.output import Sink, writing
 
     limits = limits or Limits()
-    tables = limits.of(tables)
+    tables = limits.select(tables)
     terminal: dict[str, Any] = {"width": width(), "colour": colour()} if output == "-" else {}
 
     def text(tables: Sequence[Table]) -> str:

@@ -37,7 +37,7 @@ from ktrace.tables import escape_controls
 
 if TYPE_CHECKING:
     from ktrace.analysis.query.children import Bound
-    from ktrace.analysis.query.output import Rows
+    from ktrace.analysis.query.output import RowSource
     from ktrace.tables import Limits
 
 #: The columns of an overview where there is no terminal.
@@ -119,17 +119,17 @@ def command(
     from ktrace.analysis.query.output import Part
     from ktrace.report import Report
 
-    rows: Rows
+    rows: RowSource
     with ExitStack() as stack:
         if schema:
-            rows = _Whole(all_columns())
+            rows = _TableRows(all_columns())
         else:
             report = Report()
             with Progress(inputs) as progress:
                 if sql is None:
-                    rows = _Whole(overview(list(inputs), selection, report, progress.callback))
+                    rows = _TableRows(overview(list(inputs), selection, report, progress.callback))
                 else:
-                    parameters = {name.removeprefix("$"): _number(value) for name, value in params}
+                    parameters = {name.removeprefix("$"): _parse_value(value) for name, value in params}
                     how: Any = {
                         "bound": _bound(memory, timeout),
                         "holder": "parquet" if form == "parquet" else "python",
@@ -174,7 +174,7 @@ def _most(form: str, output: str) -> int | None:
     return MOST if output == "-" and form in ("table", "md", "json") else 10 * MOST if form in ("table", "md") else None
 
 
-class _Whole:
+class _TableRows:
     """A table as rows."""
 
     def __init__(self, table: Any) -> None:
@@ -215,7 +215,7 @@ def _form(format_: str | None, output: str) -> str:
     return suffix
 
 
-def _number(text: str) -> int | float | str:
+def _parse_value(text: str) -> int | float | str:
     """The value of a parameter: a number where it is one, else text."""
     for kind in (int, float):
         try:
@@ -231,7 +231,7 @@ def _show_overview(rows: Any) -> None:
     write_stdout(as_lines(rows.table, width() or _WIDTH))
 
 
-def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, overwrite: bool) -> None:
+def _write(rows: RowSource, form: str, output: str, *, headers: bool, raw: bool, overwrite: bool) -> None:
     from ktrace.analysis.query.output import first_value, texts, write_parquet
     from ktrace.output import Sink, writing
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ktrace import __version__
 from ktrace.errors import OutputError, UsageError
 from ktrace.fleet.executor import in_processes, on_dask
-from ktrace.fleet.inputs import Found, Joiner, find, labels
+from ktrace.fleet.inputs import BatchInput, Joiner, find, labels
 from ktrace.fleet.tasks import Outcome, Task
 from ktrace.input.dataset_manifest import (
     BY,
@@ -62,7 +62,7 @@ class BatchReport:
     seconds: dict[str, float] = field(default_factory=dict)
     finding: Report = field(default_factory=Report)
 
-    def take(self, outcome: Outcome) -> None:
+    def record(self, outcome: Outcome) -> None:
         """Records the outcome of an input."""
         if outcome.manifest:
             self.done.append(outcome.manifest)
@@ -193,7 +193,7 @@ def batch(
         report.as_whole = joiner.as_whole
         try:
             for outcome in _outcomes(joiner, tasks, chosen.jobs or cores(), dask):
-                report.take(outcome)
+                report.record(outcome)
                 if progress:
                     progress(outcome, report)
         finally:
@@ -208,7 +208,7 @@ def _outcomes(joiner: Joiner, tasks: Sequence[Task], jobs: int, dask: str | None
     while tasks or (tasks := joiner.again()):
         outcomes = in_processes(tasks, min(jobs, len(tasks))) if dask is None else on_dask(tasks, dask)
         with closing(outcomes):
-            yield from filter(None, map(joiner.take, outcomes))
+            yield from filter(None, map(joiner.settle, outcomes))
         tasks = []
 
 
@@ -218,7 +218,7 @@ def _absolute(path: str) -> str:
 
 
 def _plan(
-    inputs: Sequence[Found],
+    inputs: Sequence[BatchInput],
     store: Store,
     files: dict[str, int],
     selection: Selection,
@@ -324,7 +324,7 @@ def _prepared(store: Store) -> Iterator[dict[str, int]]:
         yield store.files()
 
 
-def _is_done(manifest: Manifest, one: Found, digest: str, files: dict[str, int]) -> bool:
+def _is_done(manifest: Manifest, one: BatchInput, digest: str, files: dict[str, int]) -> bool:
     """Returns whether an input was converted with the same options, hasn't changed, and all its shards exist."""
     same = (manifest.stamp, manifest.ktrace, manifest.options) == (one.stamp, __version__, digest)
     return same and all(files.get(shard.name) == shard.size for shard in manifest.shards)

@@ -16,7 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.analysis.collectives.answer import CollectivesAnswer, CollectiveUse, RankUse
-from ktrace.analysis.collectives.found import Clocks, CollectiveTable, Kind, Rank, align, build_table, extremes, join
+from ktrace.analysis.collectives.found import (
+    Clocks,
+    CollectiveKind,
+    CollectiveTable,
+    Rank,
+    align,
+    build_table,
+    extremes,
+    join,
+)
 from ktrace.analysis.collectives.hang import Entered
 from ktrace.analysis.collectives.rows import COLUMNS as COLUMNS
 from ktrace.analysis.collectives.rows import UNKNOWN, CollectiveRows, factor_of
@@ -218,7 +227,7 @@ def _collectives(
 
 
 def _use(
-    table: CollectiveTable, arrivals: _Arrivals, names: list[str], size: Int64, rows: Int64, kind: Kind
+    table: CollectiveTable, arrivals: _Arrivals, names: list[str], size: Int64, rows: Int64, kind: CollectiveKind
 ) -> CollectiveUse:
     """The figures of these rows."""
     rising = np.sort(table.dur[rows])

@@ -41,7 +41,7 @@ class Rank(NamedTuple):
     device: int | None
 
 
-class Kind(NamedTuple):
+class CollectiveKind(NamedTuple):
     """What collectives have in common; `group` is for people, `key` tells groups apart."""
 
     operation: str
@@ -70,7 +70,7 @@ class CollectiveTable:
     """
 
     ranks: list[Rank]
-    kinds: list[Kind]
+    kinds: list[CollectiveKind]
     id: Int64
     own: Int64
     ts: Int64
@@ -127,7 +127,7 @@ def build_table(rows: CollectiveRows, work: Work) -> CollectiveTable:
     unfinished = int(np.count_nonzero(~done))
     id_, ts, dur, seq, size, facts, shape = (column[done] for column in (id_, ts, dur, seq, size, facts, shape))
     ranks: dict[Rank, int] = {}
-    kinds: dict[Kind, int] = {}
+    kinds: dict[CollectiveKind, int] = {}
     sizes, size_of = np.unique(size, return_inverse=True)
     shapes, every = rows.shapes.all(), rows.facts
     parts = ((facts, len(every)), (shape, len(shapes)), (size_of, len(sizes)))
@@ -176,11 +176,11 @@ def _with_names(rows: CollectiveRows, work: Work, source: str, columns: dict[str
     return columns | {"facts": facts, "size": size}
 
 
-def _kind(shape: dict[str, Any], facts: Facts) -> Kind:
+def _kind(shape: dict[str, Any], facts: Facts) -> CollectiveKind:
     comm = shape["comm"] or facts.comm
     group = " ".join(dict.fromkeys(word for word in (comm, facts.group) if word))
     key = None if comm is None else f"{comm} {facts.members or ''}"
-    return Kind(facts.operation or operation_in(shape["name"]) or kernel_of(shape), key, group, facts.ranks)
+    return CollectiveKind(facts.operation or operation_in(shape["name"]) or kernel_of(shape), key, group, facts.ranks)
 
 
 def join(table: CollectiveTable) -> None:

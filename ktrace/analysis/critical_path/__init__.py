@@ -30,9 +30,9 @@ from ktrace.analysis.critical_path.path import (
     NO_CALL,
     OPERATOR,
     UNKNOWN,
-    Columns,
-    Names,
     Path,
+    PathColumns,
+    PathNames,
     paths,
     slices,
     words,
@@ -217,7 +217,7 @@ class _Sums:
     """The sums of the paths of all sources."""
 
     def __init__(self, work: Work, labels: Labels) -> None:
-        self._names = Names(work, labels)
+        self._names = PathNames(work, labels)
         self.steps: dict[str, tuple[int, int, Int64]] = {}
         self._kinds: dict[str, Int64] = {}
         self._operations: dict[str, Int64] = {}
@@ -252,9 +252,9 @@ class _Sums:
             count, wall, by_kind = self.steps.get(step.label, (0, 0, np.zeros(len(KINDS), np.int64)))
             self.steps[step.label] = count + 1, wall + step.end + step.after - step.begin, by_kind + step_times
 
-    def _add_names(self, path: Path, columns: Columns, length: Int64) -> None:
+    def _add_names(self, path: Path, columns: PathColumns, length: Int64) -> None:
         """Adds times on the path by name and kind, and those of device work by operation."""
-        code = self._names.of(path, columns) * len(KINDS) + columns.kind
+        code = self._names.name_ids(path, columns) * len(KINDS) + columns.kind
         words = self._names.words
         cell, which = distinct(code, len(words) * len(KINDS))
         keys = [(words[one // len(KINDS)], KINDS[one % len(KINDS)]) for one in code[cell].tolist()]
@@ -323,7 +323,7 @@ class _Sums:
 _TIMED = KINDS[:NO_CALL]
 
 
-def _pieces(path: Path, columns: Columns, names: Names) -> pa.Table:
+def _pieces(path: Path, columns: PathColumns, names: PathNames) -> pa.Table:
     """Some pieces of a path as a table."""
     return pa.table(
         {

@@ -58,7 +58,7 @@ _USUALLY = 95
 _NEVER = np.iinfo(np.int64).min
 
 
-class Device:
+class DeviceWork:
     """The device work of a source, in the order of its start.
 
     Columns: `begin`, `end`, `shape`, `id_`; the call that launched it: `thread` (-1 if it isn't known), `call_begin`,
@@ -316,7 +316,7 @@ class Sync(NamedTuple):
 class Syncs:
     """The calls of a source that wait for devices, and which work waits for an event."""
 
-    def __init__(self, gathered: WorkInput, source: str, threads: Threads, device: Device) -> None:
+    def __init__(self, gathered: WorkInput, source: str, threads: Threads, device: DeviceWork) -> None:
         self._gathered, self._source, self._threads, self._device = gathered, source, threads, device
         self.waiting = self.awaited = np.zeros(0, np.int64)
         self._known: dict[int, tuple[int, int, int]] = {}

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.critical_path import walk
-from ktrace.analysis.critical_path.device import Device, Syncs
+from ktrace.analysis.critical_path.device import DeviceWork, Syncs
 from ktrace.analysis.critical_path.host_threads import Threads, covered
 from ktrace.analysis.critical_path.walk import Course, courses
 from ktrace.analysis.work import gaps
@@ -59,7 +59,7 @@ _OF_CAUSE = {
 }
 
 
-class Columns(NamedTuple):
+class PathColumns(NamedTuple):
     """Pieces of a path, rising and without holes within a step.
 
     `kind` is an index of KINDS, `step` of the steps. `work` is the row of the device work: of the piece itself, or of
@@ -84,12 +84,12 @@ class Path:
 
     source: str
     course: Course
-    device: Device
+    device: DeviceWork
     threads: Threads
     kind_of_shape: Int8
-    pieces: walk.Pieces
+    pieces: walk.PathPieces
 
-    def blocks(self) -> Iterator[Columns]:
+    def blocks(self) -> Iterator[PathColumns]:
         """The path as columns, so many pieces at once."""
         for first in range(0, len(self.pieces.begin), _BLOCK):
             pieces = self.pieces.some(slice(first, first + _BLOCK))
@@ -146,13 +146,13 @@ def paths(work: Work) -> Iterator[Path]:
     kinds[np.array(collective, np.bool_)] = COLLECTIVE
     sources = dict.fromkeys([*work.rows.sources, *(thread["source"] for thread in gathered.threads.all())])
     for source in sources:
-        device, threads = Device(work, work.for_source(source)), Threads(gathered, source)
+        device, threads = DeviceWork(work, work.for_source(source)), Threads(gathered, source)
         syncs = Syncs(gathered, source, threads, device)
         device.connect(syncs.waiting, syncs.awaited)
         all_courses = courses(gathered, source, threads, device)
         if not all_courses or not (len(device) or gathered.marks.for_source(source)["ts"].size):
             continue
-        walker = walk.Walk(device, syncs.by_thread(), threads.hops())
+        walker = walk.PathWalk(device, syncs.by_thread(), threads.hops())
         for course in all_courses:
             last = course.steps[-1]
             pieces = walker.back(
@@ -165,7 +165,7 @@ def paths(work: Work) -> Iterator[Path]:
             yield Path(source, course, device, threads, kinds, pieces)
 
 
-def _columns(pieces: walk.Pieces, device: Device, threads: Threads, kinds: Int8) -> Columns:
+def _columns(pieces: walk.PathPieces, device: DeviceWork, threads: Threads, kinds: Int8) -> PathColumns:
     """The pieces as columns, rising, with the stretches on threads divided by their innermost spans."""
     what, reference, begin, end = pieces
     host = what == walk.HOST
@@ -178,13 +178,13 @@ def _columns(pieces: walk.Pieces, device: Device, threads: Threads, kinds: Int8)
     running = what[rows] == walk.ON_DEVICE
     kind[running] = kinds[device.shape[reference[rows][running]]]
     none, nowhere = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int32)
-    parts.append(Columns(begin[rows], end[rows], kind, nowhere, reference[rows], none, none, none))
+    parts.append(PathColumns(begin[rows], end[rows], kind, nowhere, reference[rows], none, none, none))
     joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.argsort(joined[0], kind="stable")
-    return _rows(Columns(*joined), order)
+    return _rows(PathColumns(*joined), order)
 
 
-def _stretches(threads: Threads, thread: int, begin: Int64, end: Int64, rows: Int64) -> Columns:
+def _stretches(threads: Threads, thread: int, begin: Int64, end: Int64, rows: Int64) -> PathColumns:
     """Some stretches on a thread, divided by the innermost spans."""
     first, last = begin[rows].min(initial=0), end[rows].max(initial=0)
     since, until, row = threads.between(thread, first, last)
@@ -206,16 +206,16 @@ def _stretches(threads: Threads, thread: int, begin: Int64, end: Int64, rows: In
     none = np.full(len(of), -1, np.int64)
     here = np.full(len(of), thread)
     columns: tuple[AnyArray, ...] = (begins, ends, kind, none.astype(np.int32), none, span, here, none)
-    return _rows(Columns(*columns), whole)
+    return _rows(PathColumns(*columns), whole)
 
 
-def _rows(columns: Columns, rows: AnyArray | slice) -> Columns:
+def _rows(columns: PathColumns, rows: AnyArray | slice) -> PathColumns:
     """The columns at the given rows."""
     taken: tuple[AnyArray, ...] = tuple(column[rows] for column in columns)
-    return Columns(*taken)
+    return PathColumns(*taken)
 
 
-def _with_causes(columns: Columns, device: Device) -> Columns:
+def _with_causes(columns: PathColumns, device: DeviceWork) -> PathColumns:
     """The pieces, with the cause of each delay: in a gap of the device that of the gap, before it by the same rule."""
     delay = np.flatnonzero((columns.kind == LAUNCH_DELAY_KIND) | (columns.kind == WORK_DELAY))
     if not len(delay):
@@ -243,7 +243,7 @@ def _with_causes(columns: Columns, device: Device) -> Columns:
     return columns._replace(other=other)
 
 
-def _divided(columns: Columns, edges: Int64, end: int) -> tuple[Columns, Int64]:
+def _divided(columns: PathColumns, edges: Int64, end: int) -> tuple[PathColumns, Int64]:
     """The pieces, divided at some times, and of which piece each is a part; the last one ends at `end`."""
     edges = np.sort(edges)
     edges = edges[group_start_mask((edges,)) & ~isin_sorted(edges, columns.begin)]
@@ -252,7 +252,7 @@ def _divided(columns: Columns, edges: Int64, end: int) -> tuple[Columns, Int64]:
     return _rows(columns, at)._replace(begin=bounds, end=np.append(bounds[1:], end)), at
 
 
-def _cut(columns: Columns, course: Course) -> Columns:
+def _cut(columns: PathColumns, course: Course) -> PathColumns:
     """The pieces cut at the bounds of steps, without those between steps."""
     begins, ends = bounds_of(course)
     bounds = np.concatenate([begins, ends])
@@ -267,7 +267,7 @@ def _cut(columns: Columns, course: Course) -> Columns:
 NOTHING_KNOWN = "(unknown)"
 
 
-class Names:
+class PathNames:
     """Names of pieces as numbers of `words`, and the `kernel` and `operation` of each shape of device work.
 
     `kernel` and `operation` are indices of `kernels` and `operations`.
@@ -292,11 +292,11 @@ class Names:
             return np.full(len(work), -1, np.int64)
         return np.where(work >= 0, self.kernel[path.device.shape[work]], -1)
 
-    def texts(self, path: Path, columns: Columns) -> pa.DictionaryArray:
+    def texts(self, path: Path, columns: PathColumns) -> pa.DictionaryArray:
         """The names of some pieces, as a column."""
-        return words(self.words, self.of(path, columns))
+        return words(self.words, self.name_ids(path, columns))
 
-    def of(self, path: Path, columns: Columns) -> Int64:
+    def name_ids(self, path: Path, columns: PathColumns) -> Int64:
         """Name id of each piece."""
         kind, span, work = columns.kind, columns.span, columns.work
         kernel = self.of_work(path, work)
@@ -336,7 +336,7 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 def slices(work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
     """Yields the pieces of the path of each source as events without `id`, in the order of their times."""
-    names = Names(work, labels)
+    names = PathNames(work, labels)
     for path in paths(work):
         place = _place(work, path)
         for columns in path.blocks():
@@ -353,7 +353,7 @@ def _place(work: Work, path: Path) -> dict[str, Any]:
     return {name: value for name, value in place.items() if value is not None}
 
 
-def _slices(path: Path, columns: Columns, names: Names, place: dict[str, Any]) -> pa.RecordBatch:
+def _slices(path: Path, columns: PathColumns, names: PathNames, place: dict[str, Any]) -> pa.RecordBatch:
     """Some pieces as rows; the arguments tell the device work, or that which a delay is before."""
     work, count = columns.work, len(columns.begin)
     shape = np.where(work >= 0, path.device.shape[work], -1) if len(path.device) else np.full(count, -1)

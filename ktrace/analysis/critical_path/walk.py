@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktrace.analysis.critical_path.device import LAUNCH, Device, Sync
+from ktrace.analysis.critical_path.device import LAUNCH, DeviceWork, Sync
 from ktrace.analysis.critical_path.host_threads import Threads
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.model.arrays import Int8, Int64
@@ -27,7 +27,7 @@ from ktrace.model.arrays import Int8, Int64
 HOST, ON_DEVICE, LAUNCH_DELAY, WORK_DELAY, UNSEEN, UNKNOWN = range(6)
 
 
-class Pieces(NamedTuple):
+class PathPieces(NamedTuple):
     """Pieces of a path, rising and without holes: what they are, `reference`, begin and end."""
 
     what: Int8
@@ -35,12 +35,12 @@ class Pieces(NamedTuple):
     begin: Int64
     end: Int64
 
-    def some(self, rows: slice) -> Pieces:
+    def some(self, rows: slice) -> PathPieces:
         """Some of the pieces."""
-        return Pieces(self.what[rows], self.reference[rows], self.begin[rows], self.end[rows])
+        return PathPieces(self.what[rows], self.reference[rows], self.begin[rows], self.end[rows])
 
 
-class _Found:
+class _PathSoFar:
     """What the walk found: pieces, and chains of work that begin at `heads` (place in `chain`, time of entry)."""
 
     def __init__(self, start: int) -> None:
@@ -57,10 +57,12 @@ class _Found:
         self.end.append(end)
 
 
-class Walk:
+class PathWalk:
     """Walks through the threads and the device work of a source."""
 
-    def __init__(self, device: Device, syncs: dict[int, list[Sync]], hops: dict[int, list[tuple[int, int]]]) -> None:
+    def __init__(
+        self, device: DeviceWork, syncs: dict[int, list[Sync]], hops: dict[int, list[tuple[int, int]]]
+    ) -> None:
         self._hops = {
             thread: ([time for time, _ in events], [to for _, to in events]) for thread, events in hops.items()
         }
@@ -69,9 +71,9 @@ class Walk:
         self._begin, self._before = device.begin.data, device.before.data  # all that a chain looks at
         self._by_process: dict[int, tuple[Int64, Int64]] = {}
 
-    def back(self, start: int, time: int, *, thread: int = -1, work: int = -1, process: int = -1) -> Pieces:
+    def back(self, start: int, time: int, *, thread: int = -1, work: int = -1, process: int = -1) -> PathPieces:
         """The path from a time back to `start`, beginning on a thread, or with work."""
-        path = _Found(start)
+        path = _PathSoFar(start)
         left = 1000 + 4 * len(self._begin) + 8 * sum(len(ends) for ends, _ in self._syncs.values())
         left += 4 * sum(len(times) for times, _ in self._hops.values())
         if work >= 0 and self._device.end[work] < time:
@@ -89,7 +91,7 @@ class Walk:
         path.add(UNKNOWN, -1, start, time)
         return self._pieces(path)
 
-    def _chain(self, path: _Found, work: int, time: int) -> int:
+    def _chain(self, path: _PathSoFar, work: int, time: int) -> int:
         """Goes from work to the work that allowed it to begin, and so on; returns the first of all."""
         begin, before, start = self._begin, self._before, path.start
         path.heads.append((len(path.chain), time))
@@ -100,7 +102,7 @@ class Walk:
             append(work)
         return work
 
-    def _before_chain(self, path: _Found, work: int) -> tuple[int, int]:
+    def _before_chain(self, path: _PathSoFar, work: int) -> tuple[int, int]:
         """Goes from work to its launch: the time and the thread from which the path goes on."""
         begin, device = self._begin[work], self._device
         if device.unseen[work]:
@@ -114,7 +116,7 @@ class Walk:
         path.add(HOST, thread, since, until)
         return since, thread
 
-    def _pieces(self, path: _Found) -> Pieces:
+    def _pieces(self, path: _PathSoFar) -> PathPieces:
         """What was found, with the pieces of chains of work."""
         device, start = self._device, path.start
         work = np.frombuffer(path.chain, np.int64) if path.chain else np.zeros(0, np.int64)
@@ -132,9 +134,9 @@ class Walk:
         begin, end = begin[rows], end[rows]
         delays = np.full(len(inner), WORK_DELAY, np.int8)
         what = np.concatenate([np.array(path.what, np.int8), np.full(len(work), ON_DEVICE, np.int8), delays])[rows]
-        return Pieces(what, np.concatenate([np.array(path.reference, np.int64), work, after])[rows], begin, end)
+        return PathPieces(what, np.concatenate([np.array(path.reference, np.int64), work, after])[rows], begin, end)
 
-    def _before_host(self, path: _Found, thread: int, time: int, process: int) -> tuple[int, int, int]:
+    def _before_host(self, path: _PathSoFar, thread: int, time: int, process: int) -> tuple[int, int, int]:
         """Goes back on a thread to where it last waited for a device or for another thread."""
         start = path.start
         hops, to = self._hops.get(thread, ([], []))
@@ -207,7 +209,7 @@ class Course:
     is_whole: bool = False
 
 
-def courses(gathered: WorkInput, source: str, threads: Threads, device: Device) -> list[Course]:
+def courses(gathered: WorkInput, source: str, threads: Threads, device: DeviceWork) -> list[Course]:
     """The steps of each process of a source that has steps, else the whole source."""
     walked = [
         _through(steps, thread, gathered, threads, device)
@@ -257,7 +259,9 @@ def _outermost_steps(steps: list[Step]) -> list[Step]:
     return outermost
 
 
-def _through(steps: list[Step], thread: int, gathered: WorkInput, threads: Threads, device: Device) -> Course | None:
+def _through(
+    steps: list[Step], thread: int, gathered: WorkInput, threads: Threads, device: DeviceWork
+) -> Course | None:
     """The course through steps: it begins when the last one, and the work launched in the steps, has ended."""
     begin, end = steps[0].begin, steps[-1].end
     process = int(device.processes[thread]) if thread >= 0 and len(device) else -1
@@ -276,7 +280,7 @@ def _through(steps: list[Step], thread: int, gathered: WorkInput, threads: Threa
     return Course(steps, work=work, process=process) if work >= 0 else None
 
 
-def _whole_course(source: str, threads: Threads, device: Device) -> Course | None:
+def _whole_course(source: str, threads: Threads, device: DeviceWork) -> Course | None:
     """A whole source: from the first to the last of its work and of the thread that launched most."""
     launching = device.thread[device.launched]
     rows = threads.rows

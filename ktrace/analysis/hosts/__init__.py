@@ -26,7 +26,7 @@ import numpy as np
 
 from ktrace.analysis.hosts.answer import INNERMOST, SHAPE, TITLES, CallCosts, HostCost, HostCosts
 from ktrace.analysis.hosts.forest import Forest, Outer, Paths, SpanColumns
-from ktrace.analysis.hosts.passes import PASS, Arrows, Ends, ForwardModules, ForwardRanges, PassCosts
+from ktrace.analysis.hosts.passes import PASS, Ends, ForwardArrows, ForwardModules, ForwardRanges, PassCosts
 from ktrace.analysis.work.device_work import Events, Work
 from ktrace.analysis.work.launching import graph_calls
 from ktrace.analysis.work.question import Answer, Labels
@@ -62,7 +62,7 @@ _ENGINE = "autograd::engine::evaluate_function"
 _OF_OPERATORS = ("seq", "op_id", "sizes")
 
 
-class Names(NamedTuple):
+class HostNames(NamedTuple):
     """The meaning of each name by its number: the number of its group, and what it is.
 
     `words` are the groups. `frame` are frames of Python, modules as Kineto writes them, and the recording itself:
@@ -80,7 +80,7 @@ class Names(NamedTuple):
     line: Bools
 
     @classmethod
-    def for_questions(cls, names: Sequence[str], by: str = "") -> Names:
+    def for_questions(cls, names: Sequence[str], by: str = "") -> HostNames:
         """The meanings of different names; by "shape" operators of other shapes, by "line" lines are other groups."""
         numbers: dict[str, int] = {}
         group = np.empty(len(names), np.int64)
@@ -146,7 +146,7 @@ class HostQuestion:
         self, asked: dict[str, tuple[str, ...]], spill: Spill, *, calls: bool = False, passes: bool = False
     ) -> None:
         self._wanted, self._spill, self._calls, self._passes = asked, spill, calls, passes
-        self._arrows = Arrows(spill, f"backward of {' '.join(asked)}")
+        self._arrows = ForwardArrows(spill, f"backward of {' '.join(asked)}")
         self._replayed = Replayed(spill, f"replayed of {' '.join(asked)}", shapes=SHAPE in asked)
 
     def see(self, batch: Batch) -> None:
@@ -158,10 +158,10 @@ class HostQuestion:
         """The answers for which there are spans."""
         gathered = work.gathered
         words = [*gathered.spans.names, *self._replayed.names]
-        names = Names.for_questions(words)
+        names = HostNames.for_questions(words)
         has_device = len(gathered.work) > 0
         sums = {
-            by: _Sum(by, levels, Names.for_questions(words, by) if by in (SHAPE, LINE) else names, work, labels)
+            by: _HostSum(by, levels, HostNames.for_questions(words, by) if by in (SHAPE, LINE) else names, work, labels)
             for by, levels in self._wanted.items()
         }
         calls = CallCosts(self._spill, gathered.spans.names) if self._calls else None
@@ -188,7 +188,9 @@ class HostQuestion:
 class _Host:
     """The spans of one source."""
 
-    def __init__(self, source: str, columns: dict[str, Any], names: Names, work: Work, arrows: Arrows) -> None:
+    def __init__(
+        self, source: str, columns: dict[str, Any], names: HostNames, work: Work, arrows: ForwardArrows
+    ) -> None:
         self._source, self._columns, self._arrows = source, columns, arrows
         gathered = work.gathered
         self._threads, self.nests = gathered.threads, work.nesting_threads
@@ -209,7 +211,7 @@ class _Host:
             "op": operator,
         }
 
-    def mask(self, levels: Sequence[str], names: Names) -> Bools:
+    def mask(self, levels: Sequence[str], names: HostNames) -> Bools:
         """Which spans are of some levels; those with a line of code are by the meanings of names."""
         lines = names.line[self.name]
         of_levels: Bools = np.logical_or.reduce([lines if level == LINE else self.levels[level] for level in levels])
@@ -226,10 +228,10 @@ class _Host:
         return self.spans.where(self.levels["op"])
 
 
-class _Sum:
+class _HostSum:
     """The costs of some levels, added up over sources."""
 
-    def __init__(self, by: str, levels: Sequence[str], names: Names, work: Work, labels: Labels) -> None:
+    def __init__(self, by: str, levels: Sequence[str], names: HostNames, work: Work, labels: Labels) -> None:
         self._by, self._names = by, names
         self._levels = tuple(level for level in LEVELS if level in levels)
         self._paths = Paths()

@@ -132,7 +132,7 @@ _FEW = 16
 
 
 @dataclass
-class Figures:
+class PathFigures:
     """Figures of paths or names, as columns; times in ns, `launched` and `launched_own` pieces of device work."""
 
     calls: Int64
@@ -144,13 +144,13 @@ class Figures:
     launched_own: Int64
 
     @classmethod
-    def zeros(cls, count: int) -> Figures:
+    def zeros(cls, count: int) -> PathFigures:
         """Nothing, for a number of paths."""
         return cls(*(np.zeros(count, np.int64) for _ in fields(cls)))
 
-    def extended(self, count: int) -> Figures:
+    def extended(self, count: int) -> PathFigures:
         """The same for so many paths, with zeros for new ones."""
-        figures = Figures.zeros(count)
+        figures = PathFigures.zeros(count)
         for into, column in zip(figures.columns(), self.columns(), strict=True):
             into[: len(column)] = column[:count]
         return figures
@@ -165,7 +165,7 @@ class Paths:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, int], int] = {}
-        self._figures = Figures.zeros(0)
+        self._figures = PathFigures.zeros(0)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -214,13 +214,13 @@ class Paths:
         _add(figures.own, path, dur)
         _add(figures.launched_own, path, np.ones(len(path), np.int64))
 
-    def _grown(self) -> Figures:
+    def _grown(self) -> PathFigures:
         """The figures, long enough for all paths so far; they double, since sources come one by one."""
         if len(self._figures.calls) < len(self):
             self._figures = self._figures.extended(2 * len(self))
         return self._figures
 
-    def figures(self) -> Figures:
+    def figures(self) -> PathFigures:
         """The figures of each path."""
         figures, parent = self._figures.extended(len(self)), self.parent
         figures.total, figures.launched = figures.own.copy(), figures.launched_own.copy()
@@ -230,13 +230,13 @@ class Paths:
             np.add.at(figures.launched, parent[inner], figures.launched[inner])
         return figures
 
-    def by_name(self) -> tuple[Int64, Figures]:
+    def by_name(self) -> tuple[Int64, PathFigures]:
         """The codes of names, and the figures of all spans with such a name: one within another counts once."""
         paths, code = self.figures(), self.code
         names, which = np.unique(code, return_inverse=True)
         outermost = self._outermost(code)
-        figures = Figures.zeros(len(names))
-        for into, column, field in zip(figures.columns(), paths.columns(), fields(Figures), strict=True):
+        figures = PathFigures.zeros(len(names))
+        for into, column, field in zip(figures.columns(), paths.columns(), fields(PathFigures), strict=True):
             rows = outermost if field.name in ("host", "total", "launched") else slice(None)
             np.add.at(into, which[rows], column[rows])
         return names, figures

@@ -38,7 +38,7 @@ _ENDS = pa.schema(
 )
 
 
-class Arrows:
+class ForwardArrows:
     """Collects arrows from forward to backward operators."""
 
     def __init__(self, spill: Spill, name: str) -> None:

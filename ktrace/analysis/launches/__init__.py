@@ -65,7 +65,7 @@ COLUMNS = frozenset(
 
 def questions(names: Sequence[str], spill: Spill) -> Question:
     """The questions "launch", "limits", "duration", "copy" and "sequence"."""
-    return Launches(names)
+    return LaunchQuestion(names)
 
 
 #: Columns about a launch that make no configuration: `shared_memory` contains the dynamic part, and a cluster is blocks
@@ -146,7 +146,7 @@ _LIMIT_OF = {
 _WANTED = frozenset((*_RATE_OF, *_LIMIT_OF, _ACHIEVED, _POSSIBLE, _WAVES, _TIME))
 
 
-class Launches:
+class LaunchQuestion:
     """The questions how kernels are launched and what limits them."""
 
     spans = False

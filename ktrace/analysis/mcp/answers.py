@@ -1,6 +1,6 @@
 """What tools answer: tables within limits, at most so many rows each, and so many bytes together; where to go on.
 
-    Page(rows=2, bytes=4000).of([table])
+    Page(rows=2, bytes=4000).document([table])
 
     {"tables": [{"name": "kernel", "columns": ["kernel", "time_ns"], "rows": [["gemm", 1200], ["norm", 300]],
                  "more": 11, "next": "kernel:2"}], "notes": []}
@@ -45,16 +45,16 @@ class Page:
         """The table of the cursor, and the place of the row to go on with. Raises UsageError."""
         return Limits(after=self.cursor).cursor()
 
-    def of(self, tables: Iterable[Table], notes: Iterable[str] = ()) -> dict[str, Any]:
+    def document(self, tables: Iterable[Table], notes: Iterable[str] = ()) -> dict[str, Any]:
         """The tables for JSON; with a cursor that table alone.
 
         Raises UsageError for a cursor that isn't of them, and where the limit of bytes is too small.
         """
-        cut = Limits(rows=self.rows, after=self.cursor).of(list(tables))
+        cut = Limits(rows=self.rows, after=self.cursor).select(list(tables))
         return self._fitted(cut, list(notes) if self.cursor is None else [])
 
     def part(self, table: Table, count: int, notes: Sequence[str] = ()) -> dict[str, Any]:
-        """One table for JSON, which has the rows from the cursor on, of `count`. Raises UsageError as `of` does."""
+        """One table for JSON, which has the rows from the cursor on, of `count`. Raises UsageError as `document`."""
         begin = self.place[1]
         end = begin + len(table.rows)
         more = f"{table.key}:{end}" if end < count else ""

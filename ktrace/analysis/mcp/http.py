@@ -146,13 +146,13 @@ class Door:
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
-        self.waiting: dict[_Waiting, None] = {}
+        self.waiting: dict[_GuardedConnection, None] = {}
 
     def __call__(self, **settings: Any) -> asyncio.Protocol:
-        return _Waiting(self, partial(H11Protocol, **settings))
+        return _GuardedConnection(self, partial(H11Protocol, **settings))
 
 
-class _Waiting(asyncio.Protocol):
+class _GuardedConnection(asyncio.Protocol):
     """A connection whose request isn't known yet: it is handed to uvicorn, or answered with nothing but a status."""
 
     def __init__(self, door: Door, admitted: Callable[[], asyncio.Protocol]) -> None:

@@ -137,7 +137,7 @@ def overview(session: Session, handle: str, by: Sequence[str] = ("operation", "k
     opened = session.get(handle)
     tables = opened.summary().tables((), brief=True)
     tables += [table for name in by for table in _named(opened, name, brief=True)]
-    return Page(**limits).of(tables, [*_notes(opened), *_lacking(opened, by)])
+    return Page(**limits).document(tables, [*_notes(opened), *_lacking(opened, by)])
 
 
 @_tool("Why devices were idle: the causes of gaps between work, and CPU activity during gaps.")
@@ -155,7 +155,7 @@ def kernel(session: Session, handle: str, name: str, **limits: Any) -> Answer:
     groups = named(_named(opened, "kernel"), name)
     words = [str(row[0]) for table in groups for row in table.rows]
     launches = session.ask(opened, _LAUNCHES, {"names": words, "rows": page.rows}, rows=page.rows)
-    return page.of(
+    return page.document(
         [*groups, as_table(launches, "launches")], [*_notes(opened), *_unnamed(name, words, opened, "kernel")]
     )
 
@@ -200,7 +200,7 @@ def memory(session: Session, handle: str, **limits: Any) -> Answer:
     opened = session.get(handle)
     span = opened.summary().span
     tables = [_on_the_clock(table, span[0] if span else 0) for table in _named(opened, "memory")]
-    return Page(**limits).of(tables, [*_notes(opened), *_lacking(opened, ("memory",))])
+    return Page(**limits).document(tables, [*_notes(opened), *_lacking(opened, ("memory",))])
 
 
 def _on_the_clock(table: Table, start: int) -> Table:
@@ -265,7 +265,7 @@ _OVERLAPPING = (
     by=texts("What to compare by: kernel, operation, layer, op, module, range, idle, phase, ..."),
 )
 def compare(session: Session, a: str, b: str, by: Sequence[str] = (), **limits: Any) -> Answer:
-    return Page(**limits).of(session.diff(a, b, tuple(by)).tables(full=False))
+    return Page(**limits).document(session.diff(a, b, tuple(by)).tables(full=False))
 
 
 #: Rows of an answer that a cursor can reach.
@@ -355,7 +355,7 @@ def _tables_of_answers(
     rows = [row for table in tables for row in table.rows]
     lacking = _lacking(opened, names)
     unnamed = [] if lacking else _unnamed(pattern, rows, opened, " or ".join(names))
-    return Page(**limits).of(tables, [*_notes(opened), *lacking, *unnamed])
+    return Page(**limits).document(tables, [*_notes(opened), *lacking, *unnamed])
 
 
 def _named(opened: Opened, name: str, *, brief: bool = False) -> list[Table]:

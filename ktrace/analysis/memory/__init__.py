@@ -248,9 +248,9 @@ class Memory:
         ]
         return sorted(owners, key=lambda one: -one.bytes)
 
-    def _owners(self, course: _Course, work: Work, chosen: Bools) -> list[_Owner | None]:
+    def _owners(self, course: _Course, work: Work, chosen: Bools) -> list[_AllocationOwner | None]:
         """Who made each wanted allocation of a course."""
-        owners: list[_Owner | None] = [None] * len(chosen)
+        owners: list[_AllocationOwner | None] = [None] * len(chosen)
         rows = np.flatnonzero(chosen)
         spans = work.gathered.spans.for_source(course.source)
         names = work.gathered.spans.names
@@ -261,7 +261,7 @@ class Memory:
         for row, one, other in zip(rows.tolist(), module.tolist(), operator.tolist(), strict=True):
             category, frame = about[course.rows["about"][row]]
             inside = names[one].removeprefix(MODULE) if one >= 0 else ""
-            owners[row] = _Owner(inside, grouped(names[other])[0] if other >= 0 else "", category, frame)
+            owners[row] = _AllocationOwner(inside, grouped(names[other])[0] if other >= 0 else "", category, frame)
         return owners
 
     @staticmethod
@@ -272,7 +272,7 @@ class Memory:
         return about["category"] or "", owner_of([*map(str, frames)]) if isinstance(frames, list) else ""
 
 
-class _Owner(NamedTuple):
+class _AllocationOwner(NamedTuple):
     """Who made an allocation; "" for what isn't known."""
 
     module: str
@@ -304,9 +304,11 @@ def _stated(ids: Int64, totals: dict[str, Any], series: int) -> Int64 | None:
     return totals_then
 
 
-def _series(course: _Course, owners: Sequence[_Owner | None], place: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+def _series(
+    course: _Course, owners: Sequence[_AllocationOwner | None], place: dict[str, Any]
+) -> Iterator[pa.RecordBatch]:
     """Yields the memory of each of the owners that once hold the most, after each of its allocations and frees."""
-    numbers: dict[_Owner, int] = {}
+    numbers: dict[_AllocationOwner, int] = {}
     owner = np.array([_NONE if one is None else numbers.setdefault(one, len(numbers)) for one in owners])
     made = np.flatnonzero(owner >= 0)
     freed = _freed(course.rows["address"])[made]
@@ -375,9 +377,9 @@ def _around(spans: dict[str, Any], names: Sequence[str], thread: Int32, at: Int6
     return name[inside].astype(np.int64), name[operator].astype(np.int64)
 
 
-def _added(owner: Sequence[_Owner | None], size: Int64, chosen: Bools, rest: int) -> list[MemoryOwner]:
+def _added(owner: Sequence[_AllocationOwner | None], size: Int64, chosen: Bools, rest: int) -> list[MemoryOwner]:
     """What each owner has of these allocations, the greatest first, with the rest that was there before."""
-    sums: defaultdict[_Owner, list[int]] = defaultdict(lambda: [0, 0])
+    sums: defaultdict[_AllocationOwner, list[int]] = defaultdict(lambda: [0, 0])
     for row in np.flatnonzero(chosen).tolist():
         one = owner[row]
         assert one is not None

@@ -36,7 +36,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.analysis.overview.checked import Checked, Damaged, checksum, sums_of
-from ktrace.analysis.overview.lanes import OPEN, READING, ROW, ZONE, Cells, Envelope, Lanes, Name, all_cells
+from ktrace.analysis.overview.lanes import OPEN, READING, ROW, ZONE, Envelope, LaneCells, LaneName, Lanes, all_cells
 from ktrace.byte_account import ByteAccount, Range
 from ktrace.input.files import open_file
 from ktrace.model.arrays import AnyArray, Bools, Int64, Structured
@@ -72,7 +72,7 @@ def store(batches: Iterable[Batch], folder: Path, report: Report, key: str = "")
     """
     spill = Spill(SPILL_BYTES)
     try:
-        writer = _Writer(folder, spill)
+        writer = _TraceWriter(folder, spill)
         for batch in batches:
             writer.add(batch)
         writer.close(report, key)
@@ -80,7 +80,7 @@ def store(batches: Iterable[Batch], folder: Path, report: Report, key: str = "")
         spill.close()
 
 
-class _Writer:
+class _TraceWriter:
     """Writes batches as they come; what needs all of them comes when they have ended."""
 
     def __init__(self, folder: Path, spill: Spill) -> None:
@@ -137,14 +137,14 @@ class _Writer:
     def close(self, report: Report, key: str) -> None:
         """Writes the slices in the order of time, their sums, and the index."""
         self._file.close()
-        names = [Name(*values) for values in self._names]
+        names = [LaneName(*values) for values in self._names]
         tracks = [Track(*values) for values in self._tracks]
         lanes = Lanes(tracks, names)
         start, stop = self._span if len(self._blocks) and self._span[0] < OPEN else (0, 0)
         zones: list[tuple[int, int]] = []
         with (self._folder / _LANES).open("wb") as file:
             cells = all_cells(self._in_order(lanes, file, zones), lanes, (start, max(stop, start + 1)))
-        _write(self._folder / _CELLS, dict(zip(Cells.COLUMNS, cells.columns, strict=True)))
+        _write(self._folder / _CELLS, dict(zip(LaneCells.COLUMNS, cells.columns, strict=True)))
         words = (
             pa.array([name.name for name in names], pa.string()),
             pa.array([name.kind for name in names], pa.string()),
@@ -181,7 +181,7 @@ class _Writer:
         rest = np.empty(0, ROW)
         for part in self._runs.parts(RANGE_ROWS):
             rows = part.copy().view(ROW)
-            rows["lane"] = lanes.of(part["track"], part["name"])
+            rows["lane"] = lanes.lane_numbers(part["track"], part["name"])
             rows = rows[np.lexsort((-rows["end"], rows["ts"]))]  # of those that begin together the one around others
             rows.tofile(file)
             rest = np.concatenate([rest, rows])
@@ -246,7 +246,7 @@ def _state(report: Report) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Block:
+class StoredBatch:
     """A batch in the file: where it ends and begins, how many rows it has, which time they cover."""
 
     record: str
@@ -273,7 +273,7 @@ class Stored:
             self._files[name].check()
         stops = [block[1] for block in self._index["blocks"]]
         self.blocks = [
-            Block(record, start, stop, rows, (first, last))
+            StoredBatch(record, start, stop, rows, (first, last))
             for start, (record, stop, rows, first, last) in zip([0, *stops], self._index["blocks"], strict=False)
         ]
         self.span: Span = tuple(self._index["span"])
@@ -320,7 +320,7 @@ class Stored:
             if block.overlaps(span):
                 yield self._batch(block, columns if block.record == "events" else None)
 
-    def _batch(self, block: Block, columns: frozenset[str] | None = None) -> Batch:
+    def _batch(self, block: StoredBatch, columns: frozenset[str] | None = None) -> Batch:
         data = pa.py_buffer(self._files[_ROWS].read(block.start, block.stop))
         stream = pa.ipc.open_stream(data)
         if columns is not None:
@@ -343,10 +343,10 @@ class Stored:
         return facts
 
     @cached_property
-    def names(self) -> list[Name]:
+    def names(self) -> list[LaneName]:
         """The names of slices, by number."""
         table = self._table(_NAMES)
-        return [Name(*row) for row in zip(*(table[name].to_pylist() for name in ("name", "kind")), strict=True)]
+        return [LaneName(*row) for row in zip(*(table[name].to_pylist() for name in ("name", "kind")), strict=True)]
 
     @cached_property
     def lanes(self) -> Lanes:
@@ -354,10 +354,12 @@ class Stored:
         return Lanes([Track(*values) for values in self._index["tracks"]], self.names)
 
     @cached_property
-    def cells(self) -> Cells:
+    def cells(self) -> LaneCells:
         """The sums of the whole trace, in the narrowest buckets that are kept."""
         table = self._table(_CELLS)
-        return Cells(*self._index["cells"], *(table[name].combine_chunks().to_numpy() for name in Cells.COLUMNS))
+        return LaneCells(
+            *self._index["cells"], *(table[name].combine_chunks().to_numpy() for name in LaneCells.COLUMNS)
+        )
 
     @cached_property
     def series(self) -> list[tuple[Track, str]]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ktrace.analysis.overview import Span, Stored
 from ktrace.analysis.overview.checked import Damaged
-from ktrace.analysis.overview.lanes import MARK, RANGE, WORK, Cells, by_lane, cells_of, with_pieces
+from ktrace.analysis.overview.lanes import MARK, RANGE, WORK, LaneCells, by_lane, cells_of, with_pieces
 from ktrace.analysis.work.groups import OTHER, Group
 from ktrace.model.arrays import AnyArray
 from ktrace.model.batch import DEVICE_KINDS
@@ -206,23 +206,23 @@ class Overview:
             time[operation] = time.get(operation, 0) + busy
         return sorted((Group(operation, busy) for operation, busy in time.items()), key=lambda group: -group.total)
 
-    def _widened(self, shift: int) -> Cells:
+    def _widened(self, shift: int) -> LaneCells:
         return self.stored.cells.wider(shift)
 
     def absolute(self, span: Span) -> Span:
         start = self.stored.span[0]
         return start + max(span[0], 0), start + min(max(span[1], span[0] + 1), self.length)
 
-    def from_rows(self, span: Span, shift: int) -> Cells:
+    def from_rows(self, span: Span, shift: int) -> LaneCells:
         """The cells of a part of the time, from its slices."""
         lanes, origin = self.stored.lanes, self.stored.span[0]
         parts = [
             cells_of(rows, added, origin, shift, span, taken)
             for rows, added, taken in with_pieces(self.stored.slices(span), lanes, self.stored.span[1])
         ]
-        return Cells.none(origin, shift).with_more(*parts)
+        return LaneCells.none(origin, shift).with_more(*parts)
 
-    def cells(self, span: Span, shift: int) -> Cells:
+    def cells(self, span: Span, shift: int) -> LaneCells:
         """The cells of whole buckets of this width that overlap a part of the time."""
         start, stop = self.absolute(span)
         origin, kept = self.stored.span[0], self.stored.cells
@@ -232,7 +232,7 @@ class Overview:
         cells = self._wider(shift)
         return cells.where((cells.bucket >= first) & (cells.bucket <= last))
 
-    def _sums(self, span: Span) -> Cells:
+    def _sums(self, span: Span) -> LaneCells:
         """The sums of exactly this part of the time: one bucket."""
         start, stop = self.absolute(span)
         origin, kept = self.stored.span[0], self.stored.cells
@@ -306,7 +306,7 @@ class Overview:
         return np.array(of_tracks + [""] * (len(lanes.all) - len(of_tracks)))
 
     @staticmethod
-    def _heaviest(cells: Cells) -> list[tuple[int, int, int]]:
+    def _heaviest(cells: LaneCells) -> list[tuple[int, int, int]]:
         """The heaviest names with their time and count."""
         names, which = np.unique(cells.name, return_inverse=True)
         time, count = (np.bincount(which, column, len(names)).astype(np.int64) for column in (cells.time, cells.count))

@@ -57,7 +57,7 @@ _UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError)
 
 
 @dataclass(frozen=True)
-class Entry:
+class CachedTrace:
     """A trace in the cache: its folder, inputs, bytes, and when it was opened last (Unix time in s).
 
     The inputs of one that can't be read aren't known: it is damaged, or of another version.
@@ -215,17 +215,17 @@ def _code() -> int:
     return max(paths, default=0)
 
 
-def entries(folder: Path | None = None) -> list[Entry]:
+def entries(folder: Path | None = None) -> list[CachedTrace]:
     """The traces in the cache, the one that was used last first."""
     folder = folder or cache_folder()
-    inside, traces = list[Path](), list[Entry]()
+    inside, traces = list[Path](), list[CachedTrace]()
     with suppress(OSError):
         inside = list(folder.iterdir()) if folder else []
     for one in inside:
         with suppress(OSError):
             if (inputs := _inputs(one)) is not None:
                 size = sum(file.stat().st_size for file in one.iterdir())
-                traces.append(Entry(one, inputs, size, one.stat().st_mtime))
+                traces.append(CachedTrace(one, inputs, size, one.stat().st_mtime))
     return sorted(traces, key=lambda entry: -entry.used)
 
 
@@ -245,7 +245,7 @@ def _is_unreadable(folder: Path) -> bool:
     return bool(names) and names <= FILES
 
 
-def clear(folder: Path | None = None) -> list[Entry]:
+def clear(folder: Path | None = None) -> list[CachedTrace]:
     """Removes all traces from the cache, and returns them."""
     removed = entries(folder)
     for entry in removed:

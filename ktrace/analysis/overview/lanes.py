@@ -53,7 +53,7 @@ class Lane(NamedTuple):
     shows: int
 
 
-class Name(NamedTuple):
+class LaneName(NamedTuple):
     """What slices are called, with their kind."""
 
     name: str
@@ -63,7 +63,7 @@ class Name(NamedTuple):
 class Lanes:
     """The lanes of tracks and names, by number."""
 
-    def __init__(self, tracks: Sequence[Track], names: Sequence[Name]) -> None:
+    def __init__(self, tracks: Sequence[Track], names: Sequence[LaneName]) -> None:
         self.names = names
         on_device = np.array([track.is_on_device for track in tracks], np.bool_)
         work = np.array([name.kind in DEVICE_KINDS for name in names], np.bool_)
@@ -90,7 +90,7 @@ class Lanes:
                 self.whole[number] = devices[whole]
         self.nested = np.concatenate([self.nested, np.zeros(len(self.all) - len(self.nested), np.bool_)])
 
-    def of(self, track: Int32, name: Int32) -> Int32:
+    def lane_numbers(self, track: Int32, name: Int32) -> Int32:
         """The lane of slices with these tracks and names."""
         lane: Int32 = track * np.int32(3) + self._shows[self._on_device[track], name]
         return lane
@@ -104,13 +104,13 @@ class Lanes:
         return both[np.argsort(both["lane"].astype(np.int16 if len(self.all) < 1 << 15 else np.int32), kind="stable")]
 
 
-class Pieces:
+class BusyPieces:
     """When lanes are busy, found from rows in the order of time, some at a time."""
 
     def __init__(self, lanes: int) -> None:
         self._reached = np.full(lanes, -OPEN, np.int64)
 
-    def of(self, rows: Structured, last: int) -> Structured:
+    def feed(self, rows: Structured, last: int) -> Structured:
         """What each row adds to the busy time of its lane: the same rows, from where no earlier one is open.
 
         They are sorted by lane, those of one lane by time. An `end` that isn't known is `last`.
@@ -130,7 +130,7 @@ class Nested:
     def __init__(self) -> None:
         self._open = np.zeros(0, ROW)
 
-    def of(self, rows: Structured, last: int) -> Structured:
+    def feed(self, rows: Structured, last: int) -> Structured:
         """The time of each row that isn't that of a slice around it, as rows with the lane and the name of that one.
 
         The rows are sorted by lane, those of one lane by time. An `end` that isn't known is `last`.
@@ -158,7 +158,7 @@ class Nested:
 
 
 @dataclass
-class Cells:
+class LaneCells:
     """Time and slices of each lane, bucket and name, sorted by these: `time` in ns, `count` of those that begin in it.
 
     Bucket n is the time from `origin + (n << shift)` on.
@@ -183,17 +183,17 @@ class Cells:
         """The columns, by `COLUMNS`."""
         return tuple(getattr(self, name) for name in self.COLUMNS)
 
-    def where(self, rows: Bools) -> Cells:
+    def where(self, rows: Bools) -> LaneCells:
         """Some of the cells."""
-        return Cells(self.origin, self.shift, *(column[rows] for column in self.columns))
+        return LaneCells(self.origin, self.shift, *(column[rows] for column in self.columns))
 
     @classmethod
-    def none(cls, origin: int, shift: int) -> Cells:
+    def none(cls, origin: int, shift: int) -> LaneCells:
         """No cells."""
         empty = np.zeros(0, np.int32)
         return cls(origin, shift, empty, empty, empty, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
-    def with_more(self, *parts: Cells) -> Cells:
+    def with_more(self, *parts: LaneCells) -> LaneCells:
         """These and others of the same buckets, those of one lane, bucket and name added up."""
         lane, bucket, name, time, count = map(
             np.concatenate, zip(*(one.columns for one in (self, *parts)), strict=True)
@@ -203,15 +203,15 @@ class Cells:
         lane, bucket, name = lane[order], bucket[order], name[order]
         first = np.flatnonzero(group_start_mask((lane, bucket, name)))
         if not len(first):
-            return Cells.none(self.origin, self.shift)
+            return LaneCells.none(self.origin, self.shift)
         sums = (np.add.reduceat(column[order], first) for column in (time, count))
-        return Cells(self.origin, self.shift, lane[first], bucket[first], name[first], *sums)
+        return LaneCells(self.origin, self.shift, lane[first], bucket[first], name[first], *sums)
 
-    def wider(self, shift: int) -> Cells:
+    def wider(self, shift: int) -> LaneCells:
         """The same in buckets of another width, a multiple of this one."""
         bucket = self.bucket >> np.int32(shift - self.shift)
-        same = Cells(self.origin, shift, self.lane, bucket, self.name, self.time, self.count)
-        return Cells.none(self.origin, shift).with_more(same)
+        same = LaneCells(self.origin, shift, self.lane, bucket, self.name, self.time, self.count)
+        return LaneCells.none(self.origin, shift).with_more(same)
 
 
 def cells_of(
@@ -221,7 +221,7 @@ def cells_of(
     shift: int,
     within: tuple[int, int],
     taken: Structured | None = None,
-) -> Cells:
+) -> LaneCells:
     """The cells of rows and of what they add to the busy time, in the part of the time `within` (ns).
 
     `taken` is what slices inside others take from the time of these.
@@ -245,8 +245,8 @@ def cells_of(
     times = (until - since, (end - (origin + (last << shift)))[more], np.full(len(again), width))
     begun = rows[(rows["ts"] >= start) & (rows["ts"] < stop)]
     place, bucket, time = (np.concatenate(parts) for parts in (places, buckets, times))
-    return Cells.none(origin, shift).with_more(
-        Cells(
+    return LaneCells.none(origin, shift).with_more(
+        LaneCells(
             origin,
             shift,
             lane[place],
@@ -255,7 +255,7 @@ def cells_of(
             time * sign[place],
             np.zeros(len(place), np.int64),
         ),
-        Cells(
+        LaneCells(
             origin,
             shift,
             begun["lane"],
@@ -271,19 +271,19 @@ def with_pieces(
     parts: Iterable[Structured], lanes: Lanes, stop: int
 ) -> Iterator[tuple[Structured, Structured, Structured]]:
     """The rows of each part by lane, what they add to the busy time, and what slices inside others take from these."""
-    pieces, nested = Pieces(len(lanes.all)), Nested()
+    pieces, nested = BusyPieces(len(lanes.all)), Nested()
     for part in parts:
         rows = lanes.with_devices(part)
-        added, inside = pieces.of(rows.copy(), stop), lanes.nested[rows["lane"]]
+        added, inside = pieces.feed(rows.copy(), stop), lanes.nested[rows["lane"]]
         added["ts"][inside] = rows["ts"][inside]
-        yield rows, added, nested.of(rows[inside], stop)
+        yield rows, added, nested.feed(rows[inside], stop)
 
 
-def all_cells(parts: Iterator[Structured], lanes: Lanes, span: tuple[int, int], most: int = CELLS) -> Cells:
+def all_cells(parts: Iterator[Structured], lanes: Lanes, span: tuple[int, int], most: int = CELLS) -> LaneCells:
     """The cells of rows in rising parts of time, in buckets as narrow as `BUCKETS` and `most` cells allow."""
     start, stop = span
     shift = max(0, int(stop - start - 1).bit_length() - (BUCKETS.bit_length() - 1))
-    cells, waiting = Cells.none(start, shift), list[Cells]()
+    cells, waiting = LaneCells.none(start, shift), list[LaneCells]()
     for rows, added, taken in prefetch(with_pieces(parts, lanes, stop)):
         waiting.append(cells_of(rows, added, start, cells.shift, span, taken))
         if sum(map(len, waiting)) > most // 2:
@@ -299,7 +299,7 @@ READING = np.dtype([("ts", "i8"), ("value", "f8"), ("series", "i4")])
 
 
 class Envelope(NamedTuple):
-    """The least and greatest reading of each counter and bucket, sorted by these; buckets are those of `Cells`."""
+    """The least and greatest reading of each counter and bucket, sorted by these; buckets are those of `LaneCells`."""
 
     origin: int
     shift: int
@@ -341,7 +341,7 @@ class Buckets(NamedTuple):
     name: Int32
 
 
-def by_lane(cells: Cells) -> Iterator[tuple[int, Buckets]]:
+def by_lane(cells: LaneCells) -> Iterator[tuple[int, Buckets]]:
     """Yields each lane and its buckets."""
     if not len(cells):
         return

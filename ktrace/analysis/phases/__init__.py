@@ -53,7 +53,7 @@ def questions(names: Sequence[str], spill: Spill) -> Explanation:
 TRACK = "phase"
 
 
-class Steps(NamedTuple):
+class PhaseSteps(NamedTuple):
     """The steps of phases in one source, as columns in the order of their annotations.
 
     `label` is the number of the phase, `track` that of the track. By device of the source (rows) and step (columns):
@@ -115,7 +115,7 @@ def _phases(work: Work) -> dict[Phase, int]:
 _GENERATED = (Phase(PREFILL), Phase(DECODE))
 
 
-def _all_steps(work: Work, numbers: dict[Phase, int]) -> Iterator[tuple[Events, Steps]]:
+def _all_steps(work: Work, numbers: dict[Phase, int]) -> Iterator[tuple[Events, PhaseSteps]]:
     """Yields the work and the steps of each source that has steps of phases."""
     if not numbers:
         return
@@ -145,7 +145,7 @@ def _outermost(ranges: MarkedRanges, occurrences: Occurrences, phases: Sequence[
     return ranges.where(np.lexsort((ranges.track, ranges.begin)))
 
 
-def _steps(work: Work, events: Events, ranges: MarkedRanges, occurrences: Occurrences, is_kernel: Bools) -> Steps:
+def _steps(work: Work, events: Events, ranges: MarkedRanges, occurrences: Occurrences, is_kernel: Bools) -> PhaseSteps:
     """The steps of a source; what the host does instead of devices isn't work of theirs."""
     count = len(ranges.label)
     occurrence = occurrences.find(events, ranges, OF_STEP) if work.is_on_devices else np.full(len(events), -1, np.int32)
@@ -176,7 +176,7 @@ def _steps(work: Work, events: Events, ranges: MarkedRanges, occurrences: Occurr
     begin = np.where(time > 0, since[longest, each], ranges.begin) if len(devices) else ranges.begin
     time = np.where(time > 0, time, ranges.end - ranges.begin)
     columns = (ranges.label, ranges.track, since, span, busy, time, begin, kernels.astype(np.int64))
-    return Steps(*columns, int(cut.sum()), occurrence)
+    return PhaseSteps(*columns, int(cut.sum()), occurrence)
 
 
 def _from(unseen: Int64, spans: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
@@ -189,7 +189,7 @@ def _from(unseen: Int64, spans: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
     return np.where(span > 0, begun, since), np.where(span > 0, since + span - begun, span)
 
 
-def _added_up(all_steps: Sequence[Steps], numbers: dict[Phase, int]) -> tuple[list[PhaseUse], list[PhaseUse]]:
+def _added_up(all_steps: Sequence[PhaseSteps], numbers: dict[Phase, int]) -> tuple[list[PhaseUse], list[PhaseUse]]:
     """The use of each phase, and that of each batch size in it."""
     phases = list(numbers)
     label, time, span, busy, kernels = (
@@ -246,7 +246,7 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
     return None if None in values else sum(number for number in values if number is not None)
 
 
-def _per_token(steps: Steps, phases: Sequence[Phase]) -> Int64:
+def _per_token(steps: PhaseSteps, phases: Sequence[Phase]) -> Int64:
     """How long requests wait for the token of each step, -1 where it yields none, or several to a request."""
     stated = [phases[number] for number in steps.label.tolist()]
     generates = np.array([bool(one.generation) for one in stated], np.bool_)
@@ -254,7 +254,7 @@ def _per_token(steps: Steps, phases: Sequence[Phase]) -> Int64:
     return np.where(one_each, _until_next(steps, generates), -1)
 
 
-def _until_next(steps: Steps, chosen: Bools) -> Int64:
+def _until_next(steps: PhaseSteps, chosen: Bools) -> Int64:
     """How long it takes from each of these steps to the next one on its thread, its own time for the last; else -1."""
     until = np.full(len(chosen), -1, np.int64)
     for track in np.unique(steps.track).tolist():
@@ -264,7 +264,7 @@ def _until_next(steps: Steps, chosen: Bools) -> Int64:
     return until
 
 
-def _notes(all_steps: Sequence[Steps], numbers: dict[Phase, int], work: Work) -> list[str]:
+def _notes(all_steps: Sequence[PhaseSteps], numbers: dict[Phase, int], work: Work) -> list[str]:
     """What the figures lack, or mean."""
     notes, phases = [], list(numbers)
     if len(all_steps) > 1:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.query.answer import Answer, Holder, register, whole_numbers
-from ktrace.analysis.query.child import Question
+from ktrace.analysis.query.answer import Holder, QueryAnswer, register, whole_numbers
+from ktrace.analysis.query.child import ChildQuestion
 from ktrace.analysis.query.engine import (
     CALL_COLUMNS,
     LAUNCHED,
@@ -36,7 +36,7 @@ from ktrace.analysis.query.engine import (
     table_schema,
     translate_duckdb_errors,
 )
-from ktrace.analysis.query.loading import MEMORY, Launches, Tables, loaded, tables_of
+from ktrace.analysis.query.loading import MEMORY, LaunchTable, Tables, loaded, tables_of
 from ktrace.analysis.work.gather import kinds_in
 from ktrace.analysis.work.stored_columns import by_source
 from ktrace.input.expand import paths_of
@@ -120,7 +120,7 @@ def stream_query(
     bound: Bound | None = None,
     holder: Holder = "arrow",
     **options: Unpack[Options],
-) -> Iterator[Answer | Received]:
+) -> Iterator[QueryAnswer | Received]:
     """Yields the answer as a stream; the arguments are those of `query`, and the report to fill in.
 
     With a bound, the query runs in a process of its own and keeps to it, also while it is planned. `holder` is
@@ -134,7 +134,7 @@ def stream_query(
     def load(plan: Plan, spill: Spill) -> Tables:
         return loaded(paths_of(src), plan, chosen, account, spill, progress, scan=bound is None)
 
-    asking = Question(sql, params, holder=holder, jobs=chosen.jobs)
+    asking = ChildQuestion(sql, params, holder=holder, jobs=chosen.jobs)
     with _run_query(asking, load) if bound is None else _run_query_within(asking, load, bound) as answer:
         yield answer
 
@@ -145,7 +145,7 @@ def query_batches(batches: Callable[[bool], Iterable[Batch]], sql: str, params: 
     def load(plan: Plan, spill: Spill) -> Tables:
         return tables_of(batches(plan.labels), plan, spill, Report())
 
-    with _run_query(Question(sql, params, holder="arrow"), load) as answer:
+    with _run_query(ChildQuestion(sql, params, holder="arrow"), load) as answer:
         return whole_numbers(answer.read_all())
 
 
@@ -153,7 +153,7 @@ Load = Callable[[Plan, Spill], Tables]
 
 
 @contextmanager
-def _run_query(asking: Question, load: Load) -> Iterator[Answer]:
+def _run_query(asking: ChildQuestion, load: Load) -> Iterator[QueryAnswer]:
     """The answer to a question, about tables that are loaded once it is known which it needs."""
     plan = planned(asking.sql, asking.params)
     with closing(Spill(MEMORY)) as spill, scratch_folder() as folder:
@@ -163,12 +163,12 @@ def _run_query(asking: Question, load: Load) -> Iterator[Answer]:
                 register(connection, record, table_schema(record), tables.get(record))
             create_views(connection)
             with translate_duckdb_errors():
-                answer = Answer.of(connection, asking.sql, asking.params, holder=asking.holder)
+                answer = QueryAnswer.run(connection, asking.sql, asking.params, holder=asking.holder)
             yield answer
 
 
 @contextmanager
-def _run_query_within(asking: Question, load: Load, bound: Bound) -> Iterator[Received]:
+def _run_query_within(asking: ChildQuestion, load: Load, bound: Bound) -> Iterator[Received]:
     """The same in a process of its own, which has `bound.seconds` to plan, and to answer."""
     from ktrace.analysis.query.children import Children, stored
 
@@ -202,12 +202,12 @@ def overview(
 
     spill = Spill(SPILL_BYTES)
     try:
-        counts, launches, catalog = _Counts(), Launches(spill), Catalog()
+        counts, launches, catalog = _Counts(), LaunchTable(spill), Catalog()
         labelled = selection.replace(classify=selection.classify or True)
         batches = read_selected(paths_of(src), report, labelled, progress=progress)
         for batch in by_source(pair_halves(batches, report)):
-            launches.know(batch)
-            launches.count(batch)
+            launches.collect_host(batch)
+            launches.collect_work(batch)
             if batch.record == "catalog":
                 catalog.add(batch)
             else:

@@ -49,11 +49,11 @@ _HELD: dict[Holder, set[str]] = {
 _DEEPEST = 32
 
 
-class Answer:
+class QueryAnswer:
     """The rows of an answer, with the names of its columns: unique, as DuckDB states them otherwise."""
 
     @classmethod
-    def of(
+    def run(
         cls,
         connection: Any,
         sql: str,
@@ -61,7 +61,7 @@ class Answer:
         rows: int | None = None,
         *,
         holder: Holder = "arrow",
-    ) -> Answer:
+    ) -> QueryAnswer:
         """The answer to a query, at most so many rows of it, with values that this holder can hold.
 
         Raises UsageError, and what DuckDB raises.

@@ -28,7 +28,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from ktrace.analysis.query.answer import Answer, Holder, register
+from ktrace.analysis.query.answer import Holder, QueryAnswer, register
 from ktrace.analysis.query.engine import (
     JOINED,
     JOINED_SCHEMA,
@@ -65,7 +65,7 @@ Stored = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Question:
+class ChildQuestion:
     """A query about stored tables. Without `tables` the question is what it would read.
 
     `joined`: the table of events has the columns of calls. `rows` and `size` (bytes) limit the answer, `memory` what
@@ -108,7 +108,7 @@ def main() -> None:
     """Answers questions until standard input ends, which ends the process at once, whatever it is doing."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what others print
-    questions: SimpleQueue[Question] = SimpleQueue()
+    questions: SimpleQueue[ChildQuestion] = SimpleQueue()
     Thread(target=_listen, args=(sys.stdin.buffer, questions), daemon=True).start()
     _write_no_files()
     with Views() as views:
@@ -124,7 +124,7 @@ def main() -> None:
             write_frame(answers, kind, json.dumps(told).encode())
 
 
-def _listen(stream: IO[bytes], questions: SimpleQueue[Question]) -> None:
+def _listen(stream: IO[bytes], questions: SimpleQueue[ChildQuestion]) -> None:
     """Takes questions, also while a query runs; ends the process where the other side has ended."""
     with suppress(EOFError, OSError):
         while True:
@@ -132,7 +132,7 @@ def _listen(stream: IO[bytes], questions: SimpleQueue[Question]) -> None:
     os._exit(0)
 
 
-def _answered(question: Question, views: Views, answers: IO[bytes]) -> tuple[bytes, dict[str, Any]]:
+def _answered(question: ChildQuestion, views: Views, answers: IO[bytes]) -> tuple[bytes, dict[str, Any]]:
     """Writes what was asked for; returns the last frame."""
     try:
         for kind, content in _frames(question, views):
@@ -150,16 +150,16 @@ def _answered(question: Question, views: Views, answers: IO[bytes]) -> tuple[byt
     return b"E", {"memory": isinstance(told, MemoryExceeded), "name": name, "what": told.what, **parts}
 
 
-def _frames(question: Question, views: Views) -> Iterator[tuple[bytes, bytes]]:
+def _frames(question: ChildQuestion, views: Views) -> Iterator[tuple[bytes, bytes]]:
     if question.tables is None:
         with bounded(question.memory):
             plan = planned(question.sql, question.params)
         yield b"P", json.dumps({name: sorted(columns) for name, columns in plan.tables.items()}).encode()
         return
-    connection = views.of(question)
+    connection = views.connection_for(question)
     with bounded(question.memory), translate_duckdb_errors():
         is_several(connection, question.sql)  # raises for what isn't one query
-        answer = Answer.of(connection, question.sql, question.params, question.rows, holder=question.holder)
+        answer = QueryAnswer.run(connection, question.sql, question.params, question.rows, holder=question.holder)
         yield b"D", serialized(pa.RecordBatch.from_pylist([], answer.schema))
         left = question.size
         for batch in answer:
@@ -199,7 +199,7 @@ class Views:
         self._connection = None
         self._open.close()
 
-    def of(self, question: Question) -> Any:
+    def connection_for(self, question: ChildQuestion) -> Any:
         """A connection with the views, and a limit of memory."""
         asked = question.tables, question.joined, question.memory
         if self._connection is None or asked != self._asked:
@@ -213,7 +213,7 @@ class Views:
             self._connection, self._asked, self.size = made, asked, data_size() - before
         return self._connection
 
-    def _fill(self, connection: Any, question: Question, stack: ExitStack) -> None:
+    def _fill(self, connection: Any, question: ChildQuestion, stack: ExitStack) -> None:
         tables = question.tables or {}
         for record in RECORDS if question.joined else (*RECORDS, LAUNCHED):
             schema = JOINED_SCHEMA if question.joined and record == "events" else table_schema(record)

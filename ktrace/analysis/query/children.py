@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 import ktrace
-from ktrace.analysis.query.child import Question, Stored, read_frame, write_frame
+from ktrace.analysis.query.child import ChildQuestion, Stored, read_frame, write_frame
 from ktrace.analysis.query.engine import MemoryExceeded, Plan, TimeExceeded
 from ktrace.errors import InternalError, KtraceError, UsageError
 from ktrace.input.limits import sized
@@ -73,10 +73,10 @@ class Child:
 
     def plan(self, sql: str, params: Mapping[str, Any] | None, bound: Bound) -> Plan:
         """The plan of a query, as `planned` finds it."""
-        ((_, content),) = self._frames(Question(sql, params), bound)
+        ((_, content),) = self._frames(ChildQuestion(sql, params), bound)
         return Plan({name: frozenset(columns) for name, columns in json.loads(content).items()})
 
-    def ask(self, question: Question, bound: Bound) -> Received:
+    def ask(self, question: ChildQuestion, bound: Bound) -> Received:
         """The answer, from its first batch on.
 
         Raises UsageError where the SQL is wrong, or isn't one query, MemoryExceeded, TimeExceeded.
@@ -93,7 +93,7 @@ class Child:
                 stream.close()
         self._process.wait()
 
-    def _frames(self, question: Question, bound: Bound) -> Iterator[tuple[bytes, bytes]]:
+    def _frames(self, question: ChildQuestion, bound: Bound) -> Iterator[tuple[bytes, bytes]]:
         """Yields the frames of an answer, but the last one. The process ends with it if not all are wanted."""
         assert self._process.stdin
         assert self._process.stdout

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.query.answer import Answer, whole_numbers
-from ktrace.analysis.query.child import Question
+from ktrace.analysis.query.answer import QueryAnswer, whole_numbers
+from ktrace.analysis.query.child import ChildQuestion
 from ktrace.analysis.query.children import Bound, Children, stored
 from ktrace.analysis.query.engine import CALL_COLUMNS, LAUNCHED, WORK_KEY, connected, everything
 from ktrace.analysis.query.loading import tables_of
@@ -40,7 +40,7 @@ class Database:
                 for name, table in (("work", events), ("calls", launched)):
                     keys = table.select(WORK_KEY).append_column("place", pa.array(np.arange(len(table))))
                     connection.register(name, keys)
-                place = Answer.of(connection, _PLACES, None).read_all()["place"]
+                place = QueryAnswer.run(connection, _PLACES, None).read_all()["place"]
             for name in CALL_COLUMNS:
                 events = events.append_column(name, launched[name].take(place))
             tables["events"] = events
@@ -54,7 +54,7 @@ class Database:
 
         Raises UsageError where the SQL is wrong, or isn't one query, KtraceError where it takes more than its bound.
         """
-        question = Question(sql, params, self._tables, joined=True, rows=rows, size=size)
+        question = ChildQuestion(sql, params, self._tables, joined=True, rows=rows, size=size)
         with children.one() as child:
             return whole_numbers(child.ask(question, bound).read_all())
 

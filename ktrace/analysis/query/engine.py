@@ -57,7 +57,7 @@ CALL_COLUMNS = {
 
 
 @dataclass(frozen=True)
-class View:
+class SqlView:
     """A view: what a row is, its columns, and the query that defines it."""
 
     name: str
@@ -113,9 +113,9 @@ def _joined(columns: tuple[str, ...], join: str) -> str:
     )
 
 
-def _record_view(record: str) -> View:
+def _record_view(record: str) -> SqlView:
     columns = tuple(arrow_schema(record).names)
-    return View(record, _ABOUT[record], columns, f"SELECT * FROM {table_name(record)}")
+    return SqlView(record, _ABOUT[record], columns, f"SELECT * FROM {table_name(record)}")
 
 
 _KERNELS = (*_OF_WORK, *CALL_COLUMNS)
@@ -124,8 +124,8 @@ VIEWS = {
     view.name: view
     for view in (
         _record_view("events"),
-        View("kernels", "device work: kernels, copies, memsets, graphs", _KERNELS, _joined(_KERNELS, "LEFT")),
-        View("launches", "a call, and work that it launched", _OF_LAUNCH, _joined(_OF_LAUNCH, "INNER")),
+        SqlView("kernels", "device work: kernels, copies, memsets, graphs", _KERNELS, _joined(_KERNELS, "LEFT")),
+        SqlView("launches", "a call, and work that it launched", _OF_LAUNCH, _joined(_OF_LAUNCH, "INNER")),
         *map(_record_view, RECORDS[1:]),
     )
 }
@@ -146,7 +146,7 @@ JOINED = VIEWS | {
 JOINED_SCHEMA = pa.schema([*table_schema("events"), *(LAUNCHED_SCHEMA.field(name) for name in CALL_COLUMNS)])
 
 
-def described(view: View, column: str) -> tuple[str, str, str]:
+def described(view: SqlView, column: str) -> tuple[str, str, str]:
     """The type, unit and meaning of a column of a view."""
     if column in CALL_COLUMNS:
         return (sql_type(LAUNCHED_SCHEMA.field(column).type), *CALL_COLUMNS[column])
@@ -223,7 +223,7 @@ def connected(folder: Path | None = None, threads: int | None = None, *, memory:
         connection.close()
 
 
-def create_views(connection: Any, views: Mapping[str, View] = VIEWS) -> None:
+def create_views(connection: Any, views: Mapping[str, SqlView] = VIEWS) -> None:
     """Creates the views on the tables, which are there. Settings can't be changed from then on."""
     for view in views.values():
         connection.execute(f"CREATE VIEW {view.name} AS {view.sql}")

@@ -53,7 +53,7 @@ JOINING = {
 }
 
 
-class Launches:
+class LaunchTable:
     """Collects calls and device work from batches, and joins them. Batches have one source each."""
 
     def __init__(self, spill: Spill) -> None:
@@ -61,7 +61,7 @@ class Launches:
         self._names: dict[str, int] = {}
         self._named = StoredColumns(spill, "call_names", id="i8", name="i4")
 
-    def know(self, batch: Batch) -> None:
+    def collect_host(self, batch: Batch) -> None:
         """Collects the calls and arrows of a batch, also those that a filter leaves out."""
         self._gathered.collect_host(batch)
         if batch.record == "events" and len(batch):
@@ -73,7 +73,7 @@ class Launches:
                 id_ = batch.column("id").to_numpy()[rows]
                 self._named.add(source_of(batch), id=id_, name=self._numbers(batch, rows))
 
-    def count(self, batch: Batch) -> None:
+    def collect_work(self, batch: Batch) -> None:
         """Collects the device work of a batch."""
         self._gathered.collect_work(batch)
 
@@ -126,7 +126,7 @@ MEMORY = 256 << 20
 Tables = dict[str, Any]
 
 
-class Rows:
+class RecordRows:
     """The rows of one record, with some columns. No rows may be added after `table`."""
 
     def __init__(self, spill: Spill, record: str, columns: Iterable[str]) -> None:
@@ -231,9 +231,9 @@ def tables_of(
     batches: Iterable[Batch], plan: Plan, spill: Spill, report: Report, filter: Filter | None = None
 ) -> Tables:
     """The tables of a plan, from batches that are labelled if the plan needs labels. Only rows of `filter` stay."""
-    rows = {record: Rows(spill, record, columns) for record, columns in plan.tables.items()}
+    rows = {record: RecordRows(spill, record, columns) for record, columns in plan.tables.items()}
     catalog = Catalog()
-    launches = Launches(spill) if plan.launches else None
+    launches = LaunchTable(spill) if plan.launches else None
     collected = _known(by_source(pair_halves(batches, report)), launches)
     for batch in collected if filter is None else filtered(collected, filter, report):
         if batch.record == "catalog":
@@ -241,7 +241,7 @@ def tables_of(
         elif batch.record in rows and len(batch):
             rows[batch.record].add(batch)
         if launches is not None:
-            launches.count(batch)
+            launches.collect_work(batch)
     if "catalog" in rows and len(catalog):
         rows["catalog"].add(catalog.to_batch())
     if launches is not None:
@@ -250,11 +250,11 @@ def tables_of(
     return {record: record_rows.table() for record, record_rows in rows.items()}
 
 
-def _known(batches: Iterable[Batch], launches: Launches | None) -> Iterator[Batch]:
+def _known(batches: Iterable[Batch], launches: LaunchTable | None) -> Iterator[Batch]:
     """Yields the batches after `launches` has seen the calls in them."""
     for batch in batches:
         if launches is not None:
-            launches.know(batch)
+            launches.collect_host(batch)
         yield batch
 
 

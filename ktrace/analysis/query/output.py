@@ -43,7 +43,7 @@ _TAIL = 80
 _MANY = 12
 
 
-class Rows(Protocol):
+class RowSource(Protocol):
     """Rows as Arrow batches of one schema."""
 
     schema: pa.Schema
@@ -57,7 +57,7 @@ class Part:
     Raises UsageError for a cursor that isn't one of rows.
     """
 
-    def __init__(self, rows: Rows, limits: Limits) -> None:
+    def __init__(self, rows: RowSource, limits: Limits) -> None:
         name, self.begin = limits.cursor()
         if name not in (None, _ROWS):
             raise UsageError(f"'{limits.after}' is no cursor of rows", expected="as `next` has it, such as rows:1000")
@@ -92,7 +92,7 @@ class Part:
                 self.bytes -= size
         return kept
 
-    def take(self, text: str, more: int = 0) -> str:
+    def reserve(self, text: str, more: int = 0) -> str:
         """The text, which comes before all rows: it and `more` bytes after them leave less for the rows."""
         if self.bytes is not None:
             self.bytes -= len(text.encode("utf-8", "backslashreplace")) + more
@@ -107,7 +107,7 @@ class Part:
 
 
 def texts(
-    rows: Rows, form: str, *, headers: bool = True, width: int | None = None, colour: bool = False
+    rows: RowSource, form: str, *, headers: bool = True, width: int | None = None, colour: bool = False
 ) -> Iterator[str]:
     """Yields the answer as text, piece by piece; `form` is one of FORMATS, but parquet."""
     part = rows if isinstance(rows, Part) else Part(rows, Limits())
@@ -121,7 +121,7 @@ def texts(
         yield from _json(part)
 
 
-def write_parquet(rows: Rows, stream: BinaryIO) -> None:
+def write_parquet(rows: RowSource, stream: BinaryIO) -> None:
     """Writes the answer as Parquet. Raises UsageError for what it can't hold, such as a sum beyond 64 bits."""
     schema = pa.schema([(one.name, pa.int64() if _is_whole(one.type) else one.type) for one in rows.schema])
     try:
@@ -138,7 +138,7 @@ def as_table(rows: pa.Table, name: str) -> Table:
     return Table(name, "", _headings(list(rows.schema)), list(zip(*columns, strict=True)))
 
 
-def first_value(rows: Rows) -> str:
+def first_value(rows: RowSource) -> str:
     """The first column of the first row as text, "" where there is no row."""
     for batch in rows:
         if batch.num_rows:
@@ -164,7 +164,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return is_number(kind) or bool(pa.types.is_decimal(kind))
 
 
-def _values(rows: Rows) -> Iterator[list[list[Any]]]:
+def _values(rows: RowSource) -> Iterator[list[list[Any]]]:
     """Yields the columns of each batch as values of Python."""
     for batch in rows:
         if batch.num_rows:
@@ -178,7 +178,7 @@ def _value(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Decimal):
-        return _number(value)
+        return _from_decimal(value)
     if isinstance(value, dict):
         return {str(key): _value(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -192,7 +192,7 @@ class _Digits(str):
     """A number that isn't whole, in digits, of which a float has fewer."""
 
 
-def _number(value: Decimal) -> int | float | _Digits:
+def _from_decimal(value: Decimal) -> int | float | _Digits:
     if not value.as_tuple().exponent:
         return int(value)
     return float(value) if Decimal(repr(float(value))) == value else _Digits(f"{value:f}")
@@ -273,7 +273,7 @@ def _separated(rows: Part, form: str, headers: bool) -> Iterator[str]:
 
     if headers:
         write(map(csv_cell, rows.schema.names))
-        yield rows.take(taken())
+        yield rows.reserve(taken())
     for columns in _values(rows):
         lines = []
         for row in zip(*columns, strict=True):
@@ -304,7 +304,7 @@ def _json(rows: Part) -> Iterator[str]:
     A row lacks its columns that are null: of `select * from events` those are three of four.
     """
     columns = [{"name": field.name, "type": str(field.type)} for field in rows.schema]
-    yield rows.take(f'{answer("query", {"columns": columns}).removesuffix("}" + chr(10))},\n "rows": [', _TAIL)
+    yield rows.reserve(f'{answer("query", {"columns": columns}).removesuffix("}" + chr(10))},\n "rows": [', _TAIL)
     before = "\n  "
     for objects in _objects(rows, nulls=False):
         for text in rows.fitted(f",\n  {one}" for one in objects):

@@ -13,7 +13,7 @@ from ktrace.tables import Cell, Column, Table, percent
 
 
 @dataclass(frozen=True)
-class Item:
+class RooflineItem:
     """Work of one device with the same operator and inputs.
 
     `calls` is the number of operators (of kernels, where the source measured them), `kernels` that of pieces of work,
@@ -34,7 +34,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Device:
+class RooflineDevice:
     """A device: its name in the source, the time from its first to its last work, and the total of all its work, in ns.
 
     `span` is None if the source has no times of single kernels. `unlaunched` is the part of `time` whose call isn't in
@@ -49,7 +49,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Rate:
+class RooflineRate:
     """The rates of some items together.
 
     `flops` and `bytes` are totals of the items for which they are known, which took `flops_time` and `bytes_time` ns.
@@ -69,7 +69,7 @@ class Rate:
     moving: float
     best: float
     roofed_time: int
-    item: Item | None = field(default=None, repr=False)
+    item: RooflineItem | None = field(default=None, repr=False)
 
     @property
     def tflops(self) -> float | None:
@@ -109,7 +109,7 @@ class Rate:
         return 100 * self.moving / self.roofed_time if self.roofed_time else None
 
 
-def rate_of(key: str, items: list[Item], peaks: list[Peak | None]) -> Rate:
+def rate_of(key: str, items: list[RooflineItem], peaks: list[Peak | None]) -> RooflineRate:
     """The rates of some items; `peaks` are those of the devices."""
     flops = [item for item in items if item.flops]
     moved = [item for item in items if item.bytes is not None]
@@ -125,7 +125,7 @@ def rate_of(key: str, items: list[Item], peaks: list[Peak | None]) -> Rate:
         moving.append(1e9 * shortest_moving)
         best.append(max(computing[-1], moving[-1]))
         time += item.time
-    return Rate(
+    return RooflineRate(
         key,
         sum(item.calls for item in items),
         sum(item.kernels for item in items),
@@ -152,7 +152,7 @@ class DeviceRate:
     to speak of counts as known.
     """
 
-    device: Device
+    device: RooflineDevice
     peak: Peak | None
     flops: float
     flops_known: float | None
@@ -173,8 +173,8 @@ class RooflineAnswer:
     about where the figures come from.
     """
 
-    items: list[Item]
-    work: list[Device]
+    items: list[RooflineItem]
+    work: list[RooflineDevice]
     peaks: Peaks = field(default_factory=published, repr=False)
     notes: list[str] = field(default_factory=list)
 
@@ -185,7 +185,7 @@ class RooflineAnswer:
     @cached_property
     def peak_of(self) -> list[Peak | None]:
         """The peak rates of each device, None if they aren't known."""
-        return [self.peaks.of(device.name) for device in self.work]
+        return [self.peaks.for_device(device.name) for device in self.work]
 
     @property
     def time(self) -> int:
@@ -193,15 +193,15 @@ class RooflineAnswer:
         return sum(device.time for device in self.work)
 
     @cached_property
-    def operations(self) -> list[Rate]:
+    def operations(self) -> list[RooflineRate]:
         """The rates of each operation, such as gemm; the one that took most time first."""
-        groups: dict[str, list[Item]] = {}
+        groups: dict[str, list[RooflineItem]] = {}
         for item in self.items:
             groups.setdefault(item.operation, []).append(item)
         return sorted((rate_of(key, items, self.peak_of) for key, items in groups.items()), key=lambda one: -one.time)
 
     @cached_property
-    def operators(self) -> list[Rate]:
+    def operators(self) -> list[RooflineRate]:
         """The rates of each operator with the same inputs; the one that took most time first."""
         rates = (rate_of(item.name, [item], self.peak_of) for item in self.items)
         return sorted(rates, key=lambda one: -one.time)
@@ -211,7 +211,7 @@ class RooflineAnswer:
         """How near each device came to what it can do."""
         return [self._device(number, device) for number, device in enumerate(self.work)]
 
-    def _device(self, number: int, device: Device) -> DeviceRate:
+    def _device(self, number: int, device: RooflineDevice) -> DeviceRate:
         items = [item for item in self.items if item.device == number]
         arithmetic = [item for item in items if item.flops]
         peak = self.peak_of[number]
@@ -319,11 +319,11 @@ def _devices(answer: RooflineAnswer, brief: bool) -> Table:
 _NONE: tuple[Cell, ...] = (None,) * (len(_RATES) + len(_MORE))
 
 
-def _shared(one: Rate, answer: RooflineAnswer) -> tuple[Cell, ...]:
+def _shared(one: RooflineRate, answer: RooflineAnswer) -> tuple[Cell, ...]:
     return one.time, percent(one.time, answer.time), one.calls
 
 
-def _figures(one: Rate, brief: bool) -> tuple[Cell, ...]:
+def _figures(one: RooflineRate, brief: bool) -> tuple[Cell, ...]:
     rates: tuple[Cell, ...] = one.tflops, one.gb_per_s, one.bound, one.reached
     if brief:
         return rates

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.roofline.answer import Item
+from ktrace.analysis.roofline.answer import RooflineItem
 from ktrace.analysis.work.groups import OTHER
 from ktrace.analysis.work.question import kernel_of
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, source_of
@@ -48,7 +48,7 @@ _MATRICES = ("gemm", "conv", "attention")
 _KERNEL = ("source", "id", "host", "device", "kind", "name", "short_name", "operation", "precision", "count", "total")
 
 
-class Figures(NamedTuple):
+class CountedFigures(NamedTuple):
     """FLOPs and bytes of a piece of work, None if they aren't known, and the type of most of its FLOPs."""
 
     flops: float | None
@@ -56,7 +56,7 @@ class Figures(NamedTuple):
     precision: str | None = None
 
 
-class _Arguments(msgspec.Struct):
+class _StatedArguments(msgspec.Struct):
     """The arguments of a piece of work in JSON text."""
 
     flops: Any = None
@@ -64,7 +64,7 @@ class _Arguments(msgspec.Struct):
     bytes_accessed: Any = None
 
 
-_DECODER = msgspec.json.Decoder(_Arguments)
+_DECODER = msgspec.json.Decoder(_StatedArguments)
 
 
 class Measured:
@@ -126,7 +126,7 @@ class Measured:
         rows = self._stated.for_source(source)
         return rows["id"], rows["flops"], rows["bytes"]
 
-    def counted(self, source: str, id_: int, time: int, operation: str | None) -> Figures | None:
+    def counted(self, source: str, id_: int, time: int, operation: str | None) -> CountedFigures | None:
         """The figures of a piece of work from its counters; None if there are none. `time` is in ns."""
         counters = self._metrics.get((source, id_))
         return _figures(counters, counters.get("gpu__time_duration.sum", time) * 1e-9, operation) if counters else None
@@ -140,7 +140,7 @@ class Measured:
         """The rows of a source with counters, rising."""
         return np.array(sorted(id_ for of_source, id_ in self._metrics if of_source == source), np.int64)
 
-    def kernels(self) -> Iterator[tuple[dict[str, Any], Figures | None]]:
+    def kernels(self) -> Iterator[tuple[dict[str, Any], CountedFigures | None]]:
         """Yields the launches among the summaries and their figures, if any launch has counters."""
         if not self._metrics:
             return
@@ -152,7 +152,7 @@ class Measured:
                         yield row, self.counted(source, row["id"], int(time), row.get("operation"))
 
 
-def _figures(counters: dict[str, float], seconds: float, operation: str | None) -> Figures:
+def _figures(counters: dict[str, float], seconds: float, operation: str | None) -> CountedFigures:
     """The figures of a kernel from its counters."""
     threads: dict[str, float] = {}
     for letter, precision in _THREADS.items():
@@ -171,11 +171,11 @@ def _figures(counters: dict[str, float], seconds: float, operation: str | None) 
         moved = None if None in parts else sum(part or 0 for part in parts)
     idle = [value for name, value in counters.items() if "pipe_tensor" in name]
     if not matrices and operation in _MATRICES and (not idle or any(idle)):
-        return Figures(None, moved)
+        return CountedFigures(None, moved)
     flops = threads.copy()
     for precision, count in matrices.items():
         flops[precision] = flops.get(precision, 0) + count
-    return Figures(
+    return CountedFigures(
         sum(flops.values()) if flops else None, moved, max(flops, key=lambda one: flops[one]) if flops else None
     )
 
@@ -230,7 +230,7 @@ _TYPES = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "s8": "int8", "u8": "int8
 _XLA = re.compile(r"= \(?(bf16|f64|f32|f16|f8|s8|u8)[a-z0-9]{0,12}\[")
 
 
-def stated_items(measured: Measured, work: Work, events: Events, on: Any) -> tuple[list[Item], Int64]:
+def stated_items(measured: Measured, work: Work, events: Events, on: Any) -> tuple[list[RooflineItem], Int64]:
     """The items of a source, and the work in them; `on` is the device of each piece of work."""
     id_, flops, moved = measured.for_source(events.source)
     if not len(id_):
@@ -242,7 +242,7 @@ def stated_items(measured: Measured, work: Work, events: Events, on: Any) -> tup
     return _items(work, events, on, rows, flops[stated_rows], moved[stated_rows]), rows
 
 
-def _items(work: Work, events: Events, on: Any, rows: Int64, flops: Float64, moved: Float64) -> list[Item]:
+def _items(work: Work, events: Events, on: Any, rows: Int64, flops: Float64, moved: Float64) -> list[RooflineItem]:
     """Items of work with the same shape, on the same device, of which the same is known."""
     if not len(rows):
         return []
@@ -269,7 +269,7 @@ def _items(work: Work, events: Events, on: Any, rows: Int64, flops: Float64, mov
     return items
 
 
-def _counted(measured: Measured, work: Work, events: Events, on: Any) -> tuple[list[Item], Int64]:
+def _counted(measured: Measured, work: Work, events: Events, on: Any) -> tuple[list[RooflineItem], Int64]:
     """Items of work with counters."""
     rows = np.flatnonzero(positions(events.ids, measured.ids(events.source)) >= 0)
     items = []
@@ -289,22 +289,22 @@ def item_of(
     flops: float | None,
     moved: float | None,
     precision: str | None = None,
-) -> Item:
+) -> RooflineItem:
     """An item of kernels with this shape."""
     name, operation = kernel_of(shape), shape.get("operation") or OTHER
-    return Item(operation, name, "", precision or _precision(shape), device, calls, calls, time, flops, moved)
+    return RooflineItem(operation, name, "", precision or _precision(shape), device, calls, calls, time, flops, moved)
 
 
-def merged(items: list[Item]) -> list[Item]:
+def merged(items: list[RooflineItem]) -> list[RooflineItem]:
     """Items with the same name and type as one, unless other figures of them are known."""
-    groups: dict[Any, list[Item]] = {}
+    groups: dict[Any, list[RooflineItem]] = {}
     for one in items:
         key = one.operation, one.name, one.precision, one.device, one.flops is None, one.bytes is None
         groups.setdefault(key, []).append(one)
     return [_summed(same) for same in groups.values()]
 
 
-def _summed(same: list[Item]) -> Item:
+def _summed(same: list[RooflineItem]) -> RooflineItem:
     first = same[0]
     return replace(
         first,

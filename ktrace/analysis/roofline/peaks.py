@@ -46,7 +46,7 @@ class Peaks:
     def __init__(self, entries: list[tuple[re.Pattern[str], Peak]]) -> None:
         self._entries = entries
 
-    def of(self, device: str | None) -> Peak | None:
+    def for_device(self, device: str | None) -> Peak | None:
         """The rates of a device, by its name; None if no entry matches."""
         return next((peak for name, peak in self._entries if device and name.search(device)), None)
 

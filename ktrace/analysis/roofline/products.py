@@ -16,7 +16,7 @@ from functools import partial
 from math import prod
 from typing import NamedTuple
 
-from ktrace.analysis.roofline.answer import Item
+from ktrace.analysis.roofline.answer import RooflineItem
 from ktrace.analysis.roofline.tensors import BYTES, NUMBERED, Cost, Formula, Operator, Tensor
 from ktrace.naming.phases import Attended
 from ktrace.tables import brief
@@ -399,7 +399,7 @@ _FORMULAS: dict[str, Formula] = {
 }
 
 
-def assumed(items: list[Item]) -> list[str]:
+def assumed(items: list[RooflineItem]) -> list[str]:
     """What is assumed of attention over a cache, and what isn't known of it, and of experts, with the time of these."""
     has_cache = any(is_cached(item.name) and item.flops is not None for item in items)
     times: dict[str, int] = {}

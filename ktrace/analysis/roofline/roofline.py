@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ktrace.analysis.roofline.answer import Device, Item, RooflineAnswer
+from ktrace.analysis.roofline.answer import RooflineAnswer, RooflineDevice, RooflineItem
 from ktrace.analysis.roofline.measured import Measured, item_of, merged, stated_items
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
@@ -140,7 +140,9 @@ class Operators:
         self.operators.append(operator)
         return len(self.costs) - 1
 
-    def of(self, events: Events, threads: list[dict[str, Any]], work_rows: Int64) -> tuple[Int64, dict[str, Any]]:
+    def around_work(
+        self, events: Events, threads: list[dict[str, Any]], work_rows: Int64
+    ) -> tuple[Int64, dict[str, Any]]:
         """For each piece of work in `mine` the position of its operator, -1: none; and the operators of the source.
 
         `threads` are those of the calls. An operator that encloses another one with FLOPs, both with work of their
@@ -276,8 +278,8 @@ class Roofline:
         """The answer, if the cost of any work is known."""
         if not len(work.gathered.work):
             return self._of_launches(work, labels)
-        items: list[Item] = []
-        by_shape: list[Item] = []
+        items: list[RooflineItem] = []
+        by_shape: list[RooflineItem] = []
         notes: dict[str, None] = {}
         devices = [_Device(labels.device(key), _name(work, key)) for key in work.devices]
         for events in work.each():
@@ -297,7 +299,7 @@ class Roofline:
 
     def _of_launches(self, work: Work, labels: Labels) -> Mapping[str, RooflineAnswer]:
         """The answer from launches without a place in time, which Nsight Compute reports."""
-        items: list[Item] = []
+        items: list[RooflineItem] = []
         devices: dict[tuple[Any, ...], int] = {}
         times: list[int] = []
         for row, figures in self._measured.kernels():
@@ -307,11 +309,11 @@ class Roofline:
             if figures and figures != (None, None, None):
                 items.append(item_of(row, number, 1, int(row["total"]), *figures))
         devices_here = [
-            Device(labels.device(key), _name(work, key), None, times[number]) for key, number in devices.items()
+            RooflineDevice(labels.device(key), _name(work, key), None, times[number]) for key, number in devices.items()
         ]
         return {NAME: RooflineAnswer(merged(items), devices_here, notes=[COUNTED])} if items else {}
 
-    def _items(self, work: Work, events: Events, on: Any, but: Int64) -> list[Item]:
+    def _items(self, work: Work, events: Events, on: Any, but: Int64) -> list[RooflineItem]:
         """The work of a source that belongs to an operator with a known cost, except the rows `but`."""
         if not len(self._operators):
             return []
@@ -319,7 +321,7 @@ class Roofline:
         counts = staying[events.shape]
         counts[but] = False
         launched = np.flatnonzero(counts)
-        place, rows = self._operators.of(events, work.threads, launched)
+        place, rows = self._operators.around_work(events, work.threads, launched)
         priced = np.flatnonzero(place >= 0)
         priced = priced[rows["cost"][place[priced]] >= 0]
         if not len(priced):
@@ -348,7 +350,7 @@ class Roofline:
         cost[place[rows]] = [priced[pair] for pair in pairs]
         return cost
 
-    def _grouped(self, place: Int64, cost: Any, on: Any, tensor: Bools, dur: Int64) -> list[Item]:
+    def _grouped(self, place: Int64, cost: Any, on: Any, tensor: Bools, dur: Int64) -> list[RooflineItem]:
         """Items of work: `place` is the operator of each piece, `on` its device, `tensor` whether it is in TF32."""
         first, which = distinct(place, int(place.max()) + 1)
         count = len(first)
@@ -366,7 +368,7 @@ class Roofline:
                 continue
             times = int(calls[number])
             items.append(
-                Item(
+                RooflineItem(
                     price.operation,
                     operator.name,
                     operator.shapes,
@@ -408,7 +410,7 @@ class _Device:
         self._unlaunched += int(dur[unlaunched[on_device]].sum())
         self._bounds += [int(begin.min()), int((begin + dur).max())]
 
-    def done(self) -> Device:
+    def done(self) -> RooflineDevice:
         """The device with all of its work."""
         span = max(self._bounds) - min(self._bounds) if self._bounds else None
-        return Device(self._label, self._name, span, self._time, self._unlaunched)
+        return RooflineDevice(self._label, self._name, span, self._time, self._unlaunched)

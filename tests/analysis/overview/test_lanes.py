@@ -15,8 +15,8 @@ from ktrace.analysis.overview.lanes import (
     RANGE,
     ROW,
     WORK,
+    LaneName,
     Lanes,
-    Name,
     all_cells,
     by_lane,
     cells_of,
@@ -25,7 +25,13 @@ from ktrace.analysis.overview.lanes import (
 from ktrace.model.arrays import Structured
 from ktrace.model.tracks import Track
 
-NAMES = [Name("gemm", "kernel"), Name("norm", "kernel"), Name("op", "op"), Name("r", "range"), Name("step 3", "range")]
+NAMES = [
+    LaneName("gemm", "kernel"),
+    LaneName("norm", "kernel"),
+    LaneName("op", "op"),
+    LaneName("r", "range"),
+    LaneName("step 3", "range"),
+]
 TRACKS = [Track("run", device=0, stream=7), Track("run", device=0, stream=20), Track("run", pid=1, tid=1)]
 LANES = Lanes(TRACKS, NAMES)
 #: Begin, duration (None: unfinished), track and name of a slice.
@@ -114,7 +120,7 @@ def test_a_part_of_the_time_has_what_is_in_it(slices: Slices, start: int, length
 
 def test_a_call_inside_an_operator_has_its_time() -> None:
     """200 launches of 3 ns, each in an operator of 10 ns: 600 ns of calls and 1,400 of operators."""
-    names = [Name("aten::mm", "op"), Name("cudaLaunchKernel", "api")]
+    names = [LaneName("aten::mm", "op"), LaneName("cudaLaunchKernel", "api")]
     lanes = Lanes([Track("run", pid=1, tid=1)], names)
     rows = np.zeros(400, ROW)
     rows["ts"] = np.sort([*range(0, 4_000, 20), *range(4, 4_004, 20)])

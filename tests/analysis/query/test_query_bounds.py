@@ -19,7 +19,7 @@ from nightly import few
 
 import ktrace
 from ktrace.analysis.query import children, stream_query
-from ktrace.analysis.query.child import Question
+from ktrace.analysis.query.child import ChildQuestion
 from ktrace.analysis.query.children import Bound, Children
 from ktrace.errors import KtraceError, UsageError
 
@@ -98,7 +98,7 @@ def pool() -> Iterator[Children]:
 
 def ask(pool: Children, sql: str, bound: Bound | None = None) -> list[dict[str, object]]:
     with pool.one() as child:
-        answer = child.ask(Question(sql, tables={}), bound or Bound(256 * MIB, 60))
+        answer = child.ask(ChildQuestion(sql, tables={}), bound or Bound(256 * MIB, 60))
         rows: list[dict[str, object]] = answer.read_all().to_pylist()
         return rows
 
@@ -135,7 +135,7 @@ def test_a_process_that_dies_is_replaced(pool: Children) -> None:
     assert ask(pool, "select 1 as n") == [{"n": 1}]
     with pytest.raises(KtraceError, match=r"ended too early \(Segmentation fault\)"), pool.one() as child:
         os.kill(child._process.pid, signal.SIGSEGV)
-        child.ask(Question("select 1", tables={}), Bound())
+        child.ask(ChildQuestion("select 1", tables={}), Bound())
     assert ask(pool, "select 1 as n") == [{"n": 1}]
 
 
