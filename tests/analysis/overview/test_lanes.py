@@ -47,7 +47,7 @@ def rows_of(slices: Slices) -> Structured:
     """The slices as rows in the order of time."""
     rows = np.zeros(len(slices), ROW)
     for number, (ts, dur, track, name) in enumerate(sorted(slices, key=lambda one: one[0])):
-        lane = LANES.of(np.array([track], np.int32), np.array([name], np.int32))[0]
+        lane = LANES.lane_numbers(np.array([track], np.int32), np.array([name], np.int32))[0]
         rows[number] = (ts, OPEN if dur is None else ts + dur, lane, name)
     return rows
 
@@ -136,7 +136,7 @@ def test_a_call_inside_an_operator_has_its_time() -> None:
     ("track", "name", "shows"), [(0, 0, WORK), (0, 3, RANGE), (0, 4, MARK), (2, 2, WORK), (2, 3, RANGE), (2, 4, MARK)]
 )
 def test_work_ranges_and_marks_have_lanes_of_their_own(track: int, name: int, shows: int) -> None:
-    lane = LANES.all[LANES.of(np.array([track], np.int32), np.array([name], np.int32))[0]]
+    lane = LANES.all[LANES.lane_numbers(np.array([track], np.int32), np.array([name], np.int32))[0]]
     assert (lane.track, lane.shows) == (TRACKS[track], shows)
 
 

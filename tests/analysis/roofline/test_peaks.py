@@ -79,7 +79,7 @@ def test_a_table_of_users_comes_first(tmp_path: Path) -> None:
     path = tmp_path / "peaks.json"
     path.write_text('{"ktrace_peaks": "1.0", "devices": [{"name": "h100", "tflops": {"bf16": 700}}]}')
     found = peaks_of(path)
-    h100, h200 = found.for_device("NVIDIA H100 80GB HBM3"), found.of("NVIDIA H200")
+    h100, h200 = found.for_device("NVIDIA H100 80GB HBM3"), found.for_device("NVIDIA H200")
     assert h100 is not None and h100.tflops == {"bf16": 700} and h100.gb_per_s is None
     assert h200 is not None and h200.gb_per_s == 4800
 
