@@ -29,8 +29,8 @@ from ktrace.page.render import WRITTEN, rendered
 from ktrace.tables import Limits, escape_controls, fitted, size, time_text
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff.comparison import Diff
-    from ktrace.analysis.summary.summary import Summary
+    from ktrace.analysis.answers.diff.comparison import Diff
+    from ktrace.analysis.answers.summary.summary import Summary
     from ktrace.fleet.batch import BatchReport
     from ktrace.report import Report
     from ktrace.tables import Table

@@ -22,8 +22,8 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def complete_by(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns what tables can be grouped by; of a list the last item is completed."""
-    from ktrace.analysis.diff.matching import COMPARED
-    from ktrace.analysis.summary import QUESTIONS
+    from ktrace.analysis.answers.diff.matching import COMPARED
+    from ktrace.analysis.answers.summary import QUESTIONS
     from ktrace.analysis.work.groups import BY
 
     return _listed(incomplete, [*BY, *QUESTIONS] if ctx.info_name == "summary" else COMPARED)

@@ -23,7 +23,7 @@ def command(format_: str, clear: bool) -> None:
     """
     from datetime import datetime, timezone
 
-    from ktrace.analysis.overview import cache
+    from ktrace.analysis.questions.overview import cache
     from ktrace.tables import escape_controls, size
 
     folder = cache.cache_folder()

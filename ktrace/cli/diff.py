@@ -123,10 +123,10 @@ def command(
     """
     tune_allocator()
     import_pyarrow()
-    from ktrace.analysis.diff.comparable import alike
-    from ktrace.analysis.diff.comparison import gate
-    from ktrace.analysis.diff.sentences import verdict
-    from ktrace.analysis.diff.sides import compare
+    from ktrace.analysis.answers.diff.comparable import alike
+    from ktrace.analysis.answers.diff.comparison import gate
+    from ktrace.analysis.answers.diff.sentences import verdict
+    from ktrace.analysis.answers.diff.sides import compare
 
     inputs = [a] if b is None else [a, b]
     check_output(output, inputs)

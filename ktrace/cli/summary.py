@@ -34,7 +34,7 @@ from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import AskOptions, Selection
 
 if TYPE_CHECKING:
-    from ktrace.analysis.summary.summary import Summary
+    from ktrace.analysis.answers.summary.summary import Summary
     from ktrace.tables import Limits, Table
 
 #: The tables shown without --by, and those of inputs that may be several; a page shows all.
@@ -110,9 +110,9 @@ def command(
     """
     tune_allocator()
     import_pyarrow()
-    from ktrace.analysis.summary import TREE
-    from ktrace.analysis.summary.compute import summarise
-    from ktrace.analysis.summary.screen import inputs_of, screen
+    from ktrace.analysis.answers.summary import TREE
+    from ktrace.analysis.answers.summary.compute import summarise
+    from ktrace.analysis.answers.summary.screen import inputs_of, screen
     from ktrace.analysis.work.groups import NOT_KNOWN, UNCLASSIFIED
 
     check_output(output, inputs)

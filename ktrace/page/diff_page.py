@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange
-from ktrace.analysis.diff.comparison import Diff
+from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange
+from ktrace.analysis.answers.diff.comparison import Diff
 from ktrace.analysis.work.groups import heading_of
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Legend, Section, named
 from ktrace.page.charts import device_legend, device_row, diverging, pair

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.errors import OutputError, UsageError
 from ktrace.page import diff_page, summary_page
 from ktrace.page.blocks import BarRow, Bars, Legend, Lists, Plot, Section, bounded, tag

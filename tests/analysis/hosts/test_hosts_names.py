@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ktrace.analysis.hosts import HostNames
+from ktrace.analysis.questions.hosts import HostNames
 from ktrace.analysis.work.spans import grouped
 
 

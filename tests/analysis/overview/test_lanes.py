@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktrace.analysis.overview.lanes import (
+from ktrace.analysis.questions.overview.lanes import (
     MARK,
     OPEN,
     RANGE,

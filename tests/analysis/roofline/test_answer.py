@@ -10,7 +10,7 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.roofline.answer import RooflineAnswer, RooflineRate
+from ktrace.analysis.questions.roofline.answer import RooflineAnswer, RooflineRate
 
 SHAPES = SAMPLES / "kineto/shapes-of-products-attention-copies.json"
 BF16 = "c10::BFloat16"

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, SAMPLES
 from fork_server import program
 
-from ktrace.analysis.roofline.peaks import RATED, peaks_of, published
+from ktrace.analysis.questions.roofline.peaks import RATED, peaks_of, published
 from ktrace.errors import UsageError
 
 TABLE = json.loads((ROOT / "schema/peaks.json").read_text("utf-8"))
