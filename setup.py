@@ -17,14 +17,14 @@ for folder in GIVEN:
 
 
 class WithPages(build_py):
-    """Puts the pages of docs/ that `ktrace mcp` hands out beside it: those of ktrace/analysis/mcp/server.py."""
+    """Puts the pages of docs/ that `ktrace mcp` hands out beside it: those of ktrace/analysis/answers/mcp/server.py."""
 
     def run(self) -> None:
         super().run()
         docs = Path("docs")
         for pattern in ("model.md", "glossary.md", "programs.md", "commands/query.md", "recipes/*.md"):
             for page in docs.glob(pattern):
-                target = Path(self.build_lib, "ktrace/analysis/mcp", page)
+                target = Path(self.build_lib, "ktrace/analysis/answers/mcp", page)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 self.copy_file(str(page), str(target))
 

@@ -13,7 +13,7 @@ from kineto import MAKER
 from process import Figures, ktrace, run_script
 from working import parquet
 
-from ktrace.analysis.summary import QUESTIONS
+from ktrace.analysis.answers.summary import QUESTIONS
 
 _SQL = {
     "by kernel": "select name, count(*), sum(dur) from kernels group by 1 order by 3 desc limit 10",

@@ -17,12 +17,12 @@ from importlib import import_module  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff import Change
-    from ktrace.analysis.diff.comparison import Diff
-    from ktrace.analysis.diff.sides import compare as diff
-    from ktrace.analysis.query import query
-    from ktrace.analysis.summary.compute import summarise as summary
-    from ktrace.analysis.summary.summary import Summary
+    from ktrace.analysis.answers.diff import Change
+    from ktrace.analysis.answers.diff.comparison import Diff
+    from ktrace.analysis.answers.diff.sides import compare as diff
+    from ktrace.analysis.answers.query import query
+    from ktrace.analysis.answers.summary.compute import summarise as summary
+    from ktrace.analysis.answers.summary.summary import Summary
     from ktrace.errors import (
         AmbiguousFormat,
         ClosedFormat,
@@ -58,9 +58,9 @@ __version__ = "0.2.0"
 
 _HOME = {
     "detect": "ktrace.input.detection",
-    "diff": "ktrace.analysis.diff.sides:compare",
-    "Change": "ktrace.analysis.diff.comparison",
-    "Diff": "ktrace.analysis.diff.comparison",
+    "diff": "ktrace.analysis.answers.diff.sides:compare",
+    "Change": "ktrace.analysis.answers.diff.comparison",
+    "Diff": "ktrace.analysis.answers.diff.comparison",
     "formats": "ktrace.input.format:all_formats",
     "Format": "ktrace.input.format",
     "Match": "ktrace.input.format",
@@ -80,10 +80,10 @@ _HOME = {
     "Selection": "ktrace.pipeline.selection",
     "Report": "ktrace.report",
     "Trace": "ktrace.trace.trace",
-    "query": "ktrace.analysis.query",
+    "query": "ktrace.analysis.answers.query",
     "read": "ktrace.trace",
-    "summary": "ktrace.analysis.summary.compute:summarise",
-    "Summary": "ktrace.analysis.summary.summary",
+    "summary": "ktrace.analysis.answers.summary.compute:summarise",
+    "Summary": "ktrace.analysis.answers.summary.summary",
     "classify": "ktrace.naming.taxonomy",
     "Labels": "ktrace.naming.taxonomy",
     "Crop": "ktrace.stages.select.crop",

@@ -18,23 +18,8 @@ LIGHT_CORE = {
     *(f"ktrace.input.{name}" for name in ("format", "source", "detection", "compression")),
 }
 
-#: The packages that answer one question each.
-ANSWERS = (
-    "hosts",
-    "idle",
-    "collectives",
-    "roofline",
-    "critical_path",
-    "phases",
-    "memory",
-    "launches",
-    "queues",
-    "requests",
-    "inside",
-    "energy",
-    "overview",
-    "checks",
-)
+#: The packages and modules that answer one question each.
+QUESTIONS = sorted({path.stem for path in (ROOT / "ktrace/analysis/questions").iterdir()} - {"__init__", "__pycache__"})
 
 #: The packages of the core, the lowest storey first. A package imports only what stands on a lower storey.
 STOREYS = (
@@ -45,15 +30,18 @@ STOREYS = (
     ("stages.layout", "stages.metrics", "stages.execution_trace", "stages.replays"),
     ("stages.select",),
     ("stages.align", "stages.split", "analysis.work"),
-    ("output", "stages.clock_repair", *(f"analysis.{name}" for name in ANSWERS)),
+    ("output", "stages.clock_repair", *(f"analysis.questions.{name}" for name in QUESTIONS)),
     ("pipeline", "kit"),
-    ("analysis.summary", "analysis.query", "fleet"),
-    ("analysis.diff",),
-    ("page", "analysis.mcp"),
+    ("analysis.answers.summary", "analysis.answers.query", "fleet"),
+    ("analysis.answers.diff",),
+    ("page", "analysis.answers.mcp"),
     ("trace", "viewer"),
     ("cli",),
     ("__main__",),
 )
+
+#: Packages that only hold others, each with its storeys.
+STOREYS_OF_ANALYSIS = ("analysis", "analysis.questions", "analysis.answers")
 
 #: What a package of converters/ may import of the core.
 FOR_FORMATS = {
@@ -149,7 +137,8 @@ FORMATS = [
 def package(module: str) -> str:
     """The package of a module: ktrace.stages.order.sweep is in stages.order, ktrace.model.batch in model."""
     parts = module.split(".")[1:]
-    return ".".join(parts[:2]) if parts[:1] in (["stages"], ["analysis"]) else ".".join(parts[:1])
+    depth = 3 if parts[:2] in (["analysis", "questions"], ["analysis", "answers"]) else 2
+    return ".".join(parts[: depth if parts[:1] in (["stages"], ["analysis"]) else 1])
 
 
 def test_something_is_looked_at() -> None:
@@ -165,7 +154,7 @@ def test_the_root_has_few_entries() -> None:
 def test_every_package_of_the_core_has_its_storey() -> None:
     placed = [name for storey in STOREYS for name in storey]
     assert len(placed) == len(set(placed))
-    assert {package(module_name(file)) for file in CORE} - {"", "stages", "analysis"} == set(placed)
+    assert {package(module_name(file)) for file in CORE} - {"", "stages", *STOREYS_OF_ANALYSIS} == set(placed)
     assert len(STOREYS) <= 15
 
 
@@ -175,7 +164,7 @@ def test_no_import_goes_up() -> None:
     wrong = []
     for file in CORE:
         mine = package(module_name(file))
-        if module_name(file) in ("ktrace", "ktrace.stages", "ktrace.analysis"):
+        if package(module_name(file)) in ("", "stages", *STOREYS_OF_ANALYSIS):
             continue
         for found in imports(file):
             other = package(found.module)

@@ -120,7 +120,7 @@ def test_the_map_of_the_house_has_every_folder(page: str) -> None:
 #: The packages of the core: its packages, and those of the stages and of the analysis.
 CORE_PACKAGES = sorted(
     str(path.parent.relative_to(ROOT / "ktrace"))
-    for pattern in ("*/__init__.py", "stages/*/__init__.py", "analysis/*/__init__.py")
+    for pattern in ("*/__init__.py", "stages/*/__init__.py", "analysis/*/__init__.py", "analysis/*/*/__init__.py")
     for path in (ROOT / "ktrace").glob(pattern)
     if not path.parent.is_symlink()
 )

@@ -57,8 +57,8 @@ def check_wheel(dist: Path) -> None:
     assert expected <= names
     assert "ktrace/schema/ktrace-1.schema.json" in names
     assert {"ktrace/py.typed", "ktrace/page/page.css", "ktrace/page/page.js"} <= names
-    pages = pytest.importorskip("ktrace.analysis.mcp.server", reason="the extra mcp isn't installed").pages
-    handed_out = {uri.replace("ktrace://", "ktrace/analysis/mcp/") for uri in pages()}
+    pages = pytest.importorskip("ktrace.analysis.answers.mcp.server", reason="the extra mcp isn't installed").pages
+    handed_out = {uri.replace("ktrace://", "ktrace/analysis/answers/mcp/") for uri in pages()}
     assert len(handed_out) > 5
     assert handed_out <= names
     templates = {str(path.relative_to(ROOT)) for path in (ROOT / "ktrace/cli/_templates").rglob("*") if path.is_file()}

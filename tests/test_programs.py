@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from nightly import few
 from test_cli import ktrace
 
-from ktrace.analysis.summary import QUESTIONS
+from ktrace.analysis.answers.summary import QUESTIONS
 from ktrace.analysis.work.groups import BY
 from ktrace.cli import cli
 from ktrace.cli._programs import json_errors_enabled

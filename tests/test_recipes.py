@@ -72,10 +72,10 @@ def test_a_fleet_in_a_bucket(store: dict[str, str], tmp_path: Path) -> None:
 
 def test_an_agent_is_answered_as_the_recipe_shows(tmp_path: Path) -> None:
     pytest.importorskip("mcp", reason="the extra mcp isn't installed")
-    from ktrace.analysis.mcp.access import Access
-    from ktrace.analysis.mcp.answers import as_text
-    from ktrace.analysis.mcp.server import answered
-    from ktrace.analysis.mcp.session import Session
+    from ktrace.analysis.answers.mcp.access import Access
+    from ktrace.analysis.answers.mcp.answers import as_text
+    from ktrace.analysis.answers.mcp.server import answered
+    from ktrace.analysis.answers.mcp.session import Session
 
     kineto.write(world.build(7), tmp_path / "before.json")
     kineto.write(world.build(7, run=1, plants=[plants.synchronisation(every=4)]), tmp_path / "after.json")

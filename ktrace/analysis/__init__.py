@@ -1,22 +1,6 @@
-"""What is made of traces: answers.
+"""What is made of traces: answers, in three storeys, of which each imports only those below it.
 
-work/           device work, its calls, and the host around them; all others begin with it
-hosts/          what operators, modules and ranges of the host cost on devices
-idle            why devices are idle
-checks/         what is wrong with a recording, and which findings that takes away
-collectives/    size, bandwidth, skew and stragglers of collectives
-roofline/       how near the work is to what the machine can do
-critical_path/  the calls and kernels that decide how long a step takes
-launches/       how kernels are launched, and what limits them
-memory/         how much was allocated, when, and who held it
-phases          prefill and decode: time, tokens and waits by phase and batch size
-queues          how much is queued on streams, and what waits for devices cost
-energy          joules of devices, operations and kernels, from samples of power
-inside          what warps do inside kernels
-requests        how long requests of servers waited, were prefilled and decoded
-summary/        where the time went, with the answers of the packages above
-query/          SQL on a trace, with DuckDB
-overview/       traces of any size: how busy everything is over time, and any part of it
-diff/           what changed
-mcp/            all of these for agents, by the Model Context Protocol
+answers/      what a person or an agent asks for: summary, diff, query (SQL), mcp
+questions/    answers to one question each, by which answers go on
+work/         device work, its calls, and the host around them; all others begin with it
 """

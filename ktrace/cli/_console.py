@@ -29,8 +29,8 @@ from ktrace.page.render import WRITTEN, rendered
 from ktrace.tables import Limits, escape_controls, fitted, size, time_text
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff.comparison import Diff
-    from ktrace.analysis.summary.summary import Summary
+    from ktrace.analysis.answers.diff.comparison import Diff
+    from ktrace.analysis.answers.summary.summary import Summary
     from ktrace.fleet.batch import BatchReport
     from ktrace.report import Report
     from ktrace.tables import Table
@@ -249,7 +249,7 @@ def write_figures(
     from ktrace.output import Sink, writing
 
     limits = limits or Limits()
-    tables = limits.of(tables)
+    tables = limits.select(tables)
     terminal: dict[str, Any] = {"width": width(), "colour": colour()} if output == "-" else {}
 
     def text(tables: Sequence[Table]) -> str:
@@ -309,7 +309,11 @@ def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[
 def print_report(account: Report, output: str) -> None:
     """Prints the issues of an output, its parts, how its sources were aligned, and the totals."""
     tell_issues(account)
-    _tell_parts(account)
+    begin = min((part["start_ns"] for part in account.parts if part["start_ns"] is not None), default=0)
+    for part in account.parts:
+        times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]
+        when = f", {'..'.join(times)}" if times else ""
+        print_line(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
     tell_alignment(account)
     print_line(f"{output}: {account.line()}", err=True)
     if not json_errors_enabled() and (outcome := _outcome(account, output)):
@@ -357,9 +361,9 @@ def tell_issues(account: Report) -> None:
         first = f" First: {escape_controls(detail if issue.kind in _LABELS else detail[:_DETAIL])}" if detail else ""
         label = _LABELS.get(issue.kind, issue.severity.name.lower())
         facts = {"kind": issue.kind, "severity": issue.severity.name.lower(), "message": issue.sentence}
-        found = [{"place": where, "detail": detail} for where, detail in issue.places]
+        occurrences = [{"place": where, "detail": detail} for where, detail in issue.places]
         line = f"{label}: {what} ({places}{more}): {issue.sentence}{first}"
-        print_line(line, err=True, **facts, rows=issue.rows, places=found)
+        print_line(line, err=True, **facts, rows=issue.rows, places=occurrences)
 
 
 def tell_cut(account: Report) -> None:
@@ -369,15 +373,6 @@ def tell_cut(account: Report) -> None:
         print_line(
             f"warning: {issue.sentence} ({escape_controls(where)}: {escape_controls(detail[:_DETAIL])})", err=True
         )
-
-
-def _tell_parts(account: Report) -> None:
-    """Prints a line for each part of a split output: its rows, its size, and the range of their start times."""
-    begin = min((part["start_ns"] for part in account.parts if part["start_ns"] is not None), default=0)
-    for part in account.parts:
-        times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]
-        when = f", {'..'.join(times)}" if times else ""
-        print_line(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
 
 
 #: Rule of a source -> the words of its line.

@@ -22,8 +22,8 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def complete_by(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns what tables can be grouped by; of a list the last item is completed."""
-    from ktrace.analysis.diff.matching import COMPARED
-    from ktrace.analysis.summary import QUESTIONS
+    from ktrace.analysis.answers.diff.matching import COMPARED
+    from ktrace.analysis.answers.summary import QUESTIONS
     from ktrace.analysis.work.groups import BY
 
     return _listed(incomplete, [*BY, *QUESTIONS] if ctx.info_name == "summary" else COMPARED)
@@ -71,12 +71,12 @@ def listed(item: type[str] | type[int]) -> Callback:
 
     def items(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str | int, ...]:
         try:
-            found = tuple(item(part.strip()) for part in value.split(",")) if value is not None else ()
+            parts = tuple(item(part.strip()) for part in value.split(",")) if value is not None else ()
         except ValueError:
             raise click.BadParameter(f"'{value}' isn't a list of whole numbers, such as 0,1") from None
-        if "" in found:
+        if "" in parts:
             raise click.BadParameter(f"'{value}' has an empty item")
-        return found
+        return parts
 
     return items
 
@@ -117,11 +117,11 @@ def _click_option(field: Field[Any], its: Option) -> Decorator:
 
 
 def _options_of(cls: type, names: Iterable[str] | None = None) -> list[Decorator]:
-    wanted = None if names is None else set(names)
+    chosen = None if names is None else set(names)
     return [
         _click_option(field, its)
         for field, its in options_of(cls)
-        if its.flag and (wanted is None or field.name in wanted)
+        if its.flag and (chosen is None or field.name in chosen)
     ]
 
 

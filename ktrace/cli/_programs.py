@@ -79,8 +79,8 @@ def to_ktrace_error(error: BaseException) -> tuple[str, KtraceError]:
 def error_line(error: BaseException, code: int) -> str:
     """The error as a line of JSON."""
     kind, ours = to_ktrace_error(error)
-    found: dict[str, Any] = ours.document() | {"kind": kind, "exit_code": code}
-    return _as_line({"error": found})
+    line: dict[str, Any] = ours.document() | {"kind": kind, "exit_code": code}
+    return _as_line({"error": line})
 
 
 def _as_line(document: dict[str, Any]) -> str:

@@ -79,7 +79,7 @@ def command(
                 strict=strict,
                 by=by,
                 selection=selection,
-                progress=telling.take,
+                progress=telling.show,
             )
             write_account(account)
     except KeyboardInterrupt:
@@ -124,7 +124,7 @@ class _Telling:
         if self._bar:
             self._bar.stop()
 
-    def take(self, outcome: Outcome, account: BatchReport) -> None:
+    def show(self, outcome: Outcome, account: BatchReport) -> None:
         """Shows that an input is done, or failed."""
         if self.told:
             _tell(outcome, account)
@@ -140,17 +140,17 @@ class _Telling:
             self._task = self._bar.add_task("converting", total=account.found, failed="")
             self._bar.start()
         failed_text = f"{len(account.failed):,} failed" if account.failed else ""
-        self._bar.update(self._task, completed=_number(account), failed=failed_text)
+        self._bar.update(self._task, completed=_settled(account), failed=failed_text)
         self._bar.refresh()
 
 
-def _number(account: BatchReport) -> int:
+def _settled(account: BatchReport) -> int:
     return len(account.done) + len(account.kept) + len(account.failed) + len(account.left_out)
 
 
 def _tell(outcome: Outcome, account: BatchReport) -> None:
     """Prints a line for an input that is done, or the reason why it failed."""
-    number = _number(account)
+    number = _settled(account)
     if outcome.manifest is None:
         for line in f"[{number}/{account.found}] failed: {outcome.reason}".split("\n"):
             print_line(line, err=True)

@@ -23,26 +23,26 @@ def command(format_: str, clear: bool) -> None:
     """
     from datetime import datetime, timezone
 
-    from ktrace.analysis.overview import cache
+    from ktrace.analysis.questions.overview import cache
     from ktrace.tables import escape_controls, size
 
     folder = cache.cache_folder()
-    found = cache.clear(folder) if clear else cache.entries(folder)
-    used = [datetime.fromtimestamp(one.used, timezone.utc) for one in found]
+    shown = cache.clear(folder) if clear else cache.entries(folder)
+    used = [datetime.fromtimestamp(one.used, timezone.utc) for one in shown]
     if format_ == "json":
         traces = [
             {"inputs": one.inputs, "size_bytes": one.size, "opened": when.isoformat(timespec="seconds")}
-            for one, when in zip(found, used, strict=True)
+            for one, when in zip(shown, used, strict=True)
         ]
         put_answer("cache", {"folder": str(folder) if folder else None, "cleared": clear, "traces": traces})
         return
     if folder is None:
         print_line(f"nothing is kept: {cache.FOLDER} is {cache.OFF}")
         return
-    if found:
-        names = [escape_controls(", ".join(one.inputs)) or "(damaged, or of another version)" for one in found]
+    if shown:
+        names = [escape_controls(", ".join(one.inputs)) or "(damaged, or of another version)" for one in shown]
         times = [f"{when.astimezone():%Y-%m-%d %H:%M}" for when in used]
-        sizes = [size(one.size) for one in found]
+        sizes = [size(one.size) for one in shown]
         print_table(("input", "size", "opened last"), list(zip(names, sizes, times, strict=True)))
-    total, word = size(sum(one.size for one in found)), "trace" if len(found) == 1 else "traces"
-    print_line(f"{len(found):,} {word}, {total}, {'removed from' if clear else 'in'} {escape_controls(str(folder))}")
+    total, word = size(sum(one.size for one in shown)), "trace" if len(shown) == 1 else "traces"
+    print_line(f"{len(shown):,} {word}, {total}, {'removed from' if clear else 'in'} {escape_controls(str(folder))}")

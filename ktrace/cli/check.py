@@ -26,8 +26,8 @@ def command(ctx: click.Context, inputs: tuple[str, ...], format_: str, selection
     """
     tune_allocator()
     import_pyarrow()
-    from ktrace.analysis.checks import CHECKS, PREFIX, check_of, sentence
-    from ktrace.analysis.summary.compute import summarise
+    from ktrace.analysis.answers.summary.compute import summarise
+    from ktrace.analysis.questions.checks import CHECKS, PREFIX, check_of, sentence
 
     with Progress(inputs) as progress:
         summary = summarise(list(inputs), by=["idle"], selection=selection, progress=progress.callback)

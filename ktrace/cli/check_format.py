@@ -35,9 +35,9 @@ def command(ctx: click.Context, what: str, samples: tuple[Path, ...]) -> None:
     from ktrace.trace.contract import promises
 
     broken = 0
-    for fmt, found in _chosen(what, list(samples)):
-        write_stdout(f"{fmt.name}, {len(found)} {'sample' if len(found) == 1 else 'samples'}\n")
-        for promise, seen in promises(fmt, found):
+    for fmt, files in _chosen(what, list(samples)):
+        write_stdout(f"{fmt.name}, {len(files)} {'sample' if len(files) == 1 else 'samples'}\n")
+        for promise, seen in promises(fmt, files):
             write_stdout(f"  {'BROKEN' if seen else 'ok':8}{promise}{': ' + escape_controls(seen) if seen else ''}\n")
             broken += bool(seen)
     ctx.exit(1 if broken else 0)
@@ -49,15 +49,15 @@ def _chosen(what: str, samples: list[Path]) -> list[tuple[Format, list[Path]]]:
 
     folder = Path(what)
     if not folder.is_dir():
-        found = [(by_name(what), samples or _samples(Path(), what))]
+        formats = [(by_name(what), samples or _samples(Path(), what))]
     else:
-        found = [(by_name(name), samples or _samples(folder, name)) for name in _declared(folder)]
-    for fmt, mine in found:
-        if not mine:
+        formats = [(by_name(name), samples or _samples(folder, name)) for name in _declared(folder)]
+    for fmt, files in formats:
+        if not files:
             raise UsageError(
                 f"there is no sample of {fmt.name}", expected=f"files in samples/{fmt.name}/", remedy="name a sample"
             )
-    return found
+    return formats
 
 
 def _samples(folder: Path, name: str) -> list[Path]:

@@ -1,11 +1,16 @@
-"""`ktrace convert`: logs in, a timeline or a table out."""
+"""`ktrace convert`: logs in, a timeline or a table out; what it shares with `ktrace merge`."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
 
 import click
 
 from ktrace.cli._console import Progress, account_file, print_report, put_answer, tell_labels, tell_metrics
 from ktrace.cli._options import (
+    Decorator,
     Grouped,
     gpu_option,
     inputs_argument,
@@ -19,43 +24,80 @@ from ktrace.cli._options import (
 from ktrace.cli._programs import check_account, json_option
 from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import Selection, Unaligned
+from ktrace.report import Report
+
+
+def writes_output(name: str, what: str, selected: Sequence[type | str], *own: Decorator) -> Decorator:
+    """Adds the options of commands that write a trace, those of this one after `--to`; prints the account at the end.
+
+    The command gets the keywords of `ktrace.convert`, and those of its `own` options; it returns the account.
+    `selected` are the groups of `selection_options`.
+    """
+    report_option = click.option(
+        "--report",
+        metavar="R.json",
+        type=click.Path(dir_okay=False),
+        help=f"Write a report of the {what} to this file.",
+    )
+    options: list[Decorator] = [inputs_argument, output_option, json_option, to_option, *own]
+    options += [gpu_option, strict_option, report_option, overwrite_option]
+
+    def decorate(write: Callable[..., Report]) -> Callable[..., None]:
+        @wraps(write)
+        def command(
+            inputs: tuple[str, ...],
+            output: str | None,
+            report: str | None,
+            format_: str,
+            selection: Selection,
+            **given: Any,
+        ) -> None:
+            output = output_of(output, name, inputs)
+            check_account(format_, output)
+            tune_allocator()
+            import_pyarrow()
+            with account_file(report, (output, *inputs)) as write_account, Progress(inputs) as progress:
+                account = write(
+                    src=list(inputs),
+                    dst=output,
+                    selection=selection,
+                    progress=progress.callback,
+                    account=write_account,
+                    **given,
+                )
+            if format_ == "json":
+                put_answer(name, account.to_dict())
+            if not selection.metrics:
+                tell_metrics(account, output)
+            print_report(account, output)
+            if name == "convert":
+                tell_labels(account, output)
+
+        decorated: Callable[..., Any] = selection_options(*selected)(command)
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
 
 
 @click.command("convert", cls=Grouped)
-@inputs_argument
-@output_option
-@json_option
-@to_option
-@click.option(
-    "--table",
-    type=click.Choice(["events", "summaries", "links", "catalog"]),
-    help="Write only these rows, with their own columns (csv, parquet, jsonl, json).",
+@writes_output(
+    "convert",
+    "conversion",
+    [Unaligned],
+    click.option(
+        "--table",
+        type=click.Choice(["events", "summaries", "links", "catalog"]),
+        help="Write only these rows, with their own columns (csv, parquet, jsonl, json).",
+    ),
+    click.option(
+        "--formulas",
+        is_flag=True,
+        help="Write texts of a CSV that begin with = + - @ as they are; by default an apostrophe precedes them.",
+    ),
 )
-@click.option(
-    "--formulas",
-    is_flag=True,
-    help="Write texts of a CSV that begin with = + - @ as they are; by default an apostrophe precedes them.",
-)
-@gpu_option
-@strict_option
-@click.option(
-    "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write a report of the conversion to this file."
-)
-@overwrite_option
-@selection_options(Unaligned)
-def command(
-    inputs: tuple[str, ...],
-    output: str | None,
-    to: str | None,
-    table: str | None,
-    formulas: bool,
-    gpu: str,
-    strict: bool,
-    report: str | None,
-    format_: str,
-    overwrite: bool,
-    selection: Selection,
-) -> None:
+def command(**given: Any) -> Report:
     """Convert logs, tables and traces into a timeline or a table.
 
     The format of IN is detected from its content, and the format of OUT from its name. Several inputs become one
@@ -72,29 +114,6 @@ def command(
     ktrace convert run.sqlite -o step.perfetto --step 3                   a step of it
     ktrace convert run.sqlite -o run.perfetto --split-by size=500MB       run.000.perfetto, run.001.perfetto, ...
     """
-    output = output_of(output, "convert", inputs)
-    check_account(format_, output)
-    tune_allocator()
-    import_pyarrow()
     from ktrace.pipeline.convert import convert
 
-    with account_file(report, (output, *inputs)) as write_account, Progress(inputs) as progress:
-        account = convert(
-            list(inputs),
-            output,
-            selection=selection,
-            to=to,
-            table=table,
-            formulas=formulas,
-            gpu=gpu,
-            strict=strict,
-            overwrite=overwrite,
-            progress=progress.callback,
-            account=write_account,
-        )
-    if format_ == "json":
-        put_answer("convert", account.to_dict())
-    if not selection.metrics:
-        tell_metrics(account, output)
-    print_report(account, output)
-    tell_labels(account, output)
+    return convert(**given)

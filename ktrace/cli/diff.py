@@ -123,10 +123,10 @@ def command(
     """
     tune_allocator()
     import_pyarrow()
-    from ktrace.analysis.diff.comparable import alike
-    from ktrace.analysis.diff.comparison import gate
-    from ktrace.analysis.diff.sentences import verdict
-    from ktrace.analysis.diff.sides import compare
+    from ktrace.analysis.answers.diff.comparable import alike
+    from ktrace.analysis.answers.diff.comparison import gate
+    from ktrace.analysis.answers.diff.sentences import verdict
+    from ktrace.analysis.answers.diff.sides import compare
 
     inputs = [a] if b is None else [a, b]
     check_output(output, inputs)
@@ -148,9 +148,9 @@ def command(
         diff.gate = gate(diff, fail_over, fail_over_each, part=diff.part)
         diff.verdict = verdict(diff)
     few = top or (_TOP if form in ("text", "md") else None)
-    own = form in ("text", "md") and within.after is None  # only the changes are cut for people
-    within = within if own else replace(within, rows=few)
-    tables = diff.tables(few if own else None, full=form in ("csv", "json", "xlsx"))
+    cuts_changes = form in ("text", "md") and within.after is None  # only the changes are cut for people
+    within = within if cuts_changes else replace(within, rows=few)
+    tables = diff.tables(few if cuts_changes else None, full=form in ("csv", "json", "xlsx"))
     if form == "csv" and len(by) == 1 and not within.tables:
         tables = [table for table in tables if table.name == by[0]]
     title = f"{diff.name_a} -> {diff.name_b}"

@@ -57,7 +57,7 @@ _MEMBERS = 12
 def command(path: str, format_: str, selection: Selection) -> None:
     """Show the format of IN and how it was detected, its contents, devices, time span and heaviest kernels."""
     import_pyarrow()
-    from ktrace.analysis.checks import PREFIX, sentence
+    from ktrace.analysis.questions.checks import PREFIX, sentence
     from ktrace.analysis.work.stated import stated_table
     from ktrace.pipeline.info import inspect
 

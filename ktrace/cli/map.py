@@ -75,9 +75,9 @@ def command(
     proposal, for_people = propose(path, lines), format_ == "text"
     if for_people:
         print_line(f"{escape_controls(path)}: {proposal.layout}")
-    if known := known_as(path):
-        reason = f"it {known.reason}"
-        print_line(f"note: ktrace reads it as {known.format} without a mapping: {escape_controls(reason)}", err=True)
+    if fmt := known_as(path):
+        reason = f"it {fmt.reason}"
+        print_line(f"note: ktrace reads it as {fmt.format} without a mapping: {escape_controls(reason)}", err=True)
     guesses = _guessed(proposal, map_)
     if for_people:
         _show_guesses(proposal, guesses)

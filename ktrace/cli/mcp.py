@@ -15,7 +15,7 @@ from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.errors import KtraceError, import_extra
 
 if TYPE_CHECKING:
-    from ktrace.analysis.mcp.session import Session
+    from ktrace.analysis.answers.mcp.session import Session
 
 #: The environment variable with the token of a server by HTTP.
 TOKEN = "KTRACE_MCP_TOKEN"
@@ -62,12 +62,12 @@ def command(
     import_pyarrow()
     import_extra("mcp", "mcp", "ktrace mcp", error=KtraceError)
     import_extra("duckdb", "mcp", "ktrace mcp", error=KtraceError)
-    from ktrace.analysis.mcp.access import Access
-    from ktrace.analysis.mcp.session import Session
+    from ktrace.analysis.answers.mcp.access import Access
+    from ktrace.analysis.answers.mcp.session import Session
 
     with closing(Session(Access((*folders, *allow) or (".",), export_to), memory)) as session:
         if http is None:
-            from ktrace.analysis.mcp.server import serve_stdio
+            from ktrace.analysis.answers.mcp.server import serve_stdio
 
             serve_stdio(session)
         else:
@@ -76,7 +76,7 @@ def command(
 
 def _serve_http(session: Session, port: int) -> None:
     """Serves by HTTP, and tells the address, and the token unless the user chose it."""
-    from ktrace.analysis.mcp.http import serve_http
+    from ktrace.analysis.answers.mcp.http import serve_http
 
     given = os.environ.get(TOKEN, "")
     token = given or secrets.token_urlsafe()

@@ -72,12 +72,12 @@ class NewFormat:
     def text(self, template: str, **more: str) -> str:
         """A template with the names of this format, `kind/file` or `common/file`."""
         like = LIKES[self.like]
-        found = (TEMPLATES / template).read_text("utf-8")
+        text = (TEMPLATES / template).read_text("utf-8")
         values = {"name": self.name, "module": self.module, "title": self.title, "suffix": like.suffix, **more}
         values["pattern"] = self.pattern
         for key, value in {"imports": like.imports, **values}.items():
-            found = found.replace(f"{{{{{key}}}}}", value)
-        return found
+            text = text.replace(f"{{{{{key}}}}}", value)
+        return text
 
     def declared(self) -> bytes:
         """The module that recognises and reads it."""

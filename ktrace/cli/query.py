@@ -36,8 +36,8 @@ from ktrace.pipeline.selection import AskOptions, Selection
 from ktrace.tables import escape_controls
 
 if TYPE_CHECKING:
-    from ktrace.analysis.query.children import Bound
-    from ktrace.analysis.query.output import Rows
+    from ktrace.analysis.answers.query.children import Bound
+    from ktrace.analysis.answers.query.output import RowSource
     from ktrace.tables import Limits
 
 #: The columns of an overview where there is no terminal.
@@ -114,29 +114,35 @@ def command(
     form = _form(format_, output)
     tune_allocator()
     import_pyarrow()
-    from ktrace.analysis.query import overview, stream_query
-    from ktrace.analysis.query import schema as all_columns
-    from ktrace.analysis.query.output import Part
+    from ktrace.analysis.answers.query import overview, stream_query
+    from ktrace.analysis.answers.query import schema as all_columns
+    from ktrace.analysis.answers.query.output import Part
     from ktrace.report import Report
 
-    rows: Rows
+    rows: RowSource
     with ExitStack() as stack:
         if schema:
-            rows = _Whole(all_columns())
+            rows = _TableRows(all_columns())
         else:
             report = Report()
             with Progress(inputs) as progress:
                 if sql is None:
-                    rows = _Whole(overview(list(inputs), selection, report, progress.callback))
+                    rows = _TableRows(overview(list(inputs), selection, report, progress.callback))
                 else:
-                    own = {name.removeprefix("$"): _number(value) for name, value in params}
+                    parameters = {name.removeprefix("$"): _parse_value(value) for name, value in params}
                     how: Any = {
                         "bound": _bound(memory, timeout),
                         "holder": "parquet" if form == "parquet" else "python",
                     }
                     rows = stack.enter_context(
                         stream_query(
-                            inputs, sql, own, report=report, selection=selection, progress=progress.callback, **how
+                            inputs,
+                            sql,
+                            parameters,
+                            report=report,
+                            selection=selection,
+                            progress=progress.callback,
+                            **how,
                         )
                     )
             tell_issues(report)
@@ -156,19 +162,19 @@ def _bound(memory: int | None, seconds: float | None) -> Bound | None:
     """The bound of the query, None where none is asked for: to start a process for it takes half a second."""
     if memory is None and seconds is None:
         return None
-    from ktrace.analysis.query.children import Bound
+    from ktrace.analysis.answers.query.children import Bound
 
     return Bound(memory, seconds)
 
 
 def _most(form: str, output: str) -> int | None:
     """How many rows there are without --rows: a table needs the widths of all, and few want 50 MB on a terminal."""
-    from ktrace.analysis.query.output import MOST
+    from ktrace.analysis.answers.query.output import MOST
 
     return MOST if output == "-" and form in ("table", "md", "json") else 10 * MOST if form in ("table", "md") else None
 
 
-class _Whole:
+class _TableRows:
     """A table as rows."""
 
     def __init__(self, table: Any) -> None:
@@ -196,7 +202,7 @@ def _split(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
 
 def _form(format_: str | None, output: str) -> str:
     """The format: that of the option, else that of the output's name, else a table. Raises UsageError."""
-    from ktrace.analysis.query.output import SUFFIXES
+    from ktrace.analysis.answers.query.output import SUFFIXES
 
     if format_ is not None:
         return SUFFIXES.get(format_, format_)
@@ -209,7 +215,7 @@ def _form(format_: str | None, output: str) -> str:
     return suffix
 
 
-def _number(text: str) -> int | float | str:
+def _parse_value(text: str) -> int | float | str:
     """The value of a parameter: a number where it is one, else text."""
     for kind in (int, float):
         try:
@@ -220,13 +226,13 @@ def _number(text: str) -> int | float | str:
 
 
 def _show_overview(rows: Any) -> None:
-    from ktrace.analysis.query import as_lines
+    from ktrace.analysis.answers.query import as_lines
 
     write_stdout(as_lines(rows.table, width() or _WIDTH))
 
 
-def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, overwrite: bool) -> None:
-    from ktrace.analysis.query.output import first_value, texts, write_parquet
+def _write(rows: RowSource, form: str, output: str, *, headers: bool, raw: bool, overwrite: bool) -> None:
+    from ktrace.analysis.answers.query.output import first_value, texts, write_parquet
     from ktrace.output import Sink, writing
 
     if output == "-" and form != "parquet":
@@ -245,4 +251,4 @@ def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, over
 
 def _for_terminal(text: str) -> str:
     """Returns the text as it is, on a terminal with escapes for what would steer it."""
-    return re.sub(r"[^\n\t]+", lambda found: escape_controls(found[0]), text) if is_terminal() else text
+    return re.sub(r"[^\n\t]+", lambda match: escape_controls(match[0]), text) if is_terminal() else text

@@ -34,7 +34,7 @@ from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.pipeline.selection import AskOptions, Selection
 
 if TYPE_CHECKING:
-    from ktrace.analysis.summary.summary import Summary
+    from ktrace.analysis.answers.summary.summary import Summary
     from ktrace.tables import Limits, Table
 
 #: The tables shown without --by, and those of inputs that may be several; a page shows all.
@@ -110,20 +110,20 @@ def command(
     """
     tune_allocator()
     import_pyarrow()
-    from ktrace.analysis.summary import TREE
-    from ktrace.analysis.summary.compute import summarise
-    from ktrace.analysis.summary.screen import inputs_of, screen
+    from ktrace.analysis.answers.summary import TREE
+    from ktrace.analysis.answers.summary.compute import summarise
+    from ktrace.analysis.answers.summary.screen import inputs_of, screen
     from ktrace.analysis.work.groups import NOT_KNOWN, UNCLASSIFIED
 
     check_output(output, inputs)
     form = format_ or format_of(output)
     usual = None if form == "html" and not tree else _BY_OF_SEVERAL if _may_be_several(inputs) else _BY
-    wanted = (*by, UNCLASSIFIED) if unclassified else by or usual
-    everything = full or bool(wanted != usual or tree or within.tables or within.after or within.bytes)
+    chosen = (*by, UNCLASSIFIED) if unclassified else by or usual
+    everything = full or bool(chosen != usual or tree or within.tables or within.after or within.bytes)
     with Progress(inputs) as progress:
         summary = summarise(
             list(inputs),
-            by=wanted,
+            by=chosen,
             tree=tree,
             peaks=peaks,
             selection=selection,
@@ -131,7 +131,7 @@ def command(
         )
     if not by:  # only what was asked for and isn't there is worth a note, and one rank waits for none
         summary.notes = [note for note in summary.notes if not note.startswith(NOT_KNOWN)]
-        wanted = wanted and tuple(name for name in wanted if name != "collective" or len(summary.sources) > 1)
+        chosen = chosen and tuple(name for name in chosen if name != "collective" or len(summary.sources) > 1)
     if summary.report:
         tell_issues(summary.report)
     for_people = form in ("text", "md")
@@ -139,11 +139,13 @@ def command(
         write_stdout(screen(summary, top, width=width(), colour=colour()))
         return
     if tree:
-        wanted = (*(name for name in wanted or () if name not in TREE), "tree")
+        chosen = (*(name for name in chosen or () if name not in TREE), "tree")
     few = top or ((_TOP_OF_TREE if tree else _TOP) if for_people else None)
-    own = tree or (for_people and within.after is None)  # answers choose their rows for people, the first ones else
-    within = within if own else replace(within, rows=few)
-    shown = summary.tables(wanted, few if own else None, brief=for_people)
+    answers_choose = tree or (
+        for_people and within.after is None
+    )  # answers choose their rows for people, the first ones else
+    within = within if answers_choose else replace(within, rows=few)
+    shown = summary.tables(chosen, few if answers_choose else None, brief=for_people)
     if form == "text" and output == "-" and beyond_screen(shown) and shown[0].sentences:
         shown.append(shown[0])  # the verdict, which has scrolled away
     if form == "csv" and len(by) == 1 and not within.tables:
@@ -156,10 +158,10 @@ def _main_of(by: str, tables: list[Table], summary: Summary) -> list[Table]:
     """The one table that answers --by, so that CSV has its headings alone; a note if there is none."""
     answer = summary.answers.get(by)
     name = answer.tables()[0].name if answer else by
-    found = [table for table in tables if table.name == name]
-    for note in [] if found else summary.notes:
+    named = [table for table in tables if table.name == name]
+    for note in [] if named else summary.notes:
         print_line(note, err=True)
-    return found
+    return named
 
 
 def _may_be_several(inputs: tuple[str, ...]) -> bool:

@@ -13,7 +13,6 @@ from ktrace.cli._start import import_pyarrow, tune_allocator
 from ktrace.tables import escape_controls
 
 if TYPE_CHECKING:
-    from ktrace.model.json_text import Fault
     from ktrace.pipeline.validate import Validation
 
 
@@ -50,17 +49,21 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
     from ktrace.report import Report
 
     report = Report()
-    found = canonical_inputs(paths, report)
+    inputs = canonical_inputs(paths, report)
     tell_issues(report)
     results = []
-    for path in found:
+    for path in inputs:
         result = validate(path, limit=limit)
         results.append((path, result))
         if style == "text":
             _print_text(path, result)
         elif style == "github":
             for fault in result.faults:
-                write_stdout(_annotation(path, fault), "\n")
+                # A GitHub workflow command: its message and the values of its properties with GitHub's own escapes
+                message = _escaped(f"record {fault.record}: {fault.path}: {fault.reason}", "%\r\n")
+                line = f",line={fault.line}" if fault.line else ""
+                file = _escaped(path, "%:,\r\n")
+                write_stdout(f"::error file={file}{line}::{message}", "\n")
     if style == "json":
         files = [{"file": path, "valid": not result.faults, **asdict(result)} for path, result in results]
         put_answer("validate", {"valid": not any(result.faults for _, result in results), "files": files})
@@ -75,17 +78,6 @@ def _print_text(path: str, result: Validation) -> None:
         print_line(f"{path}: not valid ({result.checked:,} records checked)")
     else:
         print_line(f"{path}: valid, {result.checked:,} records, model {result.version}")
-
-
-def _annotation(path: str, fault: Fault) -> str:
-    """Returns a GitHub workflow command: its message and the values of its properties with GitHub's own escapes.
-
-    The rules are those of `escapeData` and `escapeProperty` in github.com/actions/toolkit (packages/core).
-    """
-    message = _escaped(f"record {fault.record}: {fault.path}: {fault.reason}", "%\r\n")
-    line = f",line={fault.line}" if fault.line else ""
-    file = _escaped(path, "%:,\r\n")
-    return f"::error file={file}{line}::{message}"
 
 
 def _escaped(text: str, characters: str) -> str:

@@ -144,8 +144,8 @@ def _write(inputs: tuple[str, ...], output: str, overwrite: bool, selection: Sel
     from ktrace.pipeline.overview import overviewed, without_slices
 
     with Progress(inputs) as progress:
-        found = overviewed(list(inputs), selection, cached=cached, progress=progress.callback)
-        with found as (overview, account), writing(Sink(output, overwrite=overwrite)) as sink:
+        written = overviewed(list(inputs), selection, cached=cached, progress=progress.callback)
+        with written as (overview, account), writing(Sink(output, overwrite=overwrite)) as sink:
             if not len(overview.stored.cells):
                 raise without_slices(overview)
             sink.open().write(overview.sure(lambda: one_file(overview)).encode())

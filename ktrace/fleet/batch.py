@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ktrace import __version__
 from ktrace.errors import OutputError, UsageError
 from ktrace.fleet.executor import in_processes, on_dask
-from ktrace.fleet.inputs import Found, Joiner, find, labels
+from ktrace.fleet.inputs import BatchInput, Joiner, find, labels
 from ktrace.fleet.tasks import Outcome, Task
 from ktrace.input.dataset_manifest import (
     BY,
@@ -62,7 +62,7 @@ class BatchReport:
     seconds: dict[str, float] = field(default_factory=dict)
     finding: Report = field(default_factory=Report)
 
-    def take(self, outcome: Outcome) -> None:
+    def record(self, outcome: Outcome) -> None:
         """Records the outcome of an input."""
         if outcome.manifest:
             self.done.append(outcome.manifest)
@@ -86,7 +86,7 @@ class BatchReport:
     def to_dict(self) -> dict[str, Any]:
         """Returns the whole report as plain values, for `--report`."""
         states = (("done", self.done), ("kept", self.kept))
-        inputs = [_entry(state, manifest) for state, found in states for manifest in found]
+        inputs = [_entry(state, manifest) for state, manifests in states for manifest in manifests]
         for entry in inputs:
             if entry["path"] in self.seconds:
                 entry["seconds"] = round(self.seconds[entry["path"]], 3)
@@ -168,32 +168,32 @@ def batch(
     >>> len(report.done), len(report.failed)
     (2, 0)
     """
-    wanted = selected(selection, options).replace(limits=current())  # workers are other processes
+    chosen = selected(selection, options).replace(limits=current())  # workers are other processes
     keys = folder_keys(by)
     unset = ("capture", "repair_clock", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export")
-    wanted.require_unset("a batch", *unset)
-    if dask is not None and wanted.jobs is not None:
+    chosen.require_unset("a batch", *unset)
+    if dask is not None and chosen.jobs is not None:
         raise UsageError(
             "jobs are processes on this machine, but Dask has its own workers", remedy="leave out --jobs or --dask"
         )
-    if wanted.rules is not None:
-        wanted = wanted.replace(rules=_absolute(str(wanted.rules)))
-    if wanted.map is not None:
-        wanted = wanted.replace(map=mapping_of(wanted.map).text())  # workers may not have the file
+    if chosen.rules is not None:
+        chosen = chosen.replace(rules=_absolute(str(chosen.rules)))
+    if chosen.map is not None:
+        chosen = chosen.replace(map=mapping_of(chosen.map).text())  # workers may not have the file
     paths = paths_of(patterns)
     store = open_store(_absolute(str(dst)))
     finding = Report()
     finding.output = store.path
     inside = store.path.rstrip("/") + "/"
-    found = [each for each in find(paths, finding, wanted.from_) if not each.path.startswith(inside)]
+    inputs = [each for each in find(paths, finding, chosen.from_) if not each.path.startswith(inside)]
     with _prepared(store) as files:
-        tasks, report = _plan(found, store, files, wanted, strict, keys)
+        tasks, report = _plan(inputs, store, files, chosen, strict, keys)
         report.finding = finding
         joiner = Joiner(store, files)
         report.as_whole = joiner.as_whole
         try:
-            for outcome in _outcomes(joiner, tasks, wanted.jobs or cores(), dask):
-                report.take(outcome)
+            for outcome in _outcomes(joiner, tasks, chosen.jobs or cores(), dask):
+                report.record(outcome)
                 if progress:
                     progress(outcome, report)
         finally:
@@ -208,7 +208,7 @@ def _outcomes(joiner: Joiner, tasks: Sequence[Task], jobs: int, dask: str | None
     while tasks or (tasks := joiner.again()):
         outcomes = in_processes(tasks, min(jobs, len(tasks))) if dask is None else on_dask(tasks, dask)
         with closing(outcomes):
-            yield from filter(None, map(joiner.take, outcomes))
+            yield from filter(None, map(joiner.settle, outcomes))
         tasks = []
 
 
@@ -218,24 +218,29 @@ def _absolute(path: str) -> str:
 
 
 def _plan(
-    found: Sequence[Found], store: Store, files: dict[str, int], selection: Selection, strict: bool, by: tuple[str, ...]
+    inputs: Sequence[BatchInput],
+    store: Store,
+    files: dict[str, int],
+    selection: Selection,
+    strict: bool,
+    by: tuple[str, ...],
 ) -> tuple[list[Task], BatchReport]:
     """Returns the tasks to do, and a report of the inputs done already. Removes the shards of unfinished inputs."""
-    known = {manifest.path: manifest for manifest in manifests(store, files)}
-    _require_folders(store, known.values(), by)
-    named = {shard.name for manifest in known.values() for shard in manifest.shards}
+    done_before = {manifest.path: manifest for manifest in manifests(store, files)}
+    _require_folders(store, done_before.values(), by)
+    named = {shard.name for manifest in done_before.values() for shard in manifest.shards}
     store.remove(name for name in files if is_shard(name) and name not in named)
-    label = labels(found, {path: manifest.label for path, manifest in known.items()})
-    report = BatchReport(store.path, len(found))
+    label = labels(inputs, {path: manifest.label for path, manifest in done_before.items()})
+    report = BatchReport(store.path, len(inputs))
     tasks = []
-    for input in found:
+    for input in inputs:
         place = place_of(input.inside)
-        wanted = _selection_for(selection, place)
-        if wanted is None:
+        chosen = _selection_for(selection, place)
+        if chosen is None:
             report.left_out.append(input.path)
             continue
-        digest = f"{wanted.fingerprint()}{'-strict' * strict}" + (f"-by={','.join(by)}" if by != BY else "")
-        before = known.get(written(input.path))
+        digest = f"{chosen.fingerprint()}{'-strict' * strict}" + (f"-by={','.join(by)}" if by != BY else "")
+        before = done_before.get(written(input.path))
         if before and _is_done(before, input, digest, files):
             report.kept.append(before)
             continue
@@ -248,7 +253,7 @@ def _plan(
                 place,
                 input.root,
                 store.path,
-                wanted,
+                chosen,
                 strict,
                 digest,
                 old,
@@ -261,11 +266,11 @@ def _plan(
 def folder_keys(by: str | Sequence[str]) -> tuple[str, ...]:
     """Returns the keys of the folders. Raises UsageError for an unknown or repeated key, or if there is no key."""
     keys = tuple(key.strip() for key in (by.split(",") if isinstance(by, str) else by))
-    known = ", ".join(FOLDERS)
+    names = ", ".join(FOLDERS)
     if unknown := [key for key in keys if key not in FOLDERS]:
-        raise UsageError(f"a dataset has no folders by {unknown[0]!r}", expected=known)
+        raise UsageError(f"a dataset has no folders by {unknown[0]!r}", expected=names)
     if not keys or len(set(keys)) < len(keys):
-        raise UsageError("--by needs at least one key, and each only once", expected=known)
+        raise UsageError("--by needs at least one key, and each only once", expected=names)
     return keys
 
 
@@ -273,9 +278,9 @@ def _require_folders(store: Store, done: Iterable[Manifest], by: tuple[str, ...]
     """Raises OutputError if the dataset has other folders: readers of Hive's layout need the same in every file."""
     keys = {name: key for key, name in FOLDERS.items()}
     for shard in (shard for manifest in done for shard in manifest.shards):
-        found = tuple(keys[folder.partition("=")[0]] for folder in shard.name.split("/")[:-1])
-        if found != by:
-            before = ",".join(found)
+        folders = tuple(keys[folder.partition("=")[0]] for folder in shard.name.split("/")[:-1])
+        if folders != by:
+            before = ",".join(folders)
             raise OutputError(
                 f"is a dataset by {before}",
                 path=store.path,
@@ -319,7 +324,7 @@ def _prepared(store: Store) -> Iterator[dict[str, int]]:
         yield store.files()
 
 
-def _is_done(manifest: Manifest, found: Found, digest: str, files: dict[str, int]) -> bool:
+def _is_done(manifest: Manifest, one: BatchInput, digest: str, files: dict[str, int]) -> bool:
     """Returns whether an input was converted with the same options, hasn't changed, and all its shards exist."""
-    same = (manifest.stamp, manifest.ktrace, manifest.options) == (found.stamp, __version__, digest)
+    same = (manifest.stamp, manifest.ktrace, manifest.options) == (one.stamp, __version__, digest)
     return same and all(files.get(shard.name) == shard.size for shard in manifest.shards)

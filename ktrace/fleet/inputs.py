@@ -40,7 +40,7 @@ from ktrace.report import Report
 
 
 @dataclass(frozen=True)
-class Found:
+class BatchInput:
     """An input of a batch.
 
     `path` is absolute or a URL, `root` the name of the folder before the first wildcard of the pattern, and `inside`
@@ -53,16 +53,16 @@ class Found:
     stamp: Stamp
 
 
-def find(patterns: Sequence[str], report: Report, format: str | None = None) -> list[Found]:
+def find(patterns: Sequence[str], report: Report, format: str | None = None) -> list[BatchInput]:
     """Returns the inputs that the patterns name, each once, in their order.
 
     A folder is one input if a format claims it; otherwise it means the traces in it. Raises InputError if a pattern
     names nothing or a store can't be reached.
     """
-    found: list[Found] = []
+    inputs: list[BatchInput] = []
     for pattern in patterns:
-        found += _remote(pattern, report, format) if is_remote(pattern) else _local(pattern, report, format)
-    return each_once(found, report)
+        inputs += _remote(pattern, report, format) if is_remote(pattern) else _local(pattern, report, format)
+    return each_once(inputs, report)
 
 
 def _fixed(pattern: str) -> str:
@@ -72,7 +72,7 @@ def _fixed(pattern: str) -> str:
     return "/".join(parts[: min(fixed, len(parts) - 1)])
 
 
-def _local(pattern: str, report: Report, format: str | None) -> Iterable[Found]:
+def _local(pattern: str, report: Report, format: str | None) -> Iterable[BatchInput]:
     whole = os.path.lexists(pattern)
     root = Path(pattern) if Path(pattern).is_dir() else Path(pattern).parent if whole else Path(_fixed(pattern))
     root = Path(os.path.abspath(root))  # noqa: PTH100 (resolve would follow links)
@@ -82,7 +82,7 @@ def _local(pattern: str, report: Report, format: str | None) -> Iterable[Found]:
         if not stored.exists():
             raise InputError("no such file", path=input.path, remedy="check the spelling and the folder")
         folder = root if path != root else root.parent
-        yield Found(str(path), path.relative_to(folder).as_posix(), folder.name, _stamp(stored))
+        yield BatchInput(str(path), path.relative_to(folder).as_posix(), folder.name, _stamp(stored))
 
 
 def _stamp(path: Path) -> Stamp:
@@ -98,7 +98,7 @@ def _stamp(path: Path) -> Stamp:
     return Stamp(stats[0][1].st_size, stats[0][1].st_mtime_ns, tag)
 
 
-def _remote(pattern: str, report: Report, format: str | None) -> Iterable[Found]:
+def _remote(pattern: str, report: Report, format: str | None) -> Iterable[BatchInput]:
     pattern = as_folder(pattern)
     files = remote_files(pattern)
     if pattern.endswith("/"):
@@ -110,7 +110,7 @@ def _remote(pattern: str, report: Report, format: str | None) -> Iterable[Found]
     for url in urls:
         inside = url[len(root) + 1 :] if url.startswith(root + "/") else url.rpartition("/")[2]
         stamp = _remote_stamp(files[url]) if url in files else _stamp_of_all(files)
-        yield Found(url, inside, root.rpartition("/")[2], stamp)
+        yield BatchInput(url, inside, root.rpartition("/")[2], stamp)
 
 
 def _stamp_of_all(files: dict[str, dict[str, Any]]) -> Stamp:
@@ -129,19 +129,19 @@ def _remote_stamp(info: dict[str, Any]) -> Stamp:
     return Stamp(info.get("size"), tag=tag or (None if when is None else str(when)))
 
 
-def labels(found: Sequence[Found], known: dict[str, str]) -> dict[str, str]:
+def labels(inputs: Sequence[BatchInput], given: dict[str, str]) -> dict[str, str]:
     """Returns a label for each path: the `known` one, otherwise the stem, or the path below the root if stems repeat.
 
     Labels are unique within a dataset; `known` contains the labels of the inputs done already, by their paths.
     """
-    stems = Counter(stem(input.path) for input in found)
-    for path in known.keys() - {input.path for input in found}:
+    stems = Counter(stem(input.path) for input in inputs)
+    for path in given.keys() - {input.path for input in inputs}:
         stems[stem(path)] += 1
-    used = set(known.values())
+    used = set(given.values())
     by_path = {}
-    for input in found:
-        if input.path in known:
-            by_path[input.path] = known[input.path]
+    for input in inputs:
+        if input.path in given:
+            by_path[input.path] = given[input.path]
             continue
         label = stem(input.path) if stems[stem(input.path)] == 1 else _without_suffix(input.inside)
         by_path[input.path] = unique_name(label, used.__contains__)
@@ -171,12 +171,12 @@ def divided(task: Task) -> list[Task]:
         if source.is_folder:
             return []
         with wrap_store_errors(task.path):
-            known = by_name(selection.from_) if selection.from_ else choose(source)
-            ranges = known.function("ranges")
+            fmt = by_name(selection.from_) if selection.from_ else choose(source)
+            ranges = fmt.function("ranges")
             parts = ranges(source, task.stamp.size or 0, STEP) if ranges else []
     except (KtraceError, OSError):  # reported when the input is read
         return []
-    selection = selection.replace(from_=known.name)
+    selection = selection.replace(from_=fmt.name)
     stem = f"{RANGES}{file_stem(task.path)}"
     return [
         replace(task, selection=selection, part=part, staged=f"{stem}.{number}", old=())
@@ -241,7 +241,7 @@ class Joiner:
         outcomes = [self._settle(input) for input in list(self._inputs.values())]
         return [outcome for outcome in outcomes if outcome]
 
-    def take(self, outcome: Outcome) -> Outcome | None:
+    def settle(self, outcome: Outcome) -> Outcome | None:
         """Takes an outcome of a task; returns that of its input, or None while other ranges are missing."""
         input = self._inputs.get(outcome.path)
         if input is None:

@@ -108,21 +108,21 @@ class Sources:
             "host": {"catalog": hosts.pop() if len(hosts) == 1 else None, "path": self._place.host},
             "rank": {"catalog": self._catalog.rank(source), "path": self._place.rank},
         }
-        found: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         for part, by_origin in claims.items():
-            known = (claim for claim in by_origin.items() if claim[1] is not None)
-            self.origins[part], found[part] = next(known, ("", None))
-        return DatasetPlace(**found)
+            stated_claims = (claim for claim in by_origin.items() if claim[1] is not None)
+            self.origins[part], facts[part] = next(stated_claims, ("", None))
+        return DatasetPlace(**facts)
 
     def _entry(self, source: str) -> Entry | None:
         return self._catalog.get("source", source=source)
 
 
-def of_sources(batches: Iterable[Batch], wanted: frozenset[str], ledger: Ledger) -> Iterator[Batch]:
+def of_sources(batches: Iterable[Batch], sources: frozenset[str], ledger: Ledger) -> Iterator[Batch]:
     """Yields the rows of the wanted sources."""
     for batch in batches:
-        mine = words_in(batch.column("source"), tuple(sorted(wanted)))
-        part = Batch(batch.record, batch.columns.filter(pa.array(mine)))
+        rows = words_in(batch.column("source"), tuple(sorted(sources)))
+        part = Batch(batch.record, batch.columns.filter(pa.array(rows)))
         if batch.record != "catalog":
             ledger.taken += len(batch)
             ledger.given += len(part)
@@ -171,8 +171,8 @@ class RangeResult:
 
     def is_of(self, task: Task) -> bool:
         """Returns whether that task would produce this result again."""
-        mine, made = self.part, self.manifest
-        same = task.part is not None and (mine.start, mine.stop) == (task.part.start, task.part.stop)
+        result, made = self.part, self.manifest
+        same = task.part is not None and (result.start, result.stop) == (task.part.start, task.part.stop)
         return same and (made.stamp, made.ktrace, made.options) == (task.stamp, __version__, task.digest)
 
 
@@ -295,13 +295,13 @@ def _split_by_place(
     """Writes one file for each folder that the sources in a Parquet file belong to."""
     files: dict[Path, DatasetPlace] = {}
     for folder in dict.fromkeys(place.folder(by) for place in places.values()):
-        mine = frozenset(source for source, place in places.items() if place.folder(by) == folder)
+        sources = frozenset(source for source, place in places.items() if place.folder(by) == folder)
         file = store.temporary()
-        files[file] = DatasetPlace.common([places[source] for source in mine])
+        files[file] = DatasetPlace.common([places[source] for source in sources])
         report = Report()
         ledger = report.stage("places")
         batches = read_batches([str(whole)], report, format="parquet")
-        _write(of_sources(batches, mine, ledger), file, report)
+        _write(of_sources(batches, sources, ledger), file, report)
     return files
 
 

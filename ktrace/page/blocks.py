@@ -57,7 +57,7 @@ KeyFigure = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Name:
+class ChartName:
     """A name in two pieces: the end stays visible where the beginning is cut off. `title` is its tooltip."""
 
     begin: str
@@ -73,7 +73,7 @@ class BarRow:
     A row without a figure is a name alone. `rest` marks the row for everything that has no row.
     """
 
-    name: Name
+    name: ChartName
     chart: Markup | None = None
     figure: str | None = None
     detail: str = ""
@@ -154,11 +154,11 @@ class FigureTable:
     notes: Sequence[str]
 
 
-def named(name: str, *tags: str, title: str | None = None) -> Name:
+def named(name: str, *tags: str, title: str | None = None) -> ChartName:
     """The name, with its middle left out where it is too long for its place; `title` defaults to the whole name."""
     text = escape_controls(name)[:LONGEST] or "(no name)"
     end = len(text) - (_END if len(text) > 2 * _END else 0)
-    return Name(text[:end], text[end:], escape_controls(title or name), tags)
+    return ChartName(text[:end], text[end:], escape_controls(title or name), tags)
 
 
 def share(value: float, whole: float) -> str:

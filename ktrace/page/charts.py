@@ -30,7 +30,7 @@ from ktrace.page.blocks import BarRow, Bars, Legend, Lists, Plot, Section, named
 from ktrace.tables import TIMES, brief, duration, escape_controls
 
 if TYPE_CHECKING:
-    from ktrace.analysis.summary.summary import Summary
+    from ktrace.analysis.answers.summary.summary import Summary
 
 #: Times of the model are shorter.
 _GREATEST = 2.0**62

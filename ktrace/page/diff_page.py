@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange
-from ktrace.analysis.diff.comparison import Diff
+from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange
+from ktrace.analysis.answers.diff.comparison import Diff
 from ktrace.analysis.work.groups import heading_of
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Legend, Section, named
 from ktrace.page.charts import device_legend, device_row, diverging, pair
@@ -49,8 +49,8 @@ def key_figures(diff: Diff) -> list[KeyFigure]:
     times = [(f"time{each}", diff.time), (what, whole if diff.unit == "ns" else None), (f"idle{each}", diff.idle)]
     for name, change in times:
         if change:
-            known = f", {change.verdict}" if change.verdict in (CLEAR, NOISE) else ""
-            figures.append((name, _percent(change), _from_to(change, "ns") + known))
+            judged = f", {change.verdict}" if change.verdict in (CLEAR, NOISE) else ""
+            figures.append((name, _percent(change), _from_to(change, "ns") + judged))
     for by, rows in diff.rows.items():
         clear, new, gone = (sum(change.verdict == verdict for change in rows) for verdict in (CLEAR, NEW, GONE))
         figures.append(

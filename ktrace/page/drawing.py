@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.errors import OutputError, UsageError
 from ktrace.page import diff_page, summary_page
-from ktrace.page.blocks import BarRow, Bars, KeyFigure, Legend, Lists, Plot, Section, bounded, tag
+from ktrace.page.blocks import BarRow, Bars, Legend, Lists, Plot, Section, bounded, tag
 from ktrace.tables import escape_controls, shortened
 
 #: Sizes in pixels: the whole, the space of names, of figures, of a second chart, between columns, of a line.
@@ -107,10 +107,6 @@ def drawn(sections: Sequence[Section | Picture], title: str) -> Markup:
         part, height = section if isinstance(section, Picture) else _section(section)
         parts.append(tag("svg", part, x="0", y=f"{y:g}", width="100%", height=f"{height:g}", overflow="visible"))
         y += height + 10
-    return _root(parts, y, title)
-
-
-def _root(parts: Sequence[object], height: float, title: str) -> Markup:
     inside = Markup("").join(map(Markup, parts))
     used = {word for words in re.findall(r' class="([^"]*)"', inside) for word in words.split()}
     pattern = [tag("defs", Markup(_PATTERN))] if "overlapped" in used else []
@@ -123,9 +119,9 @@ def _root(parts: Sequence[object], height: float, title: str) -> Markup:
         inside,
         xmlns="http://www.w3.org/2000/svg",
         class_="ktrace",
-        viewBox=f"-8 -4 {WIDTH + 16} {height + 4:g}",
+        viewBox=f"-8 -4 {WIDTH + 16} {y + 4:g}",
         width=WIDTH,
-        height=f"{height:g}",
+        height=f"{y:g}",
         style="color:#171b21;max-width:100%;height:auto;font:12px system-ui,sans-serif",
     )
 
@@ -151,7 +147,7 @@ def _rules() -> list[tuple[str, str]]:
     """All rules, with the light colours of the page."""
     css = resources.files(__package__).joinpath("page.css").read_text("utf-8")
     colours = dict(re.findall(r"(?<![\w-])--([\w-]+): (#\w+);", css.partition("}")[0]))
-    fills = [(f".{name}", f"fill:{colours[own]}") for name, own in _FILLS.items()]
+    fills = [(f".{name}", f"fill:{colours[colour]}") for name, colour in _FILLS.items()]
     return [*fills, (".most", f"stroke:{colours['k1']}"), *_RULES.items()]
 
 
@@ -172,9 +168,12 @@ def _block(block: Bars | Legend | Plot | Lists) -> list[tuple[Markup, float]]:
     if isinstance(block, Legend):
         return [legend(block)]
     if isinstance(block, Plot):
-        return [_plot(block)]
+        chart = tag("svg", block.chart, x=_AXIS, y=4, width=WIDTH - _AXIS, height=_PLOT, overflow="visible")
+        first = _text(shortened(block.first, 50), _AXIS, _PLOT + 20, class_="soft")
+        last = _text(shortened(block.last, 50), WIDTH, _PLOT + 20, class_="soft", text_anchor="end")
+        return [(first + chart + last, _PLOT + 28.0)]
     return [
-        part for title, own in block.lists for part in [(_text(title, 0, 14, font_weight="600"), 20.0), *_bars(own)]
+        part for title, bars in block.lists for part in [(_text(title, 0, 14, font_weight="600"), 20.0), *_bars(bars)]
     ]
 
 
@@ -218,13 +217,6 @@ def legend(block: Legend) -> tuple[Markup, float]:
     return Markup("").join(parts), y + _LINE
 
 
-def _plot(plot: Plot) -> tuple[Markup, float]:
-    chart = tag("svg", plot.chart, x=_AXIS, y=4, width=WIDTH - _AXIS, height=_PLOT, overflow="visible")
-    first = _text(shortened(plot.first, 50), _AXIS, _PLOT + 20, class_="soft")
-    last = _text(shortened(plot.last, 50), WIDTH, _PLOT + 20, class_="soft", text_anchor="end")
-    return first + chart + last, _PLOT + 28.0
-
-
 def _text(words: str, x: float, y: float, **attributes: object) -> Markup:
     return tag("text", words, x=f"{x:g}", y=f"{y:g}", **attributes)
 
@@ -255,7 +247,14 @@ def html(subject: Any) -> str:
     sentences = [*subject.verdict, *subject.notes][:_NOTES]
     lines = [tag("div", sentence, style="opacity:.75") for sentence in sentences]
     drawing = plotted(subject, None)
-    return str(tag("div", tag("b", _title(subject)), _table(figures), lines, Markup(drawing._repr_html_())))
+    # The figures next to each other: the name, the figure, what explains it
+    cells = []
+    for name, figure, detail in figures:
+        words = [tag("div", name), tag("b", figure, style="font-size:1.3em"), tag("div", detail, style="opacity:.7")]
+        cells.append(tag("td", words, style="text-align:left;vertical-align:top;padding:.3em 1em .3em 0"))
+    return str(
+        tag("div", tag("b", _title(subject)), tag("table", tag("tr", cells)), lines, Markup(drawing._repr_html_()))
+    )
 
 
 def _sections(subject: Any) -> list[Section]:
@@ -269,12 +268,3 @@ def _title(subject: Any) -> str:
         return f"Where the time went: {shortened(names, _LONGEST)}" + (f" and {more:,} more" if more > 0 else "")
     a, b = (shortened(escape_controls(name), _LONGEST) for name in (subject.name_a, subject.name_b))
     return f"What changed: {a} to {b}"
-
-
-def _table(figures: list[KeyFigure]) -> Markup:
-    """The figures next to each other: the name, the figure, what explains it."""
-    cells = []
-    for name, figure, detail in figures:
-        words = [tag("div", name), tag("b", figure, style="font-size:1.3em"), tag("div", detail, style="opacity:.7")]
-        cells.append(tag("td", words, style="text-align:left;vertical-align:top;padding:.3em 1em .3em 0"))
-    return tag("table", tag("tr", cells))

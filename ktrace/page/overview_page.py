@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.analysis.overview.answers import Overview
+from ktrace.analysis.questions.overview.answers import Overview
 from ktrace.analysis.work.groups import OTHER
 from ktrace.page.charts import operation_colours
 from ktrace.page.page import hashed, read_part

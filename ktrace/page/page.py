@@ -28,8 +28,8 @@ from ktrace.tables import Table, escape_controls
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from ktrace.analysis.diff.comparison import Diff
-    from ktrace.analysis.summary.summary import Summary
+    from ktrace.analysis.answers.diff.comparison import Diff
+    from ktrace.analysis.answers.summary.summary import Summary
 
 #: Tables that are open at first, for any run; a click opens the others.
 _OPEN = ("kernel", "operation")
@@ -85,7 +85,7 @@ def _environment() -> Environment:
 
 def _content(subject: Summary | Diff | None) -> tuple[str, list[KeyFigure], list[Section]]:
     """The heading, the key figures and the charts."""
-    from ktrace.analysis.summary.summary import Summary
+    from ktrace.analysis.answers.summary.summary import Summary
 
     if subject is None:
         return "Figures", [], []

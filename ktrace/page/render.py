@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from ktrace.tables import Table
 
 if TYPE_CHECKING:
-    from ktrace.analysis.diff.comparison import Diff
-    from ktrace.analysis.summary.summary import Summary
+    from ktrace.analysis.answers.diff.comparison import Diff
+    from ktrace.analysis.answers.summary.summary import Summary
 
 #: The formats that are text, and all values of `--format`.
 FORMATS = ("text", "csv", "json", "md", "html")

@@ -28,11 +28,11 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from ktrace.analysis.idle import IdleAnswer
-from ktrace.analysis.memory.answer import MemoryAnswer, MemoryUse
-from ktrace.analysis.roofline.answer import RooflineAnswer
-from ktrace.analysis.summary.nature import NATURES
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.nature import NATURES
+from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.idle import IdleAnswer
+from ktrace.analysis.questions.memory.answer import MemoryAnswer, MemoryUse
+from ktrace.analysis.questions.roofline.answer import RooflineAnswer
 from ktrace.analysis.work.groups import OTHER, DeviceUse, Group
 from ktrace.page.blocks import BarRow, Bars, KeyFigure, Lists, Plot, Section, named, share, tag
 from ktrace.page.charts import (

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 #: What can be explained -> the package that does it.
 EXPLANATIONS = {
-    "idle": "ktrace.analysis.idle",
-    "critical-path": "ktrace.analysis.critical_path",
-    "phase": "ktrace.analysis.phases",
-    "memory": "ktrace.analysis.memory",
+    "idle": "ktrace.analysis.questions.idle",
+    "critical-path": "ktrace.analysis.questions.critical_path",
+    "phase": "ktrace.analysis.questions.phases",
+    "memory": "ktrace.analysis.questions.memory",
 }
 
 

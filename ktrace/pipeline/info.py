@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.analysis.checks import CHECKS, PREFIX, sentence
-from ktrace.analysis.checks.examine import Recording, examine
+from ktrace.analysis.questions.checks import CHECKS, PREFIX, sentence
+from ktrace.analysis.questions.checks.examine import Recording, examine
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.findings import Finding
 from ktrace.analysis.work.gather import WorkInput
@@ -54,8 +54,8 @@ class Info:
     It is empty for several inputs and for standard input. `kinds` counts the rows that a conversion writes by (record,
     kind). `span` is first start and last end of its events in ns. `device_work` maps the name of device work to (how
     often, ns); of tables it counts the rows of kind kernel. `about` is what the format itself says, heading ->
-    lines. `checks` are those that fail of the recording (`ktrace.analysis.checks`), but for those of NOT_MADE.
-    `stated` are name and text of the figures that the source states itself.
+    lines. `checks` are those that fail of the recording (`ktrace.analysis.questions.checks`), but for those of
+    NOT_MADE. `stated` are name and text of the figures that the source states itself.
     """
 
     path: str

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ktrace.analysis.overview import Span, Stored, cache, store
-from ktrace.analysis.overview.answers import Overview
+from ktrace.analysis.questions.overview import Span, Stored, cache, store
+from ktrace.analysis.questions.overview.answers import Overview
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, OutputError, error_text
 from ktrace.input.detection import by_name

@@ -301,7 +301,7 @@ def cached_batches(
         return None
     if not Path(paths[0]).is_file() or Path(paths[0]).stat().st_size < CACHE_MIN_BYTES:
         return None
-    from ktrace.analysis.overview.cache import found, has_cache
+    from ktrace.analysis.questions.overview.cache import found, has_cache
 
     if not has_cache():
         return None
@@ -321,7 +321,7 @@ def key_of(paths: Sequence[str], selection: Selection) -> str | None:
     """The key of a trace in the cache; None for what takes more from other files than the inputs."""
     if selection.capture or selection.metrics or selection.execution_trace:
         return None
-    from ktrace.analysis.overview import cache
+    from ktrace.analysis.questions.overview import cache
 
     chosen = (
         selection.fingerprint(),

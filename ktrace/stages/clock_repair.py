@@ -5,7 +5,7 @@
 
 All rows on the timeline of a device move: work, annotations, counters, ends of arrows; durations stay as they are.
 What the host measures stays: calls, synchronisations, allocations. Nothing moves where the check
-`cause_after_effect` of `ktrace.analysis.checks` doesn't fail.
+`cause_after_effect` of `ktrace.analysis.questions.checks` doesn't fail.
 
 The shift is the least one by which no work begins before its call. More would do, too, as long as no work ends after a
 call that waited for it returned: both bounds are in `Report.clocks`. They are known when all rows have come; until

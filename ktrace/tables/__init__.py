@@ -14,7 +14,7 @@ parse_interval("1.5s..2s")                             times as written on a com
 
 Programs get some of the tables, some rows of each, so many bytes, and where it goes on:
 
-Limits(rows=10).of(tables)              by kernel: 10 rows, `more` 120, `next` "kernel:10"
+Limits(rows=10).select(tables)              by kernel: 10 rows, `more` 120, `next` "kernel:10"
 Limits(rows=10, after="kernel:10")      by kernel alone, from the eleventh row on
 fitted(tables, as_json, 4_000)          as many whole rows as 4,000 bytes hold, those at the end left out
 
@@ -188,7 +188,7 @@ def size(count: float) -> str:
 
 def escape_controls(text: str) -> str:
     r"""The text with escapes for characters that have no visible form: `\x1b`, `\n`, `\u202e`."""
-    return UNSEEN.sub(lambda found: _escape(found.group()), text)
+    return UNSEEN.sub(lambda match: _escape(match.group()), text)
 
 
 def shortened(text: str, width: int) -> str:
@@ -329,7 +329,7 @@ class Limits:
         """Whether findings are wanted, too."""
         return FINDINGS in self.tables if self.tables else self.after is None
 
-    def of(self, tables: Sequence[Table]) -> list[Table]:
+    def select(self, tables: Sequence[Table]) -> list[Table]:
         """The tables that are wanted. Raises UsageError if there is no table of a name, or no such cursor."""
         keys = [table.key for table in tables]
         names, (after, begin) = [name.replace(" ", "_") for name in self.tables], self.cursor()

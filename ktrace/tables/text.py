@@ -293,7 +293,7 @@ def _object(table: Table) -> str:
 def json_text(value: object) -> str:
     """JSON in a line, with escapes for the characters that a terminal would act on."""
     written = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", written)
+    return UNSEEN.sub(lambda match: f"\\u{ord(match.group()):04x}", written)
 
 
 #: Names are shortened to this many characters: C++ templates of thousands make a table unreadable.
@@ -340,5 +340,5 @@ def _indented(text: str) -> str:
 
 def escaped(text: str) -> str:
     """The text with escapes, so that Markdown shows it unchanged."""
-    text = re.sub("[&<>@#]", lambda found: _ENTITIES[found.group()], _MARKUP.sub(r"\\\g<0>", text))
-    return _LINK.sub(lambda found: f"&#{ord(found.group())};", text)
+    text = re.sub("[&<>@#]", lambda match: _ENTITIES[match.group()], _MARKUP.sub(r"\\\g<0>", text))
+    return _LINK.sub(lambda match: f"&#{ord(match.group())};", text)

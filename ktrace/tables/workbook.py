@@ -119,5 +119,5 @@ def _cell(sheet: Any, value: object, column: Column, font: Any = None) -> Any:
 
 def _text(text: str) -> str:
     """The text without characters that the format can't contain, short enough for a cell."""
-    seen = _NOT_IN_XML.sub(lambda found: f"\\u{ord(found.group()):04x}", escape_controls(text))
+    seen = _NOT_IN_XML.sub(lambda match: f"\\u{ord(match.group()):04x}", escape_controls(text))
     return shortened(_ESCAPED.sub("_x005F_", seen), _TEXT)

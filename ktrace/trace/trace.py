@@ -19,8 +19,8 @@ from ktrace.trace.arrow_tables import all_columns, data_frame, device_time_of, j
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktrace.analysis.diff.comparison import Diff
-    from ktrace.analysis.summary.summary import Summary
+    from ktrace.analysis.answers.diff.comparison import Diff
+    from ktrace.analysis.answers.summary.summary import Summary
     from ktrace.stages.align import Align
     from ktrace.stages.select.wanted import Crop, Filter
 
@@ -287,7 +287,7 @@ class Trace:
         >>> sum(group.total for group in trace.summary(["kernel"]).groups["kernel"]) == trace.device_time()
         True
         """
-        from ktrace.analysis.summary.compute import summary_of
+        from ktrace.analysis.answers.summary.compute import summary_of
         from ktrace.naming.taxonomy import taxonomy
         from ktrace.stages.names import with_operations
 
@@ -325,7 +325,7 @@ class Trace:
         >>> trace.diff(trace).whole.delta
         0.0
         """
-        from ktrace.analysis.diff.sides import compare
+        from ktrace.analysis.answers.diff.sides import compare
 
         return compare(self, other, by=by, total=total)
 
@@ -354,7 +354,7 @@ class Trace:
         >>> trace.query("select count(*) as calls from launches where queue > $ns", {"ns": 3000}).to_pylist()
         [{'calls': 15}]
         """
-        from ktrace.analysis.query import query_batches
+        from ktrace.analysis.answers.query import query_batches
 
         return query_batches(lambda labels: (self.classify() if labels else self).batches(), sql, params)
 

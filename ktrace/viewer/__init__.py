@@ -55,7 +55,7 @@ from ktrace.viewer.ui import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ktrace.analysis.overview.answers import Overview
+    from ktrace.analysis.questions.overview.answers import Overview
     from ktrace.pipeline.selection import Options, Selection
     from ktrace.report import Report
 

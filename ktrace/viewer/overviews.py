@@ -22,7 +22,7 @@ from ktrace.scratch import scratch_folder
 from ktrace.viewer.server import Answer, Answered, File, PortTaken, Server
 
 if TYPE_CHECKING:
-    from ktrace.analysis.overview.answers import Overview
+    from ktrace.analysis.questions.overview.answers import Overview
 
 #: Slices that the Perfetto UI opens in a few seconds; with more there is an overview.
 MOST = 300_000

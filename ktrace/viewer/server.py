@@ -274,9 +274,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _asked_for(self) -> Served | None:
         """Returns what is requested if this client may have it; otherwise sends a 404 and returns None."""
         server = self.server
-        own = f"http://{server.host}"
+        origin = f"http://{server.host}"
         origins = self.headers.get_all("Origin", [])
-        right_page = origins == [server.origin] if server.origin else origins in ([], [own])
+        right_page = origins == [server.origin] if server.origin else origins in ([], [origin])
         path, question, _ = self.path.partition("?")
         file = server.files.get(path) if right_page and self.headers.get_all("Host") == [server.host] else None
         if question and isinstance(file, File):
@@ -305,7 +305,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._start(file, size)
             sent = self.connection.sendfile(stream, 0, size) if size else 0
         if sent == size and self.path == self.server.trace:
-            self._let_it_arrive()
+            self.connection.shutdown(socket.SHUT_WR)
+            try:
+                while self.connection.recv(HEAD_BYTES):
+                    pass
+            except TimeoutError:
+                pass
             self.server.fetched.set()
 
     def _answer(self, made: Answered) -> BinaryIO:
@@ -321,15 +326,6 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != self.server.trace or os.name == "nt":  # where two requests would share one position
             return open(file.path, "rb")
         return os.fdopen(os.dup(self.server.stream.fileno()), "rb")
-
-    def _let_it_arrive(self) -> None:
-        """Waits until the client has closed its end, too. Raises OSError if it left before receiving everything."""
-        self.connection.shutdown(socket.SHUT_WR)
-        try:
-            while self.connection.recv(HEAD_BYTES):
-                pass
-        except TimeoutError:
-            pass
 
     def _start(self, file: File | Answered, size: int) -> None:
         headers = {"Content-Type": file.content_type, "Content-Length": str(size), "Accept-Ranges": "none"}

@@ -67,7 +67,7 @@ def link(page: str, trace: str | None, expanded: str, *, pins: bool = True) -> s
 
 def version_of(ui: Mapping[str, tuple[Path, str]]) -> int:
     """Returns the major version of a UI from its file names ("v52.0-6b9586def/engine.js"), 0 if it isn't known."""
-    return max((int(found[1]) for name in ui if (found := re.match(r"v(\d+)\.", name))), default=0)
+    return max((int(match[1]) for name in ui if (match := re.match(r"v(\d+)\.", name))), default=0)
 
 
 def offline_ui() -> dict[str, tuple[Path, str]]:

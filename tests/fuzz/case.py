@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ktrace.analysis.summary.compute import summarise
+from ktrace.analysis.answers.summary.compute import summarise
 from ktrace.cli import cli
 from ktrace.errors import KtraceError, OutputError, StrictFailure
 from ktrace.pipeline.convert import convert

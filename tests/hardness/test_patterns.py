@@ -113,7 +113,7 @@ def test_a_pattern_takes_twice_the_time_for_twice_the_text(used: Used) -> None:
 
 #: Patterns that arguments are part of, and why they can't be tried here.
 _OPEN = {
-    "ktrace/analysis/roofline/peaks.py device['name']": "names of devices, from our file or the user's",
+    "ktrace/analysis/questions/roofline/peaks.py device['name']": "names of devices, from our file or the user's",
     "ktrace/kit/text/forms.py form.pattern": "patterns that formats declare, each tried as one of its module",
     **dict.fromkeys(
         ("ktrace/input/line_pattern.py pattern", "ktrace/input/line_pattern.py pattern + _literal(text[at:]) + '$'"),

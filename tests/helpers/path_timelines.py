@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import ktrace
-from ktrace.analysis.critical_path import CriticalPathAnswer
+from ktrace.analysis.questions.critical_path import CriticalPathAnswer
 
 Piece = tuple[int, int, str, str]
 

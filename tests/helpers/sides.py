@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.analysis.summary.summary import StepUse, Summary
+from ktrace.analysis.answers.summary.summary import StepUse, Summary
 from ktrace.analysis.work.groups import Group, InSteps
 
 

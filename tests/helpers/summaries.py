@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.analysis.summary.summary import StepUse, Summary
+from ktrace.analysis.answers.summary.summary import StepUse, Summary
 from ktrace.analysis.work.groups import DeviceUse, Group, InSteps, Spread
 from ktrace.tables import Column, Table
 

@@ -84,7 +84,7 @@ def _preload() -> None:
 
     for name in (
         *("cli.convert", "cli.merge", "cli.info", "cli.batch", "cli.summary", "pipeline.convert"),
-        *("pipeline.info", "fleet.batch", "stages.align", "analysis.summary", "output.write"),
+        *("pipeline.info", "fleet.batch", "stages.align", "analysis.answers.summary", "output.write"),
         *(
             f"converters.{name}"
             for name in ("kineto.reader", "doppler.reader", "jsonl", "csv.reader", "parquet.reader")

@@ -15,8 +15,8 @@ import pytest
 from conftest import SAMPLES
 from nightly import few
 
-from ktrace.analysis.mcp.access import Access, Refused
-from ktrace.analysis.overview import cache
+from ktrace.analysis.answers.mcp.access import Access, Refused
+from ktrace.analysis.questions.overview import cache
 from ktrace.errors import InputError, KtraceError
 from ktrace.input import files
 from ktrace.input.companions import files_of, states_of

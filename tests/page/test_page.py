@@ -16,8 +16,8 @@ from colours import contrast, luminance
 from jinja2 import UndefinedError
 from summaries import tables, training
 
-from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.diff.compare import compared
+from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.work.groups import DeviceUse, Group, InSteps
 from ktrace.page.charts import LogAxis, device_parts
 from ktrace.page.page import _environment

@@ -14,7 +14,7 @@ from conftest import SAMPLES
 from idle_traces import host, work, written
 
 import ktrace
-from ktrace.analysis.idle import IdleAnswer
+from ktrace.analysis.questions.idle import IdleAnswer
 from ktrace.cli import cli
 from ktrace.errors import UsageError
 from ktrace.viewer import served

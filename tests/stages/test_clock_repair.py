@@ -20,7 +20,7 @@ from worlds.databases import nsys, rocpd
 from worlds.world import Record
 
 import ktrace
-from ktrace.analysis.checks import sentence
+from ktrace.analysis.questions.checks import sentence
 from ktrace.cli import cli
 from ktrace.stages.clock_repair import move_of, steps_of
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import ktrace
-from ktrace.analysis.diff import NOISE, UNKNOWN
-from ktrace.analysis.diff.comparison import Diff, gate
+from ktrace.analysis.answers.diff import NOISE, UNKNOWN
+from ktrace.analysis.answers.diff.comparison import Diff, gate
 
 from . import plants
 from .kineto import write

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import ktrace
-from ktrace.analysis.diff.comparison import Diff, gate
+from ktrace.analysis.answers.diff.comparison import Diff, gate
 
 from . import plants
 from .comparisons import LIMIT, NEAR

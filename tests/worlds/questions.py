@@ -14,9 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import ktrace
-from ktrace.analysis.collectives.answer import CollectivesAnswer
-from ktrace.analysis.critical_path import CriticalPathAnswer
-from ktrace.analysis.idle import IdleAnswer
+from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
+from ktrace.analysis.questions.critical_path import CriticalPathAnswer
+from ktrace.analysis.questions.idle import IdleAnswer
 
 from . import databases, kineto, plants
 from .truth import Stretch, Truth, collectives, waited_for

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 import ktrace
-from ktrace.analysis.diff.comparison import Diff
-from ktrace.analysis.diff.noise import RUNS
+from ktrace.analysis.answers.diff.comparison import Diff
+from ktrace.analysis.answers.diff.noise import RUNS
 from ktrace.naming.short_names import short_name
 from ktrace.tables import shortened
 

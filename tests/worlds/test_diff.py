@@ -10,7 +10,7 @@ import nightly
 import pytest
 
 import ktrace
-from ktrace.analysis.diff.comparison import gate
+from ktrace.analysis.answers.diff.comparison import gate
 from ktrace.analysis.work.groups import Group
 from worlds import Truth, World, build, plants, write
 from worlds.comparisons import PLANTED, compared

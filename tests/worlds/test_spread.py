@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktrace.analysis.diff.noise import RUNS, distance_test
+from ktrace.analysis.answers.diff.noise import RUNS, distance_test
 from worlds.spread import WRONG, least
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import ktrace
-from ktrace.analysis.diff.comparison import gate
+from ktrace.analysis.answers.diff.comparison import gate
 
 from .comparisons import LIMIT, NEAR, slower
 from .kineto import write

@@ -1,8 +1,8 @@
 """What answers a question about the work of a trace, other than "how long did it take?", and the names of groups.
 
 A package or module of `ktrace.analysis` that answers questions has a function `questions(names, spill)`, which returns
-a `Question`, and COLUMNS, the columns of the model that it looks at. `ktrace.analysis.summary` lists them by the names
-of their questions. Groups have the same names in all answers:
+a `Question`, and COLUMNS, the columns of the model that it looks at. `ktrace.analysis.answers.summary` lists them by
+the names of their questions. Groups have the same names in all answers:
 
 by kernel      gemm                          its short name
 by device      device 0                      with the source, or the host, if there are several

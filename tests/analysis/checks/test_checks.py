@@ -14,8 +14,8 @@ from conftest import ROOT, SAMPLES
 from idle_traces import Row, host, work, written
 
 import ktrace
-from ktrace.analysis.checks import CHECKS, check_of, sentence
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.checks import CHECKS, check_of, sentence
 from ktrace.cli import cli
 from ktrace.pipeline.info import NOT_MADE
 

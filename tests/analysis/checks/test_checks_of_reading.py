@@ -14,8 +14,8 @@ from worlds import World, build, write
 from worlds.databases import nsys
 
 import ktrace
-from ktrace.analysis.checks import check_of
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.checks import check_of
 
 SEEDS = range(15)
 

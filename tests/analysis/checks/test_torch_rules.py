@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ktrace
-from ktrace.analysis.checks import CHECKS
+from ktrace.analysis.questions.checks import CHECKS
 
 SEEDS = range(15)
 

@@ -13,7 +13,7 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
-from ktrace.analysis.collectives.answer import CollectivesAnswer
+from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
 
 FOLDER = SHARED / "corpus/made/pytorch_gloo4_stack"
 

@@ -9,7 +9,7 @@ from typing import Any
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.collectives.answer import CollectivesAnswer
+from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
 
 
 def collectives(path: Path) -> list[tuple[str, str, int | None, int]]:

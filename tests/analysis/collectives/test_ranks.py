@@ -14,7 +14,7 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
-from ktrace.analysis.collectives.answer import CollectivesAnswer, CollectiveUse, RankUse
+from ktrace.analysis.questions.collectives.answer import CollectivesAnswer, CollectiveUse, RankUse
 from ktrace.errors import InputError, UsageError
 from ktrace.tables.text import as_text
 
@@ -159,7 +159,7 @@ def test_a_clock_that_is_ahead_is_corrected_by_the_ends(tmp_path: Path) -> None:
 
 
 def test_some_of_many_collectives_are_enough_for_the_clocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktrace.analysis.collectives.found._ENOUGH", 10)
+    monkeypatch.setattr("ktrace.analysis.questions.collectives.found._ENOUGH", 10)
     found = answer(write(tmp_path, job(), ahead=(0, 3_000_000, 0, 0)))
     assert (found.clocks, found.joint) == ("collective", 30)
     assert found.ends is not None

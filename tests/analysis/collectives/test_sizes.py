@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktrace.analysis.collectives.rows import factor_of, facts_of, moved
+from ktrace.analysis.questions.collectives.rows import factor_of, facts_of, moved
 from ktrace.naming.taxonomy import operation_in
 
 

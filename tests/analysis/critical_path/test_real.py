@@ -18,11 +18,11 @@ from path_timelines import Timeline, pieces
 from real_traces import at_hand
 
 import ktrace
-from ktrace.analysis import idle
-from ktrace.analysis.critical_path import CriticalPathAnswer
-from ktrace.analysis.critical_path.device import asof_join
-from ktrace.analysis.critical_path.host_threads import covered, segments
-from ktrace.analysis.critical_path.path import slices
+from ktrace.analysis.questions import idle
+from ktrace.analysis.questions.critical_path import CriticalPathAnswer
+from ktrace.analysis.questions.critical_path.device import asof_join
+from ktrace.analysis.questions.critical_path.host_threads import covered, segments
+from ktrace.analysis.questions.critical_path.path import slices
 from ktrace.analysis.work.device_work import Work
 from ktrace.analysis.work.gather import WorkInput
 from ktrace.analysis.work.question import Labels

@@ -11,7 +11,7 @@ from conftest import SAMPLES
 from runs import monday, tuesday
 
 import ktrace
-from ktrace.analysis.diff.matching import ANSWERED
+from ktrace.analysis.answers.diff.matching import ANSWERED
 from ktrace.cli import cli
 from ktrace.errors import UsageError
 

@@ -7,10 +7,10 @@ import pytest
 from nightly import few
 from sides import events, side, statistics
 
-from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
-from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.diff.comparison import Diff
-from ktrace.analysis.diff.matching import unnumbered
+from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
+from ktrace.analysis.answers.diff.compare import compared
+from ktrace.analysis.answers.diff.comparison import Diff
+from ktrace.analysis.answers.diff.matching import unnumbered
 from ktrace.analysis.work.groups import DeviceUse, Group, InSteps
 from ktrace.errors import UsageError
 

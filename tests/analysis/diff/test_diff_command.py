@@ -14,8 +14,8 @@ from conftest import ROOT, SAMPLES
 from runs import monday, tuesday
 from sides import events, side, statistics
 
-from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.diff.comparison import regressions
+from ktrace.analysis.answers.diff.compare import compared
+from ktrace.analysis.answers.diff.comparison import regressions
 from ktrace.cli import cli
 from ktrace.errors import UsageError
 

@@ -18,7 +18,7 @@ from conftest import SAMPLES, SHARED
 from runs import monday
 
 import ktrace
-from ktrace.analysis.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
+from ktrace.analysis.answers.diff import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change
 from ktrace.errors import InputError, UsageError
 from ktrace.naming.short_names import short_name
 

@@ -11,8 +11,8 @@ from sides import events, side, statistics
 from test_gate import around, steps, trace
 
 import ktrace
-from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.diff.comparison import Diff, gate
+from ktrace.analysis.answers.diff.compare import compared
+from ktrace.analysis.answers.diff.comparison import Diff, gate
 from ktrace.analysis.work.findings import Finding
 
 

@@ -10,12 +10,12 @@ import pytest
 from nightly import few
 from sides import events, side
 
-from ktrace.analysis.diff import CLEAR, NOISE, UNKNOWN
-from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.diff.comparison import Diff, gate
-from ktrace.analysis.diff.noise import RUNS, step_test
-from ktrace.analysis.diff.verdicts import Pairs
-from ktrace.analysis.summary.summary import StepUse, Summary
+from ktrace.analysis.answers.diff import CLEAR, NOISE, UNKNOWN
+from ktrace.analysis.answers.diff.compare import compared
+from ktrace.analysis.answers.diff.comparison import Diff, gate
+from ktrace.analysis.answers.diff.noise import RUNS, step_test
+from ktrace.analysis.answers.diff.verdicts import Pairs
+from ktrace.analysis.answers.summary.summary import StepUse, Summary
 
 MS = 1_000_000
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from sides import events, side
 
 import ktrace
-from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.diff.comparison import gate
-from ktrace.analysis.summary.summary import StepUse, Summary
+from ktrace.analysis.answers.diff.compare import compared
+from ktrace.analysis.answers.diff.comparison import gate
+from ktrace.analysis.answers.summary.summary import StepUse, Summary
 from ktrace.cli import cli
 
 

@@ -10,8 +10,8 @@ import pytest
 from worlds import World, build, plants, write
 
 import ktrace
-from ktrace.analysis.diff.comparison import Diff, gate
-from ktrace.analysis.diff.ranks import renamed
+from ktrace.analysis.answers.diff.comparison import Diff, gate
+from ktrace.analysis.answers.diff.ranks import renamed
 
 SHAPE = {"ranks": 2, "scale": 1.0, "batch": 1 << 18}
 A, B = build(3, **SHAPE), build(3, run=1, plants=[plants.late_rank(1, 1.2)], **SHAPE)

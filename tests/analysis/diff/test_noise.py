@@ -9,8 +9,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ktrace.analysis.diff import noise
-from ktrace.analysis.diff.noise import (
+from ktrace.analysis.answers.diff import noise
+from ktrace.analysis.answers.diff.noise import (
     benjamini_hochberg,
     evidence,
     launch_test,

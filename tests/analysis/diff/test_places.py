@@ -13,9 +13,9 @@ from sides import events, side, statistics
 from worlds import build, plants, write
 
 import ktrace
-from ktrace.analysis.diff.compare import compared
-from ktrace.analysis.diff.comparison import gate
-from ktrace.analysis.diff.sentences import verdict
+from ktrace.analysis.answers.diff.compare import compared
+from ktrace.analysis.answers.diff.comparison import gate
+from ktrace.analysis.answers.diff.sentences import verdict
 from ktrace.tables import percent
 
 

@@ -7,7 +7,7 @@ from conftest import SAMPLES
 from sides import events, side, statistics
 
 import ktrace
-from ktrace.analysis.diff.compare import compared
+from ktrace.analysis.answers.diff.compare import compared
 from ktrace.tables.text import as_csv, as_markdown, as_text
 
 

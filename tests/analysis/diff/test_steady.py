@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from test_few_steps import MS, diff
 
-from ktrace.analysis.diff import CLEAR, NOISE
-from ktrace.analysis.diff.comparison import gate
+from ktrace.analysis.answers.diff import CLEAR, NOISE
+from ktrace.analysis.answers.diff.comparison import gate
 
 EVEN = [1.04, 1.041, 1.039, 1.04, 1.042, 1.038]
 SLOW = {

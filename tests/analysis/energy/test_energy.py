@@ -12,7 +12,7 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.energy import EnergyAnswer
+from ktrace.analysis.questions.energy import EnergyAnswer
 
 UNIX = 1_750_000_000_000_000_000
 EVERY = 100_000_000

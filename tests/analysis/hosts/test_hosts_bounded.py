@@ -11,8 +11,8 @@ from conftest import SAMPLES
 from test_hosts_costs import random_trace
 
 import ktrace
-from ktrace.analysis.hosts import forest
-from ktrace.analysis.summary import compute
+from ktrace.analysis.answers.summary import compute
+from ktrace.analysis.questions.hosts import forest
 
 TRACES = [
     SAMPLES / "kineto/one-step-of-training.pt.trace.json",

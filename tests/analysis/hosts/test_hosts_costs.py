@@ -12,8 +12,8 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.hosts.answer import HostCosts
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.hosts.answer import HostCosts
 from ktrace.errors import UsageError
 
 Row = dict[str, Any]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ktrace.analysis.hosts import Names
+from ktrace.analysis.questions.hosts import HostNames
 from ktrace.analysis.work.spans import grouped
 
 
@@ -63,7 +63,7 @@ def test_kinds_of_names() -> None:
         "<string>(1): <module>": ("<string>(1): <module>", "frame"),
         "$contextlib.py:132 __enter__": ("$contextlib.py:132 __enter__", "frame"),
     }
-    found = Names.for_questions(list(meanings))
+    found = HostNames.for_questions(list(meanings))
     columns = {name: getattr(found, name) for name in ("operator", "engine", "module", "frame")}
     told = {
         name: (found.words[found.group[place]], " ".join(what for what, mask in columns.items() if mask[place]))
@@ -78,5 +78,5 @@ def test_kinds_of_names() -> None:
 @pytest.mark.parametrize("name", ["(" * 200_000, ", a" * 100_000, "a.b" * 100_000, "a::" * 100_000, "x(1)" * 100_000])
 def test_long_names_take_linear_time(name: str) -> None:
     begun = time.process_time()
-    Names.for_questions([name, f"{name}, op_id = 3"])
+    HostNames.for_questions([name, f"{name}, op_id = 3"])
     assert time.process_time() - begun < 1

@@ -18,7 +18,7 @@ from plain import ns, percentile
 from real_traces import NSYS, at_hand, kineto
 
 import ktrace
-from ktrace.analysis.hosts.answer import ApiTable, HostCosts
+from ktrace.analysis.questions.hosts.answer import ApiTable, HostCosts
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 KINETO = [

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import ktrace
-from ktrace.analysis.hosts.answer import HostCosts
-from ktrace.analysis.summary.screen import screen
+from ktrace.analysis.answers.summary.screen import screen
+from ktrace.analysis.questions.hosts.answer import HostCosts
 from ktrace.analysis.work.spans import line_of
 
 

@@ -11,7 +11,7 @@ from conftest import SAMPLES, SHARED
 from helpers.real_traces import at_hand
 
 import ktrace
-from ktrace.analysis.hosts.passes import PassesAnswer
+from ktrace.analysis.questions.hosts.passes import PassesAnswer
 
 MAIN, AUTOGRAD = 1, 2
 

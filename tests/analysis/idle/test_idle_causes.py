@@ -16,7 +16,7 @@ from nightly import few
 from real_traces import at_hand
 
 import ktrace
-from ktrace.analysis.idle import DeviceIdle, IdleAnswer
+from ktrace.analysis.questions.idle import DeviceIdle, IdleAnswer
 from ktrace.analysis.work.gaps import CAUSES
 
 REAL = [

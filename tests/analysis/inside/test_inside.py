@@ -10,7 +10,7 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.inside import InsideAnswer
+from ktrace.analysis.questions.inside import InsideAnswer
 
 SAMPLE = SAMPLES / "iket" / "two-roles-on-two-multiprocessors.iket.json"
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.launches import LIGHT, PAUSE, KernelSequence, SequencesAnswer
-from ktrace.analysis.launches.answer import CopiesAnswer, LaunchesAnswer, LengthsAnswer, LimitsAnswer, dims
+from ktrace.analysis.questions.launches import LIGHT, PAUSE, KernelSequence, SequencesAnswer
+from ktrace.analysis.questions.launches.answer import CopiesAnswer, LaunchesAnswer, LengthsAnswer, LimitsAnswer, dims
 from ktrace.cli import cli
 
 STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES
 
-from ktrace.analysis.mcp import access as access_module
-from ktrace.analysis.mcp.access import Access, Refused
-from ktrace.analysis.mcp.server import answered
-from ktrace.analysis.mcp.session import Session
+from ktrace.analysis.answers.mcp import access as access_module
+from ktrace.analysis.answers.mcp.access import Access, Refused
+from ktrace.analysis.answers.mcp.server import answered
+from ktrace.analysis.answers.mcp.session import Session
 from ktrace.errors import InputError, KtraceError, OutputError
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report

@@ -18,8 +18,8 @@ import pytest
 from conftest import ROOT, SAMPLES
 from nightly import few
 
-from ktrace.analysis.mcp.access import Access
-from ktrace.analysis.mcp.session import Opened, Session
+from ktrace.analysis.answers.mcp.access import Access
+from ktrace.analysis.answers.mcp.session import Opened, Session
 from ktrace.errors import UsageError
 
 pytest.importorskip("mcp", reason="the extra mcp isn't installed")
@@ -30,7 +30,7 @@ from mcp import StdioServerParameters
 from mcp.client.client import Client
 from mcp.client.stdio import stdio_client
 
-from ktrace.analysis.mcp.server import answered
+from ktrace.analysis.answers.mcp.server import answered
 
 STEP = "kineto/one-step-of-training.pt.trace.json"
 PHASES = "kineto/phases-of-inference.pt.trace.json"

@@ -18,14 +18,14 @@ pytest.importorskip("duckdb", reason="duckdb isn't installed")
 
 import httpx2
 
-from ktrace.analysis.mcp.http import HEAD_BYTES, WAITING
+from ktrace.analysis.answers.mcp.http import HEAD_BYTES, WAITING
 
 TOKEN = "mine-and-no-other"
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
 
 #: A server with time limits of a tenth of a second, so that tests needn't wait.
 _QUICK = """
-import ktrace.analysis.mcp.http as served
+import ktrace.analysis.answers.mcp.http as served
 served.HEAD_SECONDS, served.BODY_SECONDS = {head}, {body}
 from ktrace.cli import main
 main()

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from conftest import SAMPLES
 
-from ktrace.analysis.mcp.access import Access
-from ktrace.analysis.mcp.session import Session
+from ktrace.analysis.answers.mcp.access import Access
+from ktrace.analysis.answers.mcp.session import Session
 
 pytest.importorskip("mcp", reason="the extra mcp isn't installed")
 pytest.importorskip("duckdb", reason="duckdb isn't installed")
 
-from ktrace.analysis.mcp.answers import as_text
-from ktrace.analysis.mcp.server import answered
-from ktrace.analysis.mcp.tools import TOOLS
+from ktrace.analysis.answers.mcp.answers import as_text
+from ktrace.analysis.answers.mcp.server import answered
+from ktrace.analysis.answers.mcp.tools import TOOLS
 
 TEXTS = [
     *("", " ", "\0", "a\0b", "\n", "\r\n", "\x1b[2J", "\ud800", "a\udfff", "\U0010ffff", "e\u0301", "\u202e"),

@@ -25,7 +25,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from ktrace.analysis.mcp.tools import TOOLS
+from ktrace.analysis.answers.mcp.tools import TOOLS
 
 STEP = "kineto/one-step-of-training.pt.trace.json"
 COMMAND = [sys.executable, "-m", "ktrace", "mcp", "--allow", str(SAMPLES)]

@@ -14,15 +14,15 @@ from jsonschema import Draft202012Validator
 from nightly import few
 
 import ktrace
-from ktrace.analysis.mcp.access import Access
-from ktrace.analysis.mcp.session import Session
+from ktrace.analysis.answers.mcp.access import Access
+from ktrace.analysis.answers.mcp.session import Session
 
 pytest.importorskip("mcp", reason="the extra mcp isn't installed")
 pytest.importorskip("duckdb", reason="duckdb isn't installed")
 
-from ktrace.analysis.mcp.server import answered
-from ktrace.analysis.mcp.tools import TOOLS
-from ktrace.analysis.query.children import Children
+from ktrace.analysis.answers.mcp.server import answered
+from ktrace.analysis.answers.mcp.tools import TOOLS
+from ktrace.analysis.answers.query.children import Children
 
 STEP = "kineto/one-step-of-training.pt.trace.json"
 RANKS = "kineto/collectives-of-two-ranks-rank*.json"
@@ -312,7 +312,7 @@ def test_a_query_leaves_out_columns_without_a_value_and_names_them(session: Sess
 
 
 def test_a_query_that_takes_too_long_is_stopped(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktrace.analysis.mcp.session.SECONDS", 0.2)
+    monkeypatch.setattr("ktrace.analysis.answers.mcp.session.SECONDS", 0.2)
     handle = opened(session)
     sql = "select count(*) from range(100000) a(i), range(100000) b(j), range(100000) c(k) where i + j = k"
     assert fault(session, "query", handle=handle, sql=sql)["message"] == "the query took longer than 0.2 s"

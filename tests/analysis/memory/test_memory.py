@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.memory.answer import MemoryAnswer, MemoryUse
+from ktrace.analysis.questions.memory.answer import MemoryAnswer, MemoryUse
 from ktrace.cli import cli
 
 JAX = SAMPLES / "pprof" / "memory-of-jax-unpacked.prof"

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from conftest import SAMPLES, SHARED
 from nightly import few
 
-from ktrace.analysis.overview import Stored, cache
-from ktrace.analysis.overview.cache import cache_folder, clear, entries, tidy
+from ktrace.analysis.questions.overview import Stored, cache
+from ktrace.analysis.questions.overview.cache import cache_folder, clear, entries, tidy
 from ktrace.cli import cli
 from ktrace.errors import InputError, OutputError
 from ktrace.pipeline import overview, read, selection

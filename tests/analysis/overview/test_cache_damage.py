@@ -19,9 +19,9 @@ from nightly import few
 from running import viewing
 from world import with_own_mounts
 
-from ktrace.analysis.overview import FILES, Stored, cache
-from ktrace.analysis.overview.answers import Overview
-from ktrace.analysis.overview.checked import _PIECE, Checked, Damaged, sums_of
+from ktrace.analysis.questions.overview import FILES, Stored, cache
+from ktrace.analysis.questions.overview.answers import Overview
+from ktrace.analysis.questions.overview.checked import _PIECE, Checked, Damaged, sums_of
 from ktrace.cli import cli
 from ktrace.errors import InputError, OutputError
 from ktrace.pipeline import overview, selection
@@ -326,7 +326,7 @@ def test_it_is_on_the_disk_before_it_has_its_name(folder: Path, trace: Path, mon
     done: list[str] = []
     fsync, rename = os.fsync, Path.rename
     monkeypatch.setattr(
-        "ktrace.analysis.overview.checked.os.fsync",
+        "ktrace.analysis.questions.overview.checked.os.fsync",
         lambda file: (done.append(os.path.realpath(f"/proc/self/fd/{file}")), fsync(file)),
     )
     monkeypatch.setattr(Path, "rename", lambda self, target: (done.append("renamed"), rename(self, target))[1])

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktrace.analysis.overview.lanes import (
+from ktrace.analysis.questions.overview.lanes import (
     MARK,
     OPEN,
     RANGE,
     ROW,
     WORK,
+    LaneName,
     Lanes,
-    Name,
     all_cells,
     by_lane,
     cells_of,
@@ -25,7 +25,13 @@ from ktrace.analysis.overview.lanes import (
 from ktrace.model.arrays import Structured
 from ktrace.model.tracks import Track
 
-NAMES = [Name("gemm", "kernel"), Name("norm", "kernel"), Name("op", "op"), Name("r", "range"), Name("step 3", "range")]
+NAMES = [
+    LaneName("gemm", "kernel"),
+    LaneName("norm", "kernel"),
+    LaneName("op", "op"),
+    LaneName("r", "range"),
+    LaneName("step 3", "range"),
+]
 TRACKS = [Track("run", device=0, stream=7), Track("run", device=0, stream=20), Track("run", pid=1, tid=1)]
 LANES = Lanes(TRACKS, NAMES)
 #: Begin, duration (None: unfinished), track and name of a slice.
@@ -41,7 +47,7 @@ def rows_of(slices: Slices) -> Structured:
     """The slices as rows in the order of time."""
     rows = np.zeros(len(slices), ROW)
     for number, (ts, dur, track, name) in enumerate(sorted(slices, key=lambda one: one[0])):
-        lane = LANES.of(np.array([track], np.int32), np.array([name], np.int32))[0]
+        lane = LANES.lane_numbers(np.array([track], np.int32), np.array([name], np.int32))[0]
         rows[number] = (ts, OPEN if dur is None else ts + dur, lane, name)
     return rows
 
@@ -114,7 +120,7 @@ def test_a_part_of_the_time_has_what_is_in_it(slices: Slices, start: int, length
 
 def test_a_call_inside_an_operator_has_its_time() -> None:
     """200 launches of 3 ns, each in an operator of 10 ns: 600 ns of calls and 1,400 of operators."""
-    names = [Name("aten::mm", "op"), Name("cudaLaunchKernel", "api")]
+    names = [LaneName("aten::mm", "op"), LaneName("cudaLaunchKernel", "api")]
     lanes = Lanes([Track("run", pid=1, tid=1)], names)
     rows = np.zeros(400, ROW)
     rows["ts"] = np.sort([*range(0, 4_000, 20), *range(4, 4_004, 20)])
@@ -130,7 +136,7 @@ def test_a_call_inside_an_operator_has_its_time() -> None:
     ("track", "name", "shows"), [(0, 0, WORK), (0, 3, RANGE), (0, 4, MARK), (2, 2, WORK), (2, 3, RANGE), (2, 4, MARK)]
 )
 def test_work_ranges_and_marks_have_lanes_of_their_own(track: int, name: int, shows: int) -> None:
-    lane = LANES.all[LANES.of(np.array([track], np.int32), np.array([name], np.int32))[0]]
+    lane = LANES.all[LANES.lane_numbers(np.array([track], np.int32), np.array([name], np.int32))[0]]
     assert (lane.track, lane.shows) == (TRACKS[track], shows)
 
 

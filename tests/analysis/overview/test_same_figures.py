@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from conftest import SAMPLES
 
-from ktrace.analysis.overview import Stored, store
-from ktrace.analysis.overview.answers import HEAVIEST, Overview
-from ktrace.analysis.summary.compute import summarise
-from ktrace.analysis.summary.screen import screen
+from ktrace.analysis.answers.summary.compute import summarise
+from ktrace.analysis.answers.summary.screen import screen
+from ktrace.analysis.questions.overview import Stored, store
+from ktrace.analysis.questions.overview.answers import HEAVIEST, Overview
 from ktrace.page.summary_page import key_figures
 from ktrace.pipeline.read import read_selected
 from ktrace.pipeline.selection import Selection

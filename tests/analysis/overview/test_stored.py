@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.analysis.overview import Stored, store
-from ktrace.analysis.overview.answers import Overview
-from ktrace.analysis.overview.lanes import WORK, by_lane
+from ktrace.analysis.questions.overview import Stored, store
+from ktrace.analysis.questions.overview.answers import Overview
+from ktrace.analysis.questions.overview.lanes import WORK, by_lane
 from ktrace.model.batch import ALWAYS_SLICES, DEVICE_KINDS, Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.pipeline.overview import BEYOND, idle_causes, window

@@ -19,7 +19,7 @@ from phase_traces import Batch, kineto, served
 from real_traces import at_hand
 
 import ktrace
-from ktrace.analysis.phases.answer import PhasesAnswer
+from ktrace.analysis.questions.phases.answer import PhasesAnswer
 from ktrace.cli import cli
 from ktrace.errors import InputError
 

@@ -16,8 +16,8 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.query import loading
-from ktrace.analysis.query.engine import planned
+from ktrace.analysis.answers.query import loading
+from ktrace.analysis.answers.query.engine import planned
 from ktrace.errors import UsageError
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
@@ -195,7 +195,7 @@ def test_rows_beyond_the_limit_wait_in_files(monkeypatch: pytest.MonkeyPatch) ->
     sql = "select * from events order by source, id"
     expected = ktrace.query(RANKS, sql)
     launches = ktrace.query(RANKS, "from launches order by source, id")
-    monkeypatch.setattr("ktrace.analysis.query.MEMORY", 1)
+    monkeypatch.setattr("ktrace.analysis.answers.query.MEMORY", 1)
     assert loading.MEMORY > 1
     assert ktrace.query(RANKS, sql).equals(expected)
     assert ktrace.query(RANKS, "from launches order by source, id").equals(launches)

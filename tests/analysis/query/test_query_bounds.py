@@ -18,9 +18,9 @@ from fork_server import program
 from nightly import few
 
 import ktrace
-from ktrace.analysis.query import children, stream_query
-from ktrace.analysis.query.child import Question
-from ktrace.analysis.query.children import Bound, Children
+from ktrace.analysis.answers.query import children, stream_query
+from ktrace.analysis.answers.query.child import ChildQuestion
+from ktrace.analysis.answers.query.children import Bound, Children
 from ktrace.errors import KtraceError, UsageError
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
@@ -53,8 +53,8 @@ GREEDY = {
 #: The query in a process of a process, and the largest memory of that.
 _MEASURED = """
 import resource, sys
-from ktrace.analysis.query.child import Question
-from ktrace.analysis.query.children import Bound, Children
+from ktrace.analysis.answers.query.child import Question
+from ktrace.analysis.answers.query.children import Bound, Children
 from ktrace.errors import KtraceError
 one = Children()
 try:
@@ -98,7 +98,7 @@ def pool() -> Iterator[Children]:
 
 def ask(pool: Children, sql: str, bound: Bound | None = None) -> list[dict[str, object]]:
     with pool.one() as child:
-        answer = child.ask(Question(sql, tables={}), bound or Bound(256 * MIB, 60))
+        answer = child.ask(ChildQuestion(sql, tables={}), bound or Bound(256 * MIB, 60))
         rows: list[dict[str, object]] = answer.read_all().to_pylist()
         return rows
 
@@ -135,7 +135,7 @@ def test_a_process_that_dies_is_replaced(pool: Children) -> None:
     assert ask(pool, "select 1 as n") == [{"n": 1}]
     with pytest.raises(KtraceError, match=r"ended too early \(Segmentation fault\)"), pool.one() as child:
         os.kill(child._process.pid, signal.SIGSEGV)
-        child.ask(Question("select 1", tables={}), Bound())
+        child.ask(ChildQuestion("select 1", tables={}), Bound())
     assert ask(pool, "select 1 as n") == [{"n": 1}]
 
 
@@ -155,8 +155,8 @@ def test_deep_sql_is_answered_or_an_error(pool: Children, depth: int) -> None:
 
 _PARENT = """
 import sys
-from ktrace.analysis.query.child import Question
-from ktrace.analysis.query.children import Bound, Children
+from ktrace.analysis.answers.query.child import Question
+from ktrace.analysis.answers.query.children import Bound, Children
 one = Children()
 with one.one() as child:
     print(child._process.pid, flush=True)
@@ -263,7 +263,7 @@ def test_within_a_bound_the_answer_is_the_same(sql: str) -> None:
 
 
 def test_rows_that_wait_in_files_are_asked_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktrace.analysis.query.MEMORY", 1)
+    monkeypatch.setattr("ktrace.analysis.answers.query.MEMORY", 1)
     with stream_query(
         STEP, "select count(*)::int as n, max(id) as last from events", bound=Bound(256 * MIB, 60)
     ) as answer:

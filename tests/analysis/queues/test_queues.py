@@ -13,8 +13,8 @@ from conftest import SAMPLES, SHARED
 from helpers.real_traces import at_hand
 
 import ktrace
-from ktrace.analysis.idle import IdleAnswer
-from ktrace.analysis.queues import HostWait, QueueAnswer, StreamQueue, WaitsAnswer
+from ktrace.analysis.questions.idle import IdleAnswer
+from ktrace.analysis.questions.queues import HostWait, QueueAnswer, StreamQueue, WaitsAnswer
 
 REAL = (
     "pytorch_kineto/event_sync_trace.json.gz",

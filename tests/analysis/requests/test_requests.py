@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.requests import RequestsAnswer
+from ktrace.analysis.questions.requests import RequestsAnswer
 from ktrace.cli import cli
 
 UNIX = 1_790_000_000_000_000_000

@@ -10,7 +10,7 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.roofline.answer import Rate, RooflineAnswer
+from ktrace.analysis.questions.roofline.answer import RooflineAnswer, RooflineRate
 
 SHAPES = SAMPLES / "kineto/shapes-of-products-attention-copies.json"
 BF16 = "c10::BFloat16"
@@ -22,7 +22,7 @@ def answer(path: Path, **options: Any) -> RooflineAnswer:
     return found
 
 
-def by_key(rates: list[Rate]) -> dict[str, Rate]:
+def by_key(rates: list[RooflineRate]) -> dict[str, RooflineRate]:
     return {one.key: one for one in rates}
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrace.analysis.roofline.roofline import cost_of
-from ktrace.analysis.roofline.tensors import Cost, parsed
+from ktrace.analysis.questions.roofline.roofline import cost_of
+from ktrace.analysis.questions.roofline.tensors import Cost, parsed
 
 BF16, F32, I64 = "c10::BFloat16", "float", "long int"
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, SAMPLES
 from fork_server import program
 
-from ktrace.analysis.roofline.peaks import RATED, peaks_of, published
+from ktrace.analysis.questions.roofline.peaks import RATED, peaks_of, published
 from ktrace.errors import UsageError
 
 TABLE = json.loads((ROOT / "schema/peaks.json").read_text("utf-8"))
@@ -71,7 +71,7 @@ def test_narrower_types_are_no_slower() -> None:
     ],
 )
 def test_devices_by_the_names_that_profilers_write(name: str | None, about: str | None) -> None:
-    found = published().of(name)
+    found = published().for_device(name)
     assert (found and found.about) == about
 
 
@@ -79,7 +79,7 @@ def test_a_table_of_users_comes_first(tmp_path: Path) -> None:
     path = tmp_path / "peaks.json"
     path.write_text('{"ktrace_peaks": "1.0", "devices": [{"name": "h100", "tflops": {"bf16": 700}}]}')
     found = peaks_of(path)
-    h100, h200 = found.of("NVIDIA H100 80GB HBM3"), found.of("NVIDIA H200")
+    h100, h200 = found.for_device("NVIDIA H100 80GB HBM3"), found.for_device("NVIDIA H200")
     assert h100 is not None and h100.tflops == {"bf16": 700} and h100.gb_per_s is None
     assert h200 is not None and h200.gb_per_s == 4800
 

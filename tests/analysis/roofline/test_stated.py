@@ -10,8 +10,8 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.roofline.answer import RooflineAnswer
-from ktrace.analysis.roofline.roofline import COUNTED, STATED
+from ktrace.analysis.questions.roofline.answer import RooflineAnswer
+from ktrace.analysis.questions.roofline.roofline import COUNTED, STATED
 
 TPU = SAMPLES / "xplane/tpu-loop-sums-lines-backwards-since-1970.xplane.pb"
 

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ktrace
-from ktrace.analysis.summary import compute
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary import compute
+from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.work import device_work, durations, occurrences, stored_columns
 from ktrace.analysis.work.groups import Group
 from ktrace.analysis.work.stored_columns import StoredColumns, StoredRows, by_source, new_column

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from conftest import ROOT, SAMPLES
 from fork_server import program
 
-from ktrace.analysis.summary.compute import summarise
+from ktrace.analysis.answers.summary.compute import summarise
 from ktrace.cli import cli
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"

@@ -13,8 +13,8 @@ from idle_traces import host, work, written
 from nightly import few
 
 import ktrace
-from ktrace.analysis.idle import DeviceIdle, IdleAnswer, IdleCause
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.idle import DeviceIdle, IdleAnswer, IdleCause
 from ktrace.analysis.work.findings import Finding, longest
 from ktrace.analysis.work.gaps import CAUSES
 from ktrace.analysis.work.groups import DeviceUse

@@ -9,7 +9,7 @@ import pytest
 from idle_traces import Row, host, work, written
 
 import ktrace
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.work.findings import Finding
 
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.work.groups import BY, OTHER
 from ktrace.errors import InputError, UsageError
 

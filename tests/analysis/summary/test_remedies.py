@@ -8,7 +8,7 @@ import pytest
 from idle_traces import Row, host, work, written
 
 import ktrace
-from ktrace.analysis.summary.remedies import remedy
+from ktrace.analysis.answers.summary.remedies import remedy
 from ktrace.analysis.work.findings import Finding
 
 #: A part of a remedy -> what the host was in during long gaps where it holds.

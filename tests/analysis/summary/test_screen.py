@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 from conftest import SAMPLES
 
-from ktrace.analysis.summary.compute import summarise
-from ktrace.analysis.summary.screen import LINES, WIDTH, inputs_of, screen
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.compute import summarise
+from ktrace.analysis.answers.summary.screen import LINES, WIDTH, inputs_of, screen
+from ktrace.analysis.answers.summary.summary import Summary
 from ktrace.analysis.work.groups import NOT_KNOWN
 from ktrace.cli import cli
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ktrace
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.summary import Summary
 
 RULE = f"{'-' * 24}  " + "  ".join(["-" * 14] * 7)
 HEADINGS = ("Self CPU %", "Self CPU", "CPU total", "Self CUDA", "Self CUDA %", "CUDA total", "# of Calls")

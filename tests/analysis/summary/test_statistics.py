@@ -14,7 +14,7 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.summary import Summary
 
 Seed = Callable[[int], Path]
 UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "μs": 10**3, "µs": 10**3, "ns": 1}

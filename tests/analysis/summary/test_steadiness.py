@@ -7,7 +7,7 @@ import pytest
 from nightly import examples
 from sides import events, side
 
-from ktrace.analysis.summary.summary import StepUse, Summary
+from ktrace.analysis.answers.summary.summary import StepUse, Summary
 from ktrace.analysis.work.steadiness import unsteady
 
 US = 1_000

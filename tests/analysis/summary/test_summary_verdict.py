@@ -12,9 +12,9 @@ from nightly import few
 from real_traces import NSYS, at_hand, kineto
 
 import ktrace
-from ktrace.analysis.collectives.answer import CollectivesAnswer, RankUse
-from ktrace.analysis.idle import DeviceIdle, HostSpan, IdleAnswer, IdleCause
-from ktrace.analysis.summary.summary import Summary
+from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.collectives.answer import CollectivesAnswer, RankUse
+from ktrace.analysis.questions.idle import DeviceIdle, HostSpan, IdleAnswer, IdleCause
 from ktrace.analysis.work.groups import DeviceUse, Group, Spread
 
 GROUPS = [Group("gemm", 600_000.0, 6), Group("collective", 300_000.0, 3), Group("other", 100_000.0, 1)]

@@ -19,7 +19,7 @@ from nsys_reports import exported, readable, reports
 from nvidia import programs
 
 import ktrace
-from ktrace.analysis.mcp.access import Access
+from ktrace.analysis.answers.mcp.access import Access
 from ktrace.converters import nsys_rep as places
 from ktrace.errors import ClosedFormat, DamagedInput, OutputError, UnknownFormat
 from ktrace.input.detection import choose

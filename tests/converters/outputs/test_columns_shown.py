@@ -14,7 +14,7 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.analysis.query.engine import VIEWS
+from ktrace.analysis.answers.query.engine import VIEWS
 from ktrace.model.schema import fields
 
 #: What isn't in a kernel's row, whatever writes it.

@@ -1,0 +1,7 @@
+"""What people and agents ask for, made of the answers to single questions (`ktrace.analysis.questions`).
+
+summary/    where the time went
+diff/       what changed
+query/      SQL on a trace, with DuckDB
+mcp/        all of these for agents, by the Model Context Protocol
+"""

@@ -1,0 +1,229 @@
+"""In what the sides of a comparison differ before any time: devices, ranks, versions, grids, kernels, what is counted.
+
+    a   2 ranks of NVIDIA A100-SXM4-80GB, NCCL 2.21.5        differs.device, differs.ranks: said first
+    b   4 ranks of Tesla V100-SXM2-32GB, NCCL 2.21.5         totals are averages of a device
+
+Whoever asks whether a change of code made it slower compares runs that are alike in these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ktrace.analysis.answers.diff.comparison import Diff
+from ktrace.analysis.answers.summary.summary import Summary
+from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
+from ktrace.analysis.questions.phases.answer import PhasesAnswer
+from ktrace.analysis.work.findings import Finding
+from ktrace.tables import Cell, percent, size
+
+#: A device counts if it is busy for this part of the time of the busiest one.
+_BUSY = 0.1
+
+#: Other grids, and work of one side alone, are said from this part of the time on, in percent.
+_MOST = 50.0
+
+#: A recording is longer from so many times the calls on, of at least so many kernels, of which each has as many times
+#: the calls within this part; the time may differ by this part from that.
+_LONGER, _KERNELS, _LIKE, _AS_LONG = 1.5, 2, 0.05, 0.25
+
+#: The calls of a mixture of work vary by chance: by so many standard deviations of as many independent ones.
+_CHANCE = 3.0
+
+#: How many versions are named.
+_VERSIONS = 3
+
+#: How many sizes of batches are named.
+_BATCHES = 3
+
+
+def averaged_over(a: Summary, b: Summary) -> tuple[int, int]:
+    """Returns over how many devices totals are averaged: 1 and 1, so over none, if both sides have equally many."""
+    counts = _devices(a), _devices(b)
+    return counts if all(counts) and counts[0] != counts[1] else (1, 1)
+
+
+def length_of(a: Summary, b: Summary) -> float:
+    """Returns how many times as long the recording `b` is: by the calls of all kernels and by the time, else 1.
+
+    Without steps, a loop that was recorded for longer isn't slower. Its kernels, at least two, are all called so many
+    times as often (or nearly, as those of a mixture of requests are), and the time is as many times as long. Nearly
+    equal lengths are none of this.
+    """
+    sides = [{group.key: group.count or 0 for group in side.groups.get("kernel", [])} for side in (a, b)]
+    calls_a, calls_b = sides
+    if (a.steps and b.steps) or a.work != "events" or calls_a.keys() != calls_b.keys() or len(calls_a) < _KERNELS:
+        return 1.0
+    times = sum(calls_b.values()) / max(sum(calls_a.values()), 1)
+    if not a.longest or not b.longest or max(times, 1 / max(times, 1e-9)) < _LONGER:
+        return 1.0
+    is_same = all(
+        abs(calls_b[key] - times * calls)
+        <= max(1, times, _LIKE * calls_b[key], _CHANCE * math.sqrt(calls_b[key] + times**2 * calls))
+        for key, calls in calls_a.items()
+    )
+    return times if is_same and abs(b.longest / a.longest / times - 1) <= _AS_LONG else 1.0
+
+
+def _devices(side: Summary) -> int:
+    most = max((use.busy for use in side.devices), default=0)
+    return sum(use.busy >= _BUSY * most for use in side.devices)
+
+
+def differences(diff: Diff) -> list[Finding]:
+    """Returns in what the sides differ; what isn't known of one of them is no difference."""
+    return [
+        *_of_devices(diff),
+        *_of_ranks(diff),
+        *_of_length(diff),
+        *_of_versions(diff),
+        *_of_batches(diff),
+        *_of_sizes(diff),
+        *_of_work(diff),
+    ]
+
+
+def _of_devices(diff: Diff) -> Iterator[Finding]:
+    a, b = (sorted({use.name for use in side.devices if use.name}) for side in (diff.a, diff.b))
+    if a and b and a != b:
+        yield _differs("device", len(b), len(a), {"a": ", ".join(a), "b": ", ".join(b)})
+
+
+def _of_length(diff: Diff) -> Iterator[Finding]:
+    if diff.length != 1:
+        yield _differs("length", diff.b.longest or 0, diff.a.longest or 0, {"times": diff.length}, "ns")
+
+
+def _of_ranks(diff: Diff) -> Iterator[Finding]:
+    a, b = (side.setting.ranks for side in (diff.a, diff.b))
+    if a is not None and b is not None and a != b:
+        yield _differs("ranks", b, a, {"a": a, "b": b})
+    elif diff.averaged != (1, 1):
+        a, b = diff.averaged
+        yield _differs("devices", b, a, {"a": a, "b": b})
+
+
+def _of_versions(diff: Diff) -> Iterator[Finding]:
+    a, b = diff.a.setting.versions, diff.b.setting.versions
+    for key in sorted(a.keys() & b.keys()):
+        if a[key] != b[key]:
+            yield _differs("version", 1, 1, {"version": key, "a": a[key], "b": b[key]})
+
+
+def _of_batches(diff: Diff) -> Iterator[Finding]:
+    """Phases of inference most of whose time is at sizes of batches that the other side lacks."""
+    a, b = _batches(diff.a), _batches(diff.b)
+    for phase in a.keys() & b.keys():
+        time = sum(ns for batch, ns in a[phase].items() if batch not in b[phase])
+        if (percent(time, sum(a[phase].values())) or 0.0) >= _MOST:
+            one, other = (", ".join(map(str, sorted(of[phase])[:_BATCHES])) for of in (a, b))
+            yield _differs("batch", time, sum(a[phase].values()), {"phase": phase, "a": one, "b": other}, "ns")
+
+
+def _batches(side: Summary) -> dict[str, dict[int, int]]:
+    """The time of each size of batches of each phase."""
+    answer = side.answers.get("batch")
+    found: dict[str, dict[int, int]] = {}
+    for use in answer.batches if isinstance(answer, PhasesAnswer) else ():
+        if use.batch is not None:
+            found.setdefault(use.phase, {})[use.batch] = use.time
+    return found
+
+
+def _of_sizes(diff: Diff) -> Iterator[Finding]:
+    """Collectives that move other sizes, and kernels whose launches have no grid in common."""
+    a, b = _moved(diff.a), _moved(diff.b)
+    for key in a.keys() & b.keys():
+        if a[key] != b[key]:
+            yield _differs("collective", b[key], a[key], {"collective": key, "a": size(a[key]), "b": size(b[key])}, "B")
+    yield from _of_shapes(diff)
+    if diff.a.grids is None or diff.b.grids is None:
+        return
+    of_a, of_b = diff.a.grids.by_kernel, diff.b.grids.by_kernel
+    both = [row for row in diff.rows.get("kernel", []) if row.key in of_a and row.key in of_b]
+    others = [row for row in both if not of_a[row.key].keys() & of_b[row.key].keys()]
+    time, whole = (math.fsum(row.total_a for row in rows) for rows in (others, both))
+    if (percent(time, whole) or 0.0) >= _MOST:
+        most = max(others, key=lambda row: row.total_a)
+        grids = {name: " ".join(list(of[most.key])[:1]) for name, of in (("a", of_a), ("b", of_b))}
+        yield _differs("grids", time, whole, {"kernel": most.key, **grids}, "ns")
+
+
+def _of_shapes(diff: Diff) -> Iterator[Finding]:
+    """Products of PyTorch most of whose calls have inputs of shapes that the other side lacks."""
+    both = [name for name in diff.a.dims if name in diff.b.dims]
+    others = {
+        name: sum(count for dims, count in diff.a.dims[name].items() if dims not in diff.b.dims[name]) for name in both
+    }
+    whole = sum(sum(diff.a.dims[name].values()) for name in both)
+    if both and (percent(sum(others.values()), whole) or 0.0) >= _MOST:
+        most = max(others, key=others.__getitem__)
+        shapes = {
+            name: max((dims for dims in one if dims not in other), key=one.__getitem__, default="other shapes")
+            for name, one, other in (
+                ("a", diff.a.dims[most], diff.b.dims[most]),
+                ("b", diff.b.dims[most], diff.a.dims[most]),
+            )
+        }
+        yield _differs("shapes", sum(others.values()), whole, {"operator": most, **shapes})
+
+
+def _moved(side: Summary) -> dict[str, int]:
+    """The size of each operation of collectives that has only one."""
+    answer = side.answers.get("collective")
+    found: dict[str, set[int | None]] = {}
+    for use in answer.collectives if isinstance(answer, CollectivesAnswer) else ():
+        found.setdefault(use.operation, set()).update((use.smallest, use.largest))
+    return {key: one for key, sizes in found.items() if len(sizes) == 1 and (one := next(iter(sizes))) is not None}
+
+
+def _of_work(diff: Diff) -> Iterator[Finding]:
+    """What is counted, and work of which most is on one side only, by kernel and by operation."""
+    if diff.a.work != diff.b.work:
+        yield _differs("work", 1, 1, {"a": diff.a.work, "b": diff.b.work})
+        return
+    parts = []
+    for by in ("kernel", "operation"):
+        rows = diff.rows.get(by)
+        if rows is None:
+            return
+        whole = math.fsum(row.total_b for row in rows)
+        parts.append((math.fsum(row.total_b for row in rows if row.a is None), whole))
+    if parts and all((percent(alone, whole) or 0.0) >= _MOST for alone, whole in parts):
+        yield _differs("kind", *parts[0], {}, "ns")
+
+
+def _differs(what: str, b: float, a: float, subject: dict[str, Cell], unit: str = "count") -> Finding:
+    return Finding(f"differs.{what}", what, b, unit, a, "that of a", subject)
+
+
+def alike(diff: Diff) -> str:
+    """Returns in what the sides differ as a sentence, "" if nothing is known to differ."""
+    versions = [one for one in diff.differences if one.code == "differs.version"]
+    left_out = versions[_VERSIONS:]
+    said = [_clause(one, diff) for one in diff.differences if one not in left_out]
+    said += [f"{len(left_out):,} more versions differ"] if left_out else []
+    return f"Not alike: {'; '.join(said)}." if said else ""
+
+
+def _clause(one: Finding, diff: Diff) -> str:
+    a, b, told = diff.name_a, diff.name_b, one.subject
+    what = one.code.partition(".")[2]
+    average = ", so totals are averages of a device" if diff.averaged != (1, 1) else ""
+    return {
+        "device": f"{a} ran on {told.get('a')}, {b} on {told.get('b')}",
+        "length": (
+            f"{b} has {float(told.get('times') or 0):,.2f} times the calls of the kernels of {a} and is nearly as many"
+            " times as long, so its totals are divided by that"
+        ),
+        "ranks": f"{a} is of {told.get('a')} ranks, {b} of {told.get('b')}{average}",
+        "devices": f"{a} has work on {told.get('a')} devices, {b} on {told.get('b')}{average}",
+        "version": f"{told.get('version')} is {told.get('a')} in {a}, {told.get('b')} in {b}",
+        "batch": f"{told.get('phase')} is of batches of {told.get('a')} in {a}, of {told.get('b')} in {b}",
+        "collective": f"{told.get('collective')} moves {told.get('a')} in {a}, {told.get('b')} in {b}",
+        "shapes": f"{told.get('operator')} has inputs {told.get('a')} in {a}, {told.get('b')} in {b}",
+        "grids": f"launches of {told.get('kernel')} have other grids ({told.get('a')} in {a}, {told.get('b')} in {b})",
+        "work": f"{a} counts {told.get('a')}, {b} {told.get('b')}",
+        "kind": f"{one.share or 0:.0f}% of the time of {b} is in kernels and operations that {a} lacks",
+    }[what]

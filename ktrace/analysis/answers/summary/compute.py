@@ -1,0 +1,571 @@
+"""Computes a summary from batches: what is counted, the groups, and the notes about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.answers.summary import INSTEAD, QUESTIONS, RECORDING, build_questions, columns_of, split_tree
+from ktrace.analysis.answers.summary.figures import figures
+from ktrace.analysis.answers.summary.findings import HEAVIEST, PROOFS, LongestRows, evidence_of
+from ktrace.analysis.answers.summary.marked import Marked
+from ktrace.analysis.answers.summary.nature import NATURES, nature_of_events, nature_of_tables
+from ktrace.analysis.answers.summary.statistics import (
+    PLURALS,
+    PRODUCTS,
+    Statistic,
+    Statistics,
+    grouped,
+    in_one_unit,
+    merged,
+    statistics,
+)
+from ktrace.analysis.answers.summary.summary import Setting, Summary
+from ktrace.analysis.questions.checks.examine import Recording, examine
+from ktrace.analysis.questions.collectives.answer import CollectivesAnswer
+from ktrace.analysis.work.device_work import Work
+from ktrace.analysis.work.durations import Durations
+from ktrace.analysis.work.gather import COLUMNS, GRID_COLUMNS, NO_FUNCTION, WorkInput
+from ktrace.analysis.work.grids import GridTexts, KernelGrids
+from ktrace.analysis.work.groups import BY, CLASSIFIED, GRID, NOT_KNOWN, OTHER, UNCLASSIFIED, DeviceUse, Group
+from ktrace.analysis.work.question import Key, Labels, Shape
+from ktrace.analysis.work.spans import MODULE, line_of
+from ktrace.analysis.work.stored_columns import by_source
+from ktrace.analysis.work.views import repeated
+from ktrace.analysis.work.window import windows_of
+from ktrace.errors import UsageError
+from ktrace.input.expand import paths_of
+from ktrace.input.limits import limited
+from ktrace.model.arrays import Int32
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import to_rows
+from ktrace.model.tracks import natural
+from ktrace.naming.alike import near
+from ktrace.naming.phases import LOOP
+from ktrace.naming.taxonomy import Taxonomy, taxonomy
+from ktrace.report import Report
+from ktrace.stages.select.coarsen import notes_of
+from ktrace.store import SPILL_BYTES, Spill
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ktrace.analysis.work.question import Answer, Question
+    from ktrace.pipeline.read import Progress
+    from ktrace.pipeline.selection import Options, Selection
+    from ktrace.stages.select.wanted import Filter
+
+
+#: Formats whose tables state the total of what they list, and maybe of more.
+STATES_TOTALS = frozenset(("torch-table", "table"))
+
+#: How the note begins that tells what is counted instead of device work.
+_NO_WORK = "There is no device work"
+
+
+@limited
+def summarise(
+    src: str | Path | Sequence[str | Path],
+    *,
+    by: str | Sequence[str] | None = None,
+    tree: bool = False,
+    peaks: str | Path | None = None,
+    selection: Selection | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[Options],
+) -> Summary:
+    """Sums up where the time of one or several inputs went.
+
+    Parameters
+    ----------
+    src : path or sequence of paths
+        The inputs; several are one summary.
+    by : str ("op,shape") or sequence of str, optional
+        What to group work by (`ktrace.analysis.work.groups.BY`), and questions (`ktrace.analysis.answers.summary`),
+        by default all.
+    tree : bool, optional
+        Answer with the call tree of those of `op`, `module`, `range` and `kernel` that `by` names, under "tree".
+    peaks : path, optional
+        A table of peak rates of devices that precedes that of ktrace, for the answer "roofline".
+    selection, progress, **options
+        As for `ktrace.convert`, without `split_by`; work is always classified, by the file `rules` first. Rows that the
+        filter leaves out aren't counted; the steps and calls that work was launched in are known all the same.
+
+    Returns
+    -------
+    Summary
+        Times in ns. `Summary.report` is the account of the reading.
+
+    Raises
+    ------
+    InputError
+        The input can't be read, or nothing passes the filter.
+    UsageError
+        `by` names something unknown, or nothing that nests for a `tree`.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> summary = ktrace.summary("samples/kineto/one-step-of-training.pt.trace.json", by=["operation"])
+    >>> [group.key for group in summary.groups["operation"]][:3]
+    ['gemm', 'collective', 'attention']
+    """
+    from ktrace.analysis.questions.roofline.answer import against
+    from ktrace.analysis.questions.roofline.peaks import peaks_of
+    from ktrace.pipeline.selection import selected
+
+    table, by = peaks_of(peaks) if peaks is not None else None, by.split(",") if isinstance(by, str) else by
+    summary = read_summary(src, by, selected(selection, options), progress, tree=tree)
+    if table is not None:
+        summary.answers |= against(summary.answers, table)
+    if summary.report is not None:
+        summary.report.require_match()
+    return summary
+
+
+def read_summary(
+    src: str | Path | Sequence[str | Path],
+    by: Sequence[str] | None,
+    wanted: Selection,
+    progress: Progress | None,
+    *,
+    tree: bool = False,
+    proved: bool = True,
+) -> Summary:
+    """The summary that `summarise` returns, also where nothing passes the filter: `Report.unmatched` tells so.
+
+    Without `proved` the verdict lacks what only answers prove that nobody asked for.
+    """
+    from ktrace.pipeline.read import read_selected
+    from ktrace.stages.select.wanted import Filter
+
+    wanted.require_unset("a summary", "explain", "split_by")
+    filter = wanted.filter
+    report = Report()
+    batches = read_selected(
+        paths_of(src),
+        report,
+        wanted.replace(
+            classify=True,
+            filter=Filter(ranks=filter.ranks) if filter and filter.ranks else None,
+        ),
+        progress=progress,
+        columns=COLUMNS
+        | columns_of(_questions_needed(by, proved))
+        | frozenset(GRID_COLUMNS if GRID in (by or ()) else ()),
+    )
+    rest = filter and replace(filter, ranks=())
+    return summary_of(batches, report, taxonomy(wanted.rules), by, rest, tree=tree, proved=proved)
+
+
+def _questions_needed(by: Sequence[str] | None, proved: bool) -> Sequence[str] | None:
+    """What must be answered: what was asked for, and what the verdict rests on."""
+    return by if by is None or not proved else [*by, *PROOFS, *INSTEAD]
+
+
+def summary_of(
+    batches: Iterable[Batch],
+    report: Report,
+    rules: Taxonomy,
+    by: Sequence[str] | None = None,
+    filter: Filter | None = None,
+    *,
+    tree: bool = False,
+    proved: bool = True,
+) -> Summary:
+    """The summary of batches that are classified by these rules; `report` is the report of their reading.
+
+    Only rows that pass `filter` are counted. `proved` is that of `read_summary`.
+    """
+    from ktrace.stages.order.pairing import pair_halves
+    from ktrace.stages.select.filter import filtered
+
+    for name in by or ():
+        if name not in (*BY, *QUESTIONS, UNCLASSIFIED, GRID):
+            meant = near(name, (*BY, *QUESTIONS), 1)
+            remedy = f"did you mean {meant[0]}?" if meant else None
+            raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join((*BY, *QUESTIONS)), remedy=remedy)
+    levels, by = split_tree(by or ()) if tree else ([], by)
+    grids, by = GRID in (by or ()), by and [one for one in by if one != GRID]
+    spill = Spill(SPILL_BYTES)
+    try:
+        wanted = _questions_needed(by, proved)
+        unasked = {*INSTEAD} - {*by} if proved and by is not None else set()
+        questions = build_questions(wanted and [name for name in wanted if name not in unasked], spill, levels)
+        instead = build_questions([*unasked], spill) if unasked else []
+        spans, shapes = any(one.spans for one in questions), by is None or "shape" in by
+        lines = by is None or "line" in by
+        gathered = WorkInput(rules, spill, is_classified=True, spans=spans, grids=grids, shapes=shapes, lines=lines)
+        collected = _known(by_source(pair_halves(batches, report)), gathered, [*questions, *instead])
+        for batch in collected if filter is None else filtered(collected, filter, report):
+            gathered.collect_work(batch)
+        pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
+        report.require_balance()
+        found = _Summarised(gathered, by, report, levels, is_part=filter is not None and filter != type(filter)())
+        summary = found.summary(questions, instead)
+        found.forget()
+        return summary
+    finally:
+        spill.close()
+        pa.default_memory_pool().release_unused()  # a diff reads its other side next
+
+
+def _known(batches: Iterable[Batch], gathered: WorkInput, questions: Sequence[Question]) -> Iterator[Batch]:
+    """Yields the batches after `gathered` has seen the calls and ranges in them, and the questions all of them."""
+    for batch in batches:
+        gathered.collect_host(batch)
+        for question in questions:
+            question.see(batch)
+        yield batch
+
+
+class _Summarised:
+    """The parts of a summary."""
+
+    def __init__(
+        self,
+        gathered: WorkInput,
+        asked: Sequence[str] | None,
+        report: Report,
+        levels: Sequence[str] = (),
+        *,
+        is_part: bool = False,
+    ) -> None:
+        """`levels` are those of the call tree; `is_part` says that a filter left work out."""
+        self._gathered, self._report, self._levels = gathered, report, levels
+        self._asked = asked or ()
+        self._by = BY if asked is None else dict.fromkeys(asked)
+        self._notes = notes_of(gathered.catalog)
+        self._without, self._is_part = 0, is_part
+        self._stated: float | None = None
+        left_out = self._leave_out_views()
+        self._events = Work.of_devices(gathered)
+        self._is_empty = False
+        self._statistics = self._add_up()
+        self._work, self._nature = "events" if len(self._events) else "statistics", "host"
+        if not len(self._events) and not self._statistics:
+            self._take_host()
+        self._leave_out(self._events.unfinished, "without an end")
+        self._unit = self._one_unit()
+        rows = [*self._events.shapes, *(one.row for one in self._statistics)]
+        rows = [row for row in rows if row["source"] not in left_out]
+        self._labels = Labels(gathered.catalog, {(row["source"], row.get("host"), row.get("device")) for row in rows})
+        self._marked = Marked(self._events)
+        steps, layers = len(self._marked.steps), len(self._marked.layers)
+        grids = None if gathered.grids is None else GridTexts.from_grids(gathered.grids)
+        self._grids = grids if self._work == "events" else None
+        self._durations = Durations(gathered.spill, steps, layers, grids=self._grids is not None)
+        self._time = 0
+        self._longest = None if grids is None else LongestRows(self._events, self._labels, grids)
+        self._devices = self._take_events()
+
+    def _leave_out_views(self) -> set[str]:
+        """Leaves out the work of sources that show the same work as others; returns these."""
+        found = repeated(self._gathered)
+        for source, other in found.items():
+            self._gathered.work.leave_out(source)
+            self._notes.append(f"Not counted: the device work of {source}, that of {other} as another tool saw it.")
+        return {*found}
+
+    def _add_up(self) -> list[Statistic]:
+        """The statistics of device work in sources without events of it."""
+        self._tables: dict[str, list[Shape]] = {}
+        for columns in self._gathered.statistics:
+            for row in to_rows(Batch("summaries", columns)):
+                self._tables.setdefault(row["source"], []).append(row)
+        timed = {shape["source"] for shape in self._events.shapes}
+        found = {source: self._labelled(statistics(rows)) for source, rows in self._tables.items()}
+        both = sorted(source for source in timed & found.keys() if found[source].device)
+        if both:
+            self._notes.append(f"For {', '.join(both)} the events are counted; the statistics there repeat them.")
+        counted = [own for source, own in found.items() if own.device and source not in timed]
+        self._state(counted)
+        return [one for own in counted for one in self._with_notes(own)]
+
+    def _labelled(self, found: Statistics) -> Statistics:
+        """The statistics, with the operation of operators that stand for their work on devices."""
+        for one in found.found if found.device else ():
+            if one.row["kind"] == "op" and not one.row.get("operation"):
+                by_rules = self._gathered.taxonomy.labels(one.row["name"], "kernel").operation
+                one.row["operation"] = "gemm" if PRODUCTS.fullmatch(one.row["name"]) else by_rules
+        return found
+
+    def _state(self, counted: list[Statistics]) -> None:
+        """Keeps the total that tables state, where all do and all is there that they are of."""
+        formats = {entry.facts.get("format") for entry in self._gathered.catalog.of("source")}
+        stated = [own.stated for own in counted if own.stated is not None]
+        if stated and len(stated) == len(counted) and formats <= STATES_TOTALS:
+            self._stated = math.fsum(stated)
+
+    def _with_notes(self, found: Statistics) -> list[Statistic]:
+        """The statistics; notes tell which weren't counted."""
+        self._leave_out(found.repeated, "of tables that repeat others")
+        self._leave_out(found.without, "without a time")
+        self._without += found.without if found.found else 0
+        return found.found
+
+    def _leave_out(self, rows: int, which: str) -> None:
+        self._notes += [f"Not counted: {rows:,} row{'s' if rows > 1 else ''} {which}."] if rows else []
+
+    def _take_host(self) -> None:
+        """Counts what the host did, since there is no device work."""
+        self._events = Work.of_host(self._gathered)
+        if not len(self._events):
+            counted = list(map(statistics, self._tables.values()))
+            self._state(counted)
+            self._statistics = [one for own in counted for one in self._with_notes(own)]
+        if len(self._events) or self._statistics:
+            self._work, self._nature = "host", self._nature_of_host()
+            own = ", each without those inside it" if len(self._events) else ""
+            self._notes.append(f"{_NO_WORK}: these are {NATURES[self._nature].note}{own}.")
+        elif rows := self._gathered.samples.rows():
+            self._work, self._statistics = "samples", [Statistic(row, row["total"], row["unit"]) for row in rows]
+            self._notes.append("There is no device work and no call: these are samples, by the function that ran.")
+        else:
+            self._is_empty = True
+
+    def _nature_of_host(self) -> str:
+        """Whose time is counted: a key of NATURES."""
+        formats = self._formats()
+        if len(self._events):
+            return nature_of_events(self._events.shapes, formats)
+        return nature_of_tables((one.row for one in self._statistics), formats)
+
+    def _formats(self) -> set[str]:
+        """The formats of the inputs, and of those that canonical inputs were made of."""
+        facts = (entry.facts for entry in self._gathered.catalog.of("source"))
+        found = {str(one["format"]) for one in facts if "format" in one}
+        return found or {one["format"] for one in self._report.inputs}
+
+    def _nothing(self, answers: Container[str]) -> str:
+        """The note that nothing can be added up, unless it is another question that the source answers."""
+        if any(name in answers for name in INSTEAD):
+            return "There is no device work and no call of the host: the source tells of memory."
+        more = self._gathered.hints_when_empty()
+        return f"There is nothing to add up: no device work and no calls of the host.{more}"
+
+    def _take_events(self) -> list[DeviceUse]:
+        """Adds the work of each source; returns the use of its devices."""
+        uses, steps = [], bool(self._marked.steps)
+        for events in self._events.each():
+            step, layer = self._marked.steps_of(events), self._marked.layers_of(events)
+            grid = {} if self._grids is None else {"grid": events.grid}
+            self._durations.add(
+                events.source, ts=events.ts, dur=events.dur, shape=events.shape, step=step, layer=layer, **grid
+            )
+            self._time += int(events.dur.sum())
+            if self._longest is not None:
+                self._longest.add(self._events, events, step >= 0 if steps else np.ones(len(events), np.bool_))
+            if self._work == "events":
+                use = events.devices(self._labels.device, self._labels.rank)
+                uses += [replace(one, window=window) for one, window in zip(use, windows_of(events), strict=True)]
+                self._notes += events.lacking()
+                for device in events.unlikely:
+                    self._notes.append(
+                        f"No queueing of {device}: all its work would have waited longer than the device works at all, "
+                        "so the clocks of host and device differ."
+                    )
+        return sorted(uses, key=lambda use: natural(use.label))
+
+    def _one_unit(self) -> str:
+        """The unit of all totals; notes tell what has none of it, and that there are no times."""
+        unit, self._statistics, others = in_one_unit(self._statistics, timed=len(self._events) > 0)
+        for which, rows in others.items():
+            self._leave_out(rows, which)
+        if unit != "ns":
+            self._notes.append(f"The source has only {PLURALS[unit]}, no times.")
+        return unit
+
+    def summary(self, questions: Sequence[Question] = (), instead: Sequence[Question] = ()) -> Summary:
+        """The summary, with the answers to these questions, and where nothing can be added up to others `instead`."""
+        events, catalog = self._events, self._gathered.catalog
+        sources = [entry.key["source"] for entry in catalog.of("source") if "source" in entry.key] or sorted(
+            {shape["source"] for shape in events.shapes} | self._tables.keys()
+        )
+        sources = sources or [one["source"] for one in self._report.inputs]
+        runs = list(dict.fromkeys(run for one in self._statistics if (run := one.row.get("run")) is not None))
+        if len(runs) > 1:
+            added = "are shares of their own run" if self._unit == "%" else "are added up; by run they are separate"
+            self._notes.append(f"The statistics of {len(runs):,} runs {added}.")
+        groups = self._groups(True, self._statistics)
+        heaviest = self._heaviest(groups)
+        found = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}
+        answers = {name: one for name, one in found.items() if name not in PROOFS or self._wants(name)}
+        if self._is_empty:
+            found |= {name: one for question in instead for name, one in question.answer(events, self._labels).items()}
+            self._notes.append(self._nothing(found))
+        missing = [by for by in self._asked if by not in groups and by not in answers]
+        missing += [by for by in self._levels if by != "kernel" and "tree" not in answers]
+        missing = missing if len(events) or self._statistics else [by for by in missing if by in RECORDING]
+        if missing:
+            how = dict.fromkeys(RECORDING[by] for by in missing if by in RECORDING)
+            self._notes.append(" ".join([f"{NOT_KNOWN}{' or '.join(missing)} information.", *how]))
+        span = max((end - begin for begin, end in self._gathered.spans_of.values()), default=None)
+        work = self._gathered, self._events, self._tables, self._devices
+        tables = self._stated, math.fsum(one.total for one in self._statistics)
+        joint = found.get("collective")
+        clocks = joint.clocks if isinstance(joint, CollectivesAnswer) else None
+        checks = examine(Recording(*work, self._report, span, self._without, self._is_part, *tables, clocks))
+        if any(one.code == "check.launches_lost" for one in checks):  # there was some
+            self._notes = [note.replace(_NO_WORK, "Device work is missing") for note in self._notes]
+        return Summary(
+            sources,
+            self._work,
+            self._total(self._statistics),
+            self._count(self._statistics),
+            self._gathered.span,
+            groups,
+            self._devices,
+            self._marked.steps,
+            self._marked.use() if self._work == "events" else [],
+            list(dict.fromkeys(self._notes)),
+            self._unit,
+            {run: self._of_run(run) for run in runs} if len(runs) > 1 else {},
+            answers,
+            heaviest,
+            {name: found[name] for name in (*PROOFS, *INSTEAD) if name in found},
+            evidence_of(events, self._labels, heaviest),
+            self._report,
+            span,
+            self._longest,
+            self._kernel_grids(),
+            checks,
+            Setting.from_catalog(catalog),
+            self._askable(found),
+            [] if self._work == "events" else self._gathered.stated.figures(),
+            self._nature,
+            self._gathered.torch.dims,
+            figures(self._gathered.figures, self._formats()) if self._is_empty else [],
+        )
+
+    def _askable(self, found: Mapping[str, Answer]) -> tuple[str, ...]:
+        """The questions about device work that the input can answer, in the order in which they are named."""
+        if self._work != "events":
+            return ()
+        gathered, steps = self._gathered, self._marked.steps
+        names, kinds = gathered.spans.names, gathered.spans.kinds
+        known = {
+            "phase": any(one.phase is not None or one.generate == LOOP for one in gathered.meanings),
+            "collective": "collective" in found,
+            "op": "op" in kinds,
+            "module": any(name.startswith(MODULE) for name in names),
+            "line": any(map(line_of, names)),
+            "range": "range" in kinds,
+            "pass": "op" in kinds and any("Backward" in name for name in names),
+            "step": len(steps) > 1,
+            "layer": bool(self._marked.layers),
+            "memory": gathered.has_allocations,
+            "inside": gathered.has_insides,
+            "energy": gathered.has_power,
+        }
+        return tuple(name for name, is_known in known.items() if is_known)
+
+    def _kernel_grids(self) -> KernelGrids | None:
+        if self._grids is None or not self._grids.texts:
+            return None
+        return KernelGrids(self._events, self._durations, self._labels.key("kernel"), self._grids)
+
+    def forget(self) -> None:
+        """Frees the work."""
+        self._events.forget()
+
+    def _wants(self, name: str) -> bool:
+        """Whether this was asked for."""
+        return name in self._asked or self._by is BY
+
+    def _of_run(self, run: str) -> Summary:
+        """The summary of the statistics of one run."""
+        mine = [one for one in self._statistics if one.row.get("run") == run]
+        sources = list(dict.fromkeys(one.row["source"] for one in mine))
+        groups = self._groups(False, mine)
+        return Summary(
+            sources, "statistics", self._total(mine, False), self._count(mine, False), None, groups, unit=self._unit
+        )
+
+    def _total(self, found: list[Statistic], events: bool = True) -> float:
+        timed = self._time if events else 0
+        if self._stated is not None and events and not timed:
+            return self._stated
+        return timed + math.fsum(one.total for one in found) if found else timed
+
+    def _count(self, found: list[Statistic], events: bool = True) -> int | None:
+        counts = [one.row.get("count") for one in found]
+        known = [count for count in counts if count is not None]
+        return None if len(known) < len(counts) else sum(known) + (len(self._durations) if events else 0)
+
+    def _groups(self, events: bool, found: list[Statistic]) -> dict[str, list[Group]]:
+        """The groups by each criterion that was asked for and that the trace has values of."""
+        groups = {}
+        for by in self._by:
+            key = self._labels.key(by)
+            mine = self._by_events(by, key) if events and len(self._durations) else []
+            mine = merged(mine, grouped(found, key))
+            if by == UNCLASSIFIED:
+                groups[by] = [group for group in mine if group.key != CLASSIFIED]
+            elif mine and (by == "kernel" or {group.key for group in mine} != {OTHER}):
+                groups[by] = self._in_order(by, mine)
+        return groups
+
+    def _heaviest(self, groups: dict[str, list[Group]]) -> dict[str, list[Group]]:
+        """The operations and kernels with their totals, for the verdict; more of them where they were asked for."""
+        found = {}
+        for by in HEAVIEST:
+            key = self._labels.key(by)
+            number, keys = self._events.by_shape(key)
+            mine = self._durations.totals(number, keys) if len(self._durations) else []
+            found[by] = groups[by] if by in groups else merged(mine, grouped(self._statistics, key))
+        moved = self._moved(self._labels.key("kernel")) | (NO_FUNCTION if self._work == "samples" else frozenset())
+        found["kernel"] = [group for group in found["kernel"] if group.key not in moved]
+        return found
+
+    def _moved(self, key: Key) -> set[str]:
+        """The names of copies and sets, which are no kernels."""
+        rows = [*self._events.shapes, *(one.row for one in self._statistics)]
+        names: dict[bool, set[str]] = {True: set(), False: set()}
+        for row in rows:
+            names[row["kind"] in ("memcpy", "memset")].add(key(row))
+        return names[True] - names[False]
+
+    def _by_events(self, by: str, key: Key) -> list[Group]:
+        """The groups of the events."""
+        steps, layers = self._marked.steps, self._marked.layers
+        if by == "step":
+            if not steps:
+                return []
+            return self._durations.groups(by, lambda rows: rows["step"] + 1, [OTHER, *steps])
+        number, keys = self._events.by_shape(key)
+        if by != "layer" or not layers:
+            names = _names(keys, self._events.shapes, number) if by == "kernel" else None
+            return self._durations.groups(by, lambda rows: number[rows["shape"]], keys, names)
+        known = {name: place for place, name in enumerate(keys)}
+        numbers = np.array([known.setdefault(name, len(known)) for name in layers], np.int32)
+        other = known.get(OTHER, -1)
+
+        def of(rows: dict[str, Any]) -> Int32:
+            own = number[rows["shape"]]
+            found: Int32 = np.where((own == other) & (rows["layer"] >= 0), numbers[rows["layer"]], own)
+            return found
+
+        return self._durations.groups(by, of, list(known))
+
+    def _in_order(self, by: str, groups: list[Group]) -> list[Group]:
+        if by == "layer":
+            return sorted(groups, key=lambda group: (group.key == OTHER, natural(group.key)))
+        if by == "step":
+            place = {name: number for number, name in enumerate(self._marked.steps)}
+            return sorted(groups, key=lambda group: place.get(group.key, len(place)))
+        return groups
+
+
+def _names(keys: list[str], shapes: list[Shape], number: Int32) -> list[str | None]:
+    """The whole name for each key, None if there are several."""
+    names: list[set[str]] = [set() for _ in keys]
+    for shape, place in zip(shapes, number.tolist(), strict=True):
+        names[place].add(shape["name"])
+    return [next(iter(own)) if len(own) == 1 else None for own in names]

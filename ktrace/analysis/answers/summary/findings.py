@@ -1,0 +1,486 @@
+"""The facts that the verdict of a summary says in words: what takes the time, what devices wait for, what to look at.
+
+They are those of the whole summary, whatever tables were asked for. Rows show each: the longest launches of the
+heaviest work, what was longest without compute. `LongestRows` has those of all work, for findings that are only known
+later: a comparison's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ktrace.analysis.answers.summary.nature import NATURES
+from ktrace.analysis.answers.summary.remedies import remedy
+from ktrace.analysis.questions.checks import check_of
+from ktrace.analysis.questions.collectives.answer import CollectivesAnswer, RankUse
+from ktrace.analysis.questions.idle import HostSpan, IdleAnswer
+from ktrace.analysis.questions.memory.answer import MemoryAnswer
+from ktrace.analysis.work import steadiness
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COMMUNICATION, COMPUTE, COPY, by_group
+from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
+from ktrace.analysis.work.gaps import LAUNCH_DELAY, gaps_of
+from ktrace.analysis.work.grids import GridTexts
+from ktrace.analysis.work.groups import GRID, OF_GRID, OTHER, DeviceUse, Group
+from ktrace.analysis.work.question import Answer, Labels, kernel_of, row_shown
+from ktrace.analysis.work.steadiness import Unsteady
+from ktrace.model.arrays import Bools, Float64, Int64
+from ktrace.stages.select.intervals import Intervals
+from ktrace.store.joins import group_start_mask
+from ktrace.tables import Cell
+
+#: What the heaviest is found of, and the questions whose answers findings rest on.
+HEAVIEST = ("operation", "kernel")
+PROOFS = ("idle", "collective")
+
+#: What is lost must be at least this part of the time of the devices, in percent, to be looked at first.
+_WORTH = 5.0
+
+#: Losses that are each less matter if together they are this part, in percent.
+_TOGETHER = 10.0
+
+#: A rank that others wait for is named if that takes this part of the time of the devices, in percent, if it is last in
+#: more than this part of its collectives, and more often than chance would have it, with this probability.
+WAITING, _MOSTLY, _CHANCE = 0.5, 0.8, 0.05
+
+#: How steadily it must be late, since collectives of a step aren't independent: with four parts of a run, noise is as
+#: steady once in 500 cases (Student's t). In fewer collectives than `_FEW` it may be last each time instead.
+#: tests/worlds/test_collectives.py measures both.
+_STEADY, _FEW = 8.0, 12
+
+#: In so many collectives, being last and as late each time proves it, too.
+_ALWAYS = 4
+
+#: What is added up, in words.
+_WORK = {
+    "events": "device time",
+    "statistics": "time in the tables",
+    "samples": "sampled time",
+}
+
+#: The devices' time, and without what they did before.
+_OF_DEVICES, _RECORDED = "the devices' time", "the devices' time in the recording"
+
+#: How many collectives that don't end are told of.
+_HANGS = 10
+
+#: Idle time that is none: the device did what the trace lacks.
+_UNSEEN = "queued before the recording"
+
+#: Of what it must be more: a rank that waits little, and idle time of which nothing tells the cause.
+_WORTH_OF = {"straggler": WAITING, "idle.unknown": 20.0}
+
+#: Causes that can be looked at.
+_CHANGEABLE = (
+    *("host late", "host synchronised", "dependency", "launch overhead", "between graph nodes"),
+    "unknown",
+)
+
+
+class Figures(Protocol):
+    """What the findings are about: these figures of a `Summary`."""
+
+    work: str
+    nature: str
+    total: float
+    unit: str
+    devices: list[DeviceUse]
+    heaviest: dict[str, list[Group]]
+    proofs: dict[str, Answer]
+    evidence: dict[str, list[Evidence]]
+    checks: list[Finding]
+    figures: list[Finding]
+
+    steps: list[str]
+
+    @property
+    def step_times(self) -> Float64:
+        """The time of each step in ns."""
+
+    @property
+    def unsteady(self) -> list[Unsteady]:
+        """How the steps differ in their time."""
+
+    @property
+    def runs(self) -> Sized:
+        """The summaries of the runs."""
+
+    @property
+    def askable(self) -> Sequence[str]:
+        """The questions that the input can answer."""
+
+    @property
+    def instead(self) -> MemoryAnswer | None:
+        """What the source tells of memory, where it has nothing that can be added up."""
+
+
+def findings(summary: Figures) -> list[Finding]:
+    """Returns the facts: what is wrong with the recording, the heaviest work, how busy devices are, what they lose.
+
+    What is to be looked at first has `look` 1, and so on. What a failed check takes the ground from isn't there.
+    """
+    checks = summary.checks
+    if not summary.total:
+        return [*checks, *_hangs(summary), *summary.figures, *(summary.instead.findings() if summary.instead else ())]
+    found = [*_work(summary), *_use(summary), *_steps(summary), *_outside(summary), *_losses(summary)]
+    taken = tuple(code for one in checks for code in check_of(one).takes)
+    ranked = _ranked([one for one in found if not one.code.startswith(taken)], summary)
+    made = (replace(one, doubts=_doubts(one, checks), remedy=remedy(one, summary.askable)) for one in ranked)
+    return [*checks, *_hangs(summary), *made]
+
+
+def _doubts(found: Finding, checks: list[Finding]) -> list[str]:
+    """The failed checks that a finding may be wrong by."""
+    return [one.code for one in checks if found.code.startswith(check_of(one).doubts)]
+
+
+def _hangs(summary: Figures) -> list[Finding]:
+    """The collectives that ranks wait in, first those that decide."""
+    answer = summary.proofs.get("collective")
+    return [one.finding for one in answer.hangs[:_HANGS]] if isinstance(answer, CollectivesAnswer) else []
+
+
+def _ranked(found: list[Finding], summary: Figures) -> list[Finding]:
+    """The findings, with the place of those that are worth a look: where the most is lost, else the heaviest work."""
+    if not _span(summary):
+        return found
+    losses = sorted((one for one in found if _is_loss(one)), key=lambda one: (_is_start(one), -one.value))
+    order = [one for one in losses if (one.share or 0.0) >= _WORTH_OF.get(one.code, _WORTH)]
+    known = [one for one in losses if one.code != "idle.unknown"]
+    if not order and sum(one.share or 0.0 for one in known) >= _TOGETHER:
+        order = known[:2]
+    if not order and _has_compute(summary) and not _is_unknown("little", summary.checks):
+        order = [one for one in found if one.code in ("heaviest.operation", "heaviest.kernel")][:1]
+    places = {id(one): place for place, one in enumerate(order, 1)}
+    return [replace(one, look=places.get(id(one))) for one in found]
+
+
+def _is_start(one: Finding) -> bool:
+    """Whether it is the start and the end of a recording of which the devices' work takes a good part."""
+    whole = one.whole or 0.0
+    return one.code == "outside" and not one.details["steps"] and 4 * (whole - one.value) >= whole
+
+
+def _is_unknown(claim: str, checks: list[Finding]) -> bool:
+    """Whether a failed check takes a claim away, or makes it doubtful."""
+    return any(claim in (*check_of(one).takes, *check_of(one).doubts) for one in checks)
+
+
+def _is_loss(one: Finding) -> bool:
+    """Whether it is lost time of devices that somebody may change."""
+    kind, _, cause = one.code.partition(".")
+    if kind == "idle":
+        return one.details.get("cause") in _CHANGEABLE if cause else not one.details["causes"]
+    return kind in ("straggler", "exposed", "outside")
+
+
+def _work(summary: Figures) -> list[Finding]:
+    """The heaviest operation, unless a kernel without an operation may take more, and the heaviest kernel."""
+    if len(summary.runs) > 1:
+        return []
+    groups = summary.heaviest.get("operation", [])
+    operation = heaviest_of(groups)
+    others = max((group.total for group in groups if group.key == OTHER), default=0)
+    if operation and operation.total < others:
+        operation = None
+    time = NATURES[summary.nature].time if summary.work == "host" else _WORK[summary.work]
+    of = {"ns": time, "cycle": "all cycles", "%": "the whole"}.get(summary.unit, "all counts")
+    metric = {"ns": "time", "cycle": "cycles", "%": "share"}.get(summary.unit, "count")
+    found = []
+    for by, group in zip(HEAVIEST, (operation, heaviest_of(summary.heaviest.get("kernel", []))), strict=True):
+        if group is not None:
+            rows = summary.evidence.get(f"heaviest.{by}", [])
+            what = {"host": "call", "samples": "function"}.get(summary.work, by) if by == "kernel" else by
+            code, subject = f"heaviest.{what}", {what: group.key, "name": group.name}
+            details: dict[str, Cell] = {"count": group.count}
+            found.append(
+                Finding(code, metric, group.total, summary.unit, summary.total, of, subject, None, details, rows)
+            )
+    return found
+
+
+def heaviest_of(groups: list[Group]) -> Group | None:
+    """The heaviest group that has a name."""
+    return max((group for group in groups if group.key != OTHER), key=lambda group: group.total, default=None)
+
+
+def _use(summary: Figures) -> list[Finding]:
+    """How busy the devices are, the least and the most busy of several, and how long they are idle."""
+    uses = [use for use in summary.devices if use.span]
+    if not uses:
+        return []
+    if len(uses) == 1:
+        found = [_busy("busy", uses[0])]
+    else:
+        least, most = (pick(uses, key=lambda use: use.busy / use.span) for pick in (min, max))
+        found = [_busy("busy.least", least, len(uses)), _busy("busy.most", most, len(uses))]
+    span, idle = (sum(getattr(use, name) for use in uses) for name in ("span", "idle"))
+    details: dict[str, Cell] = {"devices": len(uses)}
+    if not _has_compute(summary):
+        there = [name for name in ("communication", "copies") if any(getattr(use, name) for use in uses)]
+        only: dict[str, Cell] = {"only": " and ".join(there)}
+        return [*found, Finding("no_compute", "compute", 0, "ns", span, _OF_DEVICES, details=details | only)]
+    details["causes"] = len(_causes(summary))
+    return [*found, Finding("idle", "time", idle, "ns", span, _OF_DEVICES, details=details)]
+
+
+def _busy(code: str, use: DeviceUse, devices: int = 1) -> Finding:
+    subject: dict[str, Cell] = {"device": use.label, "rank": use.rank, "source": use.source}
+    details: dict[str, Cell] = {"devices": devices} if devices > 1 else {}
+    return Finding(code, "time", use.busy, "ns", use.span, "the device's time", subject, None, details)
+
+
+def _steps(summary: Figures) -> list[Finding]:
+    """How the steps differ in their time, other than by noise."""
+    return steadiness.findings(summary.unsteady, summary.step_times, summary.steps)
+
+
+def _has_compute(summary: Figures) -> bool:
+    """Whether the input has anything that computes.
+
+    A table of copies or a log of collectives has none: it doesn't tell when a device is idle, or what is hidden.
+    """
+    return any(use.compute for use in summary.devices)
+
+
+class _Cause(NamedTuple):
+    """The idle time of all devices by one cause, the number of gaps, the host's heaviest span, and the longest gaps."""
+
+    time: int
+    gaps: int
+    span: HostSpan | None
+    rows: list[Evidence]
+
+
+def _causes(summary: Figures) -> dict[str, _Cause]:
+    """The idle time of all devices by cause; empty if it isn't known."""
+    answer = summary.proofs.get("idle")
+    found: dict[str, _Cause] = {}
+    for one in answer.devices if isinstance(answer, IdleAnswer) else ():
+        for cause in one.causes:
+            time, gaps, span, rows = found.get(cause.cause, _Cause(0, 0, None, []))
+            spans = [*([span] if span else []), *(host for host in cause.host if host.name != LAUNCH_DELAY)]
+            heaviest = max(spans, key=lambda host: host.time, default=None)
+            rows = sorted([*rows, *cause.rows], key=lambda row: -row.time_ns)[:SHOWN]
+            found[cause.cause] = _Cause(time + cause.time, gaps + cause.gaps, heaviest, rows)
+    return found
+
+
+def _outside(summary: Figures) -> list[Finding]:
+    """What the devices lose before their first and after their last work, in the steps or the recording."""
+    uses = [use for use in summary.devices if use.window and use.span]
+    windows = [use.window for use in uses if use.window]
+    whole, lost = (sum(getattr(one, name) for one in windows) for name in ("whole", "outside"))
+    if not lost or not _has_compute(summary) or 100 * lost < _WORTH * whole:
+        return []
+    steps = max(one.steps for one in windows)
+    of = {0: "the recording", 1: "the step"}.get(steps, "the steps")
+    host = max(windows, key=lambda one: one.host_time)
+    details: dict[str, Cell] = {
+        "before_ns": sum(one.before for one in windows),
+        "after_ns": sum(one.after for one in windows),
+        "setup_ns": sum(one.setup for one in windows),
+        "busy_ns": sum(use.busy for use in uses),
+        "steps": steps,
+    }
+    details |= {"host_was_in": host.host, "host_time_ns": host.host_time} if host.host else {}
+    return [Finding("outside", "time", lost, "ns", whole, of, details=details)]
+
+
+def _losses(summary: Figures) -> list[Finding]:
+    """Where the devices lose time, of all their time in the recording."""
+    causes, span = _causes(summary), _span(summary)
+    if not span:
+        return []
+    of = _RECORDED if _UNSEEN in causes else _OF_DEVICES
+    late = _straggler(summary, span)
+    found = [_late(late, summary, span, of)] if late else []
+    if not _has_compute(summary):
+        return found
+    found += _exposed(summary, late, span, of)
+    for cause, (time, gaps, host, rows) in sorted(causes.items(), key=lambda item: -item[1].time):
+        details: dict[str, Cell] = {"cause": cause, "gaps": gaps}
+        if host:
+            details |= {"host_was_in": host.name, "host_time_ns": host.time}
+        code = f"idle.{cause.replace(' ', '_').replace('-', '_')}"
+        found.append(Finding(code, "time", time, "ns", span, of, details=details, evidence=rows))
+    return found
+
+
+def _span(summary: Figures) -> int:
+    """The time of all devices in the recording."""
+    before = _causes(summary).get(_UNSEEN)
+    return sum(use.span for use in summary.devices) - (before.time if before else 0)
+
+
+def _late(late: RankUse, summary: Figures, span: int, of: str) -> Finding:
+    """The rank that others wait for."""
+    subject: dict[str, Cell] = {"rank": late.label, "source": late.source}
+    details: dict[str, Cell] = {"last": late.last, "joint": late.joint}
+    answer = summary.proofs.get("collective")
+    rows: Sequence[Evidence] = answer.late if isinstance(answer, CollectivesAnswer) else ()
+    return Finding("straggler", "others waited", _waits(late), "ns", span, of, subject, None, details, rows)
+
+
+def _waits(late: RankUse | None) -> int:
+    """The time that the others waited for a rank."""
+    return late.others_waited.total if late and late.others_waited else 0
+
+
+def _exposed(summary: Figures, late: RankUse | None, span: int, of: str) -> list[Finding]:
+    """Communication and copies without compute at the same time, without the waiting for a rank that is late."""
+    every = {
+        kind: sum(getattr(use, f"exposed_{kind}") for use in summary.devices) for kind in ("communication", "copies")
+    }
+    every["communication"] -= _waits(late)
+    without: Mapping[str, Cell] = {"without_waiting_for_rank": late.label} if late else {}
+    return [
+        Finding(
+            code := f"exposed.{kind}",
+            "time",
+            time,
+            "ns",
+            span,
+            of,
+            details=without if kind == "communication" else {},
+            evidence=summary.evidence.get(code, []),
+        )
+        for kind, time in every.items()
+        if time > 0
+    ]
+
+
+def _straggler(summary: Figures, span: int) -> RankUse | None:
+    """The rank that the others wait for, where that is proved.
+
+    It is last in most of its collectives, which chance doesn't explain, and throughout the run; the waiting costs a
+    part of the devices' time that matters, and is longer than what clocks may differ by.
+    """
+    answer = summary.proofs.get("collective")
+    if not isinstance(answer, CollectivesAnswer):
+        return None
+    rank, rows = answer.straggler, sum(one.joint for one in answer.ranks)
+    if rank is None or not rank.last or not rank.others_waited or not answer.joint:
+        return None
+    steady = answer.steady or 0.0
+    always = _ALWAYS <= rank.joint == rank.last and steady >= _STEADY  # how late it is each time shows more
+    sure = rank.others_waited.median > (answer.ends or 0.0) or answer.clocks == "one"
+    often = always or _at_least(rank.last, rank.joint, answer.joint / rows) <= _CHANCE
+    mostly = rank.last > _MOSTLY * rank.joint and often
+    throughout = steady >= _STEADY or rank.last == rank.joint < _FEW
+    return rank if sure and mostly and throughout and 100 * rank.others_waited.total >= WAITING * span else None
+
+
+def _at_least(found: int, of: int, chance: float) -> float:
+    """The probability of at least `found` of `of` by chance."""
+    if chance >= 1:
+        return 1.0
+    logs = (
+        math.lgamma(of + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(of - k + 1)
+        + k * math.log(chance)
+        + (of - k) * math.log1p(-chance)
+        for k in range(found, of + 1)
+    )
+    return math.fsum(map(math.exp, logs))
+
+
+#: The criteria whose keys shapes tell.
+_SHOWN_BY = ("kernel", "operation", "library", "precision", "stream", "device", "rank", "source")
+
+
+def evidence_of(work: Work, labels: Labels, heaviest: dict[str, list[Group]]) -> dict[str, list[Evidence]]:
+    """The longest rows of each finding about work, by its code."""
+    shapes: dict[str, Bools] = {}
+    for by in HEAVIEST:
+        group, key = heaviest_of(heaviest[by]), labels.key(by)
+        if group is not None:
+            shapes[f"heaviest.{by}"] = np.array([key(shape) == group.key for shape in work.shapes], np.bool_)
+    found: dict[str, list[Evidence]] = {}
+    for events in work.each():
+        for code, mine in shapes.items():
+            found.setdefault(code, []).extend(_rows(work, events, np.where(mine[events.shape], events.dur, 0)))
+        if work.is_on_devices:
+            for kind, times in _without_compute(events):
+                found.setdefault(f"exposed.{kind}", []).extend(_rows(work, events, times))
+    return {code: sorted(rows, key=lambda row: -row.time_ns)[:SHOWN] for code, rows in found.items() if rows}
+
+
+class LongestRows:
+    """The longest launches of each shape of work by each grid, and the longest gaps of devices.
+
+    If any work is in steps, only what is there counts.
+    """
+
+    def __init__(self, work: Work, labels: Labels, grids: GridTexts) -> None:
+        self._grids, self._sources, self._has_ids = grids, work.rows.sources, work.is_on_devices
+        self._names = [kernel_of(shape) for shape in work.shapes]
+        self._keys = {by: list(map(labels.key(by), work.shapes)) for by in _SHOWN_BY}
+        self._launches = [np.zeros((0, 6), np.int64)]  # source, shape, text of the grid, begin, duration, id
+        self.gaps: list[Evidence] = []
+
+    def add(self, work: Work, events: Events, mine: Bools) -> None:
+        """Adds the work of a source that is `mine`."""
+        rows = np.flatnonzero(mine & (events.dur > 0))
+        grid = self._grids.number[events.grid] if work.is_on_devices else np.full(len(events), -1, np.int64)
+        order = rows[np.lexsort((-events.dur[rows], grid[rows], events.shape[rows]))]
+        first = np.flatnonzero(group_start_mask((events.shape[order], grid[order])))
+        last = np.append(first[1:], len(order))[: len(first)] - 1
+        rows = order[np.unique(np.minimum(first[:, None] + np.arange(SHOWN), last[:, None]))]
+        source = np.full(len(rows), self._sources.index(events.source))
+        columns = (source, events.shape[rows], grid[rows], events.ts[rows], events.dur[rows], events.ids[rows])
+        self._launches.append(np.stack(columns, axis=1))
+        if not work.is_on_devices:
+            return
+        gaps = gaps_of(events)
+        for gap in longest(np.where(mine[gaps.after], gaps.length, 0)):
+            begin, end = int(gaps.begin[gap]), int(gaps.end[gap])
+            after = row_shown(work, events, int(gaps.after[gap]), end - begin)
+            self.gaps.append(after._replace(begin_ns=begin, end_ns=end))
+        self.gaps = sorted(self.gaps, key=lambda row: -row.time_ns)[:SHOWN]
+
+    def of(self, by: str, key: str) -> list[Evidence]:
+        """The longest launches of the work with a key of a criterion; none where a shape doesn't tell the key."""
+        kernel, _, grid = key.rpartition(OF_GRID) if by == GRID else (key, "", "")
+        keys = self._keys.get("kernel" if by == GRID else by)
+        if not keys or (grid and grid not in self._grids.texts):
+            return []
+        launches = np.concatenate(self._launches)
+        mine = np.array([one == kernel for one in keys], np.bool_)[launches[:, 1]]
+        if grid:
+            mine &= launches[:, 2] == self._grids.texts.index(grid)
+        rows = launches[mine]
+        longest_first = np.lexsort((rows[:, 3], -rows[:, 4]))
+        return [self._evidence(*row) for row in rows[longest_first[:SHOWN]].tolist()]
+
+    def _evidence(self, source: int, shape: int, grid: int, begin: int, dur: int, id_: int) -> Evidence:
+        known = id_ if self._has_ids else None
+        return Evidence(self._sources[source], known, self._names[shape], begin, begin + dur, dur)
+
+
+def _rows(work: Work, events: Events, times: Int64) -> Iterable[Evidence]:
+    """The rows of a source with the greatest of these times."""
+    return (row_shown(work, events, row, int(times[row])) for row in longest(times))
+
+
+def _without_compute(events: Events) -> Iterator[tuple[str, Int64]]:
+    """For communication and for copies, how long each was alone on its device."""
+    if not np.any(events.roles != COMPUTE):
+        return
+    which, places = events.places
+    rows_of = by_group(which, len(places))
+    alone = {role: np.zeros(len(events), np.int64) for role in (COMMUNICATION, COPY)}
+    for number in range(len(places)):
+        rows = rows_of(number)
+        begin, end, roles = events.ts[rows], events.ts[rows] + events.dur[rows], events.roles[rows]
+        for role, hiding in ((COMMUNICATION, (COMPUTE,)), (COPY, (COMPUTE, COMMUNICATION))):
+            mine, others = roles == role, np.isin(roles, hiding)
+            hidden = Intervals.union(begin[others], end[others])
+            alone[role][rows[mine]] = end[mine] - begin[mine] - (hidden.until(end[mine]) - hidden.until(begin[mine]))
+    yield from (("communication", alone[COMMUNICATION]), ("copies", alone[COPY]))

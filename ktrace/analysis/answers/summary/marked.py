@@ -1,0 +1,85 @@
+"""Finds the step and the layer of each piece of work, by ranges with such names, and the use of steps.
+
+If its name doesn't contain a layer, its layer is that of the innermost range around its call on the thread of the call;
+if the call isn't known, around the work on its stream.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ktrace.analysis.answers.summary.summary import StepUse
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.durations import COMPUTE, by_group, parts_of
+from ktrace.analysis.work.occurrences import OF_LAYER, OF_STEP, MarkedRanges, Occurrences, spans_on_device
+from ktrace.model.arrays import Int32
+from ktrace.stages.select.wanted import step_of
+
+
+class Marked:
+    """The names of `steps` and `layers`, and the step and layer of the work of each source."""
+
+    def __init__(self, work: Work) -> None:
+        self._occurrences = Occurrences(work)
+        steps = [meaning.step for meaning in work.gathered.meanings]
+        layers = [meaning.layer for meaning in work.gathered.meanings]
+        self.steps = sorted({step for step in steps if step is not None}, key=lambda step: (step_of(step) or 0, step))
+        self.layers = sorted({layer for layer in layers if layer is not None})
+        self._step_of, self._layer_of = _numbers(steps, self.steps), _numbers(layers, self.layers)
+        self._counts_use = work.is_on_devices
+        self._use = np.zeros((len(self.steps), 7), np.int64)
+
+    def steps_of(self, events: Events) -> Int32:
+        """The number of the step of each piece of work of a source, -1 where there is none; adds to their use."""
+        ranges = self._occurrences.ranges(events.source, self._step_of)
+        occurrence = self._occurrences.find(events, ranges, OF_STEP)
+        if self._counts_use:
+            self._add(events, ranges, occurrence)
+        return _label(ranges, occurrence)
+
+    def layers_of(self, events: Events) -> Int32:
+        """The number of the layer of each piece of work of a source, -1 where no range has one."""
+        ranges = self._occurrences.ranges(events.source, self._layer_of)
+        return _label(ranges, self._occurrences.find(events, ranges, OF_LAYER))
+
+    def _add(self, events: Events, ranges: MarkedRanges, occurrence: Int32) -> None:
+        """Adds the work of a source to the use of its steps."""
+        device, devices = events.places
+        count, end = len(ranges.label), events.ts + events.dur
+        rows_of = by_group(device, len(devices))
+        for place in range(len(devices)) if count else ():
+            rows = rows_of(place)
+            mine = rows[occurrence[rows] >= 0]
+            own, begins, ends, roles = occurrence[mine].astype(np.int64), events.ts[mine], end[mine], events.roles[mine]
+            outside = rows[(occurrence[rows] < 0) & (events.roles[rows] == COMPUTE)]
+            starts, spans = spans_on_device(ranges, own, (begins, ends), roles, (events.ts[outside], end[outside]))
+            whole = parts_of(own, count, begins, ends, roles)
+            since = np.minimum(np.maximum(begins, starts[own]), ends)  # a copy of its batch may run beside other steps
+            found = parts_of(own, count, since, ends, roles)
+            found[:, 2:4] = whole[:, 2:4]  # communication and copies, also those that run earlier
+            here = np.column_stack([found, spans])
+            np.add.at(self._use, ranges.label, here)
+
+    def use(self) -> list[StepUse]:
+        """The use of each step by the work that was added."""
+        walls, often = np.zeros(len(self.steps), np.int64), np.zeros(len(self.steps), np.int64)
+        for source in self._occurrences.sources:  # those on the host, if the source has any
+            ranges = self._occurrences.ranges(source, self._step_of)
+            on_device = self._occurrences.is_device[ranges.track]
+            if not on_device.all():
+                ranges = ranges.where(~on_device)
+            np.add.at(walls, ranges.label, ranges.end - ranges.begin)
+            often += np.bincount(ranges.label, minlength=len(self.steps))
+        rows = zip(self.steps, often.tolist(), walls.tolist(), self._use.tolist(), strict=True)
+        return [StepUse(*row[:3], *row[3]) for row in rows]
+
+
+def _label(ranges: MarkedRanges, found: Int32) -> Int32:
+    """The label of each range that was found, -1 for none."""
+    return np.where(found >= 0, ranges.label[found], -1).astype(np.int32) if len(ranges.label) else found
+
+
+def _numbers(meanings: list[str | None], words: list[str]) -> Int32:
+    """The index of each meaning among the words, -1 for None."""
+    number = {word: place for place, word in enumerate(words)}
+    return np.array([-1 if word is None else number[word] for word in meanings], np.int32)

@@ -1,0 +1,103 @@
+"""What to do about a finding: the line that a practitioner would give; "" where nothing general can be said.
+
+exposed.copies            Copy from pinned memory, non_blocking, on a stream of its own, while kernels run.
+idle.host_late            in a call of the loader: More workers of the loader ...
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+
+from ktrace.analysis.work.findings import Finding
+from ktrace.analysis.work.gaps import NO_SPAN
+
+_LOADER = re.compile(r"data_?loader|dataset|prefetch|collate", re.I)
+_ALLOCATES = re.compile(r"(cuda|cu|hip)\w*(Malloc|MemAlloc|Free|MemFree|MemCreate|MemMap|HostAlloc|HostRegister)", re.A)
+_LOADS = re.compile(r"(cuda|cu|hip)(Module|Library)(Load|Get)\w*", re.A)
+_COMPILES = re.compile(r"dynamo|inductor|_compile\b|recompil|triton.*(compile|autotun)|autotun", re.I)
+_COPIES = re.compile(r"(cuda|cu|hip)Memcpy\w*|aten::(copy_|to|_to_copy)$", re.A)
+_WAITS = re.compile(r"\w*Synchronize\w*$|aten::(item|_local_scalar_dense|nonzero|is_nonzero|equal)$", re.A)
+_OPTIMISES = re.compile(r"optimizer\.(step|zero_grad)", re.I)
+_OPERATOR = re.compile(r"(aten|c10d|torch|autograd)::|\w+Backward\d*$|(cuda|cu|hip)\w*Launch\w*", re.A)
+_STEP = re.compile(r"ProfilerStep#|(train(ing)?|eval)?[_ ]?step\b|iteration\b|forward$|backward$", re.I)
+
+_NO_WAIT = (
+    "Don't wait within a step: no .item(), .cpu() or print of values there; copy with non_blocking=True and "
+    "synchronise once, when the result is needed."
+)
+_LAUNCH_BOUND = (
+    "Launch less often: larger batches, CUDA or HIP graphs (torch.compile with mode='reduce-overhead'), fused kernels."
+)
+
+#: What the host was in during idle time -> what to do.
+_BY_HOST = (
+    (_LOADER, "Let the loader prepare batches ahead: more workers, prefetch_factor, pin_memory=True."),
+    (_ALLOCATES, "Allocate once and keep the memory: a caching or pool allocator, buffers outside the loop."),
+    (_LOADS, "Load modules before the measured part: run a warm-up, or set CUDA_MODULE_LOADING=EAGER."),
+    (_COMPILES, "Compile before the measured part, and find what compiles again: TORCH_LOGS=recompiles."),
+    (_WAITS, _NO_WAIT),
+    (_OPTIMISES, "Use an optimiser of few kernels: fused=True, or foreach=True."),
+)
+
+#: Where gaps are long: about copies, about calls and operators themselves, and about Python around them.
+_BLOCKING = "Copy from pinned memory with non_blocking=True: other copies keep the host until they are done."
+_OPERATORS = "Call fewer operators between launches, or compile them (torch.compile), so that the host gets ahead."
+_PYTHON = (
+    "Find the program's own code between the operators of a step (torch.profiler: with_stack=True; py-spy), and move "
+    "logging, checks and preparation of data out of the step."
+)
+
+_NOT_KNOWN = (
+    "Record the calls of the host, too: torch.profiler with ProfilerActivity.CPU, nsys profile --trace=cuda,nvtx,osrt."
+)
+
+_REMEDIES = {
+    "idle.host_synchronised": _NO_WAIT,
+    "idle.unknown": _NOT_KNOWN,
+    "idle": _NOT_KNOWN,
+    "idle.dependency": "See --by wait and --by queue: which event, copy or stream the queued work waits for.",
+    "idle.launch_overhead": _LAUNCH_BOUND,
+    "idle.between_graph_nodes": "Fuse small nodes of the graph, or let independent ones run on several streams.",
+    "exposed.communication": (
+        "Overlap it with compute: start collectives as soon as their data is ready, on a stream of their own; "
+        "tune the sizes of buckets."
+    ),
+    "exposed.copies": "Copy on a stream of its own while kernels run; to and from the host use pinned memory.",
+    "straggler": "Compare that rank with another by ktrace diff: its kernels, its host and its input.",
+    "outside": "Prepare the next step's input while the device works on this one: in workers, or another thread.",
+}
+
+#: Gaps of this length, in ns, on average, come from the launches; longer ones from what the host does in between.
+_OF_LAUNCHES = 300_000
+
+_HEAVIEST = "--by roofline says how far its kernels are from the device's peak, where shapes or metrics are recorded."
+
+
+_INSIDE = "--by inside says how long its warps wait, and how multiprocessors share the work."
+
+
+def remedy(one: Finding, askable: Container[str] = ()) -> str:
+    """What to do about a finding that is worth a look, of an input that can answer these questions."""
+    if not one.look:
+        return ""
+    if one.code in ("idle.host_late", "outside"):
+        # What to do about a host that is late: by what it was in, or how long the gaps are
+        host, gaps = str(one.details.get("host_was_in") or ""), one.details.get("gaps")
+        for pattern, what in _BY_HOST:
+            if pattern.search(host):
+                return what
+        if one.code == "outside" or not isinstance(gaps, int):
+            return _REMEDIES["outside"]
+        if one.value <= _OF_LAUNCHES * gaps:
+            return _LAUNCH_BOUND
+        if _COPIES.match(host):
+            return _BLOCKING
+        if _OPERATOR.match(host):
+            return _OPERATORS
+        if not host or host == NO_SPAN or _STEP.match(host):
+            return _PYTHON
+        return f"Shorten what the host does in {host} between launches, or do it ahead in another thread."
+    if one.code.startswith("heaviest."):
+        return _INSIDE if "inside" in askable else _HEAVIEST
+    return _REMEDIES.get(one.code, "")

@@ -1,0 +1,252 @@
+"""Makes groups from tables of statistics, for sources that have no device activities.
+
+kernel   gemm    run a   table 0   total 30 ms   ──►   gemm 30 ms, as in the source
+kernel   gemm    run a   table 1   total 30 ms         left out: repeats another table
+metric   occupancy, parent gemm                        left out: no time
+total    TOTAL   run a   table 0   total 42 ms         left out: sum of the others
+op       aten::mm   count 12                           counted if nothing of the source has a time or a share
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ktrace.analysis.questions.checks.examine import NEARLY_ALL
+from ktrace.analysis.work.gather import SELF_ON_DEVICE
+from ktrace.analysis.work.groups import Group
+from ktrace.model.batch import DEVICE_KINDS
+
+Row = dict[str, Any]
+
+#: Titles of tables that divide the kernels of another table differently: by range, by launch, by grid.
+_DIVIDED = re.compile(r"nvtx_(?:gpu_proj|kern)_sum|nvtxkernsum|kern_exec_sum|kernexecsum|kern_gb_sum|kerngbsum|gpu_sum")
+
+#: PyTorch's operators that multiply matrices; their names don't say so as those of kernels do.
+PRODUCTS = re.compile(r"aten::_?(scaled_mm|(add|b|badd|addb)?mm|matmul|linear|addmv|mv|dot|einsum)")
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A row of statistics: `total` in `unit`: ns; cycle, % or count if the source has only cycles, shares or counts."""
+
+    row: Row
+    total: float
+    unit: str = "ns"
+
+    def group(self, key: str) -> Group:
+        """The statistic as a group."""
+        row, figure = self.row, self.row.get
+        if self.unit in ("%", "count"):
+            return Group(key, self.total, name=row["name"])
+        count = figure("count")
+        average = figure("avg", self.total / count if count else None)
+        figures = {name: figure(name) for name in ("median", "p95", "p99", "min", "max")}
+        return Group(key, self.total, count, average, name=row["name"], **figures)
+
+
+@dataclass
+class Statistics:
+    """The statistics of a source that add up: of a `device`, or of the host; and counts of rows that don't.
+
+    `stated` is what the source states as the total of all, in ns: its tables may show only some of that, or parts
+    within others.
+    """
+
+    found: list[Statistic]
+    device: bool
+    repeated: int = 0
+    without: int = 0
+    stated: float | None = None
+
+
+def statistics(rows: Iterable[Row]) -> Statistics:
+    """The rows of one source that add up: device work, or what the host did if there is none."""
+    totals, rows = _without_totals(list(rows))
+    own = _own_on_devices(rows)
+    rows = [row for row in rows if row["kind"] != "metric"]
+    device = [row for row in rows if row["kind"] in DEVICE_KINDS]
+    mine = device or rows
+    timed = [row for row in mine if row["metric"] == "duration" and row.get("unit", "ns") == "ns"]
+    timed = _outermost(timed)
+    found = [Statistic(row, total) for row in timed if (total := _total(row)) is not None]
+    without = len(timed) - len(found)
+    if not found:
+        others = list(_cycles(mine)) or list(_shares(mine)) or list(_counts(mine))
+        return Statistics(others, bool(device), without=without)
+    kept = list(_once(found))
+    stated = _stated(totals, kept, bool(device))
+    if own and (not device or math.fsum(one.total for one in kept) < NEARLY_ALL * (stated or 0)):
+        return Statistics(own, True, stated=_stated(totals, own, True))
+    return Statistics(kept, bool(device), len(found) - len(kept), without, stated)
+
+
+def _without_totals(rows: list[Row]) -> tuple[dict[str, list[Row]], list[Row]]:
+    """The rows of totals, by what they are of: "device", "host" or "", and the others."""
+    totals: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["kind"] == "total" and row["metric"] == "duration" and row.get("unit", "ns") == "ns":
+            name = row["name"]
+            of = "device" if SELF_ON_DEVICE.fullmatch(name) else "host" if name == "Self CPU time total" else ""
+            totals.setdefault(of, []).append(row)
+    return totals, [row for row in rows if row["kind"] != "total"]
+
+
+def _own_on_devices(rows: list[Row]) -> list[Statistic]:
+    """What operators themselves cost on devices, where a table has that beside their time on the host."""
+    known = {row["id"]: row for row in rows}
+    found = []
+    for row in rows:
+        operator = known.get(row.get("parent"))
+        if row["kind"] == "metric" and operator is not None and (total := _total(row)):
+            mine = {"total": total, "avg": None, "percent": row.get("percent")}
+            found.append(Statistic(operator | {key: one for key, one in mine.items() if one is not None}, total))
+    return found
+
+
+def _stated(totals: dict[str, list[Row]], found: list[Statistic], device: bool) -> float | None:
+    """The one total that the only table of these statistics states, None where there are none or several."""
+    rows = totals.get("device" if device else "host") or totals.get("") or []
+    stated = {total for row in rows if (total := _total(row))}
+    tables = {(one.row.get("table"), one.row.get("run")) for one in found}
+    total = stated.pop() if len(stated) == 1 and len(tables) == 1 else None
+    return total if total is not None and total >= max((one.total for one in found), default=0) else None
+
+
+def _outermost(rows: list[Row]) -> list[Row]:
+    """The rows that aren't within others of these, whose figures include theirs."""
+    known = {row["id"] for row in rows}
+    return [row for row in rows if row.get("parent") not in known]
+
+
+def _total(row: Row) -> float | None:
+    """The total time of a row in ns, or its average if it has no count; None if it has no time."""
+    if "total" in row:
+        total = row["total"]
+    elif "avg" in row:
+        total = row["avg"] * row.get("count", 1)
+    else:
+        total = row.get("value")
+    return total if total is not None and math.isfinite(total) and total >= 0 else None
+
+
+def _once(found: list[Statistic]) -> Iterator[Statistic]:
+    """Yields the statistics without those in tables that divide the work of others, or with equal figures elsewhere.
+
+    A table with a time describes that time, and doesn't repeat others.
+    """
+    runs: defaultdict[Any, list[Statistic]] = defaultdict(list)
+    for one in found:
+        runs[one.row.get("run")].append(one)
+    for mine in runs.values():
+        seen: dict[tuple[Any, ...], Statistic] = {}
+        for one in _undivided(mine):
+            row = one.row
+            thing = (row["kind"], row["name"], row.get("device"), row.get("count"), one.total)
+            alone = "ts" in row or row.get("count") is None
+            if alone or _are_of_one(seen.setdefault(thing, one), one):
+                yield one
+
+
+def _are_of_one(first: Statistic, second: Statistic) -> bool:
+    """Whether two statistics are of the same table, or of tables with the same title."""
+    table = first.row.get("table")
+    return (table is not None and table == second.row.get("table")) or _title(first) == _title(second)
+
+
+def _undivided(found: list[Statistic]) -> list[Statistic]:
+    """The statistics without tables that divide the work of others; if there are only such tables, the first one."""
+    whole = [one for one in found if "ts" in one.row or not _DIVIDED.search(_title(one))]
+    kinds = {one.row["kind"] for one in whole}
+    rest = [one for one in found if one.row["kind"] not in kinds]
+    return whole + [one for one in rest if _title(one) == _title(rest[0])]
+
+
+def _title(one: Statistic) -> str:
+    return " › ".join(one.row.get("scope") or ())
+
+
+def _cycles(rows: list[Row]) -> Iterator[Statistic]:
+    """The cycles of a source without times, but those that are within others."""
+    mine = _outermost([row for row in rows if row["metric"] == "cycles" and row.get("unit") == "cycle"])
+    return (Statistic(row, total, "cycle") for row in mine if (total := _total(row)) is not None)
+
+
+def _shares(rows: list[Row]) -> Iterator[Statistic]:
+    """The greatest share of each name without a time: several metrics of it repeat the share."""
+    most: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        share = row.get("percent")
+        if share is not None and math.isfinite(share):
+            thing = (row.get("run"), row["kind"], row["name"])
+            if thing not in most or share > most[thing]["percent"]:
+                most[thing] = row
+    return (Statistic(row, row["percent"], "%") for row in most.values())
+
+
+def _counts(rows: list[Row]) -> Iterator[Statistic]:
+    """The counts of a source that has nothing else, such as an execution trace."""
+    return (Statistic(row, float(row["count"]), "count") for row in rows if row["metric"] == "count" and "count" in row)
+
+
+#: Units of totals, the first one that there is decides: what a row has, and what a source has only.
+_SINGULARS = {"ns": "a time", "cycle": "cycles", "%": "a share", "count": "a count"}
+PLURALS = {"ns": "times", "cycle": "cycles", "%": "shares", "count": "counts"}
+
+
+def in_one_unit(found: list[Statistic], *, timed: bool) -> tuple[str, list[Statistic], dict[str, int]]:
+    """The unit of totals (ns if something else is `timed`), the statistics in it, how many others have what."""
+    units = [unit for unit in PLURALS if (unit == "ns" and timed) or any(one.unit == unit for one in found)]
+    unit, *others = units or ["ns"]
+    no = _SINGULARS[unit].removeprefix("a ")
+    left = {f"with {_SINGULARS[other]}, but no {no}": sum(one.unit == other for one in found) for other in others}
+    return unit, [one for one in found if one.unit == unit], left
+
+
+def grouped(found: Iterable[Statistic], key: Callable[[Row], str]) -> list[Group]:
+    """Groups of statistics by the `key` of their rows, heaviest first."""
+    groups: dict[str, Group] = {}
+    for one in found:
+        group = one.group(key(one.row))
+        groups[group.key] = joined(groups[group.key], group) if group.key in groups else group
+    return sorted(groups.values(), key=lambda group: -group.total)
+
+
+def joined(one: Group, other: Group) -> Group:
+    """Two groups as one. A figure that isn't known for both isn't known for the result; medians can't be combined."""
+    total = one.total + other.total
+    count = None if one.count is None or other.count is None else one.count + other.count
+    return replace(
+        one,
+        total=total,
+        count=count,
+        average=total / count if count else None,
+        median=None,
+        p95=None,
+        p99=None,
+        min=_both(min, one.min, other.min),
+        max=_both(max, one.max, other.max),
+        name=one.name if one.name == other.name else None,
+        durations=None,
+        in_steps=None,
+        inside=None,
+        places=None,
+    )
+
+
+def _both(what: Callable[[float, float], float], one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else what(one, other)
+
+
+def merged(one: list[Group], other: list[Group]) -> list[Group]:
+    """Groups of events and statistics; groups with the same key become one; heaviest first."""
+    if not one or not other:
+        return one or other
+    found = {group.key: group for group in one}
+    for group in other:
+        found[group.key] = joined(found[group.key], group) if group.key in found else group
+    return sorted(found.values(), key=lambda group: -group.total)

@@ -1,0 +1,518 @@
+"""Examines a recording: makes the checks of `ktrace.analysis.questions.checks`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.analysis.questions.checks import CHECKS, PREFIX, check_of
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.findings import SHOWN, Evidence, Finding, longest
+from ktrace.analysis.work.gaps import gaps_of
+from ktrace.analysis.work.gather import WorkInput
+from ktrace.analysis.work.groups import DeviceUse
+from ktrace.analysis.work.launching import DEVICE_SYNC, stream_of
+from ktrace.analysis.work.question import Shape, kernel_of, row_shown
+from ktrace.analysis.work.spans import KINDS
+from ktrace.errors import ALLOW_COUNTERS
+from ktrace.model.arrays import Int64
+from ktrace.model.batch import DEVICE_KINDS
+from ktrace.model.masks import truth
+from ktrace.report import Report, Severity
+from ktrace.stages.align.moves import DISJOINT, PART, TOLERANCE, pauses, times_related
+from ktrace.store.events import values
+from ktrace.store.joins import group_start_mask, is_among, sorted_by
+
+
+class Recording(NamedTuple):
+    """What is examined: device work, tables of statistics by source, the use of devices, the account of reading.
+
+    `span` is the time from the first start to the last end of the events of the longest source, in ns. `without` are
+    the rows of tables that have no figure, though others there have. Of what a filter leaves out, `is_part`, launches
+    are there without their work. Tables state a total, `stated`, of which their rows have `listed`. `clocks`
+    is how the clocks of ranks were aligned, if that was asked (`CollectivesAnswer.clocks`).
+    """
+
+    gathered: WorkInput
+    work: Work
+    tables: dict[str, list[Shape]]
+    devices: Sequence[DeviceUse]
+    report: Report
+    span: int | None
+    without: int = 0
+    is_part: bool = False
+    stated: float | None = None
+    listed: float = 0
+    clocks: str | None = None
+
+
+def examine(recording: Recording) -> list[Finding]:
+    """The checks that fail, in the order of CHECKS."""
+    found = [*_of_reading(recording), *_of_tables(recording)]
+    if len(recording.work) and recording.work.is_on_devices:
+        found += _of_work(recording)
+    found += [*_launches_lost(recording), *_event_waits(recording), *_operators(recording)]
+    order = list(CHECKS)
+    found = [replace(one, remedy=one.remedy or check_of(one).remedy) for one in found]
+    return sorted(found, key=lambda one: order.index(one.code.removeprefix(PREFIX)))
+
+
+_API = KINDS.index("api")
+
+#: Calls that launch kernels at once, each of which has at least one, and those that copy or fill memory.
+_LAUNCHES = re.compile(r"(?<!Append)Launch(Cooperative)?Kernel|GraphLaunch|EnqueueKernelLaunch|EnqueueNDRange", re.I)
+_COPIES = re.compile(r"(cuda|cu|hip)(Memcpy|Memset)|EnqueueMem", re.A)
+_CAPTURES = re.compile(r"Stream(Begin|End)Capture")
+_WAITS = re.compile(r"Synchronize", re.I)
+
+
+def _of_work(recording: Recording) -> Iterator[Finding]:
+    """The checks of device work, one finding for all sources."""
+    for find in (
+        *(_runs_apart, _not_set, _as_duration, _made_up, _before_calls, _after_waits, _overlaps, _graphs_whole),
+        *(_disjoint, _little_recorded, _ranks_missing, _quantised),
+    ):
+        yield from find(recording)
+
+
+class _Violations:
+    """The rows of work that break a law: how many of how many, by how many ns, and the worst."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.count = self.of = self.most = self.total = 0
+        self._rows: list[Evidence] = []
+
+    def add(self, events: Events, rows: Int64, by: Int64, of: int) -> None:
+        """Adds the rows of a source, by how much each is off, of so many that were looked at."""
+        self.of += of
+        self.count += len(rows)
+        if not len(rows):
+            return
+        self.most, self.total = max(self.most, int(by.max())), self.total + int(by.sum())
+        self._rows += [row_shown(self._work, events, int(rows[place]), int(by[place])) for place in longest(by)]
+
+    def finding(self, check: str, key: str, total: bool = False) -> Iterator[Finding]:
+        """The finding, if there is any such row, and they are more than single ones."""
+        if self.count and self.count >= PART * self.of:
+            rows = sorted(self._rows, key=lambda row: -row.time_ns)[:SHOWN]
+            details = {key: self.total if total else self.most}
+            code = PREFIX + check
+            yield Finding(code, "work", self.count, "count", self.of, "pieces of work", {}, None, details, rows)
+
+
+def _before_calls(recording: Recording) -> Iterator[Finding]:
+    """Work that begins before its call does."""
+    found = _Violations(recording.work)
+    for events in recording.work.each():
+        known = np.flatnonzero(events.call >= 0)
+        early = events.calls["ts"][events.call[known]] - events.ts[known]
+        some = early > TOLERANCE
+        found.add(events, known[some], early[some], len(known))
+    yield from found.finding("cause_after_effect", "early_ns")
+
+
+def _after_waits(recording: Recording) -> Iterator[Finding]:
+    """Work that ends after a call has returned that was made after its launch, and waited for the device."""
+    work = recording.work
+    found = _Violations(work)
+    for events in work.each():
+        spans = work.gathered.spans.for_source(events.source)
+        rows = np.flatnonzero(work.gathered.spans.named(DEVICE_SYNC.search)[spans["name"]] & (spans["kind"] == _API))
+        rows = rows[spans["dur"][rows] > 0]
+        known = np.flatnonzero(events.call >= 0)
+        if not len(rows) or not len(known) or len(events.places[1]) > 1:
+            continue  # a call waits for the device of its thread, which isn't known where there are several
+        rows = rows[np.argsort(spans["ts"][rows], kind="stable")]
+        calls, call = events.calls, events.call[known]
+        returned = calls["ts"][call] + np.maximum(calls["dur"][call], 0)
+        at = np.searchsorted(spans["ts"][rows], returned, "left")
+        there = at < len(rows)
+        wait = rows[at[there]]
+        known, call = known[there], call[there]
+        same = work.processes[spans["thread"][wait]] == work.processes[calls["thread"][call]]
+        late = (events.ts + events.dur)[known] - spans["ts"][wait] - spans["dur"][wait]
+        some = same & (late > TOLERANCE)
+        found.add(events, known[some], late[some], int(same.sum()))
+    _after_stream_waits(recording, found)
+    yield from found.finding("work_outlasts_wait", "late_ns")
+
+
+def _after_stream_waits(recording: Recording, found: _Violations) -> None:
+    """Adds work that ends after a synchronisation of its stream has, which began after its launch."""
+    work, waits = recording.work, recording.gathered.waits
+    stream, streams = work.by_shape(_stream_of_device)
+    number = {key: place for place, key in enumerate(streams)}
+    for source in waits.sources if work.is_on_devices else ():
+        if source not in work.rows.sources:
+            continue
+        events, rows, shapes = work.for_source(source), waits.for_source(source), waits.shapes
+        place = np.array([number.get(_stream_of_device(shape), -1) for shape in shapes], np.int64)
+        place[[_STREAM_SYNC.search(shape["name"]) is None for shape in shapes]] = -1
+        syncs = np.flatnonzero((place[rows["shape"]] >= 0) & (rows["dur"] > 0))
+        launched = np.flatnonzero(events.call >= 0)
+        for one in np.unique(place[rows["shape"][syncs]]).tolist():
+            mine = syncs[place[rows["shape"][syncs]] == one]
+            mine = mine[np.argsort(rows["ts"][mine], kind="stable")]
+            known = launched[stream[events.shape[launched]] == one]
+            call = events.call[known]
+            returned = events.calls["ts"][call] + np.maximum(events.calls["dur"][call], 0)
+            at = np.searchsorted(rows["ts"][mine], returned, "left")
+            known, wait = known[at < len(mine)], mine[at[at < len(mine)]]
+            late = (events.ts + events.dur)[known] - rows["ts"][wait] - rows["dur"][wait]
+            some = late > TOLERANCE
+            found.add(events, known[some], late[some], len(known))
+
+
+def _stream_of_device(shape: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(shape[name] for name in ("source", "host", "device", "stream"))
+
+
+#: How Kineto and nsys name a synchronisation of a stream, and waits for an event.
+_STREAM_SYNC = re.compile(r"Stream Sync", re.I)
+_EVENT_WAITS = ("stream wait event", "event sync", "event synchronize")
+
+
+def _event_waits(recording: Recording) -> Iterator[Finding]:
+    """Waits for events whose record isn't known, or comes after them."""
+    gathered = recording.gathered
+    waits, unsaid, lost, early, most, of = gathered.waits, 0, 0, 0, 0, 0
+    for source in waits.sources:
+        rows = waits.for_source(source)
+        is_wait = np.array([shape["name"].lower() in _EVENT_WAITS for shape in waits.shapes], np.bool_)
+        mine = np.flatnonzero(is_wait[rows["shape"]])
+        if not len(mine):
+            continue
+        key_of, recorded = _records_of(recording, source, rows["id"][mine])
+        of += len(mine)
+        for event, ts in zip(rows["id"][mine].tolist(), rows["ts"][mine].tolist(), strict=True):
+            key = key_of.get(event)
+            record = recorded.get(key) if key is not None else None
+            unsaid, lost = unsaid + (key is None), lost + (key is not None and record is None)
+            if record is not None and record > ts:
+                early, most = early + 1, max(most, record - ts)
+    if early:
+        details: dict[str, Any] = {"early_ns": most}
+        yield Finding(PREFIX + "wait_before_record", "waits", early, "count", of, "waits", {}, None, details)
+    if unsaid + lost:
+        details = {"without": unsaid, "not_in_trace": lost}
+        yield Finding(PREFIX + "waits_unlinked", "waits", unsaid + lost, "count", of, "waits", {}, None, details)
+
+
+def _records_of(recording: Recording, source: str, waits: Int64) -> tuple[dict[int, str], dict[str, int]]:
+    """The key of each wait, by its id, and the first time of the calls that record the event of each key."""
+    key_of: dict[int, str] = {}
+    records: dict[int, str] = {}
+    for batch in recording.gathered.waits.links(source):
+        out = truth(pc.and_(pc.equal(batch.column("link"), "wait"), pc.equal(batch.column("role"), "out")))
+        event, has = values(batch, "event")
+        for found, rows in ((records, out & has), (key_of, is_among(event, waits) & has & ~out)):
+            keys = batch.column("key").filter(pa.array(rows)).to_pylist()
+            found.update(zip(event[rows].tolist(), keys, strict=True))
+    spans, recorded = recording.gathered.spans.for_source(source), dict[str, int]()
+    ids = np.array(list(records), np.int64)
+    for row in np.flatnonzero(is_among(spans["id"], ids)).tolist():
+        key, ts = records[int(spans["id"][row])], int(spans["ts"][row])
+        recorded[key] = min(recorded.get(key, ts), ts)
+    return key_of, recorded
+
+
+def _operators(recording: Recording) -> Iterator[Finding]:
+    """Operators of PyTorch that lack what they state, or share what is their own."""
+    torch = recording.gathered.torch
+    if torch.undescribed:
+        lacking = ", ".join(key for key, count in torch.lacking.items() if count)
+        figures = "operators", torch.undescribed, "count", torch.collectives, "collectives"
+        yield Finding(PREFIX + "collectives_undescribed", *figures, {"lacking": lacking})
+    if torch.shared:
+        source, number, names = torch.shared[0]
+        subject: dict[str, Any] = {"source": source, "number": number, "names": ", ".join(names)}
+        figures = "numbers", len(torch.shared), "count", torch.numbers, "sequence numbers"
+        yield Finding(PREFIX + "sequence_shared", *figures, subject)
+
+
+def _overlaps(recording: Recording) -> Iterator[Finding]:
+    """Kernels that begin before the kernel before them on their stream has ended."""
+    work = recording.work
+    found = _Violations(work)
+    stream, streams = work.by_shape(stream_of)
+    named = np.array([shape["kind"] == "kernel" and shape["stream"] is not None for shape in work.shapes], np.bool_)
+    for events in work.each():
+        rows = events.by_device[(named[events.shape] & (events.dur > 0))[events.by_device]]
+        order = rows[sorted_by(stream[events.shape[rows]], len(streams))]
+        end = (events.ts + events.dur)[order]
+        over = end[:-1] - events.ts[order[1:]]
+        same = ~group_start_mask((stream[events.shape[order]],))[1:]
+        some = same & (over > TOLERANCE)
+        found.add(events, order[1:][some], np.minimum(over, events.dur[order[1:]])[some], len(rows))
+    yield from found.finding("stream_overlaps", "overlap_ns", total=True)
+
+
+#: Two runs lie further apart than this, in ns, and than so many times what both last.
+_APART, _TIMES_APART = 600_000_000_000, 20
+
+
+def _runs_apart(recording: Recording) -> Iterator[Finding]:
+    """A pause of a device, in which the host launches nothing either, that is far longer than all before and after."""
+    for events in recording.work.each():
+        gaps, calls = gaps_of(events), events.calls["ts"]
+        for place in longest(gaps.length, 1):
+            begin, end = int(gaps.begin[place]), int(gaps.end[place])
+            first, last = int(events.ts.min()), int((events.ts + events.dur).max())
+            before, after = begin - first, last - end
+            quiet = not np.any((calls > begin) & (calls < end - min(_APART, (end - begin) // 2)))
+            if end - begin > max(_APART, _TIMES_APART * (before + after)) and quiet:
+                details = {"before_ns": before, "after_ns": after}
+                subject = {"source": events.source}
+                yield Finding(
+                    PREFIX + "runs_apart",
+                    "time",
+                    end - begin,
+                    "ns",
+                    last - first,
+                    "the recording",
+                    subject,
+                    None,
+                    details,
+                )
+
+
+def _disjoint(recording: Recording) -> Iterator[Finding]:
+    """Inputs that begin after all others have ended; ranks can't have worked together then."""
+    gathered = recording.gathered
+    spans = {source: span for source, span in gathered.spans_of.items() if span[1] > span[0]}
+    related = times_related([*spans], gathered.catalog)
+    by = related or dict.fromkeys(spans, 0)
+    found = pauses({source: (begin + by[source], end + by[source]) for source, (begin, end) in spans.items()})
+    source = max(found, key=lambda one: found[one][0], default=None)
+    if source is None or recording.clocks == "collective" or found[source][0] < DISJOINT:
+        return
+    ranks = [gathered.catalog.rank(one) for one in spans]
+    is_job = related is not None and None not in ranks and len({*ranks}) == len(ranks)
+    gap, before = found[source]
+    details = {"related": related is not None, "pauses": sum(one >= DISJOINT for one, _ in found.values())}
+    code = PREFIX + ("ranks_apart" if is_job else "inputs_apart")
+    yield Finding(code, "time", gap, "ns", None, "", {"source": source, "before": before}, None, details)
+
+
+def _not_set(recording: Recording) -> Iterator[Finding]:
+    """Events without a time, which `WorkInput.unset` counts."""
+    for source, (count, of, before) in recording.gathered.unset.items():
+        details, subject = {"before_others_ns": before}, {"source": source}
+        yield Finding(PREFIX + "time_not_set", "events", count, "count", of, "events", subject, None, details)
+
+
+def _made_up(recording: Recording) -> Iterator[Finding]:
+    """Work of tables that were drawn as timelines."""
+    work = recording.work
+    count = sum(int(np.count_nonzero(work.made_up[events.shape])) for events in work.each() if work.made_up.any())
+    if count:
+        yield Finding(PREFIX + "times_made_up", "work", count, "count", len(work), "pieces of work")
+
+
+def _as_duration(recording: Recording) -> Iterator[Finding]:
+    """Work whose duration is its begin, or its end."""
+    found = _Violations(recording.work)
+    for events in recording.work.each():
+        rows = np.flatnonzero((events.dur == events.ts) & (events.dur >= 1_000_000_000))
+        found.add(events, rows, events.dur[rows], len(events))
+    yield from found.finding("time_as_duration", "longest_ns")
+
+
+#: So many pieces of work of so many durations tell of what these are multiples, at least this, in ns.
+_FEW, _DIFFERENT, _COARSE = 16, 4, 10_000
+
+
+def _quantised(recording: Recording) -> Iterator[Finding]:
+    """Durations that are all multiples of a long time."""
+    step, count, most = 0, 0, 0
+    different: set[int] = set()
+    for events in recording.work.each():
+        for first in range(0, len(events), 1 << 10):
+            step = int(np.gcd.reduce(events.dur[first : first + (1 << 10)], initial=step))
+            if 0 < step < _COARSE:
+                return
+        different.update(np.unique(events.dur[: 1 << 16]).tolist())
+        count, most = count + len(events), max(most, int(events.dur.max(initial=0)))
+    if step and count >= _FEW and len(different - {0}) >= _DIFFERENT and most <= _MANY_STEPS * step:
+        yield Finding(PREFIX + "times_quantised", "time", step, "ns", None, "", {}, None, {"work": count})
+
+
+#: Where the longest work is more such multiples, the time is fine enough.
+_MANY_STEPS = 100
+
+
+def _graphs_whole(recording: Recording) -> Iterator[Finding]:
+    """Launches of graphs without their nodes, where they take a part that matters."""
+    work = recording.work
+    graph = np.array([shape["kind"] == "graph" for shape in work.shapes], np.bool_)
+    count = time = total = 0
+    for events in work.each():
+        mine = graph[events.shape]
+        count, time = count + int(np.count_nonzero(mine)), time + int(events.dur[mine].sum())
+        total += int(events.dur.sum())
+    if count and 100 * time >= 5 * total:
+        names = Counter(kernel_of(shape) for shape in work.shapes if shape["kind"] == "graph")
+        name = next(iter(names)) if len(names) == 1 else f"{next(iter(names))} and {len(names) - 1:,} more"
+        details, subject = {"time_ns": time}, {"name": name}
+        yield Finding(PREFIX + "graphs_whole", "launches", count, "count", None, "graphs", subject, None, details)
+
+
+#: Device work of less than this part of a recording, in percent, and of at least so many ns, tells nothing of a run.
+_HARDLY, _LONG = 0.5, 10_000_000
+
+
+def _little_recorded(recording: Recording) -> Iterator[Finding]:
+    """Device work that fills next to nothing of the recording."""
+    span = recording.span or 0
+    busy = max((use.busy for use in recording.devices), default=0)
+    there = max((use.span for use in recording.devices), default=0)
+    if not recording.is_part and span >= _LONG and 0 < 100 * busy < _HARDLY * span and 10 * there < span:
+        details = {"devices_span_ns": there}
+        yield Finding(PREFIX + "little_recorded", "time", busy, "ns", span, "the recording", {}, None, details)
+
+
+def _ranks_missing(recording: Recording) -> Iterator[Finding]:
+    """Some ranks of a group alone, where there are collectives."""
+    known = [entry.facts for entry in recording.gathered.catalog.of("source")]
+    sizes = {facts["world_size"] for facts in known if type(facts.get("world_size")) is int}
+    ranks = {facts["rank"] for facts in known if type(facts.get("rank")) is int}
+    if (
+        len(sizes) == 1
+        and 0 < len(ranks) < (size := sizes.pop())
+        and any(use.communication for use in recording.devices)
+    ):
+        yield Finding(PREFIX + "ranks_missing", "ranks", len(ranks), "count", size, "the group")
+
+
+def _launches_lost(recording: Recording) -> Iterator[Finding]:
+    """Launches whose work isn't in the trace, though work that was launched later is, or there is none at all."""
+    gathered, work = recording.gathered, recording.work
+    if recording.is_part:
+        return
+    lost = launches = copies = 0
+    shown: list[Evidence] = []
+    for source in gathered.spans.sources:
+        if source in gathered.unset:
+            continue  # the work is there, without its time
+        spans = gathered.spans.for_source(source)
+        rows = _calls_named(spans, gathered, _LAUNCHES.search)
+        if work.is_on_devices and source in work.rows.sources:
+            events = work.for_source(source)
+            has_work = np.zeros(len(events.calls["ts"]), np.bool_)
+            has_work[events.call[events.call >= 0]] = True
+            if not has_work.any() or not events.is_correlated:
+                continue  # the source doesn't say which call launched what
+            rows = rows[spans["ts"][rows] <= events.calls["ts"][has_work].max()]
+            missing = rows[~is_among(spans["id"][rows], events.calls["id"][has_work])]
+        else:
+            others = _calls_named(spans, gathered, _COPIES.match)
+            copies += len(others)
+            rows = missing = np.concatenate([rows, others])
+        lost, launches = lost + len(missing), launches + len(rows)
+        shown += [_call(source, spans, gathered, row) for row in missing[: SHOWN - len(shown)].tolist()]
+    if lost and lost >= PART * launches:
+        figures = "launches", lost, "count", launches, "launches"
+        yield Finding(PREFIX + "launches_lost", *figures, {}, None, {"copies": copies}, shown)
+
+
+def _calls_named(spans: dict[str, Any], gathered: WorkInput, test: Callable[[str], object]) -> Int64:
+    """The calls of some names, with a correlation id; without those that a stream captures into a graph."""
+    named = gathered.spans.named(test)[spans["name"]]
+    rows = np.flatnonzero(named & (spans["kind"] == _API) & (spans["correlation"] != 0))
+    bounds = np.flatnonzero(gathered.spans.named(_CAPTURES.search)[spans["name"]] & (spans["kind"] == _API))
+    for thread in np.unique(spans["thread"][bounds]).tolist():
+        times = np.sort(spans["ts"][bounds[spans["thread"][bounds] == thread]])
+        inside = np.searchsorted(times, spans["ts"][rows], "right") % 2 == 1
+        rows = rows[~(inside & (spans["thread"][rows] == thread))]
+    return rows
+
+
+def _call(source: str, spans: dict[str, Any], gathered: WorkInput, row: int) -> Evidence:
+    begin, dur = int(spans["ts"][row]), int(max(spans["dur"][row], 0))
+    return Evidence(source, int(spans["id"][row]), gathered.spans.names[spans["name"][row]], begin, begin + dur, dur)
+
+
+#: Rows that have less than this part of the total that their table states aren't all.
+NEARLY_ALL = 0.99
+
+#: A message of a profiler that tells of a failure: ncu's and nvprof's own words.
+_FAILED = re.compile(r"ERR_\w+|\bError\b|No (kernels|profile data|metrics) |LaunchFailed", re.A)
+_FORBIDDEN = "ERR_NVGPUCTRPERM"
+
+
+#: A warning of a profiler that tells of lost records.
+_DROPPED = re.compile(r"not all|\blost\b|dropp|overflow|buffers? (was|were|is|are)? ?full|discard|incomplete", re.I)
+
+
+def _of_reading(recording: Recording) -> Iterator[Finding]:
+    """What the profiler said itself, which clocks were repaired, and whether the input is whole."""
+    for one in recording.report.clocks:
+        if one["moved"]:
+            subject = {"source": one["source"], "device": one["device"]}
+            details = {name: one[name] for name in ("early", "most_ns", "drift_ppm", "slack_ns")}
+            figures = "time", one["offset_ns"], "ns", None, ""
+            yield Finding(PREFIX + "clock_repaired", *figures, subject, None, details)
+    messages = list(dict.fromkeys(text for kind, text in recording.gathered.remarks if _is_failure(kind, text)))
+    if messages:
+        said = "; ".join(text.strip().rstrip(".:") for text in messages[:SHOWN])
+        figures, subject = ("messages", len(messages), "count", None, ""), {"message": said}
+        remedy = f"{ALLOW_COUNTERS[:1].upper()}{ALLOW_COUNTERS[1:]}." if _FORBIDDEN in said else ""
+        yield Finding(PREFIX + "profiler_failed", *figures, subject, remedy=remedy)
+    warned = recording.report.issues.get("capture-warning")
+    lost = [text.strip().rstrip(".") for _, text in (warned.places if warned else ()) if _DROPPED.search(text)]
+    if lost:
+        subject = {"message": "; ".join(lost[:SHOWN])}
+        yield Finding(PREFIX + "records_dropped", "messages", len(lost), "count", None, "", subject)
+    if recording.stated is not None and recording.listed < NEARLY_ALL * recording.stated:
+        of = recording.stated, "the total that the table states"
+        yield Finding(PREFIX + "table_incomplete", "time", recording.listed, "ns", *of)
+    cut = [recording.report.issues[kind] for kind in ("cut", "elided") if kind in recording.report.issues]
+    if cut and not len(recording.work) and recording.tables:
+        yield Finding(PREFIX + "table_cut", "tables", sum(one.rows for one in cut), "count")
+    elif recording.report.is_cut:
+        yield Finding(PREFIX + "input_cut", "records", recording.report.total(Severity.CUT), "count")
+
+
+def _is_failure(kind: str, text: str) -> bool:
+    return kind == "ERROR" or bool(_FAILED.search(text))
+
+
+#: Formats of tables that anybody writes: a row without a figure is one whose cell can't be read.
+_PLAIN = ("table", "console", "mapped")
+
+_GRAPH_LAUNCH = re.compile(r"GraphLaunch")
+
+#: A table of kernels with less than this part of the time that the host waited for devices lacks what they did.
+_LACKS = 0.5
+
+
+def _of_tables(recording: Recording) -> Iterator[Finding]:
+    """Tables of statistics that lack what was launched, what they sum up, or rows that can't be read."""
+    for source, rows in recording.tables.items():
+        calls = [row for row in rows if row["kind"] == "api" and row.get("unit", "ns") == "ns"]
+        kernels = sum(row.get("total") or 0 for row in rows if row["kind"] in ("kernel", "graph"))
+        graphs = sum(row.get("count") or 0 for row in calls if _GRAPH_LAUNCH.search(row["name"]))
+        waited = sum(row.get("total") or 0 for row in calls if _WAITS.search(row["name"]))
+        if graphs and kernels < _LACKS * waited and not any(row["kind"] == "graph" for row in rows):
+            details = {"waited_ns": waited, "kernels_ns": kernels}
+            subject = {"source": source}
+            yield Finding(
+                PREFIX + "graphs_missing", "launches", graphs, "count", None, "graphs", subject, None, details
+            )
+        launches = sum(row.get("count") or 0 for row in calls if _LAUNCHES.search(row["name"]))
+        if launches and not any(row["kind"] in DEVICE_KINDS for row in rows) and not len(recording.work):
+            figures = "launches", launches, "count", launches, "launches"
+            yield Finding(PREFIX + "launches_lost", *figures, details={"copies": 0})
+    skipped = recording.report.issues.get("bad-record")
+    is_plain = all(one["format"] in _PLAIN for one in recording.report.inputs)  # elsewhere such rows never ran
+    unreadable = (recording.without if is_plain else 0) + (skipped.rows if skipped else 0)
+    if recording.tables and not len(recording.work) and unreadable:
+        yield Finding(PREFIX + "rows_unreadable", "rows", unreadable, "count")

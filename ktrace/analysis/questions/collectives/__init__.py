@@ -1,0 +1,373 @@
+"""What collectives do: sizes, bandwidths, skew of arrival, and which ranks the others wait for.
+
+batches ──► rows ──► found ──► the question of `ktrace summary --by collective` ──► answer
+
+hang     collectives that don't end, and the ranks that never entered them
+rows     the collectives among the events, with what their arguments and NCCL's own ranges state, such as bytes
+found    the collectives of all ranks as columns, in one clock; the same one on several ranks
+answer   the answer and its tables
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ktrace.analysis.questions.collectives.answer import CollectivesAnswer, CollectiveUse, RankUse
+from ktrace.analysis.questions.collectives.found import (
+    Clocks,
+    CollectiveKind,
+    CollectiveTable,
+    Rank,
+    align,
+    build_table,
+    extremes,
+    join,
+)
+from ktrace.analysis.questions.collectives.hang import Entered
+from ktrace.analysis.questions.collectives.rows import COLUMNS as COLUMNS
+from ktrace.analysis.questions.collectives.rows import UNKNOWN, CollectiveRows, factor_of
+from ktrace.analysis.work.device_work import Work
+from ktrace.analysis.work.durations import by_group, percentiles, spread, usage
+from ktrace.analysis.work.findings import Evidence, longest
+from ktrace.analysis.work.question import Answer, Labels, Question
+from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.model.batch import Batch
+from ktrace.model.tracks import natural
+from ktrace.store import Spill
+from ktrace.store.joins import combined, distinct
+from ktrace.tables import brief
+
+
+def questions(names: Sequence[str], spill: Spill) -> Question:
+    """The question what collectives do."""
+    return CollectivesQuestion(spill)
+
+
+def _matching(answer: CollectivesAnswer, table: CollectiveTable, parted: int) -> Iterator[str]:
+    if table.unfinished:
+        yield f"Not counted: {table.unfinished:,} without an end."
+    if len(table.ranks) == 1:
+        yield "One rank alone: who waits for whom needs the files of the others, too."
+        return
+    if not answer.joint:
+        yield "No collective was found on several ranks."
+    elif answer.alone:
+        yield f"{answer.alone:,} rows have no counterpart on another rank: nothing is known about their skew."
+    if table.confused:
+        yield f"{table.confused:,} have the same number on several ranks, but another operation: they aren't matched."
+    if parted:
+        yield f"{parted:,} rows don't overlap in time with their counterparts: they aren't matched."
+    if table.way and answer.joint:
+        yield "There are no sequence numbers: collectives are matched by their position on each rank."
+    sizes = [kind.ranks for kind in table.kinds if kind.ranks and kind.joint]
+    if answer.joint and max(sizes, default=0) > len(table.ranks):
+        yield f"Groups have up to {max(sizes):,} ranks, of which {len(table.ranks):,} are here: others may come later."
+
+
+def _clocks(answer: CollectivesAnswer, clocks: Clocks) -> Iterator[str]:
+    if not answer.joint:
+        return
+    if clocks.rule == "unknown":
+        yield "Skew isn't known: nothing relates the clocks of the ranks."
+        return
+    if clocks.rule == "unix":
+        yield "Clocks are aligned by unix time."
+    elif clocks.rule == "collective":
+        yield "Clocks are aligned by the ends of collectives" + (
+            f", which agree better than unix time: {clocks.source} moves by {brief(clocks.moved)}."
+            if clocks.source
+            else ": nothing else relates them."
+        )
+    skews = [use.skew.median for use in answer.collectives if use.skew is not None]
+    if clocks.ends and skews and clocks.rule != "one":
+        below = sum(skew < clocks.ends for skew in skews)
+        lines = f"; {below:,} of {len(skews):,} lines are below it" if below else ""
+        ends = f"{brief(clocks.ends)}, by which ends differ,"
+        yield f"Skew below {ends} can't be told from the clocks' difference{lines}."
+
+
+def _bandwidths(answer: CollectivesAnswer, table: CollectiveTable) -> Iterator[str]:
+    if table.of_calls:
+        yield "Times are those of calls on the host, not of transfers: there is no bandwidth."
+    sized = table.of_kinds([kind.operation != "barrier" for kind in table.kinds])
+    unknown = int(np.count_nonzero((table.size < 0) & sized))
+    if unknown and not table.of_calls:
+        yield f"Without a known size, and so without bandwidth: {unknown:,} of {len(table):,} rows."
+    if any(use.algorithm_bandwidth is not None and use.bus_bandwidth is None for use in answer.collectives):
+        yield "Bus bandwidth needs the number of ranks in the group, which isn't known everywhere."
+    rated = [use for use in answer.collectives if use.algorithm_bandwidth is not None]
+    if any(use.transfer is None or use.joint < use.count for use in rated):
+        yield "Bandwidth without a known time of transfer is a lower bound: durations include waiting."
+
+
+#: The name of the question, as `--by` takes it.
+NAME = "collective"
+
+#: The parts of a run that must agree on who is late.
+_PARTS = 4
+
+#: More sizes of one operation and group become classes, each four times as large as the one before.
+_SIZES = 8
+
+
+class CollectivesQuestion:
+    """The question what collectives do."""
+
+    spans = False
+
+    def __init__(self, spill: Spill) -> None:
+        self._rows = CollectiveRows(spill)
+        self._entered = Entered()
+
+    def see(self, batch: Batch) -> None:
+        """Collects the collectives of a batch."""
+        if batch.record in ("events", "summaries") and len(batch):
+            self._entered.see(batch)
+        if batch.record == "events" and len(batch):
+            self._rows.add(batch)
+
+    def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
+        """The answer, if there are collectives with an end, or that ranks wait in."""
+        hangs = self._entered.hangs(labels, work.gathered.catalog)
+        table = build_table(self._rows, work) if len(self._rows) else ()
+        if not isinstance(table, CollectiveTable) or not len(table):
+            return {NAME: CollectivesAnswer(hangs=hangs)} if hangs else {}
+        join(table)
+        before = int(np.count_nonzero(table.joint >= 0))
+        clocks = align(table, work.gathered.catalog)
+        parted = before - int(np.count_nonzero(table.joint >= 0))
+        names = _names(table.ranks, labels)
+        arrivals = _arrivals(table, clocks)
+        sized = _sized(table)
+        answer = CollectivesAnswer(
+            _collectives(table, arrivals, names, *sized),
+            _ranks(table, arrivals, names, work, labels),
+            clocks.rule,
+            clocks.ends,
+            arrivals.joint,
+            int(np.count_nonzero((table.joint < 0) & table.of_kinds([kind.joint for kind in table.kinds]))),
+        )
+        answer.hangs = hangs
+        answer.notes += [*_matching(answer, table, parted), *_clocks(answer, clocks), *_bandwidths(answer, table)]
+        if (late := answer.straggler) is not None:
+            rank = names.index(late.label)
+            answer.steady, answer.late = _steadiness(table, arrivals, rank), _late(table, arrivals, rank)
+        return {NAME: answer}
+
+
+class _Arrivals(NamedTuple):
+    """The skew of what several ranks do together, the rank that begins last, and the wait of each row for it.
+
+    `joint` is their number, `waits` are the rows whose ranks wait for each other, `shortest` is the shortest duration.
+    Skew, last and wait are None without a common clock; last is -1 where several begin last.
+    """
+
+    joint: int
+    waits: Bools
+    shortest: Int64
+    skew: Int64 | None
+    last: Int32 | None
+    wait: Int64 | None
+
+
+def _arrivals(table: CollectiveTable, clocks: Clocks) -> _Arrivals:
+    there = table.joint >= 0
+    count = int(table.joint.max(initial=UNKNOWN)) + 1
+    waits = there & table.of_kinds([kind.waits for kind in table.kinds])
+    shortest = np.zeros(count, np.int64)
+    if count:
+        shortest, _ = extremes(table.joint[there], table.dur[there])
+    if clocks.rule == "unknown" or not count:
+        return _Arrivals(count, waits, shortest, None, None, None)
+    first, latest = extremes(table.joint[there], table.ts[there])
+    rows = np.flatnonzero(there)
+    rows = rows[table.ts[rows] == latest[table.joint[rows]]]
+    last = np.full(count, UNKNOWN, np.int32)
+    last[table.joint[rows]] = table.rank[rows]
+    last[np.bincount(table.joint[rows], minlength=count) > 1] = UNKNOWN
+    wait = np.where(there, latest[table.joint] - table.ts, 0)
+    return _Arrivals(count, waits, shortest, latest - first, last, wait)
+
+
+def _sized(table: CollectiveTable) -> tuple[Int64, Int64]:
+    """The size of each row, that of all ranks together being the greatest, and the number of its class of sizes.
+
+    Sizes are classes of their own, unless an operation of a group has many.
+    """
+    size = table.size.copy()
+    there = table.joint >= 0
+    if there.any():
+        _, greatest = extremes(table.joint[there], size[there])
+        size[there] = greatest[table.joint[there]]
+    number = size.copy()
+    sizes, place = np.unique(size, return_inverse=True)
+    first, _ = distinct(*combined(((table.kind, len(table.kinds)), (place, len(sizes))), len(table)))
+    many = np.bincount(table.kind[first], minlength=len(table.kinds)) > _SIZES
+    classed = many[table.kind] & (size > 0)
+    number[classed] = np.floor(np.log2(size[classed]) / 2).astype(np.int64)
+    return size, number
+
+
+def _collectives(
+    table: CollectiveTable, arrivals: _Arrivals, names: list[str], size: Int64, number: Int64
+) -> list[CollectiveUse]:
+    """The figures of each operation, group and size, those that take the most time first."""
+    numbers, place = np.unique(number, return_inverse=True)
+    codes = combined(((table.kind, len(table.kinds)), (place, len(numbers))), len(table))
+    first, group = distinct(*codes)
+    rows_of = by_group(group.astype(np.int32), len(first))
+    uses = [
+        _use(table, arrivals, names, size, rows_of(at), table.kinds[table.kind[row]])
+        for at, row in enumerate(first.tolist())
+    ]
+    return sorted(uses, key=lambda use: -use.total)
+
+
+def _use(
+    table: CollectiveTable, arrivals: _Arrivals, names: list[str], size: Int64, rows: Int64, kind: CollectiveKind
+) -> CollectiveUse:
+    """The figures of these rows."""
+    rising = np.sort(table.dur[rows])
+    median, p95 = percentiles(rising, (50, 95))
+    joint, places = np.unique(table.joint[rows], return_index=True)
+    places, joint = rows[places][joint >= 0], joint[joint >= 0]
+    alone = rows[table.joint[rows] < 0]
+    sizes = size[rows]
+    are_sized = len(sizes) and int(sizes.min()) >= 0
+    transfer = arrivals.shortest[joint] if kind.waits else np.zeros(0, np.int64)
+    if kind.waits:
+        bytes_ = np.concatenate([size[places], size[alone]])
+        times = np.concatenate([transfer, table.dur[alone]])
+    else:
+        bytes_, times = sizes, table.dur[rows]
+    moved = (bytes_ > 0) & (times > 0) & (not table.of_calls)
+    bandwidth = float(np.median(bytes_[moved] / times[moved])) * 1e9 if moved.any() else None
+    factor = factor_of(kind.operation, kind.ranks)
+    last, share = _last(arrivals, joint, names)
+    return CollectiveUse(
+        kind.operation,
+        kind.group,
+        kind.ranks,
+        int(sizes.min()) if are_sized else None,
+        int(sizes.max()) if are_sized else None,
+        len(joint) + len(alone),
+        len(rows),
+        int(rising.sum()),
+        median,
+        p95,
+        len(joint),
+        spread(transfer),
+        bandwidth,
+        None if bandwidth is None or factor is None else bandwidth * factor,
+        None if arrivals.skew is None else spread(arrivals.skew[joint]),
+        last,
+        share,
+    )
+
+
+def _last(arrivals: _Arrivals, joint: Int64, names: list[str]) -> tuple[str | None, float | None]:
+    """The rank that most often begins last, and how often, in percent."""
+    if arrivals.last is None:
+        return None, None
+    late = arrivals.last[joint]
+    if not np.any(late >= 0):
+        return None, None
+    counts = np.bincount(late[late >= 0])
+    most = int(counts.argmax())
+    return names[most], 100 * int(counts[most]) / len(joint)
+
+
+def _ranks(table: CollectiveTable, arrivals: _Arrivals, names: list[str], work: Work, labels: Labels) -> list[RankUse]:
+    """The figures of each rank."""
+    devices = _devices(work)
+    rows_of = by_group(table.rank, len(table.ranks))
+    rows = np.flatnonzero(arrivals.waits)
+    cause = np.zeros(0, np.int32) if arrivals.last is None else arrivals.last[table.joint[rows]]
+    others = np.flatnonzero((cause >= 0) & (cause != table.rank[rows[: len(cause)]]))
+    caused_by = by_group(cause[others], len(table.ranks))
+    uses = []
+    for number, (name, rank) in enumerate(zip(names, table.ranks, strict=True)):
+        rank_rows = rows_of(number)
+        waiting = rank_rows[arrivals.waits[rank_rows]]
+        use = RankUse(name, rank.source, rank.device, labels.rank(rank.source), len(waiting))
+        values = use.__dict__ | devices.get((rank.source, rank.host, rank.device), {})
+        if arrivals.wait is not None and arrivals.last is not None and len(rows):
+            caused = rows[others[caused_by(number)]]
+            values |= {
+                "last": int(np.count_nonzero(arrivals.last[table.joint[waiting]] == number)),
+                "others_waited": spread(arrivals.wait[caused]),
+                "waited": spread(arrivals.wait[waiting]),
+            }
+        uses.append(RankUse(**values))
+    return sorted(uses, key=lambda use: natural(use.label))
+
+
+def _steadiness(table: CollectiveTable, arrivals: _Arrivals, rank: int) -> float | None:
+    """How steadily a rank begins after the median of the others: the mean over parts of the run in standard errors.
+
+    Collectives that follow each other aren't independent: a rank that is behind stays so until ranks wait for each
+    other elsewhere. Long parts of a run nearly are.
+    """
+    rows = np.flatnonzero(arrivals.waits & (table.rank == rank))
+    rows = rows[np.argsort(table.ts[rows], kind="stable")]
+    others = np.flatnonzero(arrivals.waits & (table.rank != rank))
+    others = others[np.lexsort((table.ts[others], table.joint[others]))]
+    low = np.searchsorted(table.joint[others], table.joint[rows])
+    high = np.searchsorted(table.joint[others], table.joint[rows], "right")
+    rows, low, high = rows[high > low], low[high > low], high[high > low]
+    if len(rows) < _PARTS:
+        return None
+    ts = table.ts[others]
+    late = table.ts[rows] - (ts[(low + high - 1) // 2] + ts[(low + high) // 2]) / 2
+    means = np.array([part.mean() for part in np.array_split(late, _PARTS)])
+    error = float(means.std(ddof=1)) / _PARTS**0.5
+    return float(means.mean() / error) if error else float("inf")
+
+
+def _late(table: CollectiveTable, arrivals: _Arrivals, rank: int) -> list[Evidence]:
+    """The collectives at which this rank began last and the others waited longest: its own rows."""
+    if arrivals.last is None or arrivals.skew is None:
+        return []
+    rows = np.flatnonzero(arrivals.waits & (table.rank == rank))
+    rows = rows[arrivals.last[table.joint[rows]] == rank]
+    waited, source = arrivals.skew[table.joint[rows]], table.ranks[rank].source
+    return [
+        Evidence(
+            *(source, int(table.id[row]), table.kinds[table.kind[row]].operation),
+            *(int(table.own[row]), int(table.own[row] + table.dur[row]), int(waited[place])),
+        )
+        for place in longest(waited)
+        for row in rows[place : place + 1]
+    ]
+
+
+def _devices(work: Work) -> dict[tuple[str, str | None, int | None], dict[str, int]]:
+    """The use of each device, by source, host and device."""
+    if work.rows is not work.gathered.work:
+        return {}
+    uses = {}
+    for events in work.each():
+        which, places = events.places
+        rows_of = by_group(which, len(places))
+        for number, place in enumerate(places.tolist()):
+            rows = rows_of(number)
+            begin, end = events.ts[rows], events.ts[rows] + events.dur[rows]
+            used = usage(begin, end, events.roles[rows])
+            names = ("busy", "compute", "communication", "exposed_communication")
+            times = {name: getattr(used, name) for name in names}
+            uses[work.devices[place]] = times | {"span": int(end.max() - begin.min())}
+    return uses
+
+
+def _names(ranks: list[Rank], labels: Labels) -> list[str]:
+    """The names of ranks: their number, else that of the device, with the process where that isn't enough."""
+    numbers = [labels.rank(rank.source) for rank in ranks]
+    if None not in numbers and len({*numbers}) == len(ranks):
+        return [str(number) for number in numbers]
+    names = [labels.device((rank.source, rank.host, rank.device)) for rank in ranks]
+    if len({*names}) < len(names):
+        names = [f"{name} pid {rank.pid}" for name, rank in zip(names, ranks, strict=True)]
+    return names

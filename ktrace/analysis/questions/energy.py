@@ -1,0 +1,302 @@
+"""Energy: the joules of devices, operations and kernels, from samples of power beside the work.
+
+The question of `ktrace summary --by energy`:
+
+    power    300 W      310 W      320 W        of device 0, from nvidia-smi, DCGM, Prometheus or the trace itself
+               |----------|----------|
+    work        [ gemm    ] [ gemm  ]           each takes the integral of the power over its time
+
+Between two samples the power is taken to go in a straight line; the bounds take it to be as low, or as high, as the
+lower or higher of the two. Where several pieces of work run on a device at once, each takes an equal part, so that the
+energy of all work is that of the device while it works. Work before the first or after the last sample has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ktrace.analysis.work.device_work import Events, Work
+from ktrace.analysis.work.gather import WATTS
+from ktrace.analysis.work.groups import OTHER
+from ktrace.analysis.work.question import Answer, Labels, Question, kernel_of
+from ktrace.analysis.work.stored_columns import StoredColumns, source_of
+from ktrace.model.arrays import Int32, Int64
+from ktrace.model.batch import Batch
+from ktrace.model.masks import present, words_in
+from ktrace.stages.align.moves import times_related
+from ktrace.stages.select.intervals import Intervals
+from ktrace.store import Spill
+from ktrace.store.vocabulary import RowKeys
+from ktrace.tables import Cell, Column, Table, percent
+
+#: The columns of the model that it looks at, besides those of any summary.
+COLUMNS = frozenset({"value", "unit", "device", "host"})
+
+#: The name of the question, as `--by` takes it.
+NAME = "energy"
+
+Floats = npt.NDArray[np.float64]
+
+#: Counters in watts that are no power drawn.
+_LIMIT = re.compile(r"limit|cap\b|_cap|max|min|target|enforced|default|budget|tdp", re.IGNORECASE)
+
+_NS = 1e9
+
+
+def questions(names: Sequence[str], spill: Spill) -> Question:
+    """The question what energy work took."""
+    return Energy(spill)
+
+
+@dataclass(frozen=True)
+class Joules:
+    """The energy of some work, in J; `low` and `high` are its bounds. `time` in ns is the part that has samples."""
+
+    name: str
+    joules: float
+    low: float
+    high: float
+    time: int
+
+
+@dataclass(frozen=True)
+class DeviceEnergy:
+    """The energy of a device while it was sampled, and of that while it worked, in J.
+
+    `sampled` is the time between the first and the last sample, `busy` the part of it in which the device worked, and
+    `uncovered` the time of work without samples, in ns. `counter` is the name of the samples, `every` the median time
+    between two of them.
+    """
+
+    label: str
+    counter: str
+    every: int
+    sampled: int
+    whole: float
+    busy: int
+    working: Joules
+    uncovered: int
+
+
+@dataclass
+class EnergyAnswer:
+    """What energy devices, operations and kernels took."""
+
+    devices: list[DeviceEnergy]
+    operations: list[Joules]
+    kernels: list[Joules]
+    notes: list[str] = field(default_factory=list)
+
+    def tables(self, top: int | None = None, *, brief: bool = False) -> list[Table]:
+        """The devices, and their energy by operation and by kernel, at most `top` rows of each."""
+        columns = (
+            *(Column("device"), Column("energy", "J"), Column("while busy", "J"), Column("share", "%")),
+            *(Column("mean power", "W"), Column("while busy at", "W"), Column("sampled", "ns"), Column("every", "ns")),
+            *(Column("without samples", "ns"), Column("counter")),
+        )
+        rows: list[tuple[Cell, ...]] = [
+            (
+                *(one.label, one.whole, one.working.joules, percent(one.working.joules, one.whole)),
+                *(_watts(one.whole, one.sampled), _watts(one.working.joules, one.busy), one.sampled, one.every),
+                *(one.uncovered, one.counter),
+            )
+            for one in self.devices
+        ]
+        tables = [Table("energy", "energy of devices", columns, rows, self.notes)]
+        groups = (("operation", self.operations), ("kernel", self.kernels))
+        return tables + [self._group(by, each, top) for by, each in groups]
+
+    def _group(self, by: str, each: Sequence[Joules], top: int | None) -> Table:
+        whole = sum(one.joules for one in each)
+        columns = (
+            *(Column(by), Column("energy", "J"), Column("share", "%"), Column("at least", "J"), Column("at most", "J")),
+            *(Column("time", "ns"), Column("mean power", "W")),
+        )
+        rows: list[tuple[Cell, ...]] = [
+            (
+                *(one.name, one.joules, percent(one.joules, whole), one.low, one.high, one.time),
+                _watts(one.joules, one.time),
+            )
+            for one in each[:top]
+        ]
+        return Table(f"energy {by}", f"energy by {by}", columns, rows, [], len(each) - len(rows))
+
+
+def _watts(joules: float, ns: int) -> float | None:
+    return joules * _NS / ns if ns else None
+
+
+class _Series(NamedTuple):
+    """The power of a device: times in ns, strictly rising, and watts."""
+
+    counter: str
+    ts: Int64
+    watts: Floats
+
+    def moved(self, offset: int) -> _Series:
+        """The series on another clock."""
+        return self._replace(ts=self.ts + offset)
+
+    def joules(self, times: Int64, watts: Floats) -> Floats:
+        """The energy from the first sample to each of these times, which are within the samples.
+
+        `watts` are those at the start and at the end of each piece between two samples: shape (pieces, 2).
+        """
+        step = np.diff(self.ts)
+        whole = np.concatenate([[0.0], np.cumsum(step * watts.mean(axis=1))])
+        piece = np.clip(np.searchsorted(self.ts, times, side="right") - 1, 0, len(step) - 1)
+        inside = times - self.ts[piece]
+        slope = (watts[piece, 1] - watts[piece, 0]) / step[piece]
+        energy: Floats = (whole[piece] + inside * (watts[piece, 0] + slope * inside / 2)) / _NS
+        return energy
+
+    def curves(self) -> tuple[Floats, Floats, Floats]:
+        """The power between samples: in straight lines, as low and as high as the samples around allow."""
+        pairs = np.stack([self.watts[:-1], self.watts[1:]], axis=1)
+        low, high = pairs.min(axis=1), pairs.max(axis=1)
+        return pairs, np.stack([low, low], axis=1), np.stack([high, high], axis=1)
+
+
+class Energy:
+    """The question what energy work took."""
+
+    spans = False
+
+    def __init__(self, spill: Spill) -> None:
+        self._counters = RowKeys(("source", "host", "device", "name", "unit"))
+        self._samples = StoredColumns(spill, "power", ts="i8", value="f8", counter="i4")
+
+    def see(self, batch: Batch) -> None:
+        """Collects the samples of power among the events of one source."""
+        if batch.record != "events" or not len(batch) or not batch.has("value") or not batch.has("unit"):
+            return
+        power = words_in(batch.column("kind"), ("counter", "sample")) & words_in(batch.column("unit"), tuple(WATTS))
+        power &= present(batch.column("value")) & present(batch.column("device"))
+        rows = np.flatnonzero(power)
+        if len(rows):
+            self._samples.add(
+                source_of(batch),
+                ts=batch.column("ts").to_numpy()[rows],
+                value=np.asarray(batch.column("value").take(rows), np.float64),
+                counter=self._counters.number(batch, rows),
+            )
+
+    def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
+        """The answer, if there are samples of the power of devices that work."""
+        series = self._series()
+        if not series or not work.is_on_devices or not len(work):
+            return {}
+        sources = {*(source for source, _, _ in series), *work.rows.sources}
+        offsets = times_related([*sources], work.gathered.catalog) or {}
+        answer = EnergyAnswer([], [], [])
+        groups: dict[str, dict[str, Sums]] = {"operation": {}, "kernel": {}}
+        texts = {
+            "operation": [operation or OTHER for operation in work.operations],
+            "kernel": [kernel_of(shape) for shape in work.shapes],
+        }
+        for events in work.each():
+            device, places = events.places
+            for number, place in enumerate(places.tolist()):
+                where = work.devices[place]
+                power = _series_of(series, where, offsets)
+                if power is None:
+                    continue
+                rows = np.flatnonzero(device == number)
+                energy = _EnergyPieces(events, rows, power)
+                answer.devices.append(energy.device(labels.device(where)))
+                for by, sums in groups.items():
+                    energy.add(events.shape[rows], texts[by], sums)
+        if not answer.devices:
+            return {}
+        answer.operations, answer.kernels = (_sorted(groups[by]) for by in ("operation", "kernel"))
+        if any(one.uncovered for one in answer.devices):
+            answer.notes.append("Work before the first or after the last sample has no energy here.")
+        return {NAME: answer}
+
+    def _series(self) -> dict[_Place, _Series]:
+        """The power of each device: of several counters that of an instant, else the first that has two samples."""
+        rows, series = self._samples.all(), dict[_Place, _Series]()
+        counters = [(number, *key) for number, key in enumerate(self._counters) if not _LIMIT.search(key[3])]
+        for number, source, host, device, name, unit in sorted(counters, key=lambda one: "instant" not in one[4]):
+            of_counter = rows["counter"] == number
+            ts, first = np.unique(rows["ts"][of_counter], return_index=True)
+            if len(ts) > 1:
+                one = _Series(name, ts, rows["value"][of_counter][first] * WATTS[unit])
+                series.setdefault((source, host, device), one)
+        return series
+
+
+#: Source, host and number of a device.
+_Place = tuple[str, str | None, int | None]
+
+#: Joules, at least, at most, ns.
+Sums = Floats
+
+
+def _series_of(series: dict[_Place, _Series], place: _Place, offsets: dict[str, int]) -> _Series | None:
+    """The power of a device on the clock of its work: from its own source, else from one that names it alike."""
+    if place in series:
+        return series[place]
+    source, host, number = place
+    for (other, other_host, other_number), power in series.items():
+        if other_number == number and (host is None or other_host in (None, host)):
+            if source in offsets and other in offsets:
+                return power.moved(offsets[other] - offsets[source])
+            return power
+    return None
+
+
+class _EnergyPieces:
+    """The energy of each piece of work of a device."""
+
+    def __init__(self, events: Events, rows: Int64, series: _Series) -> None:
+        self._series = series
+        begin, end = events.ts[rows], events.ts[rows] + events.dur[rows]
+        self._begin, self._end = (np.clip(side, series.ts[0], series.ts[-1]) for side in (begin, end))
+        self._uncovered = Intervals.union(begin, end).length - Intervals.union(self._begin, self._end).length
+        edges = np.unique(np.concatenate([self._begin, self._end]))
+        running = np.zeros(len(edges), np.int64)
+        np.add.at(running, np.searchsorted(edges, self._begin), 1)
+        np.add.at(running, np.searchsorted(edges, self._end), -1)
+        at_once = np.maximum(np.cumsum(running)[:-1], 1)
+        busy = np.cumsum(running)[:-1] > 0
+        self._busy = int(np.diff(edges)[busy].sum())
+        first, last = np.searchsorted(edges, self._begin), np.searchsorted(edges, self._end)
+        self.joules: list[Floats] = []
+        self.whole: list[float] = []
+        for curve in series.curves():
+            step = np.diff(series.joules(edges, curve))
+            shared = np.concatenate([[0.0], np.cumsum(step / at_once)])
+            self.joules.append(shared[last] - shared[first])
+            self.whole.append(float(step[busy].sum()))
+
+    def device(self, label: str) -> DeviceEnergy:
+        """The energy of the device, whole and while it worked."""
+        series = self._series
+        sampled = int(series.ts[-1] - series.ts[0])
+        whole = float(series.joules(series.ts[-1:], series.curves()[0])[0])
+        joules, low, high = self.whole
+        working = Joules(label, joules, low, high, self._busy)
+        every = int(np.median(np.diff(series.ts)))
+        return DeviceEnergy(label, series.counter, every, sampled, whole, self._busy, working, self._uncovered)
+
+    def add(self, shape: Int32, texts: list[str], sums: dict[str, Sums]) -> None:
+        """Adds the energy and the time of each piece to the sums of its text, which is by the shape of work."""
+        figures = (*self.joules, (self._end - self._begin).astype(np.float64))
+        totals = np.stack([np.bincount(shape, weights=each, minlength=len(texts)) for each in figures], axis=1)
+        for number in np.unique(shape).tolist():
+            sums[texts[number]] = sums.get(texts[number], np.zeros(4)) + totals[number]
+
+
+def _sorted(sums: dict[str, Sums]) -> list[Joules]:
+    groups = []
+    for name, figures in sums.items():
+        joules, low, high, time = figures.tolist()
+        groups.append(Joules(name, joules, low, high, round(time)))
+    return sorted(groups, key=lambda one: -one.joules)
