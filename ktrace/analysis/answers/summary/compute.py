@@ -483,10 +483,10 @@ class _Summarised:
         """The summary of the statistics of one run."""
         mine = [one for one in self._statistics if one.row.get("run") == run]
         sources = list(dict.fromkeys(one.row["source"] for one in mine))
-        groups = self._groups(False, mine)
-        return Summary(
-            sources, "statistics", self._total(mine, False), self._count(mine, False), None, groups, unit=self._unit
-        )
+        groups, label = self._groups(False, mine), self._labels.key
+        heaviest = {by: grouped(mine, label(by)) for by in HEAVIEST}
+        total, count = self._total(mine, False), self._count(mine, False)
+        return Summary(sources, "statistics", total, count, None, groups, unit=self._unit, heaviest=heaviest)
 
     def _total(self, found: list[Statistic], events: bool = True) -> float:
         timed = self._time if events else 0
