@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from difflib import SequenceMatcher
 from itertools import chain
@@ -18,12 +18,16 @@ from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.input.line_pattern import LONGEST, UNITS
 from ktrace.input.mapping import ALIASES, FIELDS, Cell, ColumnMap, Guess, Proposal
 from ktrace.input.source import Sample
+from ktrace.kit.text.numbers import quantity
 
 _TOKEN = re.compile(r"[A-Za-z_µμ](?:[\w.+-]*\w)?|[+-]?\d[\d.,_']*(?:[eE][+-]?\d+)?|\S")
 _TIME = re.compile(r"(?<![\w.])\d[\d.,]*\s?[\[(]?(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)(?![\w])")
 #: Words before a name; words that say that a time is a figure of several, or an average.
 _BEFORE_NAMES = frozenset(("kernel", "op", "operator", "layer", "function", "shader", "pass"))
 _FIGURES = re.compile(r"\b(?:mean|average|avg|median|min(?:imum)?|max(?:imum)?|std|p\d\d)\b", re.IGNORECASE)
+#: A time in a pattern of which nothing says what it is; names that are figures.
+_UNSAID = re.compile(r"\{(?:[num]?s|[mun]?secs?)?\}\s?(?:[nuµμm]?s|secs?|[mun]secs?|(?:milli|micro|nano)?seconds?)\b")
+_FIGURE = re.compile(r"[\d.,]+ ?[A-Za-z%]{0,3}")
 _AVERAGE = re.compile(r"\b(?:average|avg|mean)\b", re.IGNORECASE)
 
 #: Words before a number -> the field that it fills.
@@ -76,22 +80,33 @@ def command_for_lines(sample: Sample, path: str) -> str:
 
 
 def _with_times(sample: Sample) -> list[int]:
-    """The numbers, from 1, of the first lines that have a time and a word before it and look alike."""
+    """The numbers, from 1, of lines that have a time, with a word before or behind it, and look alike.
+
+    They are the first ones, with different words if there are some.
+    """
     shapes: dict[str, list[int]] = {}
     for number, line in enumerate(sample.lines, 1):
-        if len(line) <= LONGEST and (found := _TIME.search(line)) and re.search(r"[A-Za-z]{2}", line[: found.start()]):
+        if len(line) <= LONGEST and (found := _TIME.search(line)):
             behind = re.sub(r"[\d.,]+", "0", line[found.start() :])
-            shapes.setdefault(behind[:16], []).append(number)
-    return max(shapes.values(), key=len, default=[])[:_NAMED]
+            if not re.search(r"[A-Za-z]{2}", line[: found.start()]):
+                behind = re.sub(r"[\d.,]+", "0", found[0]) if re.search(r"\s[A-Za-z_]{2}", line[found.end() :]) else ""
+            if behind:
+                shapes.setdefault(behind[:16], []).append(number)
+    numbers = max(shapes.values(), key=len, default=[])
+    kinds = {re.sub(r"[\d.,]+", "0", sample.lines[number - 1]): number for number in reversed(numbers)}
+    unlike = sorted(kinds.values())[:_NAMED]
+    return sorted({*unlike, *[number for number in numbers if number not in unlike][: _NAMED - len(unlike)]})
 
 
 def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
     """The mapping of a text most of whose lines have one form, with a name and a time in its unit; None without.
 
-    A time below a line that speaks of averages is one.
+    A time below a line that speaks of averages is one. Lines without a time may stand between, where all with one have
+    the form.
     """
     numbers = [] if sample.is_json else _with_times(sample)
     lines = [line for line in sample.lines[:_EXAMINED] if line.strip()]
+    timed = [line for line in lines if _TIME.search(line)]
     if len(numbers) < _NAMED:
         return None
     try:
@@ -103,10 +118,21 @@ def stated_lines(sample: Sample, path: str) -> ColumnMap | None:
         return None
     (found,) = mapping.patterns()
     times = [unit for name, unit in found.fields.items() if name in _TIMES]
-    fit = [cells["name"] for line in lines if (cells := found.cells(line)) is not None]
-    if any(_FIGURES.search(name) for name in fit) or not times or not all(times):
+    rows = [cells for line in lines if (cells := found.cells(line)) is not None]
+    fit = [cells["name"] for cells in rows]
+    if any(_FIGURES.search(name) or _FIGURE.fullmatch(name) for name in fit) or not times or not all(times):
         return None
-    return mapping if len(fit) > _NAMED and len(fit) * 2 > len(lines) else None
+    several = len({re.sub(r"\d+", "", name) for name in fit}) > 1  # not the steps of a loop
+    is_most = len(fit) * 2 > len(lines) or (several and len(fit) == len(timed) and len(fit) * 4 > len(lines))
+    is_said = not _UNSAID.search(text) or ("{dur}" in text and _are_shares(rows))
+    return mapping if len(fit) > _NAMED and is_most and is_said else None
+
+
+def _are_shares(rows: Sequence[Mapping[str, str]]) -> bool:
+    """Whether the first time of lines is that which they state shares of, so that another time is an argument."""
+    pairs = [(quantity(cells.get("dur", "")), quantity(cells.get("percent", ""))) for cells in rows]
+    ratios = [time.number / share.number for time, share in pairs if time and share and share.number > 1]
+    return len(ratios) > _NAMED and max(ratios) * 50 <= min(ratios) * 51
 
 
 def guess_lines(sample: Sample, path: str, lines: Sequence[str]) -> Proposal:
@@ -212,7 +238,7 @@ def _whole_chunk(row: Sequence[_Token], first: int, last: int) -> tuple[int, int
     if end == len(row) or row[end].start - row[end - 1].end < 2:
         return first, last
     while first and row[first].start - row[first - 1].end < 2 and row[first - 1].key != "0":
-        if row[first - 1].text in _SIGNS:
+        if row[first - 1].text in _SIGNS or row[first - 1].text == "%":
             break
         first -= 1
     return first, end

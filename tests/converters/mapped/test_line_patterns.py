@@ -39,6 +39,9 @@ def test_a_duration_without_a_start_is_the_total_of_one_occurrence(tmp_path: Pat
     ]
 
 
+OPS = ("gemm", "relu", "norm", "copy")
+
+
 @pytest.mark.parametrize(
     ("pattern", "line", "row"),
     [
@@ -189,6 +192,18 @@ def test_json_lines_that_state_no_time_are_refused(tmp_path: Path, line: str) ->
             [f"GPU part {n}" for n in "abcd"],
             "total",
         ),
+        (  # lines without a time between; a time before the name
+            "".join(
+                f"  {n}.5 ms  {op}  WebGPU  node_{n}\n     in: [1, 2]\n" for n, op in enumerate(("Mul", "Add") * 2)
+            ),
+            ["Mul", "Add", "Mul", "Add"],
+            "total",
+        ),
+        (  # shares say which of two times is meant
+            "".join(f" {n}.00%  {name}  {n}0.00ms {n + 3}1.00ms\n" for n, name in enumerate(OPS, 2)),
+            list(OPS),
+            "total",
+        ),
     ],
 )
 def test_lines_of_one_form_need_no_mapping(tmp_path: Path, text: str, names: list[str] | None, figure: str) -> None:
@@ -206,6 +221,8 @@ def test_lines_of_one_form_need_no_mapping(tmp_path: Path, text: str, names: lis
         "".join(f"epoch {n}\nloss 2.{n}\nstep {n} of 9 took {n} ms\n" for n in range(1, 6)),  # not most lines
         "".join(f"layer{n} took {n}\n" for n in range(1, 6)),  # no unit
         "".join(f"  {word} time:  {n} us\n" for n, word in enumerate(("minimum", "median", "mean", "maximum"), 2)),
+        "".join(f"op{n} {n}.5KB (1%), {n}3us, 0us\n" for n in range(1, 6)),  # two times: nothing says which
+        "".join(f" {n}.00%  {name}  {9 - n}0.00ms {n + 3}1.00ms\n" for n, name in enumerate(OPS, 2)),  # of neither
     ],
 )
 def test_other_lines_are_refused(tmp_path: Path, text: str) -> None:
