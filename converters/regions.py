@@ -120,7 +120,7 @@ HALIDE = Forms(
 CUPY = Forms(
     "cupyx.profiler",
     ("gpu-",),
-    Form("metric", r"(?P<name>\S.{0,200}?) *: {4}(?P<times>CPU:" + _US + r".{0,4000})", refine=_of_each),
+    Form("metric", r"(?P<name>[\w<>]{1,200}) *: {4}(?P<times>CPU:" + _US + r".{0,4000})", refine=_of_each),
 )
 
 TOOLS = (AMREX, CALIPER, CALIPER_OF_RANKS, HALIDE, CUPY)

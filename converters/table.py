@@ -222,7 +222,8 @@ def _variants(headings: Sequence[Heading], times: set[int], below: Below, name: 
     rows = [row for row in below if len(row) == len(headings)]
     columns = [index for index in sorted(times) if index != name and not _CHANGE & _words(headings[index])]
     columns = [index for index in columns if rows and all(_is_positive(row[index]) for row in rows)]
-    if len(columns) < 2 or any(_statistics(headings[index]) for index in columns):
+    heads = {headings[index].key for index in columns}
+    if len(columns) < 2 or len(heads) < len(columns) or any(_statistics(headings[index]) for index in columns):
         return None
     names = [row[name] for row in rows]
     if len(set(names)) < len(names) or not all(names) or not (_are_texts(names) or headings[name].text):

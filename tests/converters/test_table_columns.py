@@ -351,3 +351,10 @@ def test_a_name_that_was_cut_goes_on_in_the_next_line(tmp_path: Path) -> None:
 def test_a_line_between_rows_is_no_part_of_a_shorter_name(tmp_path: Path) -> None:
     rows = of(CUT.replace("fc  ", "a_name_that_is_longer_than_those"), tmp_path).summaries
     assert "Mobile/Conv2d_0/Relu6" in rows.name.tolist()
+
+
+def test_two_times_with_one_heading_are_no_variants() -> None:
+    text = " time   seconds   seconds    calls  name\n"
+    text += " 19.33      0.29     0.29     9999  build\n 17.33      0.55     0.26  9  set\n"
+    found = probe(Sample("some.txt", text.encode()))
+    assert found is None or found.score == Score.NEAR

@@ -204,7 +204,9 @@ def test_a_folder_with_one_source_has_the_screen_too(tmp_path: Path) -> None:
 
 def test_times_of_ranges_are_stated_where_nothing_adds_up(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
-    path.write_text("llama_perf_context_print:        eval time =     900.00 ms /     9 runs   ( 100.00 ms per token)\n")
+    path.write_text(
+        "llama_perf_context_print:        eval time =     900.00 ms /     9 runs   ( 100.00 ms per token)\n"
+    )
     said = CliRunner().invoke(cli, ["summary", str(path)]).stdout
     assert "stated by the source" in said and re.search(r"eval +900\.000 ms", said)
     path.write_text("Kernel,Calls,Total (ms)\ngemm,10,100.0\n")

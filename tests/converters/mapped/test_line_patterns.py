@@ -199,6 +199,19 @@ def test_json_lines_that_state_no_time_are_refused(tmp_path: Path, line: str) ->
             ["Mul", "Add", "Mul", "Add"],
             "total",
         ),
+        (  # a form that the first lines have, but not all; the least common word is of none
+            "".join(
+                f"[pipe] took 0.0{n} secs done `{name}' on {'CPU' if n == 5 else 'GPU'}\n"
+                for n, name in enumerate(OPS, 2)
+            ),
+            [f"`{name}'" for name in OPS],
+            "total",
+        ),
+        (  # a name with brackets in which words differ, a count between the total and the average
+            "".join(f"gpu::{name}<f(x, {name})>: 0.{n}ms / {n} = 0.1ms, {n}0%\n" for n, name in enumerate(OPS, 2)),
+            [f"gpu::{name}<f(x, {name})>" for name in OPS],
+            "total",
+        ),
         (  # shares say which of two times is meant
             "".join(f" {n}.00%  {name}  {n}0.00ms {n + 3}1.00ms\n" for n, name in enumerate(OPS, 2)),
             list(OPS),
@@ -228,3 +241,11 @@ def test_lines_of_one_form_need_no_mapping(tmp_path: Path, text: str, names: lis
 def test_other_lines_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match="no format knows"):
         ktrace.read(log(tmp_path, text))
+
+
+def test_a_number_that_begins_with_0_and_a_comma_has_a_decimal_comma(tmp_path: Path) -> None:
+    text = "".join(f"{name} took 0,{n}50 secs\n" for n, name in enumerate(OPS, 2))
+    rows = ktrace.read(log(tmp_path, text)).to_arrow()["summaries"]
+    assert rows["total"].to_pylist() == [250_000_000, 350_000_000, 450_000_000, 550_000_000]
+    rows = ktrace.read(log(tmp_path, text.replace("0,", "1,"))).to_arrow()["summaries"]
+    assert rows["total"].to_pylist() == [1_250_000_000_000, 1_350_000_000_000, 1_450_000_000_000, 1_550_000_000_000]
