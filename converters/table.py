@@ -482,6 +482,7 @@ _WORDS = tuple(dict.fromkeys(re.split(r" ", name)[0] for name in NAMES))
 #: A unit of time in headings, in cells or in a title; how many lines above and below one headings are looked for.
 _TIME = re.compile(rf"(?<![A-Za-z])(?:{TIME_WORDS}|ps)(?![A-Za-z])|[a-z](?:[NUM]s|[NUM]S)(?![a-z])", re.IGNORECASE)
 _ABOVE, _BELOW = 5, 4
+_TIME_IN_CELL = re.compile(rf"(?<![A-Za-z\d])\d[\d.,]* ?(?:{TIME_WORDS})\b", re.IGNORECASE)
 
 #: Lines that are read as headings, at most.
 _MOST_TRIED, _MOST_NAMED = 400, 60
@@ -512,14 +513,31 @@ def probe(sample: Sample) -> Match | None:
 
 
 def _near(sample: Sample) -> Match | None:
-    """NEAR for a table with a heading of names, and what it lacks."""
+    """NEAR for a table with a heading of names, or with times, and what it lacks."""
     for number, line in islice(likely_lines(sample, _WORDS), _MOST_NAMED):
         table = headings_at(sample.lines, number, _named) if _may_be_headings(line) else None
         if table and (len(table.headings) > 2 or isinstance(table.layout, (Pipes, Dashes))):
             times = [head.text for head in table.headings if is_time(head.unit)]
-            lack = "no unit of time" if not times else f"no time of their own: '{times[0]}' is none"
+            in_cells = any(map(_TIME_IN_CELL.search, sample.lines[number : number + _BELOW]))
+            lack = "no unit of time" if not in_cells else "nothing that says which of its times is that of a row"
+            lack = lack if not times else f"no time of their own: '{times[0]}' is none"
             return Match(Score.NEAR, f"the table in line {number} has names, but {lack}")
+    for number in islice(_possible(sample), _MOST_NAMED):
+        table = headings_at(sample.lines, number, _timed)
+        if table and table.fields and isinstance(table.layout, (Pipes, Dashes)):
+            time = table.headings[table.fields["value"]].text
+            return Match(
+                Score.NEAR, f"the table in line {number} has times ('{time}'), but nothing says what they are of"
+            )
     return None
+
+
+def _timed(headings: Sequence[Heading], below: Below) -> dict[str, int] | None:
+    """The first column with times, of a table whose other columns nothing is known of."""
+    first = below.first
+    times = (index for index, head in enumerate(headings) if is_time(head.unit) or _is_time_cell(first, index))
+    index = next(times, None) if _are_headings(headings) and all(map(_may_be_heading, headings)) else None
+    return None if index is None else {"value": index}
 
 
 def _named(headings: Sequence[Heading], below: Below) -> dict[str, int] | None:

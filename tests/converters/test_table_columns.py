@@ -358,3 +358,23 @@ def test_two_times_with_one_heading_are_no_variants() -> None:
     text += " 19.33      0.29     0.29     9999  build\n 17.33      0.55     0.26  9  set\n"
     found = probe(Sample("some.txt", text.encode()))
     assert found is None or found.score == Score.NEAR
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("| ctx | share | decode step |\n|--|--|--|\n| 8k | 19.9 % | 4.29 ms |\n", "has times ('decode step')"),
+        ("| Kernel | Time |\n|---|---|\n| gemm | 1.5 |\n", "has names, but no unit of time"),
+        ("| Kernel | start | since |\n|--|--|--|\n| gemm | 1.5 ms | 2 ms |\n", "nothing that says which of its times"),
+    ],
+)
+def test_a_refusal_says_what_the_table_has(text: str, said: str) -> None:
+    found = probe(Sample("some.md", text.encode()))
+    assert found is not None and found.score == Score.NEAR and said in found.reason
+
+
+def test_lines_with_keys_are_no_headings(tmp_path: Path) -> None:
+    for text, is_table in (("a=1ms, b=2, c=3\nd=1ms, b=2, c=3\n", False), ("x,y,z\n1,2,3\n", True)):
+        with pytest.raises(UnknownFormat) as error:
+            of(text, tmp_path)
+        assert ("a table separated by commas" in str(error.value)) is is_table
