@@ -438,7 +438,7 @@ class _Summarised:
             checks,
             Setting.from_catalog(catalog),
             self._askable(found),
-            [] if self._work == "events" else self._gathered.stated.figures(),
+            [] if self._work == "events" else self._gathered.stated.figures(ranges=self._is_empty),
             self._nature,
             self._gathered.torch.dims,
             figures(self._gathered.figures, self._formats()) if self._is_empty else [],
